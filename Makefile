@@ -1,0 +1,78 @@
+# Every target builds the environment it needs from Python >= 3.11 and a package index. `make help` lists them.
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+BENCH_VENV := .venv-bench
+# Errors only, and bytecode when a module is first imported rather than for a gigabyte of modules at once.
+PIP_INSTALL := -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt
+
+RUNTIME := $(VENV)/.installed-runtime
+DEV := $(VENV)/.installed-dev
+BENCH := $(BENCH_VENV)/.installed
+PINS := pyproject.toml constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow test-integration test-browser lint format bench clean
+.DELETE_ON_ERROR:
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  options: PYTHON=python3.12 (which Python), ARGS='...' (more arguments for the command)"
+
+demo: $(RUNTIME) ## train a few strategies on a small fleet and write a report under runs/
+	$(BIN)/turnout run $(ARGS)
+
+test: $(DEV) ## run the tests, but for the slow ones
+	$(BIN)/python -m pytest -q $(ARGS)
+
+test-slow: $(DEV) ## run the tests that take minutes
+	$(BIN)/python -m pytest -q -m slow $(ARGS)
+
+test-integration: $(DEV) ## run the tests that need processes or data beside the project
+	$(BIN)/python -m pytest -q -m integration $(ARGS)
+
+test-browser: $(DEV) ## run the tests that need a headless Chromium
+	$(BIN)/python -m pytest -q -m browser $(ARGS)
+
+lint: $(DEV) ## check style, types and spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/codespell
+
+format: $(DEV) ## rewrite the code in house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(BENCH) ## measure the simulator's speed beside a loop in PyTorch
+	$(BENCH_VENV)/bin/python benchmarks/simulator.py $(ARGS)
+
+clean: ## remove environments, caches and builds; results under runs/ stay
+	rm -rf $(VENV) $(BENCH_VENV) .pytest_cache .ruff_cache .hypothesis build dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(RUNTIME): $(PINS)
+	$(call environment,$(VENV))
+	$(BIN)/python $(PIP_INSTALL) -e .
+	@touch $@
+
+$(DEV): $(PINS)
+	$(call environment,$(VENV))
+	$(BIN)/python $(PIP_INSTALL) -e '.[dev]'
+	@touch $(RUNTIME) $@
+
+$(BENCH): $(PINS)
+	$(call environment,$(BENCH_VENV))
+	$(BENCH_VENV)/bin/python $(PIP_INSTALL) -e . 'torch==2.13.0'
+	@touch $@
+
+define environment
+@command -v $(PYTHON) > /dev/null || { echo "No $(PYTHON) found. Name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	echo "turnout needs Python 3.11 or newer, but $(PYTHON) is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.11" >&2; exit 1; }
+@echo "Installing into $(1) (once; takes some minutes)"
+@$(PYTHON) -m venv $(1)
+endef

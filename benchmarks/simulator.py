@@ -1,0 +1,167 @@
+"""Speed of the simulator, in one run: against the usual per-client PyTorch loop, and by the size of the fleet.
+
+    make bench                                   # everything, about three minutes
+    python benchmarks/simulator.py --only training
+    python benchmarks/simulator.py --only population
+
+Everything is timed after compilation, the contenders in turn, several times over, so that a noisy machine is noisy for
+both; figures are medians. PyTorch is optional: without it only our own times are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from turnout.availability import bernoulli
+from turnout.local import Local
+from turnout.simulate import simulate
+from turnout.strategies import FedAvg
+from turnout.tasks import from_arrays, linear
+from turnout.tasks.data import DataTask, Split
+from turnout.tasks.losses import LOSSES
+from turnout.world import world
+
+NUM_CLIENTS, NUM_SAMPLES, NUM_FEATURES, NUM_CLASSES = 100, 100, 60, 10
+STEPS, BATCH, RATE = 5, 32, 0.05
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=["training", "population"])
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    print(f"jax {jax.__version__} on {jax.devices()[0].device_kind}")
+    if options.only != "population":
+        training(options.repeats)
+    if options.only != "training":
+        population(options.repeats)
+
+
+def training(repeats: int) -> None:
+    """W1: 100 clients, each available every second round, 5 SGD steps of batch 32 on a linear model, 200 rounds."""
+    draw = np.random.default_rng(0)
+    inputs = draw.normal(size=(NUM_CLIENTS * NUM_SAMPLES, NUM_FEATURES)).astype(np.float32)
+    labels = draw.integers(0, NUM_CLASSES, NUM_CLIENTS * NUM_SAMPLES)
+    owners = np.repeat(np.arange(NUM_CLIENTS), NUM_SAMPLES)
+    data = (inputs, labels, owners)
+    task = from_arrays(train=data, validation=data, test=data, model=linear(NUM_FEATURES, NUM_CLASSES))
+    scene = world(bernoulli(NUM_CLIENTS, 0.5), compute=STEPS)
+    local = Local(learning_rate=RATE, batch_size=BATCH)
+
+    def ours(seeds: int, rounds: int) -> float:
+        begin = time.perf_counter()
+        simulate(task, scene, FedAvg(), rounds=rounds, seeds=seeds, local=local, evaluate_every=rounds)
+        return time.perf_counter() - begin
+
+    contenders = {"one": marginal(lambda rounds: ours(1, rounds)), "ten": marginal(lambda rounds: ours(10, rounds))}
+    peer = torch_round(inputs, labels)
+    if peer is not None:
+        contenders["torch"] = peer
+    times = in_turn(contenders, repeats)
+    print("W1, one round of 100 clients (half of them there, 5 steps of batch 32, linear model), milliseconds")
+    print(f"  turnout, 1 seed    {1e3 * times['one']:8.3f}")
+    print(f"  turnout, 10 seeds  {1e3 * times['ten']:8.3f}   {times['ten'] / times['one']:.1f} times one seed")
+    if peer is None:
+        print("  PyTorch is not installed here: no comparison")
+    else:
+        print(f"  PyTorch loop       {1e3 * times['torch']:8.3f}   {times['torch'] / times['one']:.0f} times slower")
+
+
+def marginal(run: Callable[[int], float], short: int = 200, long: int = 1200) -> Callable[[], float]:
+    """Seconds a round, from two lengths of run, so that what is paid once a run does not count."""
+    for rounds in (short, long):
+        run(rounds)
+    return lambda: (run(long) - run(short)) / (long - short)
+
+
+def in_turn(contenders: dict[str, Callable[[], float]], repeats: int) -> dict[str, float]:
+    """Median of several measurements, the contenders alternating."""
+    found: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(repeats):
+        for name, measure in contenders.items():
+            found[name].append(measure())
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def torch_round(inputs: np.ndarray, labels: np.ndarray) -> Callable[[], float] | None:
+    """Seconds for a round of the loop that most research code is: one nn.Linear a client, autograd, index batches."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    xs = torch.from_numpy(inputs).reshape(NUM_CLIENTS, NUM_SAMPLES, NUM_FEATURES)
+    ys = torch.from_numpy(labels).reshape(NUM_CLIENTS, NUM_SAMPLES)
+    server = torch.nn.Linear(NUM_FEATURES, NUM_CLASSES)
+    criterion = torch.nn.CrossEntropyLoss()
+
+    def local_update(client: int, weights: dict) -> dict:
+        model = torch.nn.Linear(NUM_FEATURES, NUM_CLASSES)
+        model.load_state_dict(weights)
+        optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+        for _ in range(STEPS):
+            batch = torch.randint(NUM_SAMPLES, (BATCH,))
+            optimizer.zero_grad()
+            criterion(model(xs[client, batch]), ys[client, batch]).backward()
+            optimizer.step()
+        return {name: value - weights[name] for name, value in model.state_dict().items()}
+
+    def round_() -> None:
+        weights = {name: value.clone() for name, value in server.state_dict().items()}
+        updates = [local_update(int(k), weights) for k in torch.nonzero(torch.rand(NUM_CLIENTS) < 0.5)]
+        mean = {name: sum(u[name] for u in updates) / max(len(updates), 1) for name in weights}
+        server.load_state_dict({name: weights[name] + mean[name] for name in weights})
+
+    def measure(rounds: int = 5) -> float:
+        begin = time.perf_counter()
+        for _ in range(rounds):
+            round_()
+        return (time.perf_counter() - begin) / rounds
+
+    measure()
+    return measure
+
+
+def population(repeats: int) -> None:
+    """1,000 participants a round out of ever larger fleets: the cost should follow the participants."""
+    tasks = {count: fleet_of(count) for count in (10**4, 10**5, 10**6)}
+    local = Local(learning_rate=RATE, batch_size=8)
+
+    def run(count: int, rounds: int) -> float:
+        begin = time.perf_counter()
+        scene = world(bernoulli(count, 0.5), compute=STEPS)
+        simulate(tasks[count], scene, FedAvg(cohort=1000), rounds=rounds, local=local, evaluate_every=rounds)
+        return time.perf_counter() - begin
+
+    times = in_turn({str(n): marginal(lambda r, n=n: run(n, r), 5, 25) for n in tasks}, repeats)
+    base = times["10000"]
+    print("Population, one round of 1,000 participants (5 steps of batch 8, linear model), milliseconds")
+    for count in tasks:
+        print(f"  {count:>9,} clients {1e3 * times[str(count)]:9.2f}   {times[str(count)] / base:.2f} times 10,000")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"  peak memory of the whole process {peak:.2f} GiB")
+
+
+def fleet_of(count: int, each: int = 10, pool: int = 50_000) -> DataTask:
+    """A linear task whose clients hold index lists into one common pool of samples."""
+    draw = np.random.default_rng(1)
+    inputs = draw.normal(size=(pool, NUM_FEATURES)).astype(np.float32)
+    classes = draw.integers(0, NUM_CLASSES, pool)
+    rows = draw.integers(0, pool, count * each)
+    owners = np.repeat(np.arange(count), each)
+    train = Split.group(inputs, classes[rows], owners, count, rows=rows)
+    few = slice(0, 1000)
+    test = Split.group(inputs, classes[rows[few]], owners[few], count, rows=rows[few])
+    model = linear(NUM_FEATURES, NUM_CLASSES)
+    return DataTask(train, test, test, model, LOSSES["cross_entropy"], worth=jnp.ones(count))
+
+
+if __name__ == "__main__":
+    main()

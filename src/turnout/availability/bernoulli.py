@@ -1,0 +1,40 @@
+"""Independent coin flips: no memory, no company."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import jax.random as jr
+
+from turnout.availability.arguments import at_least, spread_share
+from turnout.availability.base import ErgodicProcess
+from turnout.types import Mask, PerClient, RandomKey, Round
+
+
+class Bernoulli(ErgodicProcess[tuple[()]]):
+    """Each client is available in each round with its own probability, independently of all else."""
+
+    pi: PerClient  # π
+
+    @property
+    def num_clients(self) -> int:
+        return self.pi.shape[-1]
+
+    def init(self, key: RandomKey) -> tuple[()]:
+        return ()
+
+    def step(self, state: tuple[()], t: Round, key: RandomKey) -> tuple[tuple[()], Mask]:
+        return state, jr.bernoulli(key, self.pi)
+
+    def stationary(self) -> PerClient:
+        return self.pi
+
+    def correlation(self) -> PerClient:
+        return jnp.zeros_like(self.pi)
+
+
+def bernoulli(num_clients: int, pi: float | Sequence[float]) -> Bernoulli:
+    """Build from the probability of being available, one for all clients or one each."""
+    num_clients = at_least("num_clients", num_clients, 1)
+    return Bernoulli(jnp.asarray(spread_share("pi", pi, num_clients)))

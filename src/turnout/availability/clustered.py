@@ -1,0 +1,56 @@
+"""Clients that come and go together: one two-state chain moves a whole cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Bool, Float, Int
+
+from turnout.availability.arguments import at_least, membership, spread
+from turnout.availability.base import ErgodicProcess
+from turnout.availability.markov import switching_rates
+from turnout.types import Mask, PerClient, RandomKey, Round
+
+PerCluster = Float[Array, " clusters"]
+Awake = Bool[Array, " clusters"]
+
+
+class Clustered(ErgodicProcess[Awake]):
+    """All clients of a cluster are available at once or not at all; clusters are independent of each other."""
+
+    cluster: Int[Array, " clients"]  # c(k), the cluster of client k
+    wake: PerCluster  # P(off -> on) of the cluster's chain
+    sleep: PerCluster  # P(on -> off)
+
+    @property
+    def num_clients(self) -> int:
+        return self.cluster.shape[-1]
+
+    def init(self, key: RandomKey) -> Awake:
+        return jr.bernoulli(key, self.wake / (self.wake + self.sleep))
+
+    def step(self, state: Awake, t: Round, key: RandomKey) -> tuple[Awake, Mask]:
+        awake = jr.bernoulli(key, jnp.where(state, 1 - self.sleep, self.wake))
+        return awake, awake[self.cluster]
+
+    def stationary(self) -> PerClient:
+        return (self.wake / (self.wake + self.sleep))[self.cluster]
+
+    def correlation(self) -> PerClient:
+        return (1 - self.wake - self.sleep)[self.cluster]
+
+
+def clustered(
+    num_clients: int,
+    clusters: int | Sequence[int],
+    pi: float | Sequence[float],
+    lam: float | Sequence[float] = 0.0,
+) -> Clustered:
+    """Build from the number of equal clusters or the cluster of each client, and π and λ of each cluster."""
+    num_clients = at_least("num_clients", num_clients, 1)
+    cluster = membership("clusters", clusters, num_clients)
+    count = int(cluster.max()) + 1
+    rates = switching_rates(spread("pi", pi, count, "cluster"), spread("lam", lam, count, "cluster"), "cluster")
+    return Clustered(jnp.asarray(cluster), *map(jnp.asarray, rates))

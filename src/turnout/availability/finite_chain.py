@@ -1,0 +1,124 @@
+"""Any finite Markov chain over sets of available clients: the general model of the CA-Fed papers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+from scipy.sparse.csgraph import connected_components
+
+from turnout.availability.arguments import at_least, refuse
+from turnout.availability.base import ErgodicProcess
+from turnout.types import Mask, PerClient, RandomKey, Round
+
+ROW_ERROR = 1e-6  # how far from one the sum of a row may be: what six printed digits leave
+
+
+class FiniteChain(ErgodicProcess[Int[Array, ""]]):
+    """One chain decides for the whole fleet: every state is a set of available clients."""
+
+    transition: Float[Array, "states states"]  # P
+    masks: Bool[Array, "states clients"]  # who is available in each state
+    law: Float[Array, " states"]  # stationary law of the chain
+    rate: PerClient  # π, exact, found when the chain was built
+    memory: PerClient  # lag-one autocorrelation, likewise
+
+    @property
+    def num_clients(self) -> int:
+        return self.masks.shape[-1]
+
+    def init(self, key: RandomKey) -> Int[Array, ""]:
+        return jr.categorical(key, jnp.log(self.law)).astype(jnp.int32)
+
+    def step(self, state: Int[Array, ""], t: Round, key: RandomKey) -> tuple[Int[Array, ""], Mask]:
+        after = jr.categorical(key, jnp.log(self.transition[state])).astype(jnp.int32)
+        return after, self.masks[after]
+
+    def stationary(self) -> PerClient:
+        return self.rate
+
+    def correlation(self) -> PerClient:
+        return self.memory
+
+
+def finite_chain(
+    num_clients: int,
+    transition: Sequence[Sequence[float]],
+    masks: Sequence[Sequence[int]],
+) -> FiniteChain:
+    """Build from the transition matrix and, for each state, a row of N zeros and ones: who is available in it.
+
+    The chain must be irreducible, so that its long-run law is one law; it may be periodic.
+    """
+    num_clients = at_least("num_clients", num_clients, 1)
+    matrix = _stochastic(transition)
+    table = _table(masks, len(matrix), num_clients)
+    law = stationary_law(matrix)
+    on = table.astype(np.float64)
+    rate = law @ on
+    together = law @ (on * (matrix @ on))  # P(available now and in the next round)
+    spread = rate * (1 - rate)
+    constant = table.all(axis=0) | ~table.any(axis=0)
+    memory = np.where(constant, 0.0, (together - rate**2) / np.where(constant, 1.0, spread))
+    return FiniteChain(*map(jnp.asarray, (matrix, table, law, rate, memory)))
+
+
+def stationary_law(transition: np.ndarray) -> np.ndarray:
+    """Stationary law of an irreducible chain, by elimination of states (Grassmann, Taksar & Heyman 1985).
+
+    It subtracts nothing, so small probabilities come out as exact as large ones.
+    """
+    left = transition.astype(np.float64).copy()
+    last = len(left) - 1
+    for s in range(last, 0, -1):
+        left[:s, s] /= left[s, :s].sum()
+        left[:s, :s] += np.outer(left[:s, s], left[s, :s])
+    law = np.ones(len(left))
+    for s in range(1, last + 1):
+        law[s] = law[:s] @ left[:s, s]
+    return law / law.sum()
+
+
+def _stochastic(transition: Sequence[Sequence[float]]) -> np.ndarray:
+    lengths = [len(row) for row in transition]
+    if not lengths or any(length != len(lengths) for length in lengths):
+        raise ValueError(f"transition has rows of {lengths} entries: must be square, one row and one column a state")
+    matrix = np.asarray(transition, dtype=np.float64)
+    sums = matrix.sum(axis=1)
+    refuse(
+        ~(np.min(matrix, axis=1) >= 0),
+        lambda s: f"transition row {s} is {matrix[s].tolist()}",
+        "probabilities must not be negative",
+    )
+    refuse(
+        ~(np.abs(sums - 1) <= ROW_ERROR), lambda s: f"transition row {s} sums to {sums[s]:g}", "every row must sum to 1"
+    )
+    count, group = connected_components(matrix > 0, connection="strong")
+    if count > 1:
+        parts = [np.flatnonzero(group == g).tolist() for g in range(count)]
+        raise ValueError(
+            f"transition is not irreducible, its states fall into {parts}: "
+            "every state must be reachable from every other, else there is no single long-run law"
+        )
+    return matrix / sums[:, None]
+
+
+def _table(masks: Sequence[Sequence[int]], num_states: int, num_clients: int) -> np.ndarray:
+    if len(masks) != num_states:
+        raise ValueError(f"masks has {len(masks)} rows for {num_states} states: give one row a state")
+    lengths = np.array([len(row) for row in masks])
+    refuse(
+        lengths != num_clients,
+        lambda s: f"masks row {s} has {lengths[s]} entries",
+        f"must have one for each of the {num_clients} clients",
+    )
+    table = np.asarray(masks)
+    refuse(
+        np.sum(~np.isin(table, (0, 1)), axis=1) > 0,
+        lambda s: f"masks row {s} is {table[s].tolist()}",
+        "must hold only 0 and 1",
+    )
+    return table.astype(bool)

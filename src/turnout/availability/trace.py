@@ -1,0 +1,179 @@
+"""Availability as it was once recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, UInt8
+
+from turnout.availability.arguments import at_least
+from turnout.availability.base import Process
+from turnout.types import Mask, RandomKey, Round
+
+COLUMNS = ("client_id", "start_s", "end_s", "state")
+DAY = 86400.0  # seconds
+
+
+class Trace(Process[tuple[()]]):
+    """Plays a recording, one slot a round; eight clients share a byte."""
+
+    bits: UInt8[Array, "rounds bytes"]
+    length: Int[Array, " clients"]  # how many rounds were recorded
+    wraps: bool = eqx.field(static=True)  # begin anew at the end, or else nobody comes any more
+
+    @property
+    def num_clients(self) -> int:
+        return self.length.shape[-1]
+
+    def init(self, key: RandomKey) -> tuple[()]:
+        return ()
+
+    def step(self, state: tuple[()], t: Round, key: RandomKey) -> tuple[tuple[()], Mask]:
+        t = jnp.asarray(t, self.length.dtype)
+        row = jnp.mod(t, self.length) if self.wraps else jnp.minimum(t, self.length - 1)
+        client = jnp.arange(self.num_clients)
+        byte = self.bits[row, client // 8]
+        on = (byte >> (7 - client % 8).astype(jnp.uint8)) & 1 == 1
+        return state, on if self.wraps else on & (t < self.length)
+
+
+def trace(
+    path: str,
+    slot: float,
+    num_clients: int | None = None,
+    end: Literal["wrap", "stop"] = "wrap",
+    align: bool = False,
+) -> Trace:
+    """Read intervals `client_id, start_s, end_s, state` from a CSV (also .csv.gz) or Parquet file.
+
+    A round is a `slot` of seconds and a client is available in it when its state at mid-slot is 1; time with no row is
+    not available. Clients come in order of first appearance, `num_clients` takes the first ones. Round 0 begins with
+    the earliest row of the file. With `align` round 0 is a midnight of the file's clock, and each client begins with
+    its own first day and wraps, or stops, after its own number of whole days: the hour of the day is kept.
+    """
+    if not 0 < slot < np.inf:
+        raise ValueError(f"slot = {slot}: must be a positive number of seconds")
+    if end not in ("wrap", "stop"):
+        raise ValueError(f'end = "{end}": must be "wrap" or "stop"')
+    client, start, stop, on = _intervals(path)
+    recorded = int(client.max()) + 1
+    count = recorded if num_clients is None else at_least("num_clients", num_clients, 1)
+    if count > recorded:
+        raise ValueError(f"{path}: {count} clients are wanted, but the trace has {recorded}")
+    origin, seconds = _windows(client, start, stop, recorded, align, wraps=end == "wrap")
+    length = np.maximum(np.ceil(seconds / slot - 1e-9), 1).astype(np.int64)
+    # A slot s is covered when its middle (s + ½)·slot lies in [start, stop).
+    keep = on & (client < count)
+    client, start, stop = client[keep], start[keep] - origin[client[keep]], stop[keep] - origin[client[keep]]
+    first, last = np.ceil(start / slot - 0.5).astype(np.int64), np.ceil(stop / slot - 0.5).astype(np.int64)
+    bits = _pack(client, first, last, length[:count])
+    return Trace(jnp.asarray(bits), jnp.asarray(length[:count], jnp.int32), end == "wrap")
+
+
+def _windows(
+    client: np.ndarray, start: np.ndarray, stop: np.ndarray, count: int, align: bool, wraps: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where each client's time begins and how long it lasts, in seconds."""
+    if not align:
+        return np.full(count, start.min()), np.full(count, stop.max() - start.min())
+    begin, finish = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(begin, client, start)
+    np.maximum.at(finish, client, stop)
+    midnight = np.floor(begin / DAY) * DAY
+    # When it wraps, the hours after the last whole day fill the hours between midnight and the first row.
+    return midnight, np.ceil((finish - (begin if wraps else midnight)) / DAY) * DAY
+
+
+def _pack(client: np.ndarray, first: np.ndarray, last: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """One bit a client and round, first client in the highest bit; eight clients are unpacked at a time."""
+    # What lies beyond a client's length is laid over its beginning.
+    client, first, last = np.tile(client, 2), np.r_[first, first - length[client]], np.r_[last, last - length[client]]
+    first, last = np.maximum(first, 0), np.minimum(last, length[client])
+    order = np.argsort(client, kind="stable")
+    order = order[(first < last)[order]]
+    client, first, last = client[order], first[order], last[order]
+    rounds = int(length.max())
+    bits = np.zeros((rounds, (len(length) + 7) // 8), np.uint8)
+    for column in range(bits.shape[1]):
+        rows = slice(*np.searchsorted(client, [8 * column, 8 * column + 8]))
+        changes = np.zeros((8, rounds + 1), np.int32)
+        np.add.at(changes, (client[rows] % 8, first[rows]), 1)
+        np.add.at(changes, (client[rows] % 8, last[rows]), -1)
+        bits[:, column] = np.packbits(changes[:, :rounds].cumsum(axis=1) > 0, axis=0)[0]
+    return bits
+
+
+def _intervals(path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Client index, start, end and state of every row, checked."""
+    names, start, stop, state = _columns(path)
+    _refuse_row(path, names, (state != 0) & (state != 1), lambda r: f"has state {state[r]:g}; must be 0 or 1")
+    _refuse_row(
+        path,
+        names,
+        stop <= start,
+        lambda r: f"ends at {stop[r]:.15g}, not after its start {start[r]:.15g}; must be later",
+    )
+    _, appearance, index = np.unique(names, return_index=True, return_inverse=True)
+    client = np.argsort(np.argsort(appearance))[index]
+    _refuse_disorder(path, names, client, start, stop)
+    return client, start, stop, state == 1
+
+
+def _columns(path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The four columns: the first as text, the others as numbers."""
+    import polars
+
+    if not Path(path).is_file():
+        raise ValueError(f"{path}: there is no such file; give the path of a CSV, .csv.gz or Parquet file")
+    try:
+        # CSV as text first: a value that is not a number can then be named with its row.
+        frame = polars.read_parquet(path) if path.endswith(".parquet") else polars.read_csv(path, infer_schema=False)
+    except polars.exceptions.NoDataError:
+        raise ValueError(f"{path}: is empty; there must be a header ({','.join(COLUMNS)}) and a row") from None
+    except polars.exceptions.PolarsError as error:
+        raise ValueError(f"{path}: cannot be read as a {Path(path).suffix} file: {error}") from error
+    missing = [name for name in COLUMNS if name not in frame.columns]
+    if missing:
+        raise ValueError(f"{path}: no column {', '.join(missing)}; the columns must be {', '.join(COLUMNS)}")
+    if frame.height == 0:
+        raise ValueError(f"{path}: holds no intervals; there must be at least one row")
+    names = frame["client_id"].cast(polars.String).fill_null("").to_numpy().astype(str)
+    _refuse_row(path, names, names == "", lambda r: "has no client_id; every row needs one")
+
+    def numbers(name: str) -> np.ndarray:
+        column = frame[name]
+        values = column.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy()
+        _refuse_row(path, names, ~np.isfinite(values), lambda r: f"has {name} = {column[r]!r}; must be a number")
+        return values
+
+    return names, numbers("start_s"), numbers("end_s"), numbers("state")
+
+
+def _refuse_disorder(path: str, names: np.ndarray, client: np.ndarray, start: np.ndarray, stop: np.ndarray) -> None:
+    order = np.argsort(client, kind="stable")
+    before, after = order[:-1], order[1:]
+    clash = (client[before] == client[after]) & (start[after] < stop[before])
+    bad, previous = np.zeros(len(client), bool), np.zeros(len(client), np.int64)
+    bad[after[clash]] = True
+    previous[after] = before
+    _refuse_row(
+        path,
+        names,
+        bad,
+        lambda r: (
+            f"starts at {start[r]:.15g}, before the client's row {previous[r] + 1} ends at {stop[previous[r]]:.15g}; "
+            "the intervals of a client must be in order and must not overlap"
+        ),
+    )
+
+
+def _refuse_row(path: str, names: np.ndarray, bad: np.ndarray, complaint: Callable[[int], str]) -> None:
+    """Name the first bad row, counted from 1 without the header."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"{path}: row {row + 1} (client {names[row]}) {complaint(row)}")

@@ -1,0 +1,48 @@
+"""Which samples make a batch: drawn with replacement, or shuffled once an epoch."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, UInt32
+
+from turnout.streams import below, scramble
+
+Positions = Int[Array, " batch"]
+Present = Float[Array, " batch"]
+Word = UInt32[Array, ""]
+
+_GOLDEN = 0x9E3779B9  # 2³² / φ, so that successive steps land far apart
+_SHUFFLE_ROUNDS = 24
+
+
+def drawn(word: Word, s: Int[Array, ""], size: Int[Array, ""], batch_size: int) -> tuple[Positions, Present]:
+    """Positions drawn uniformly with replacement for step s of a client's round."""
+    step = scramble(word + s.astype(jnp.uint32) * jnp.uint32(_GOLDEN))
+    words = scramble(step + jnp.arange(batch_size, dtype=jnp.uint32))
+    return below(words, size), jnp.ones(batch_size)
+
+
+def shuffled(word: Word, s: Int[Array, ""], size: Int[Array, ""], batch_size: int) -> tuple[Positions, Present]:
+    """Positions of step s when each epoch visits every sample once, in a new order; its last batch may be short."""
+    batches = -(-size // batch_size)
+    epoch = scramble(word + (s // batches).astype(jnp.uint32) * jnp.uint32(_GOLDEN))
+    place = (s % batches) * batch_size + jnp.arange(batch_size, dtype=jnp.int32)
+    present = (place < size).astype(jnp.float32)
+    return permuted(epoch, jnp.minimum(place, size - 1), size), present
+
+
+def permuted(word: Word, places: Positions, size: Int[Array, ""]) -> Positions:
+    """Images of some places under a random permutation of range(size), without building the permutation.
+
+    The swap-or-not shuffle: in each round, a place and its mirror image about a random point change places or not, by a
+    bit that both agree on. Every round is a bijection, so the whole is one, for any size.
+    """
+    count = size.astype(jnp.uint32)
+    places = places.astype(jnp.uint32)
+    for turn in range(_SHUFFLE_ROUNDS):
+        salt = scramble(word + jnp.uint32(turn * _GOLDEN % 2**32))
+        centre = below(salt, size).astype(jnp.uint32)
+        mirror = (centre + count - places) % count
+        agreed = scramble(salt ^ scramble(jnp.maximum(places, mirror) + jnp.uint32(1)))
+        places = jnp.where(agreed >> 31 == 1, mirror, places)
+    return places.astype(jnp.int32)

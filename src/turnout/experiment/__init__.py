@@ -1,0 +1,33 @@
+"""Experiments: TOML to objects, runs and run folders.
+
+Names are imported when first used, so that a listing needs no jax; `run` is in the module `turnout.experiment.run`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from turnout.experiment.config import Experiment, read_experiment
+    from turnout.experiment.errors import ExperimentError
+    from turnout.experiment.run import Outcome, Run
+    from turnout.experiment.store import load, save
+
+__all__ = ["Experiment", "ExperimentError", "Outcome", "Run", "load", "read_experiment", "save"]
+
+_HOMES = {
+    "Experiment": "config",
+    "read_experiment": "config",
+    "ExperimentError": "errors",
+    "Outcome": "run",
+    "Run": "run",
+    "load": "store",
+    "save": "store",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

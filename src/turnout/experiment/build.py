@@ -1,0 +1,74 @@
+"""Points to objects: every task once, every world once, and a trial a point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from turnout.experiment.errors import ExperimentError
+from turnout.experiment.sweep import Point
+from turnout.loop import Trial
+from turnout.tasks.base import Task
+from turnout.world import World, world
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The points that share a task, ready to be simulated together."""
+
+    task: Task
+    points: tuple[Point, ...]
+    trials: tuple[Trial, ...]
+
+
+def build(points: Sequence[Point]) -> tuple[Batch, ...]:
+    """All objects of an experiment, in batches by task; a mistake that only shows here says where it is, too."""
+    by_task: dict[str, list[Point]] = {}
+    for point in points:
+        by_task.setdefault(point.task.key, []).append(point)
+    return tuple(_batch(members) for members in by_task.values())
+
+
+def _batch(points: list[Point]) -> Batch:
+    task = points[0].task.build()
+    if not isinstance(task, Task):
+        raise ExperimentError(f"task: {points[0].task.name!r} builds a {type(task).__name__}, not a Task")
+    worlds: dict[str, World] = {}
+    return Batch(task, tuple(points), tuple(_trial(task, point, worlds) for point in points))
+
+
+def _trial(task: Task, point: Point, worlds: dict[str, World]) -> Trial:
+    local, server = point.local.build(), point.server.build()
+    key = "".join((point.availability.key, point.links.key, point.compute.key, str(local.batch_size)))
+    if key not in worlds:
+        worlds[key] = _world(task, point, local.batch_size)
+    strategy = point.strategy.build(num_clients=task.num_clients)
+    trial = Trial(
+        strategy=strategy,
+        world=worlds[key],
+        local=local,
+        facts=point.facts.build(),
+        learning_rate=server.learning_rate,
+        optimizer=server.optimizer,
+    )
+    try:
+        strategy.check(task.fleet)
+    except ValueError as error:
+        raise ExperimentError(f"{point.strategy.where}: {error}") from error
+    return trial
+
+
+def _world(task: Task, point: Point, batch_size: int) -> World:
+    filled: dict[str, Any] = {"num_clients": task.num_clients, "sizes": task.sizes, "batch_size": batch_size}
+    availability = point.availability.build(num_clients=task.num_clients)
+    if availability.num_clients != task.num_clients:
+        raise ExperimentError(
+            f"availability: describes {availability.num_clients} clients, but the task has {task.num_clients}"
+        )
+    try:
+        return world(availability, point.links.build(num_clients=task.num_clients), point.compute.build(**filled))
+    except ExperimentError:
+        raise
+    except ValueError as error:
+        raise ExperimentError(f"availability, links, compute: {error}") from error

@@ -1,0 +1,174 @@
+"""An experiment as data: read from TOML, checked, completed with every default, and written back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from turnout.experiment import registry, toml
+from turnout.experiment.errors import ExperimentError, nearest
+from turnout.experiment.parts import Part, read_part
+from turnout.experiment.schema import shown
+
+KEYS = (
+    "title",
+    "claim",
+    "rounds",
+    "seeds",
+    "evaluate_every",
+    "task",
+    "availability",
+    "links",
+    "compute",
+    "local",
+    "server",
+    "facts",
+    "strategies",
+)
+OVERRIDES = ("local", "server", "facts")  # tables of which a strategy may have its own
+EVALUATIONS = 40  # in a run, if not said
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """One entry of `strategies`: the strategy, and what it does differently from the others."""
+
+    strategy: Part
+    label: str
+    local: Part | None = None
+    server: Part | None = None
+    facts: Part | None = None
+
+    def table(self) -> dict[str, Any]:
+        own = {name: part.table() for name in OVERRIDES if (part := getattr(self, name)) is not None}
+        return self.strategy.table() | own | {"label": self.label}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Strategies compared on one task in one world; any argument may be a sweep."""
+
+    rounds: int
+    seeds: tuple[int, ...]
+    evaluate_every: int
+    task: Part
+    availability: Part
+    links: Part
+    compute: Part
+    local: Part
+    server: Part
+    facts: Part
+    strategies: tuple[Entrant, ...]
+    title: str = ""
+    claim: str = ""
+
+    @classmethod
+    def read(cls, document: dict[str, Any]) -> Experiment:
+        """Check a document and complete it; every mistake is an `ExperimentError` that says where it is."""
+        for key in document:
+            if key not in KEYS:
+                raise ExperimentError(f"unknown key {key!r}: {nearest(key, KEYS)}")
+        for key in ("rounds", "task", "availability", "strategies"):
+            if key not in document:
+                raise ExperimentError(f"{key!r} is missing")
+        rounds = _count(document["rounds"], "rounds")
+        local, compute = _local_and_compute(document)
+        return cls(
+            rounds=rounds,
+            seeds=_seeds(document.get("seeds", 1)),
+            evaluate_every=_count(document.get("evaluate_every", max(1, rounds // EVALUATIONS)), "evaluate_every"),
+            task=read_part("tasks", document["task"], "task"),
+            availability=read_part("availability", document["availability"], "availability"),
+            links=read_part("links", document.get("links", "perfect"), "links"),
+            compute=read_part("compute", compute, "compute"),
+            local=read_part("local", local, "local"),
+            server=read_part("server", document.get("server", {}), "server"),
+            facts=read_part("facts", document.get("facts", "oracle"), "facts"),
+            strategies=_entrants(document["strategies"]),
+            title=_text(document.get("title", ""), "title"),
+            claim=_text(document.get("claim", ""), "claim"),
+        )
+
+    def document(self) -> dict[str, Any]:
+        """As TOML, with every default; reading it back gives an equal experiment."""
+        parts = {name: getattr(self, name).table() for name in KEYS[5:-1]}
+        texts = {name: text for name in ("title", "claim") if (text := getattr(self, name))}
+        counted = self.seeds == tuple(range(len(self.seeds)))
+        return (
+            texts
+            | {"rounds": self.rounds, "seeds": len(self.seeds) if counted else list(self.seeds)}
+            | {"evaluate_every": self.evaluate_every}
+            | parts
+            | {"strategies": [entrant.table() for entrant in self.strategies]}
+        )
+
+    def to_toml(self) -> str:
+        return toml.write(self.document())
+
+
+def read_experiment(source: str | Path, settings: tuple[str, ...] = ()) -> Experiment:
+    """An experiment from a file, or a shipped one by its name, with `key=value` settings applied on top."""
+    return Experiment.read(toml.override(toml.read(registry.experiment_path(str(source))), settings))
+
+
+def _count(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ExperimentError(f"{where}: given {shown(value)}, expected a whole number of 1 or more")
+    return value
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise ExperimentError(f"{where}: given {shown(value)}, expected text")
+    return value
+
+
+def _seeds(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        return tuple(range(_count(value, "seeds")))
+    whole = all(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0 for seed in value)
+    if not value or not whole or len(set(value)) != len(value):
+        raise ExperimentError(
+            f"seeds: given {shown(value)}, expected a number, or different whole numbers of 0 or more"
+        )
+    return tuple(value)
+
+
+def _local_and_compute(document: dict[str, Any]) -> tuple[Any, Any]:
+    """Undo the short form: `steps` in `local` stands for `compute = { name = "fixed", steps = … }`."""
+    local, compute = document.get("local", {}), document.get("compute", "fixed")
+    if not isinstance(local, dict) or "steps" not in local:
+        return local, compute
+    if "compute" in document:
+        raise ExperimentError("local.steps: compute is given too, and both say how much local work is done: keep one")
+    return {key: value for key, value in local.items() if key != "steps"}, {"name": "fixed", "steps": local["steps"]}
+
+
+def _entrants(value: Any) -> tuple[Entrant, ...]:
+    if not isinstance(value, list) or not value:
+        raise ExperimentError(f"strategies: given {shown(value)}, expected a list of one table or more")
+    entrants = tuple(_entrant(table, f"strategies[{i}]") for i, table in enumerate(value))
+    labels: dict[str, str] = {}
+    for entrant in entrants:
+        where = entrant.strategy.where
+        if entrant.label in labels:
+            raise ExperimentError(
+                f"{where}.label: {entrant.label!r} is also the label of {labels[entrant.label]}: give each its own"
+            )
+        labels[entrant.label] = where
+    return entrants
+
+
+def _entrant(table: Any, where: str) -> Entrant:
+    if isinstance(table, str):
+        table = {"name": table}
+    if not isinstance(table, dict):
+        raise ExperimentError(f"{where}: given {shown(table)}, expected a table")
+    own = {key: table[key] for key in OVERRIDES if key in table}
+    if isinstance(own.get("local"), dict) and "steps" in own["local"]:
+        raise ExperimentError(f"{where}.local.steps: the amount of local work is the same for all: give it in local")
+    rest = {key: value for key, value in table.items() if key not in (*OVERRIDES, "label")}
+    strategy = read_part("strategies", rest, where)
+    parts = {key: read_part(key, value, f"{where}.{key}", required=key == "facts") for key, value in own.items()}
+    return Entrant(strategy, _text(table.get("label", strategy.name), f"{where}.label"), **parts)

@@ -1,0 +1,178 @@
+"""One table of an experiment: the name of a builder and its arguments, checked against its signature."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import optax
+
+from turnout.experiment import registry, schema
+from turnout.experiment.errors import ExperimentError
+from turnout.local import Local
+from turnout.server import PLAIN_STEP, Schedule
+from turnout.types import Scalar
+
+Path = tuple[str, ...]  # of keys into a table, to an argument
+INSIDE = {"optimizer": "optimizers", "learning_rate": "schedules"}  # arguments that name a builder of optax
+
+
+@dataclass(frozen=True)
+class ServerStep:
+    """How the server moves: the table `server` of an experiment."""
+
+    learning_rate: Scalar | Schedule = 1.0
+    optimizer: optax.GradientTransformation = PLAIN_STEP
+
+
+UNNAMED: dict[str, Callable[..., Any]] = {"local": Local, "server": ServerStep}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A builder with its arguments as a TOML file has them; a list may be a sweep."""
+
+    kind: str
+    name: str
+    arguments: dict[str, Any]
+    where: str = field(compare=False, default="")
+
+    @property
+    def builder(self) -> Callable[..., Any]:
+        if self.kind in UNNAMED:
+            return UNNAMED[self.kind]
+        return registry.find(self.kind, self.name, self.where)
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Arguments that are no keys of the table."""
+        return ("learning_rate",) if self.kind == "optimizers" else ()
+
+    @property
+    def key(self) -> str:
+        """A text that equal parts share."""
+        return json.dumps([self.kind, self.name, self.arguments], sort_keys=True)
+
+    def table(self) -> dict[str, Any]:
+        """As TOML."""
+        return self.arguments if self.kind in UNNAMED else {"name": self.name, **self.arguments}
+
+    def axes(self) -> Iterator[tuple[Path, list[Any]]]:
+        """The swept arguments, those of builders inside included, each with its values."""
+        known = schema.parameters(self.builder)
+        for name, value in self.arguments.items():
+            values = schema.swept(known[name], value)
+            if values is not None:
+                yield (name,), values
+            elif isinstance(value, dict):
+                yield from (((name, *path), inside) for path, inside in self._inside(name, value).axes())
+
+    def at(self, chosen: dict[Path, Any]) -> Part:
+        """The part with one value for each swept argument."""
+        arguments = dict(self.arguments)
+        for (name, *rest), value in chosen.items():
+            if rest:
+                arguments[name] = self._inside(name, arguments[name]).at({tuple(rest): value}).table()
+            else:
+                arguments[name] = value
+        return replace(self, arguments=arguments)
+
+    def over(self, base: Part) -> Part:
+        """The arguments of this part where it has them, those of another elsewhere."""
+        return replace(self, arguments=base.arguments | self.arguments)
+
+    def needs(self, name: str) -> bool:
+        """Whether an argument exists and the table leaves it open."""
+        return name in schema.parameters(self.builder) and name not in self.arguments
+
+    def build(self, **filled: Any) -> Any:
+        """The object; `filled` gives arguments that the experiment knows, where the builder wants them."""
+        known = schema.parameters(self.builder)
+        arguments = {name: value for name, value in filled.items() if self.needs(name)}
+        for name, value in self.arguments.items():
+            inside = isinstance(value, dict)
+            arguments[name] = self._built_inside(name, value) if inside else schema.as_argument(known[name].hint, value)
+        try:
+            return self.builder(**arguments)
+        except (ValueError, TypeError, OSError) as error:
+            raise ExperimentError(f"{self.where}: {error}") from error
+
+    def _inside(self, name: str, table: dict[str, Any]) -> Part:
+        arguments = {key: value for key, value in table.items() if key != "name"}
+        return Part(INSIDE.get(name, "objects"), table["name"], arguments, f"{self.where}.{name}")
+
+    def _built_inside(self, name: str, table: dict[str, Any]) -> Any:
+        part = self._inside(name, table)
+        return _built_once(part.key, part.where)
+
+
+@functools.cache
+def _built_once(key: str, where: str) -> Any:
+    """One object for equal tables: trials whose optimizers are the same object share a compiled program."""
+    kind, name, arguments = json.loads(key)
+    filled = {"learning_rate": 1.0} if kind == "optimizers" else {}
+    return Part(kind, name, arguments, where).build(**filled)
+
+
+def read_part(kind: str, table: Any, where: str, required: bool = True) -> Part:
+    """Check a table and complete it with the defaults that TOML can hold.
+
+    With `required` off the table only overrides another: nothing is completed and nothing must be there.
+    """
+    name, given = _split(kind, table, where)
+    part = Part(kind, name, {}, where)
+    known = schema.parameters(part.builder)
+    schema.check_keys(part.builder, given, where, part.hidden)
+    arguments: dict[str, Any] = {}
+    for key, parameter in known.items():
+        if key in given:
+            arguments[key] = _read_argument(part, parameter, given[key])
+        elif required and parameter.default_in_toml and key not in part.hidden:
+            arguments[key] = list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default
+        elif required and parameter.default is schema.REQUIRED and not _filled(kind, key):
+            expected = schema.describe(parameter.hint)
+            raise ExperimentError(f"{where}: {key!r} is missing, expected {expected}")
+    return replace(part, arguments=arguments)
+
+
+def _split(kind: str, table: Any, where: str) -> tuple[str, dict[str, Any]]:
+    """Name and arguments of a table; a text alone is a name without arguments."""
+    if isinstance(table, str) and kind not in UNNAMED:
+        return table, {}
+    if not isinstance(table, dict):
+        raise ExperimentError(f"{where}: given {schema.shown(table)}, expected a table")
+    if kind in UNNAMED:
+        return "", table
+    name = table.get("name")
+    if not isinstance(name, str):
+        given = "nothing" if name is None else schema.shown(name)
+        raise ExperimentError(f"{where}.name: given {given}, expected the name of one of the {kind}, as text")
+    return name, {key: value for key, value in table.items() if key != "name"}
+
+
+def _read_argument(part: Part, parameter: schema.Parameter, value: Any) -> Any:
+    where = f"{part.where}.{parameter.name}"
+    if parameter.name == "optimizer" and isinstance(value, str):
+        value = {"name": value}
+    value = schema.read(parameter, value, where)
+    if isinstance(value, list):
+        return [_read_inside(parameter.name, one, f"{where}[{i}]") for i, one in enumerate(value)]
+    return _read_inside(parameter.name, value, where)
+
+
+def _read_inside(name: str, value: Any, where: str) -> Any:
+    """A table inside a table is a builder in its turn; anything else is as it should be."""
+    if not (isinstance(value, dict) and "name" in value):
+        return value
+    kind = INSIDE.get(name, "objects")
+    if kind == "objects" and ":" not in str(value["name"]):
+        raise ExperimentError(f'{where}.name: given {schema.shown(value["name"])}, expected "module:attribute"')
+    return read_part(kind, value, where).table()
+
+
+def _filled(kind: str, key: str) -> bool:
+    """Whether the experiment gives the argument by itself."""
+    return (kind == "optimizers" and key == "learning_rate") or (kind != "tasks" and key in registry.FILLED)

@@ -1,0 +1,194 @@
+"""Builders by name, with no registration: a file in the right folder is enough.
+
+Names, summaries and parameters are read from the source and nothing is imported, so a listing is instant. Only `find`
+imports, and only the one module that is asked for.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from turnout.experiment.errors import ExperimentError, nearest
+
+PACKAGES = ("strategies", "availability", "tasks")  # one builder a file, named as the file
+MODULES = {"links": "world.links", "compute": "world.compute", "facts": "facts"}  # several builders in one file
+KINDS = (*PACKAGES, *MODULES, "experiments")
+NOT_BUILDERS = {"base", "sampling"}
+FILLED = ("num_clients", "sizes", "batch_size")  # arguments that an experiment gives by itself
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that an experiment can name."""
+
+    name: str
+    summary: str  # first line of its docstring
+    parameters: tuple[str, ...] = ()  # as in the source: `cutoff = 50.0`, or a name alone where it must be given
+    module: str = ""
+    attribute: str = ""
+
+
+@functools.cache
+def entries(kind: str) -> dict[str, Entry]:
+    """All that can be named of a kind, by name."""
+    if kind not in KINDS:
+        raise ExperimentError(f"there is no kind {kind!r}: {nearest(kind, KINDS)}")
+    if kind == "experiments":
+        found = _shipped_experiments()
+    elif kind in PACKAGES:
+        found = _of_package(kind)
+    else:
+        found = _of_module(MODULES[kind])
+    return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
+
+
+def find(kind: str, name: str, where: str) -> Callable[..., Any]:
+    """The builder of that name; `module:attribute` is anything that can be imported."""
+    if ":" in name:
+        return _imported(name, where)
+    if kind in ("optimizers", "schedules"):
+        known = _of_optax(kind)
+        if name not in known:
+            raise ExperimentError(f"{where}: there is no {name!r} among optax's {kind}: {nearest(name, known)}")
+        return known[name]
+    known = entries(kind)
+    if name not in known:
+        raise ExperimentError(f"{where}: there is no {name!r} among the {kind}: {nearest(name, known)}")
+    entry = known[name]
+    return getattr(importlib.import_module(entry.module), entry.attribute)
+
+
+def experiment_path(name: str) -> Path:
+    """The file of an experiment: a shipped one by its name, any other by its path."""
+    path = Path(name)
+    if path.suffix == ".toml" or path.exists():
+        if not path.is_file():
+            raise ExperimentError(f"{name}: there is no such file")
+        return path
+    if name not in entries("experiments"):
+        raise ExperimentError(f"there is no experiment {name!r}: {nearest(name, entries('experiments'))}, or a path")
+    return Path(str(_library() / f"{name}.toml"))
+
+
+def _imported(name: str, where: str) -> Callable[..., Any]:
+    module, _, attribute = name.partition(":")
+    try:
+        found = functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ExperimentError(f"{where}: cannot import {name!r}: {error}") from error
+    if not callable(found):
+        raise ExperimentError(f"{where}: {name!r} is not a class or a function")
+    return found
+
+
+@functools.cache
+def _of_optax(kind: str) -> dict[str, Callable[..., Any]]:
+    import optax
+
+    if kind == "schedules":
+        return {name: getattr(optax, name) for name in dir(optax) if name.endswith(("_schedule", "_decay"))}
+    plain = {name: getattr(optax, name) for name in dir(optax) if name.islower() and not name.startswith("_")}
+    functions = {name: found for name, found in plain.items() if inspect.isfunction(found)}
+    return {
+        name: function
+        for name, function in functions.items()
+        if "learning_rate" in inspect.signature(function).parameters and not name.startswith("scale_by")
+    }
+
+
+def _library() -> Any:
+    return resources.files("turnout") / "experiment" / "library"
+
+
+def _shipped_experiments() -> Iterator[Entry]:
+    import tomllib
+
+    for file in _library().iterdir():
+        if file.name.endswith(".toml"):
+            title = tomllib.loads(file.read_text(encoding="utf-8")).get("title", "")
+            yield Entry(file.name.removesuffix(".toml"), title)
+
+
+def _of_package(package: str) -> Iterator[Entry]:
+    for file in (resources.files("turnout") / package).iterdir():
+        stem = file.name.removesuffix(".py")
+        if not file.name.endswith(".py") or stem.startswith("_") or stem in NOT_BUILDERS:
+            continue
+        source = ast.parse(file.read_text(encoding="utf-8"))
+        if (builder := _builder(source, stem)) is not None:
+            skip = () if package == "tasks" else FILLED
+            yield Entry(stem, _summary(source), _parameters(builder, skip), f"turnout.{package}.{stem}", builder.name)
+
+
+def _builder(source: ast.Module, stem: str) -> ast.FunctionDef | ast.ClassDef | None:
+    for node in source.body:
+        if isinstance(node, ast.FunctionDef) and node.name == stem:
+            return node
+    for node in source.body:
+        if isinstance(node, ast.ClassDef) and node.name.lower() == stem.replace("_", ""):
+            return node
+    return None
+
+
+def _of_module(module: str) -> Iterator[Entry]:
+    """Lower-case functions of `__all__`, or else the classes that derive from another class of the file."""
+    file = resources.files("turnout").joinpath(*module.split("."))
+    source = ast.parse(Path(f"{file}.py").read_text(encoding="utf-8"))
+    public = _all(source)
+    for node in source.body:
+        if isinstance(node, ast.FunctionDef) and node.name.islower() and node.name in public:
+            name = node.name
+        elif not public and isinstance(node, ast.ClassDef) and _derives(node, source):
+            name = node.name.lower()
+        else:
+            continue
+        yield Entry(name, _summary(node), _parameters(node, FILLED), f"turnout.{module}", node.name)
+
+
+def _all(source: ast.Module) -> set[str]:
+    for node in source.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def _derives(node: ast.ClassDef, source: ast.Module) -> bool:
+    local = {other.name for other in source.body if isinstance(other, ast.ClassDef)}
+    return any(ast.unparse(base).partition("[")[0] in local for base in node.bases)
+
+
+def _summary(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:
+    return (ast.get_docstring(node) or "").partition("\n")[0]
+
+
+def _parameters(builder: ast.FunctionDef | ast.ClassDef, skip: tuple[str, ...]) -> tuple[str, ...]:
+    found = _fields(builder) if isinstance(builder, ast.ClassDef) else _arguments(builder)
+    return tuple(
+        name if default is None else f"{name} = {ast.unparse(default)}" for name, default in found if name not in skip
+    )
+
+
+def _arguments(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
+    plain = [*function.args.posonlyargs, *function.args.args]
+    missing = len(plain) - len(function.args.defaults)
+    for i, argument in enumerate(plain):
+        yield argument.arg, function.args.defaults[i - missing] if i >= missing else None
+    for argument, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
+        yield argument.arg, default
+
+
+def _fields(cls: ast.ClassDef) -> Iterator[tuple[str, ast.expr | None]]:
+    for node in cls.body:
+        if isinstance(node, ast.AnnAssign) and "ClassVar" not in ast.unparse(node.annotation):
+            default = node.value
+            if isinstance(default, ast.Call):  # eqx.field(static=True, default=...)
+                default = next((word.value for word in default.keywords if word.arg == "default"), None)
+            yield ast.unparse(node.target), default

@@ -1,0 +1,140 @@
+"""Run an experiment: everything is checked and built first, then simulated, then handed back with labels."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from turnout.experiment.build import Batch, build
+from turnout.experiment.config import Experiment
+from turnout.experiment.errors import ExperimentError
+from turnout.experiment.sweep import points
+from turnout.history import History
+from turnout.simulate import simulate_trials
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SEGMENTS = 20  # pieces a run is cut into, so that progress can be told
+
+Progress = Callable[[float], None]  # called with the share that is done
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one point."""
+
+    label: str
+    strategy: str  # its name in the experiment
+    settings: dict[str, Any]  # the swept keys and their values here
+    history: History
+    target: np.ndarray  # α, one a client
+    pi: np.ndarray | None  # π, where the availability has a stationary law
+    lam: np.ndarray | None  # λ, likewise
+
+
+@dataclass(frozen=True)
+class Run:
+    """An experiment and what came of it."""
+
+    experiment: Experiment
+    points: tuple[Outcome, ...]
+    seconds: float
+
+    def __getitem__(self, label: str) -> Outcome:
+        for outcome in self.points:
+            if outcome.label == label:
+                return outcome
+        raise KeyError(f"no {label!r}; this run has {', '.join(outcome.label for outcome in self.points)}")
+
+    def frame(self) -> pl.DataFrame:
+        """Tidy table: label, strategy, a column a swept key, seed, round, name, value."""
+        return self._labelled([outcome.history.frame() for outcome in self.points])
+
+    def clients_frame(self) -> pl.DataFrame:
+        """One row a label, seed and client: the sums over all rounds, the target, and π and λ where they are known."""
+        return self._labelled([_clients(outcome) for outcome in self.points])
+
+    def _labelled(self, frames: list[pl.DataFrame]) -> pl.DataFrame:
+        import polars as pl
+
+        parts = []
+        for outcome, frame in zip(self.points, frames, strict=True):
+            marks = {"label": outcome.label, "strategy": outcome.strategy} | outcome.settings
+            columns = [pl.lit(_plain(value)).alias(name) for name, value in marks.items()]
+            parts.append(frame.select(*columns, pl.all()))
+        joined = pl.concat(parts, how="diagonal_relaxed")
+        swept = [name for name in joined.columns if "." in name]  # a dotted key is never the name of a metric
+        return joined.select("label", "strategy", *swept, pl.exclude("label", "strategy", *swept))
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float | str) else str(value)
+
+
+def _clients(outcome: Outcome) -> pl.DataFrame:
+    import polars as pl
+
+    known = {"target": outcome.target, "pi": outcome.pi, "lam": outcome.lam}
+    num_seeds = len(outcome.history.seeds)
+    missing = np.full(outcome.target.shape, np.nan)
+    columns = {
+        name: pl.Series(np.tile(missing if values is None else values, num_seeds).astype(np.float64)).fill_nan(None)
+        for name, values in known.items()
+    }
+    return outcome.history.clients_frame().with_columns(**columns)
+
+
+def run(experiment: Experiment, out: str | Path | None = None, progress: Progress | None = None) -> Run:
+    """Simulate every point of an experiment; with `out`, leave a run folder there.
+
+    A folder that is in the way is refused before anything runs.
+    """
+    from turnout.experiment import store
+
+    folder = None if out is None else store.free_folder(out)
+    batches = build(points(experiment))
+    begun = time.perf_counter()
+    found: dict[str, Outcome] = {}
+    for number, batch in enumerate(batches):
+        found |= _run_batch(experiment, batch, _share_of(progress, number, len(batches)))
+    ordered = tuple(found[point.label] for point in points(experiment))
+    finished = Run(experiment, ordered, time.perf_counter() - begun)
+    if folder is not None:
+        store.save(finished, folder)
+    return finished
+
+
+def _share_of(progress: Progress | None, number: int, count: int) -> Callable[[int, int], None]:
+    def report(done: int, total: int) -> None:
+        if progress is not None:
+            progress((number + done / total) / count)
+
+    return report
+
+
+def _run_batch(experiment: Experiment, batch: Batch, report: Callable[[int, int], None]) -> dict[str, Outcome]:
+    try:
+        histories = simulate_trials(
+            batch.task,
+            batch.trials,
+            rounds=experiment.rounds,
+            seeds=experiment.seeds,
+            evaluate_every=experiment.evaluate_every,
+            segment=max(1, experiment.rounds // SEGMENTS),
+            progress=report,
+        )
+    except ValueError as error:
+        raise ExperimentError(str(error)) from error
+    target = np.asarray(batch.task.fleet.target)
+    found = {}
+    for point, trial, history in zip(batch.points, batch.trials, histories, strict=True):
+        law = trial.world.law()
+        pi, lam = (None, None) if law is None else (np.asarray(law[0]), np.asarray(law[1]))
+        found[point.label] = Outcome(point.label, point.strategy.name, point.settings, history, target, pi, lam)
+    return found

@@ -1,0 +1,161 @@
+"""A run folder: whole or absent. It is written under a temporary name beside its place and then renamed."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import polars as pl
+
+from turnout.experiment import toml
+from turnout.experiment.config import Experiment
+from turnout.experiment.errors import ExperimentError
+from turnout.experiment.run import Outcome, Run
+from turnout.experiment.sweep import points
+from turnout.history import History
+
+PACKAGES = ("turnout", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "polars", "altair")
+CLIENT_MARKS = ("label", "strategy", "seed", "client", "target", "pi", "lam")
+
+Extra = Callable[[Run, Path], Any]  # writes something more into the folder
+
+
+def free_folder(out: str | Path) -> Path:
+    """The folder to write to, refused if there is something in it."""
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ExperimentError(f"{folder}: exists already: choose another folder, or remove it")
+    return folder
+
+
+def save(run: Run, out: str | Path, extra: Extra | None = None) -> Path:
+    """Write a run folder; if anything fails on the way, nothing is left behind."""
+    folder = free_folder(out)
+    with _whole_or_absent(folder) as work:
+        (work / "experiment.toml").write_text(run.experiment.to_toml(), encoding="utf-8")
+        run.frame().write_parquet(work / "history.parquet")
+        run.clients_frame().write_parquet(work / "clients.parquet")
+        np.savez(work / "models.npz", **_models(run))
+        (work / "run.json").write_text(json.dumps(_circumstances(run), indent=2) + "\n", encoding="utf-8")
+        if extra is not None:
+            extra(run, work)
+    return folder
+
+
+@contextmanager
+def _whole_or_absent(folder: Path) -> Iterator[Path]:
+    """A folder to work in that takes its place only when all is done."""
+    made = [parent for parent in (folder.parent, *folder.parent.parents) if not parent.exists()]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    work = folder.parent / f".{folder.name}-{uuid.uuid4().hex[:8]}"
+    work.mkdir()
+    try:
+        yield work
+        if folder.exists():  # empty, and Windows does not rename onto a folder
+            folder.rmdir()
+        os.replace(work, folder)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        for parent in made:
+            if parent.exists() and not any(parent.iterdir()):
+                parent.rmdir()
+        raise
+
+
+def _models(run: Run) -> dict[str, Any]:
+    """The final parameters, seeds first: `<number of the point>/<path in the model>`."""
+    arrays = {}
+    for number, outcome in enumerate(run.points):
+        for path, leaf in jax.tree_util.tree_flatten_with_path(outcome.history.params)[0]:
+            name = jax.tree_util.keystr(path, simple=True, separator="/") or "params"
+            arrays[f"{number}/{name}"] = np.asarray(leaf)
+    return arrays
+
+
+def _circumstances(run: Run) -> dict[str, Any]:
+    device = jax.devices()[0]
+    return {
+        "title": run.experiment.title,
+        "labels": [outcome.label for outcome in run.points],
+        "seeds": list(run.experiment.seeds),
+        "seconds": round(run.seconds, 3),
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "platform": platform.platform(),
+        "commit": _commit(),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """Commit of the repository in which the run was started, marked where files had changed since."""
+
+    def git(*arguments: str) -> str:
+        asked = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=5, check=True)
+        return asked.stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + (" with changes" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def load(folder: str | Path) -> Run:
+    """A run read back from its folder; models are flat, arrays by their path."""
+    folder = Path(folder)
+    if not (folder / "run.json").is_file():
+        raise ExperimentError(f"{folder}: not a run folder")
+    experiment = Experiment.read(toml.read(folder / "experiment.toml"))
+    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    history, clients = (pl.read_parquet(folder / f"{name}.parquet") for name in ("history", "clients"))
+    with np.load(folder / "models.npz") as models:
+        arrays = dict(models)
+    found = []
+    for number, point in enumerate(points(experiment)):
+        mine, of_clients = (frame.filter(pl.col("label") == point.label) for frame in (history, clients))
+        params = {key.partition("/")[2]: leaf for key, leaf in arrays.items() if key.startswith(f"{number}/")}
+        marks = of_clients.filter(pl.col("seed") == experiment.seeds[0])
+        pi, lam = (None if marks[name].null_count() else marks[name].to_numpy() for name in ("pi", "lam"))
+        past = _history(experiment, mine, of_clients, params)
+        target = marks["target"].to_numpy()
+        found.append(Outcome(point.label, point.strategy.name, point.settings, past, target, pi, lam))
+    return Run(experiment, tuple(found), about["seconds"])
+
+
+def _history(experiment: Experiment, frame: pl.DataFrame, clients: pl.DataFrame, params: Any) -> History:
+    """Arrays from tidy rows, which are in the order (name, seed, round); metrics are what is known of round 0."""
+    num_seeds = len(experiment.seeds)
+    by_name = {str(name): rows for (name,), rows in frame.group_by("name", maintain_order=True)}
+    arrays = {name: rows["value"].to_numpy().reshape(num_seeds, -1) for name, rows in by_name.items()}
+    judged = {name for name, rows in by_name.items() if rows["round"].min() == 0}
+    evaluated = by_name[next(iter(judged))]["round"].unique(maintain_order=True).to_numpy()
+    sums = [name for name in clients.columns if name not in CLIENT_MARKS and "." not in name]
+    return History(
+        seeds=experiment.seeds,
+        rounds=experiment.rounds,
+        evaluated=evaluated,
+        metrics={name: values for name, values in arrays.items() if name in judged},
+        records={name: values for name, values in arrays.items() if name not in judged},
+        clients={name: clients[name].to_numpy().reshape(num_seeds, -1) for name in sums},
+        params=params,
+    )

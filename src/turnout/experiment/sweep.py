@@ -1,0 +1,82 @@
+"""The points of an experiment: every strategy at every combination of the swept arguments."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+from turnout.experiment.config import Entrant, Experiment
+from turnout.experiment.errors import ExperimentError
+from turnout.experiment.parts import Part, Path
+
+SHARED = ("task", "availability", "links", "compute", "local", "server", "facts")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One thing to simulate, with no choice left open."""
+
+    label: str
+    settings: dict[str, Any]  # the swept keys and their values here
+    strategy: Part
+    task: Part
+    availability: Part
+    links: Part
+    compute: Part
+    local: Part
+    server: Part
+    facts: Part
+
+
+def points(experiment: Experiment) -> tuple[Point, ...]:
+    """All points, strategy by strategy, in the order of the file."""
+    found = tuple(point for entrant in experiment.strategies for point in _points_of(experiment, entrant))
+    labels = [point.label for point in found]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ExperimentError(f"strategies: two runs would be called {label!r}: give a label, or other values")
+    return found
+
+
+def _points_of(experiment: Experiment, entrant: Entrant) -> list[Point]:
+    parts = {"strategy": entrant.strategy, **{role: _shared(experiment, entrant, role) for role in SHARED}}
+    axes = [(role, path, values) for role, part in parts.items() for path, values in part.axes()]
+    keys = [(role, path) for role, path, _ in axes]
+    grid = itertools.product(*(values for _, _, values in axes))
+    return [_point(entrant.label, parts, dict(zip(keys, chosen, strict=True))) for chosen in grid]
+
+
+def _shared(experiment: Experiment, entrant: Entrant, role: str) -> Part:
+    """A table of the experiment, with the strategy's own version on top."""
+    base: Part = getattr(experiment, role)
+    own: Part | None = getattr(entrant, role, None)
+    if own is None:
+        return base
+    return own if own.kind == "facts" else own.over(base)
+
+
+def _point(label: str, parts: dict[str, Part], chosen: dict[tuple[str, Path], Any]) -> Point:
+    fixed = {
+        role: part.at({path: value for (owner, path), value in chosen.items() if owner == role})
+        for role, part in parts.items()
+    }
+    settings = {_dotted(role, path): value for (role, path), value in chosen.items()}
+    named = [f"{_short(key, list(settings))}={_shown(value)}" for key, value in settings.items()]
+    return Point(" ".join([label, *named]), settings, **fixed)
+
+
+def _dotted(role: str, path: Path) -> str:
+    return ".".join((role, *path))
+
+
+def _short(key: str, keys: list[str]) -> str:
+    """The last word of a dotted key, if it is enough to tell the keys apart."""
+    last = key.rpartition(".")[2]
+    return last if sum(other.rpartition(".")[2] == last for other in keys) == 1 else key
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return str(value.get("name", value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,92 @@
+"""TOML in and out: the standard reader, a writer for what experiments hold, and overrides from the command line."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from turnout.experiment.errors import ExperimentError
+
+Document = dict[str, Any]
+
+
+def read(path: Path) -> Document:
+    """The document of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ExperimentError(f"{path}: not a TOML file: {error}") from error
+    except OSError as error:
+        raise ExperimentError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def write(document: Document) -> str:
+    """A document as TOML: one line a key, and one line an entry of a list of tables."""
+    return "".join(f"{_key(key)} = {_top_value(value)}\n" for key, value in document.items())
+
+
+def _top_value(value: Any) -> str:
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        return "[\n" + "".join(f"    {write_value(one)},\n" for one in value) + "]"
+    return write_value(value)
+
+
+def write_value(value: Any) -> str:
+    """One value as TOML."""
+    if isinstance(value, dict):
+        inside = ", ".join(f"{_key(key)} = {write_value(one)}" for key, one in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(write_value, value))}]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, int | float) else str(value)
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else write_value(key)
+
+
+def override(document: Document, settings: Iterable[str]) -> Document:
+    """The document with `key=value` settings applied; keys are dotted, values TOML, bare words strings."""
+    changed = copy.deepcopy(document)
+    for setting in settings:
+        path, equals, text = setting.partition("=")
+        if not equals or not path.strip():
+            raise ExperimentError(f"--set {setting}: must be key=value, such as task.gamma=1")
+        _put(changed, path.strip().split("."), _value(text), f"--set {setting}")
+    return changed
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text.strip()
+
+
+def _put(place: Any, path: list[str], value: Any, where: str) -> None:
+    key, rest = path[0], path[1:]
+    if isinstance(place, list):
+        if not key.isdigit() or int(key) >= len(place):
+            hint = f"a list of {len(place)} is counted 0 to {len(place) - 1}"
+            raise ExperimentError(f"{where}: there is no entry {key!r}: {hint}")
+        index: Any = int(key)
+    elif isinstance(place, dict):
+        index = key
+    else:
+        raise ExperimentError(f"{where}: {key!r} has nothing to be set in: {write_value(place)} is not a table")
+    if not rest:
+        place[index] = value
+        return
+    if isinstance(place, dict) and isinstance(place.get(index), str):  # the short form of a table: facts = "oracle"
+        place[index] = {"name": place[index]}
+    inside = place[index] if isinstance(place, list) else place.setdefault(index, {})
+    _put(inside, rest, value, where)

@@ -1,0 +1,117 @@
+"""What the server knows of its clients: the truth (`Oracle`), or what it has seen so far (`Online`)."""
+
+from __future__ import annotations
+
+import abc
+from typing import Generic, TypeVar
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from turnout.types import Cohort, Fleet, Known, Mask, PerClient, Reports, Scalar, View, divide
+
+State = TypeVar("State")
+
+
+class Facts(eqx.Module, Generic[State]):
+    """A source of π, λ, link success and reach; it observes once, at the end of a round.
+
+    So what a strategy reads never depends on the present round, and real nodes, known only at its end, fit as well.
+    """
+
+    @abc.abstractmethod
+    def init(self, fleet: Fleet) -> State:
+        """State before round 0; per-client parts lead with the clients."""
+
+    @abc.abstractmethod
+    def read(self, state: State, truth: Known | None) -> Known:
+        """What a strategy is told this round; only an oracle looks at the truth."""
+
+    @abc.abstractmethod
+    def observe(self, state: State, view: View, cohort: Cohort, reports: Reports) -> State:
+        """Take in what was seen in a finished round."""
+
+
+class Oracle(Facts[None]):
+    """The true values, as most papers assume them."""
+
+    def init(self, fleet: Fleet) -> None:
+        return None
+
+    def read(self, state: None, truth: Known | None) -> Known:
+        if truth is None:
+            raise ValueError("an Oracle needs the truth, which a real fleet does not tell: use Online")
+        return truth
+
+    def observe(self, state: None, view: View, cohort: Cohort, reports: Reports) -> None:
+        return None
+
+
+class OnlineState(eqx.Module):
+    """Sums over the rounds so far, one entry a client."""
+
+    rounds: PerClient  # since the client is known
+    last: Mask  # availability in the previous round
+    on: PerClient  # rounds available
+    from_on: PerClient  # transitions that started available
+    on_on: PerClient
+    off_off: PerClient
+    asked: PerClient
+    arrived: PerClient
+    reach: PerClient  # sum over arrived updates
+
+
+class Online(Facts[OnlineState]):
+    """Estimates from what the server has seen, with Beta priors.
+
+    π̂ = (rounds on + a) / (rounds + a + b); each transition probability likewise, from the transitions that start in its
+    state, so that λ̂ = P̂(on→on) + P̂(off→off) - 1 is consistent. A client never asked or heard of has the prior mean, and
+    the mean reach of the others.
+    """
+
+    prior_on: Scalar = 1.0  # a, pseudo-rounds on
+    prior_off: Scalar = 1.0  # b, pseudo-rounds off
+    prior_stay: Scalar = 1.0  # pseudo-transitions that stay, in each state
+    prior_leave: Scalar = 1.0  # pseudo-transitions that leave, in each state
+    prior_success: Scalar = 1.0  # pseudo-uploads that arrived
+    prior_failure: Scalar = 0.0  # pseudo-uploads lost; zero reads perfect links as exactly perfect
+
+    def init(self, fleet: Fleet) -> OnlineState:
+        zeros = jnp.zeros_like(fleet.importance)
+        return OnlineState(zeros, jnp.zeros(zeros.shape, bool), *[zeros] * 7)
+
+    def read(self, state: OnlineState, truth: Known | None) -> Known:
+        from_off = jnp.maximum(state.rounds - 1.0, 0.0) - state.from_on
+        stay_on = _share(state.on_on, state.from_on, self.prior_stay, self.prior_leave)
+        stay_off = _share(state.off_off, from_off, self.prior_stay, self.prior_leave)
+        overall = divide(jnp.sum(state.reach), jnp.sum(state.arrived), otherwise=1.0)
+        return Known(
+            pi=_share(state.on, state.rounds, self.prior_on, self.prior_off),
+            lam=stay_on + stay_off - 1.0,
+            success=_share(state.arrived, state.asked, self.prior_success, self.prior_failure),
+            reach=jnp.where(state.arrived > 0, divide(state.reach, state.arrived), overall),
+        )
+
+    def observe(self, state: OnlineState, view: View, cohort: Cohort, reports: Reports) -> OnlineState:
+        seen_before = state.rounds > 0
+        now = view.available
+
+        def count(total: PerClient, event: Mask) -> PerClient:
+            return total + event.astype(total.dtype)
+
+        return OnlineState(
+            rounds=state.rounds + 1.0,
+            last=now,
+            on=count(state.on, now),
+            from_on=count(state.from_on, seen_before & state.last),
+            on_on=count(state.on_on, seen_before & state.last & now),
+            off_off=count(state.off_off, seen_before & ~state.last & ~now),
+            asked=count(state.asked, cohort.asked),
+            arrived=count(state.arrived, cohort.mask),
+            reach=state.reach + cohort.put(reports.reach),
+        )
+
+
+def _share(hits: PerClient, trials: PerClient, prior_hits: Scalar, prior_misses: Scalar) -> PerClient:
+    """Posterior mean of a probability under a Beta prior."""
+    return (hits + prior_hits) / (trials + (prior_hits + prior_misses))

@@ -1,0 +1,231 @@
+"""The compiled loop: the world, the server and the clients, round after round, as one program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from turnout import tree
+from turnout.cohort_work import train_cohort
+from turnout.facts import Facts, Oracle
+from turnout.local import Jobs, Local
+from turnout.server import PLAIN_STEP, Schedule, Server, ServerState
+from turnout.strategies.base import Strategy
+from turnout.streams import Stream, client_words, round_key
+from turnout.tasks.base import Task
+from turnout.types import Ask, Cohort, Known, Mask, PerClient, RandomKey, Reports, Round, Scalar, View
+from turnout.world import Nature, World, WorldState
+
+
+class Trial(eqx.Module):
+    """One thing to simulate: a strategy in a world, with its learning rates. Leaves of equal trials may be stacked."""
+
+    strategy: Strategy
+    world: World
+    local: Local = Local()
+    facts: Facts = Oracle()
+    learning_rate: Scalar | Schedule = 1.0
+    optimizer: optax.GradientTransformation = eqx.field(static=True, default=PLAIN_STEP)
+
+    def server(self, task: Task, slots: int) -> Server:
+        return Server(task.fleet, self.strategy, self.facts, self.learning_rate, self.optimizer, slots)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What fixes shapes, and so makes a program of its own."""
+
+    slots: int
+    most_available: int
+    room: int  # evaluations there is room for
+    round_room: int  # rounds there is room for
+    common_steps: int | None  # local steps, if always and everywhere the same
+    most_steps: int
+    chunk: int  # slots trained together when numbers of steps differ
+    metrics: tuple[str, ...] | None  # those to take; all that the task has if None
+
+
+class Tally(eqx.Module):
+    """Sums by client over the rounds so far."""
+
+    available: PerClient
+    asked: PerClient
+    arrived: PerClient
+    weight: PerClient  # sum of the weights given to its updates
+    last: Int[Array, " clients"]  # round of the last arrival, -1 before the first
+    stalest: Int[Array, " clients"]  # longest time without an arrival
+
+    @classmethod
+    def empty(cls, num_clients: int) -> Tally:
+        zeros, never = jnp.zeros(num_clients), jnp.full(num_clients, -1, jnp.int32)
+        return cls(zeros, zeros, zeros, zeros, never, jnp.zeros(num_clients, jnp.int32))
+
+    def add(self, t: Round, available: Mask, cohort: Cohort, weight: Array) -> Tally:
+        came = cohort.mask
+        last = jnp.where(came, jnp.asarray(t, jnp.int32), self.last)
+        return Tally(
+            available=self.available + available.astype(jnp.float32),
+            asked=self.asked + cohort.asked.astype(jnp.float32),
+            arrived=self.arrived + came.astype(jnp.float32),
+            weight=self.weight + cohort.put(weight),
+            last=last,
+            stalest=jnp.maximum(self.stalest, jnp.asarray(t, jnp.int32) - last),
+        )
+
+    def summary(self, rounds: int) -> dict[str, Array]:
+        """The sums by name; `stalest` counts the wait that was still open at the end."""
+        sums = {name: getattr(self, name) for name in ("available", "asked", "arrived", "weight")}
+        return sums | {"stalest": jnp.maximum(self.stalest, rounds - 1 - self.last)}
+
+
+class Bounds(NamedTuple):
+    """Which part of a run to play; traced, so that one program serves every length and every cut."""
+
+    first: Int[Array, ""]  # block
+    last: Int[Array, ""]  # block after the last
+    every: Int[Array, ""]  # rounds of a block
+    rounds: Int[Array, ""]  # of the whole run
+
+
+class Carry(eqx.Module):
+    """All that lives on from round to round."""
+
+    world: WorldState
+    server: ServerState
+    tally: Tally
+
+
+Law = tuple[PerClient, PerClient] | None
+
+
+def begin(task: Task, trial: Trial, root: RandomKey, slots: int) -> Carry:
+    """State before round 0."""
+    params = task.init(round_key(root, Stream.MODEL))
+    return Carry(trial.world.init(root), trial.server(task, slots).init(params), Tally.empty(task.num_clients))
+
+
+def play_round(
+    task: Task, trial: Trial, law: Law, plan: Plan, root: RandomKey, t: Round, carry: Carry
+) -> tuple[Carry, dict[str, Float[Array, ""]]]:
+    """One round from nature's decision to the record of what came of it."""
+    server = trial.server(task, plan.slots)
+    world, nature = trial.world.step(carry.world, root, t)
+    lr = trial.local.rate(t)
+    truth = _truth(law, nature, trial.local, lr, plan)
+    losses = _probe(task, trial.local, plan, root, t, nature, carry.server) if trial.strategy.probes else None
+    view = server.view(carry.server, t, nature.available, lr, truth, losses)
+    cohort, state = server.ask(carry.server, view, root)
+    jobs = Jobs(
+        clients=jnp.minimum(cohort.ids, task.num_clients - 1),
+        words=client_words(round_key(root, Stream.TRAIN, t), cohort.ids),
+        steps=cohort.take(nature.steps),
+        rates=cohort.scale * jnp.asarray(lr, cohort.scale.dtype),
+    )
+    start = server.start(state, cohort)
+    updates, met = train_cohort(trial.local, task, start, jobs, plan.common_steps, plan.chunk)
+    if not server.admits_all:
+        cohort = server.admit(state, view, cohort, tree.row_norms(updates), root)
+    cohort = nature.deliver(cohort)
+    reports = Reports.arrived(cohort, updates, met, cohort.take(truth.reach))
+    weight = jnp.where(cohort.arrived, server.strategy.weigh(state.strategy, view, cohort), 0.0)
+    after = Carry(
+        world, server.tell(state, view, cohort, reports), carry.tally.add(t, nature.available, cohort, weight)
+    )
+    return after, _record(view, cohort, weight, jobs)
+
+
+def _truth(law: Law, nature: Nature, local: Local, lr: Scalar, plan: Plan) -> Known:
+    unknown = jnp.full(nature.success.shape, jnp.nan)
+    pi, lam = (unknown, unknown) if law is None else law
+    return Known(pi, lam, nature.success, local.reach(nature.steps, lr, plan.most_steps))
+
+
+def _probe(
+    task: Task, local: Local, plan: Plan, root: RandomKey, t: Round, nature: Nature, state: ServerState
+) -> PerClient:
+    """Loss of the server's model on one fresh batch of every available client, zero for the others."""
+    everyone = Ask.of(nature.available, nature.available.astype(jnp.float32))
+    present = Cohort.pack(everyone, plan.most_available)
+    words = client_words(round_key(root, Stream.PROBE, t), present.ids)
+    clients = jnp.minimum(present.ids, task.num_clients - 1)
+    losses = jax.vmap(lambda client, word: local.probe(task, state.params, client, word))(clients, words)
+    return jnp.zeros(task.num_clients).at[present.ids].set(losses, mode="drop")
+
+
+def _record(view: View, cohort: Cohort, weight: Array, jobs: Jobs) -> dict[str, Float[Array, ""]]:
+    def count(mask: Array) -> Float[Array, ""]:
+        return jnp.sum(mask, dtype=jnp.float32)
+
+    return {
+        "available": count(view.available),
+        "cohort": count(cohort.ids < cohort.num_clients),
+        "uploads": count(cohort.active),
+        "arrived": count(cohort.arrived),
+        "weight_sum": jnp.sum(weight),
+        "local_steps": count(jobs.steps),
+        "overflow": cohort.overflow.astype(jnp.float32),
+    }
+
+
+class Written(eqx.Module):
+    """Room for what one segment writes down."""
+
+    metrics: dict[str, Float[Array, " evaluations"]]
+    records: dict[str, Float[Array, " rounds"]]
+
+
+def advance(
+    task: Task,
+    trial: Trial,
+    law: Law,
+    plan: Plan,
+    root: RandomKey,
+    bounds: Bounds,
+    carry: Carry,
+) -> tuple[Carry, Written]:
+    """Blocks first ≤ b < last: evaluate the model, then play the rounds until the next evaluation.
+
+    Bounds are traced, so a run cut into other segments is the same program, and the same to the last bit.
+    """
+    first, last, every, rounds = bounds
+
+    def evaluate(now: Carry) -> dict[str, Array]:
+        found = task.evaluate(trial.server(task, plan.slots).model(now.server))
+        return {name: found[name] for name in plan.metrics or found}
+
+    def one_round(t: Array, state: tuple[Carry, dict[str, Array]]) -> tuple[Carry, dict[str, Array]]:
+        now, records = state
+        now, record = play_round(task, trial, law, plan, root, t, now)
+        return now, {name: records[name].at[t - first * every].set(record[name]) for name in records}
+
+    def one_block(b: Array, state: tuple[Carry, Written]) -> tuple[Carry, Written]:
+        now, written = state
+        found = evaluate(now)
+        metrics = {name: room.at[b - first].set(found[name]) for name, room in written.metrics.items()}
+        stop = jnp.minimum((b + 1) * every, rounds)
+        now, records = jax.lax.fori_loop(b * every, stop, one_round, (now, written.records))
+        return now, Written(metrics, records)
+
+    _, record = jax.eval_shape(lambda c: play_round(task, trial, law, plan, root, first, c), carry)
+    room = Written(
+        metrics={name: jnp.full(plan.room, jnp.nan) for name in jax.eval_shape(evaluate, carry)},
+        records={name: jnp.full(plan.round_room, jnp.nan) for name in record},
+    )
+    return jax.lax.fori_loop(first, last, one_block, (carry, room))
+
+
+def most_available(world: World, root: RandomKey, rounds: Int[Array, ""]) -> Int[Array, ""]:
+    """Size of the largest crowd in so many rounds: the world played alone, to be replayed later from the same keys."""
+
+    def body(t: Array, state: tuple[WorldState, Array]) -> tuple[WorldState, Array]:
+        world_state, most = state
+        world_state, nature = world.step(world_state, root, t)
+        return world_state, jnp.maximum(most, jnp.sum(nature.available, dtype=jnp.int32))
+
+    return jax.lax.fori_loop(0, rounds, body, (world.init(root), jnp.zeros((), jnp.int32)))[1]

@@ -1,0 +1,1 @@
+"""What a run has shown: tables, figures, and a result in plain words."""

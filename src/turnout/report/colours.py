@@ -1,0 +1,50 @@
+"""One colour a strategy, the same in every figure, told apart by colour-blind readers too."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+# Okabe and Ito's palette without its yellow, which is too pale for a line on white.
+BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
+    "#000000",
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#0072B2",
+    "#D55E00",
+    "#CC79A7",
+)
+PALETTE = (ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE, BLACK)
+USUAL = {  # those often seen together, kept apart
+    "fedavg": VERMILION,
+    "unbiased": BLUE,
+    "more_available": ORANGE,
+    "adafed": GREEN,
+    "ca_fed": BLACK,
+    "fedau": SKY,
+    "mifa": PURPLE,
+}
+PALEST = 0.6  # share of white in the last of many lines of one colour
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3], [12, 4])
+
+
+def colour(strategy: str) -> str:
+    """The colour of a strategy by its name alone."""
+    return USUAL.get(strategy) or PALETTE[zlib.crc32(strategy.encode()) % len(PALETTE)]
+
+
+def line_styles(strategies: Sequence[str]) -> list[tuple[str, list[int]]]:
+    """Colour and dash of each line, given its strategy; tints and dashes tell apart lines of one colour."""
+    colours = [colour(strategy) for strategy in strategies]
+    styles = []
+    for place, shade in enumerate(colours):
+        before, in_all = colours[:place].count(shade), colours.count(shade)
+        styles.append((_tint(shade, PALEST * before / max(1, in_all - 1)), DASHES[before % len(DASHES)]))
+    return styles
+
+
+def _tint(shade: str, share: float) -> str:
+    """A colour mixed with so much white."""
+    parts = (int(shade[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(part + (255 - part) * share):02X}" for part in parts)

@@ -1,0 +1,112 @@
+"""Figures of a run, drawn offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from turnout.experiment.run import Run
+from turnout.report.colours import line_styles
+from turnout.report.groups import attention
+from turnout.report.metrics import Metric, shown_metrics
+
+PIXELS = 2  # device pixels a point, for sharp print
+PANEL = 380  # width of one chart
+
+
+def write_figures(run: Run, folder: Path) -> None:
+    """Every figure of a run as PNG."""
+    for name, chart in figures(run).items():
+        chart.save(folder / f"{name}.png", scale_factor=PIXELS)
+
+
+def figures(run: Run) -> dict[str, alt.TopLevelMixin]:
+    """Every figure of a run by name."""
+    return {"learning": learning_curves(run), "attention": trained_for(run)}
+
+
+def learning_curves(run: Run) -> alt.TopLevelMixin:
+    """Metrics over the rounds, one line a strategy, in a band of one standard deviation over the seeds."""
+    panels = [_curve(run, metric) for metric in shown_metrics(run) if metric.name != "worst_decile_accuracy"]
+    seeds = len(run.experiment.seeds)
+    band = f"Line: mean over {seeds} seeds. Band: one standard deviation." if seeds > 1 else "One seed."
+    return _framed(alt.hconcat(*panels, spacing=30), run, "How well the model does, round by round", band)
+
+
+def _curve(run: Run, metric: Metric) -> Any:
+    rows = (
+        run.frame()
+        .filter((pl.col("name") == metric.name) & pl.col("value").is_finite())
+        .with_columns(pl.col("value") * metric.factor)
+        .group_by("label", "round", maintain_order=True)
+        .agg(pl.col("value").mean().alias("mean"), pl.col("value").std().fill_null(0.0).alias("spread"))
+        .with_columns(low=pl.col("mean") - pl.col("spread"), high=pl.col("mean") + pl.col("spread"))
+    )
+    scale = alt.Scale(zero=False)
+    if metric.name == "distance" and (rows["mean"] > 0).all():
+        scale = alt.Scale(type="log")
+        rows = rows.with_columns(pl.max_horizontal("low", pl.col("mean") / 10))
+    colour, dash = _legend(run, "stroke", 2 * PANEL)
+    x = alt.X("round:Q", title="Round", scale=alt.Scale(nice=False), axis=alt.Axis(labelFlush=False))
+    y = alt.Y("mean:Q", title=metric.axis_title, scale=scale)
+    base = alt.Chart(rows)
+    band = base.mark_area(opacity=0.18).encode(x, alt.Y("low:Q", scale=scale), alt.Y2("high:Q"), colour)
+    line = base.mark_line(strokeWidth=2).encode(x, y, colour, dash)
+    return alt.layer(band, line).properties(width=PANEL, height=280)
+
+
+def trained_for(run: Run) -> alt.TopLevelMixin:
+    """Share of the weight given to each availability group, beside the share it should have."""
+    rows = attention(run)
+    order = rows.unique("group", maintain_order=True).sort("place")["group"].to_list()
+    labels = [outcome.label for outcome in run.points]
+    x = alt.X("group:N", sort=order, title="Clients, from the least available to the most", axis=_two_lines())
+    width = max(PANEL, max(120, 22 * len(labels) + 30) * len(order))
+    colour, _ = _legend(run, "square", width)
+    base = alt.Chart(rows)
+    offset = alt.XOffset("label:N", sort=labels)
+    bars = base.mark_bar(stroke="white").encode(x, alt.Y("share:Q", title="Share of all weight (%)"), offset, colour)
+    whiskers = base.mark_rule(color="#444444").encode(x, alt.Y("low:Q"), alt.Y2("high:Q"), offset)
+    target = base.mark_tick(color="black", thickness=3, width=alt.RelativeBandSize(0.95)).encode(x, alt.Y("target:Q"))
+    chart = alt.layer(bars, whiskers, target).properties(width=width, height=280)
+    note = "Black line: the share that the target asks for. Whisker: least and most over the seeds."
+    return _framed(chart, run, "Who the model is trained for", note)
+
+
+def _two_lines() -> alt.Axis:
+    """Group names broken at the comma, upright."""
+    return alt.Axis(labelAngle=0, labelExpr="split(datum.label, ', ')", labelLimit=200, grid=False)
+
+
+def _legend(run: Run, symbol: str, width: int) -> tuple[alt.Color, alt.StrokeDash]:
+    """One entry a label, in as many columns as the width has room for."""
+    labels = [outcome.label for outcome in run.points]
+    colours, dashes = zip(*line_styles([outcome.strategy for outcome in run.points]), strict=True)
+    legend = alt.Legend(
+        title=None,
+        labelLimit=600,
+        symbolType=symbol,
+        symbolStrokeWidth=3 if symbol == "stroke" else 0,
+        symbolSize=900 if symbol == "stroke" else 200,
+        symbolOpacity=1,
+        columns=max(1, width // (8 * max(map(len, labels)) + 50)),
+    )
+    return (
+        alt.Color("label:N", sort=labels, scale=alt.Scale(domain=labels, range=list(colours)), legend=legend),
+        alt.StrokeDash("label:N", sort=labels, scale=alt.Scale(domain=labels, range=list(dashes)), legend=legend),
+    )
+
+
+def _framed(chart: Any, run: Run, title: str, note: str) -> alt.TopLevelMixin:
+    """Title above, legible letters throughout."""
+    lines = [line for line in (run.experiment.title, note) if line]
+    heading = alt.TitleParams(title, subtitle=lines, anchor="start", fontSize=18, subtitleFontSize=13, offset=14)
+    return (
+        chart.properties(title=heading, padding=16)
+        .configure_axis(labelFontSize=13, titleFontSize=14, titleFontWeight="normal", grid=True, gridColor="#e8e8e8")
+        .configure_legend(labelFontSize=13, orient="bottom")
+        .configure_view(stroke=None)
+    )

@@ -1,0 +1,147 @@
+"""The server's side of one round, pure: view, ask, start, admit, tell.
+
+The simulator and the driver of real nodes both call these methods in this order and hold no round logic of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+
+from turnout import tree
+from turnout.facts import Facts, Oracle
+from turnout.strategies.base import Strategy
+from turnout.streams import Stream, round_key
+from turnout.types import (
+    Cohort,
+    Fleet,
+    Known,
+    Mask,
+    Params,
+    PerClient,
+    PerSlot,
+    RandomKey,
+    Reports,
+    Round,
+    Scalar,
+    View,
+)
+
+Schedule = Callable[[Round], Scalar]
+PLAIN_STEP = optax.sgd(1.0)  # one object, so that it is one key of the compilation cache
+
+
+class ServerState(eqx.Module):
+    """All that a server carries from round to round."""
+
+    params: Params
+    strategy: Any
+    facts: Any
+    optimizer: Any
+
+
+class Server(eqx.Module):
+    """A strategy with its facts and its optimizer.
+
+    The optimizer is any optax transformation; it is handed minus the direction, as a gradient, and its result is scaled
+    by the learning rate of the round. A round in which nothing arrives leaves model and optimizer as they are, unless
+    the strategy moves alone.
+    """
+
+    fleet: Fleet
+    strategy: Strategy
+    facts: Facts = Oracle()
+    learning_rate: Scalar | Schedule = 1.0  # η_g (η̄ in the CA-Fed papers)
+    optimizer: optax.GradientTransformation = eqx.field(static=True, default=PLAIN_STEP)
+    slots: int = eqx.field(static=True, default=0)
+
+    def init(self, params: Params) -> ServerState:
+        return ServerState(
+            params=params,
+            strategy=self.strategy.init(self.fleet, params),
+            facts=self.facts.init(self.fleet),
+            optimizer=self.optimizer.init(params),
+        )
+
+    def view(
+        self,
+        state: ServerState,
+        t: Round,
+        available: Mask,
+        lr: Scalar,
+        truth: Known | None = None,
+        losses: PerClient | None = None,
+    ) -> View:
+        """What the strategy may know in round t."""
+        known = self.facts.read(state.facts, truth)
+        return View(t, self.fleet.importance, available, known, lr, losses, slots=self.slots)
+
+    def ask(self, state: ServerState, view: View, root: RandomKey) -> tuple[Cohort, ServerState]:
+        """Whom to ask for what; nobody who is not available."""
+        key = round_key(root, Stream.SELECT, view.t)
+        ask, strategy = self.strategy.select(state.strategy, view, key)
+        reachable = replace(ask, copies=jnp.where(view.available, ask.copies, 0.0))
+        return Cohort.pack(reachable, self.slots), replace(state, strategy=strategy)
+
+    @property
+    def starts_shared(self) -> bool:
+        """Whether every client starts from the server's own model."""
+        return type(self.strategy).start is Strategy.start
+
+    def start(self, state: ServerState, cohort: Cohort) -> Params:
+        """The models from which the cohort starts, one row a slot."""
+        if self.starts_shared:
+            return tree.repeat(state.params, cohort.ids.shape[0])
+        return jax.vmap(lambda k: self.strategy.start(state.strategy, state.params, k))(cohort.ids)
+
+    def admit(self, state: ServerState, view: View, cohort: Cohort, norms: PerSlot, root: RandomKey) -> Cohort:
+        """The cohort narrowed to those who may upload; `norms` are the lengths of their updates."""
+        key = round_key(root, Stream.ADMIT, view.t)
+        return self.strategy.admit(state.strategy, view, cohort, norms, key)
+
+    @property
+    def admits_all(self) -> bool:
+        """Whether everyone who trained uploads, so that no update need be measured."""
+        return type(self.strategy).admit is Strategy.admit
+
+    def tell(self, state: ServerState, view: View, cohort: Cohort, reports: Reports) -> ServerState:
+        """Close the round with what arrived."""
+        direction, strategy = self.strategy.aggregate(state.strategy, state.params, view, cohort, reports)
+        moved = jnp.asarray(self.strategy.moves_alone) | jnp.any(cohort.arrived)
+        params, optimizer = self._move(state, view.t, direction, moved)
+        return ServerState(
+            params=params,
+            strategy=self.strategy.settle(strategy, params, view, cohort),
+            facts=self.facts.observe(state.facts, view, cohort, reports),
+            optimizer=optimizer,
+        )
+
+    def _move(self, state: ServerState, t: Round, direction: Params, moved: Any) -> tuple[Params, Any]:
+        gradient = jax.tree.map(jnp.negative, direction)
+        updates, optimizer = self.optimizer.update(gradient, state.optimizer, state.params)
+        rate = self.learning_rate(t) if callable(self.learning_rate) else self.learning_rate
+        params = tree.add(state.params, tree.scale(updates, rate))
+        return tree.where(moved, params, state.params), tree.where(moved, optimizer, state.optimizer)
+
+    def grow(self, state: ServerState, num_before: int) -> ServerState:
+        """State for a fleet that clients have joined: what was known is kept, the new start from the beginning.
+
+        `self` is the server of the larger fleet, whose first `num_before` clients are the old ones.
+        """
+        fresh = self.init(state.params)
+
+        def carry_over(old: Any, new: Any) -> Any:
+            return old if old.shape == new.shape else new.at[:num_before].set(old)
+
+        grown = jax.tree.map(carry_over, (state.strategy, state.facts), (fresh.strategy, fresh.facts))
+        return ServerState(state.params, *grown, state.optimizer)
+
+    def model(self, state: ServerState) -> Params:
+        """The model to evaluate and to ship."""
+        return self.strategy.model(state.strategy, state.params)

@@ -1,0 +1,152 @@
+"""Whole trainings, compiled: seeds and hyper-parameters side by side."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.random as jr
+import optax
+
+from turnout.facts import Facts, Oracle
+from turnout.group import Pace, alike, run_group
+from turnout.history import History
+from turnout.local import Local
+from turnout.loop import Trial
+from turnout.server import PLAIN_STEP, Schedule
+from turnout.strategies.base import Strategy
+from turnout.tasks.base import Task
+from turnout.types import Scalar
+from turnout.world import World
+
+Progress = Callable[[int, int], None]
+
+
+def simulate(
+    task: Task,
+    world: World,
+    strategy: Strategy,
+    *,
+    rounds: int,
+    seeds: int | Sequence[int] = 1,
+    local: Local | None = None,
+    facts: Facts | None = None,
+    learning_rate: Scalar | Schedule = 1.0,
+    optimizer: optax.GradientTransformation | None = None,
+    evaluate_every: int = 1,
+    metrics: Sequence[str] | None = None,
+    segment: int | None = None,
+    progress: Progress | None = None,
+) -> History:
+    """Train one strategy in one world, once a seed, and return what happened.
+
+    Args:
+        task: the clients' data and model.
+        world: who is available, whose uploads arrive, how much local work is done.
+        strategy: the server's algorithm.
+        rounds: T, the number of rounds.
+        seeds: how many seeds (0, 1, …), or which ones; a seed sets the world, the selection and the training.
+        local: the clients' optimizer.
+        facts: what the server knows of π, λ, links and reach; the truth if not given.
+        learning_rate: of the server, a number or a function of the round.
+        optimizer: of the server, any optax transformation of minus the direction.
+        evaluate_every: rounds between evaluations; the first and the last model are always evaluated.
+        metrics: names of those to take, all that the task has if not given; what is not asked for is not computed.
+        segment: rounds between calls of `progress`, rounded up to whole evaluations.
+        progress: called with rounds done and rounds in all.
+
+    """
+    trial = Trial(
+        strategy=strategy,
+        world=world,
+        local=Local() if local is None else local,
+        facts=Oracle() if facts is None else facts,
+        learning_rate=learning_rate,
+        optimizer=PLAIN_STEP if optimizer is None else optimizer,
+    )
+    return simulate_trials(
+        task,
+        [trial],
+        rounds=rounds,
+        seeds=seeds,
+        evaluate_every=evaluate_every,
+        metrics=metrics,
+        segment=segment,
+        progress=progress,
+    )[0]
+
+
+def simulate_trials(
+    task: Task,
+    trials: Sequence[Trial],
+    *,
+    rounds: int,
+    seeds: int | Sequence[int] = 1,
+    evaluate_every: int = 1,
+    metrics: Sequence[str] | None = None,
+    segment: int | None = None,
+    progress: Progress | None = None,
+) -> list[History]:
+    """Train several trials on one task; those that differ in numbers only run as one program, side by side."""
+    chosen = _seeds(seeds)
+    if rounds < 1 or evaluate_every < 1:
+        raise ValueError(f"rounds and evaluate_every must be 1 or more, not {rounds} and {evaluate_every}")
+    _check_metrics(task, metrics)
+    for trial in trials:
+        _check(task, trial)
+    _use_compilation_cache()
+    pace = Pace(rounds, evaluate_every, segment, None if metrics is None else tuple(metrics))
+    groups = alike(trials)
+    histories: dict[int, History] = {}
+    for number, members in enumerate(groups):
+        report = _share_of_progress(progress, number, len(groups), rounds)
+        together = run_group(task, [trials[i] for i in members], chosen, pace, report)
+        histories.update(zip(members, together, strict=True))
+    return [histories[i] for i in range(len(trials))]
+
+
+def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
+    if not chosen or len(set(chosen)) != len(chosen) or min(chosen) < 0:
+        raise ValueError(f"seeds must be one or more different whole numbers of 0 or more, not {seeds!r}")
+    return chosen
+
+
+def _check_metrics(task: Task, metrics: Sequence[str] | None) -> None:
+    known = eqx.filter_eval_shape(lambda key: task.evaluate(task.init(key)), jr.key(0))
+    if unknown := [name for name in metrics or () if name not in known]:
+        raise ValueError(f"this task has no metric {unknown[0]!r}; it has {', '.join(sorted(known))}")
+
+
+def _check(task: Task, trial: Trial) -> None:
+    if trial.world.num_clients != task.num_clients:
+        raise ValueError(f"the world has {trial.world.num_clients} clients, but the task {task.num_clients}")
+    trial.strategy.check(task.fleet)
+    wanted = {"pi", "lam"} & set(trial.strategy.needs)
+    if wanted and isinstance(trial.facts, Oracle) and trial.world.law() is None:
+        name, process = type(trial.strategy).__name__, type(trial.world.availability).__name__
+        raise ValueError(
+            f"{name} needs {' and '.join(sorted(wanted))}, but {process} has no stationary law to tell an oracle: "
+            "let the server estimate them (facts = Online())"
+        )
+
+
+def _use_compilation_cache() -> None:
+    """Keep compiled programs on disk between runs, unless the user has set a place or switched it off."""
+    chosen = os.environ.get("TURNOUT_CACHE")
+    if jax.config.jax_compilation_cache_dir is not None or chosen == "off":
+        return
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    jax.config.update("jax_compilation_cache_dir", chosen or str(base / "turnout" / "xla"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def _share_of_progress(progress: Progress | None, number: int, count: int, rounds: int) -> Callable[[int], None]:
+    def report(done: int) -> None:
+        if progress is not None:
+            progress(number * rounds + done, count * rounds)
+
+    return report

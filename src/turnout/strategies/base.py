@@ -1,0 +1,80 @@
+"""What a strategy is: whom to ask, with what weight, and what to make of the answers."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Generic, TypeVar
+
+import equinox as eqx
+from jaxtyping import Int
+
+from turnout import tree
+from turnout.types import (
+    Array,
+    Ask,
+    Cohort,
+    Fleet,
+    Params,
+    PerSlot,
+    RandomKey,
+    Reports,
+    View,
+)
+
+State = TypeVar("State")
+
+
+class Strategy(eqx.Module, Generic[State]):
+    """The server's side of one federated algorithm, as pure functions of an explicit state.
+
+    Fields are hyper-parameters and pytree leaves, so a grid of them is one `vmap`; only what fixes a shape is static.
+    All methods have a neutral default: a strategy overrides what its paper changes. Every strategy derives from this
+    class directly; what two share is a function.
+
+    Every method must be finite and sensible when nobody is available or arrives, in round 0 too, and must treat clients
+    alike: relabelling them relabels the result.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ()  # fields of `Known` that are read
+    probes: ClassVar[bool] = False  # wants the loss of every available client before it selects
+    moves_alone: ClassVar[bool] = False  # may move the model in a round in which nothing arrives
+
+    def init(self, fleet: Fleet, params: Params) -> State:
+        """State before round 0; per-client parts have the clients as leading axis and hold sums, not means."""
+        return None  # pyright: ignore[reportReturnType]
+
+    def select(self, state: State, view: View, key: RandomKey) -> tuple[Ask, State]:
+        """Whom to ask; by default everyone available, weighted by the target."""
+        return Ask.of(view.available, view.target), state
+
+    def weigh(self, state: State, view: View, cohort: Cohort) -> PerSlot:
+        """Factor of each arrived update in the direction; by default what was asked, once a copy."""
+        return cohort.weight * cohort.copies
+
+    def aggregate(
+        self, state: State, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Params, State]:
+        """Direction for the server optimizer; by default the weighted sum of what arrived."""
+        return tree.weighted_sum(reports.updates, self.weigh(state, view, cohort)), state
+
+    def capacity(self, most_available: int) -> int:
+        """Slots needed when at most so many clients are available; called on the host, with concrete fields."""
+        return most_available
+
+    def check(self, fleet: Fleet) -> None:
+        """Raise a ValueError if this fleet cannot be served; called on the host, with concrete fields."""
+
+    def start(self, state: State, params: Params, client: Int[Array, ""]) -> Params:
+        """Model from which a client starts its local work; by default the server's."""
+        return params
+
+    def admit(self, state: State, view: View, cohort: Cohort, norms: PerSlot, key: RandomKey) -> Cohort:
+        """The cohort, `active` narrowed to those who may upload now that all have trained; by default everyone."""
+        return cohort
+
+    def settle(self, state: State, params: Params, view: View, cohort: Cohort) -> State:
+        """State after the server optimizer has moved the model."""
+        return state
+
+    def model(self, state: State, params: Params) -> Params:
+        """The model to evaluate and to ship; by default the server's."""
+        return params

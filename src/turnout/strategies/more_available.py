@@ -1,0 +1,25 @@
+"""More available: train on the highly available class alone (Rodio et al. 2023, a baseline)."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from turnout.strategies.base import Strategy
+from turnout.types import Ask, RandomKey, Scalar, View, divide
+
+
+class MoreAvailable(Strategy[None]):
+    """As Unbiased, on the clients with π_k ≥ threshold; the others never count.
+
+    Fast and steady, and biased by design: effective weight α_k on the kept class, zero elsewhere.
+
+    Deviation: the paper does not print the weights; α_k / π_k makes the kept class unbiased within itself.
+    """
+
+    needs = ("pi",)
+
+    threshold: Scalar = 0.5  # smallest π that is kept
+
+    def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
+        wanted = view.available & (view.known.pi >= jnp.asarray(self.threshold, view.known.pi.dtype))
+        return Ask.of(wanted, divide(view.target, view.known.pi)), state

@@ -1,0 +1,58 @@
+"""Ways to draw a cohort that several strategies share."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float, Int
+
+from turnout.types import Fleet, Mask, PerClient, RandomKey, Scalar
+
+
+def check_cohort(cohort: Scalar | None, fleet: Fleet) -> None:
+    """Refuse a cohort that the fleet cannot fill."""
+    if cohort is not None and not 1 <= int(cohort) <= fleet.num_clients:
+        raise ValueError(f"cohort must be between 1 and the {fleet.num_clients} clients of the fleet, not {cohort}")
+
+
+def largest(scores: PerClient, among: Mask, budget: Scalar, slots: int) -> Mask:
+    """The `budget` clients of highest score among the given ones, all of them if there are fewer.
+
+    `top_k` over a fixed number of slots, masked by the traced budget: a full sort of a million clients costs a hundred
+    times more. Ties go to the lower index.
+    """
+    most = min(slots, among.shape[0])
+    ranked, ids = jax.lax.top_k(jnp.where(among, scores, -jnp.inf), most)
+    chosen = (jnp.arange(most) < budget) & (ranked > -jnp.inf)
+    return jnp.zeros_like(among).at[ids].set(chosen)
+
+
+def without_replacement(key: RandomKey, among: Mask, budget: Scalar, slots: int) -> Mask:
+    """`budget` clients drawn uniformly among the given ones."""
+    return largest(jr.uniform(key, among.shape), among, budget, slots)
+
+
+def with_replacement(key: RandomKey, odds: PerClient, budget: Scalar, slots: int) -> PerClient:
+    """How often each client comes up in `budget` independent draws with probability proportional to its odds.
+
+    Inverts the distribution function in two levels, block then client, so that single precision still tells a million
+    clients apart. At most `slots` draws; none where all odds are zero.
+    """
+    num_clients = odds.shape[0]
+    width = max(1, round(num_clients**0.5))
+    blocks = jnp.pad(odds, (0, -num_clients % width)).reshape(-1, width)
+    totals = jnp.sum(blocks, axis=1)
+    block_key, client_key = jr.split(key)
+    block = _invert(jnp.cumsum(totals), jr.uniform(block_key, (slots,)))
+    inside = jax.vmap(lambda row, u: _invert(jnp.cumsum(row), u))
+    ids = block * width + inside(blocks[block], jr.uniform(client_key, (slots,)))
+    drawn = (jnp.arange(slots) < budget) & (jnp.sum(totals) > 0)
+    return jnp.zeros_like(odds).at[ids].add(drawn.astype(odds.dtype), mode="drop")
+
+
+def _invert(cumulative: Float[Array, " steps"], uniform: Float[Array, "*draws"]) -> Int[Array, "*draws"]:
+    """Index of the first step that exceeds the uniform share of the total; a step of height zero is never it."""
+    total = cumulative[-1]
+    height = jnp.minimum(uniform * total, jnp.nextafter(total, jnp.zeros_like(total)))
+    return jnp.minimum(jnp.searchsorted(cumulative, height, side="right"), cumulative.shape[0] - 1)

@@ -1,0 +1,66 @@
+"""Random keys: folded from (seed, stream, round) and, for one client, its index; never chained, never from a slot.
+
+So a result depends neither on slot positions, nor on capacity, nor on where a run was cut, and a driver of real nodes
+can repeat a simulation exactly. Nature has streams of its own: every strategy meets the same absences.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Int, UInt32
+
+from turnout.types import RandomKey, Round
+
+Words = UInt32[Array, "..."]
+
+
+class Stream(enum.IntEnum):
+    """Who draws. Values are part of what makes a result repeatable: append, never renumber."""
+
+    MODEL = 0  # initial parameters
+    WORLD_START = 1
+    AVAILABILITY = 2
+    LINKS = 3
+    COMPUTE = 4
+    SELECT = 5
+    PROBE = 6
+    TRAIN = 7
+    ADMIT = 8
+
+
+def round_key(root: RandomKey, stream: Stream, t: Round = 0) -> RandomKey:
+    """The key of one stream in one round."""
+    # Round before stream: all streams of a round then share the first fold, which the compiler does once.
+    return jr.fold_in(jr.fold_in(root, t), stream)
+
+
+def client_words(key: RandomKey, ids: Int[Array, " slots"]) -> UInt32[Array, " slots"]:
+    """One 32-bit seed a client, for `scramble`: full threefry down to the client, cheap hashing below it."""
+
+    def word(client: Int[Array, ""]) -> UInt32[Array, ""]:
+        return jr.bits(jr.fold_in(key, client), dtype=jnp.uint32)
+
+    return jax.vmap(word)(ids)
+
+
+def scramble(word: Words) -> Words:
+    """A 32-bit finaliser with full avalanche: a few shifts and multiplies instead of a block cipher.
+
+    Constants of Wellons' `lowbias32`. Threefry inside the loop over local steps cost thirty times the training itself.
+    """
+    word = word ^ (word >> 16)
+    word = word * jnp.uint32(0x7FEB352D)
+    word = word ^ (word >> 15)
+    word = word * jnp.uint32(0x846CA68B)
+    return word ^ (word >> 16)
+
+
+def below(word: Words, bound: Int[Array, "..."]) -> Int[Array, "..."]:
+    """An index in [0, bound) from the top 24 bits of a word; uniform to bound / 2²⁴."""
+    share = (word >> 8).astype(jnp.float32) * jnp.float32(2**-24)
+    index = (share * bound.astype(jnp.float32)).astype(jnp.int32)
+    return jnp.minimum(index, bound - 1)

@@ -1,0 +1,126 @@
+"""Tasks from arrays: the user's data, grouped by client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int, Shaped
+
+from turnout.tasks import partition
+from turnout.tasks.checks import Samples, check_parts, check_pool, check_ridge
+from turnout.tasks.data import DataTask, Split
+from turnout.tasks.losses import Loss, loss_named
+from turnout.tasks.models import Model
+from turnout.types import PerClient
+
+Importance = str | Sequence[float] | np.ndarray  # "size", "uniform", or one number a client
+PARTS = {"train": partition.TRAIN, "validation": partition.VALIDATION, "test": partition.TEST}
+
+CHUNK_NUMBERS = 2**21  # input numbers evaluated at once, 8 MiB of floats
+
+
+def from_arrays(
+    train: Samples,
+    test: Samples | None = None,
+    validation: Samples | None = None,
+    *,
+    model: Model,
+    loss: str | Loss = "cross_entropy",
+    ridge: float = 0.0,
+    importance: Importance = "size",
+    num_clients: int | None = None,
+    validation_share: float = 0.2,
+    seed: int = 0,
+    scale: float = 1 / 255,
+    shift: float = 0.0,
+) -> DataTask:
+    """Make a task of your own data: for each part the inputs, the labels and the client that owns each sample.
+
+    Clients are numbered from 0 and each needs a training sample. Where no validation data are given, a random
+    `validation_share` of each client's training samples (rounded down, drawn with `seed`) is held out; test data are
+    never touched. Bytes stay bytes on the device and are read as `scale * byte + shift` when a batch is cut; other
+    inputs are taken as they are.
+    """
+    judge = loss_named(loss)
+    given = {"train": train, "validation": validation, "test": test}
+    checked = check_parts({name: part for name, part in given.items() if part is not None}, model, judge)
+    inputs, labels, owners = (np.concatenate(arrays) for arrays in zip(*checked.values(), strict=True))
+    parts = np.concatenate([np.full(len(labels), PARTS[name]) for name, (_, labels, _) in checked.items()])
+    if validation is None:
+        of_train = checked["train"][2]
+        parts[: of_train.size] = partition.divide(of_train, validation=validation_share, seed=seed)
+    return from_pool(
+        inputs,
+        labels,
+        owners,
+        parts,
+        model=model,
+        loss=judge,
+        ridge=ridge,
+        importance=importance,
+        num_clients=num_clients,
+        scale=scale,
+        shift=shift,
+    )
+
+
+def from_pool(
+    inputs: Shaped[np.ndarray, "pool ..."],
+    labels: Shaped[np.ndarray, " entries"],
+    owners: Int[np.ndarray, " entries"],
+    parts: Int[np.ndarray, " entries"],
+    rows: Int[np.ndarray, " entries"] | None = None,
+    *,
+    model: Model,
+    loss: str | Loss = "cross_entropy",
+    ridge: float = 0.0,
+    importance: Importance = "size",
+    num_clients: int | None = None,
+    scale: float = 1 / 255,
+    shift: float = 0.0,
+) -> DataTask:
+    """Make a task of entries over one pool of inputs: entry i is row `rows[i]` and belongs to a client and to a part.
+
+    Inputs are held once however many clients and parts point at them. Parts are marked as by `partition.divide`.
+    """
+    judge = loss_named(loss)
+    num_clients = int(owners.max()) + 1 if num_clients is None else num_clients
+    pool_rows = np.arange(owners.size) if rows is None else rows
+    labels = check_pool(inputs, labels, owners, parts, pool_rows, num_clients, model, judge)
+    pool = jnp.asarray(inputs)
+
+    def split(part: int) -> Split | None:
+        (entries,) = np.nonzero(parts == part)
+        if not entries.size:
+            return None
+        return Split.group(pool, labels[entries], owners[entries], num_clients, pool_rows[entries], scale, shift)
+
+    train, validation, test = (split(part) for part in PARTS.values())
+    assert train is not None  # check_pool saw a training sample of everyone
+    return DataTask(
+        train,
+        validation,
+        test,
+        model=model,
+        judge=judge,
+        worth=importance_of(importance, np.asarray(train.sizes)),
+        ridge=check_ridge(ridge),
+        chunk=int(np.clip(CHUNK_NUMBERS // max(1, inputs[0].size), 256, 8192)),
+    )
+
+
+def importance_of(importance: Importance, sizes: np.ndarray) -> PerClient:
+    """How much each client counts: by its training samples, all alike, or as given."""
+    if isinstance(importance, str):
+        values = {"size": sizes, "uniform": np.ones(sizes.size)}.get(importance)
+        if values is None:
+            raise ValueError(f"importance is {importance!r}; it must be 'size', 'uniform' or one number a client")
+    else:
+        values = np.asarray(importance, np.float64)
+    if values.shape != sizes.shape:
+        raise ValueError(f"importance has shape {values.shape}; {sizes.size} clients need one number each")
+    if not np.isfinite(values).all() or values.min() < 0 or values.sum() == 0:
+        raise ValueError("importance must be finite, nowhere negative and somewhere positive")
+    return jnp.asarray(values, jnp.float32)

@@ -1,0 +1,91 @@
+"""What a task is: the clients' data, the model that fits it, and how to judge a model."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from turnout import tree
+from turnout.types import Fleet, Params, PerClient, RandomKey, divide
+
+Batch = Any  # a pytree of arrays; its leading axis is the batch
+
+
+class Task(eqx.Module):
+    """A federated problem: minimise Σ_k α_k F_k over the clients k.
+
+    Everything is pure and traced per client: `batch` and `loss` see one client and are mapped over the cohort. A task
+    without data (a quadratic) has one sample a client and ignores `positions`.
+    """
+
+    @property
+    @abc.abstractmethod
+    def sizes(self) -> Int[Array, " clients"]:
+        """Number of training samples of each client, at least one."""
+
+    @property
+    @abc.abstractmethod
+    def importance(self) -> PerClient:
+        """How much each client should count, up to a common factor."""
+
+    @abc.abstractmethod
+    def init(self, key: RandomKey) -> Params:
+        """Parameters before training."""
+
+    @abc.abstractmethod
+    def batch(self, client: Int[Array, ""], positions: Int[Array, " batch"]) -> Batch:
+        """The client's training samples at the given positions, each in [0, sizes[client])."""
+
+    @abc.abstractmethod
+    def loss(self, params: Params, batch: Batch, present: Float[Array, " batch"]) -> Float[Array, ""]:
+        """Mean loss over the batch, penalties included; `present` is 0 for padding, 1 else."""
+
+    @abc.abstractmethod
+    def per_client(self, params: Params) -> dict[str, PerClient]:
+        """Metrics of one model on each client, NaN where a client has no such data.
+
+        Names are `<split>_loss` and `<split>_accuracy` for the splits train, validation and test.
+        """
+
+    @property
+    def optimum(self) -> Params | None:
+        """The minimiser of the target objective where it is known."""
+        return None
+
+    @property
+    def num_clients(self) -> int:
+        return self.importance.shape[-1]
+
+    @property
+    def fleet(self) -> Fleet:
+        return Fleet(self.importance)
+
+    def evaluate(self, params: Params) -> dict[str, Float[Array, ""]]:
+        """Metrics of one model, weighted by the target; the worst decile is that of test accuracy."""
+        by_client = self.per_client(params)
+        metrics = {name: target_mean(values, self.importance) for name, values in by_client.items()}
+        if "test_accuracy" in by_client:
+            metrics["worst_decile_accuracy"] = worst_decile(by_client["test_accuracy"])
+        if (optimum := self.optimum) is not None:
+            metrics["distance"] = tree.norm(tree.subtract(params, optimum))
+        return metrics
+
+
+def target_mean(values: PerClient, importance: PerClient) -> Float[Array, ""]:
+    """Mean over the clients that have a value, weighted by importance."""
+    weight = jnp.where(jnp.isnan(values), 0.0, importance)
+    counted = jnp.where(weight > 0, values, 0.0)  # an infinite loss of a client that does not count stays out
+    return divide(jnp.sum(counted * weight), jnp.sum(weight), otherwise=jnp.nan)
+
+
+def worst_decile(values: PerClient) -> Float[Array, ""]:
+    """Mean over the tenth of the clients that fare worst, at least one."""
+    known = ~jnp.isnan(values)
+    count = (jnp.sum(known, dtype=jnp.int32) + 9) // 10
+    ordered = jnp.sort(jnp.where(known, values, jnp.inf))
+    worst = (jnp.arange(ordered.shape[0]) < count) & jnp.isfinite(ordered)
+    return divide(jnp.sum(jnp.where(worst, ordered, 0.0)), jnp.sum(worst, dtype=values.dtype), otherwise=jnp.nan)

@@ -1,0 +1,94 @@
+"""Scikit-learn's handwritten digits, 1,797 images of 8 × 8: real data without a download."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from turnout.tasks.arrays import from_pool
+from turnout.tasks.data import DataTask
+from turnout.tasks.models import linear, mlp
+from turnout.tasks.partition import PARTITIONS, TRAIN, divide, random_pairs, swap_labels
+
+NUM_PIXELS, NUM_CLASSES, BRIGHTEST = 64, 10, 16
+MIN_SIZE = 5  # so that with the default shares every client has something to train, validate and test
+
+
+def digits(
+    num_clients: int = 20,
+    partition: Literal["iid", "dirichlet", "one_class_a_client", "shared"] = "dirichlet",
+    alpha: float = 0.5,
+    samples_per_client: int = 10,
+    swapped_pairs: int = 0,
+    model: Literal["linear", "mlp"] = "linear",
+    hidden: Sequence[int] = (200, 200),
+    ridge: float = 0.01,
+    importance: Literal["size", "uniform"] = "size",
+    validation: float = 0.2,
+    test: float = 0.2,
+    seed: int = 0,
+) -> DataTask:
+    """Classify digits that are spread over the clients.
+
+    Shares `validation` and `test` of each client's images are held out. `alpha` is for "dirichlet", whose clients get
+    five images at least. "shared" is for huge fleets: images are held out first, then each client draws
+    `samples_per_client` of the others, so that clients overlap; the held-out images are dealt to the clients in turn,
+    one each where clients are many, and the last ones have none. The second half of the clients see `swapped_pairs`
+    random pairs of labels exchanged, as in CA-Fed's conference paper.
+    """
+    images, labels = load()
+    if partition == "shared":
+        rows, owners, parts = share(labels.size, num_clients, samples_per_client, validation, test, seed)
+    else:
+        owners = deal(labels, num_clients, partition, alpha, seed)
+        rows, parts = np.arange(labels.size), divide(owners, validation, test, seed)
+    if model not in ("linear", "mlp"):
+        raise ValueError(f"model is {model!r}; it must be 'linear' or 'mlp'")
+    second_half = np.arange(num_clients) >= num_clients / 2
+    pairs = random_pairs(NUM_CLASSES, swapped_pairs, seed)
+    return from_pool(
+        images,
+        swap_labels(labels[rows], owners, second_half, pairs),
+        owners,
+        parts,
+        rows,
+        model=mlp(NUM_PIXELS, tuple(hidden), NUM_CLASSES) if model == "mlp" else linear(NUM_PIXELS, NUM_CLASSES),
+        ridge=ridge,
+        importance=importance,
+        num_clients=num_clients,
+        scale=1 / BRIGHTEST,
+    )
+
+
+def load() -> tuple[np.ndarray, np.ndarray]:
+    """The images as bytes from 0 to 16, and their digits."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise ImportError("the digits come with scikit-learn: pip install turnout[data]") from error
+    pixels, labels = load_digits(return_X_y=True)
+    return pixels.astype(np.uint8), labels.astype(np.int64)
+
+
+def deal(labels: np.ndarray, num_clients: int, partition: str, alpha: float, seed: int) -> np.ndarray:
+    """The owner of each image."""
+    if partition not in PARTITIONS:
+        raise ValueError(f"partition is {partition!r}; it must be one of {', '.join(PARTITIONS)}, shared")
+    options = {"alpha": alpha, "min_size": MIN_SIZE} if partition == "dirichlet" else {}
+    return PARTITIONS[partition](labels, num_clients, seed=seed, **options)
+
+
+def share(
+    num_images: int, num_clients: int, samples_per_client: int, validation: float, test: float, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, owners and parts when every client draws from one common pool of training images."""
+    if num_clients < 1 or samples_per_client < 1:
+        raise ValueError(f"{num_clients} clients of {samples_per_client} samples: both must be at least 1")
+    of_pool = divide(np.zeros(num_images, np.int64), validation, test, seed)
+    (held_out,) = np.nonzero(of_pool != TRAIN)
+    drawn = np.random.default_rng(seed).choice(np.flatnonzero(of_pool == TRAIN), num_clients * samples_per_client)
+    owners = [np.repeat(np.arange(num_clients), samples_per_client), np.arange(held_out.size) % num_clients]
+    parts = [np.full(drawn.size, TRAIN, of_pool.dtype), of_pool[held_out]]
+    return np.concatenate([drawn, held_out]), np.concatenate(owners), np.concatenate(parts)

@@ -1,0 +1,142 @@
+"""Who owns which sample: seeded ways to spread labelled data over clients.
+
+Every function works on the host, with numpy's generator seeded by its `seed`, and answers with one number a sample.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+Labels = Int[np.ndarray, " samples"]
+Owners = Int[np.ndarray, " samples"]
+Parts = Int[np.ndarray, " samples"]
+
+TRAIN, VALIDATION, TEST = 0, 1, 2
+
+
+def iid(labels: Labels, num_clients: int, seed: int = 0) -> Owners:
+    """Shuffle the samples and deal them out; sizes differ by one at most."""
+    check_enough(labels.shape[0], num_clients, 1)
+    return np.random.default_rng(seed).permutation(np.arange(labels.shape[0]) % num_clients)
+
+
+def dirichlet(labels: Labels, num_clients: int, alpha: float, min_size: int = 1, seed: int = 0) -> Owners:
+    """Spread each class over the clients in proportions drawn from a symmetric Dirichlet(alpha).
+
+    Small alpha gives clients of few classes and uneven sizes. Clients left with fewer than `min_size` samples are then
+    filled up from whoever holds most.
+
+    Deviation: others draw again until everyone has enough, which may never end when clients are many.
+    """
+    if not alpha > 0:
+        raise ValueError(f"alpha is {alpha}; the Dirichlet parameter must be positive")
+    check_enough(labels.shape[0], num_clients, min_size)
+    generator = np.random.default_rng(seed)
+    owners = np.empty(labels.shape[0], np.int64)
+    for label in np.unique(labels):
+        members = generator.permutation(np.flatnonzero(labels == label))
+        shares = generator.dirichlet(np.full(num_clients, alpha))
+        cuts = np.rint(np.cumsum(shares)[:-1] * members.size).astype(np.int64)
+        owners[members] = np.searchsorted(cuts, np.arange(members.size), side="right")
+    return fill_up(owners, num_clients, min_size, generator)
+
+
+def fill_up(owners: Owners, num_clients: int, min_size: int, generator: np.random.Generator) -> Owners:
+    """Move random samples from the largest clients until each has `min_size`."""
+    owners = owners.copy()
+    sizes = np.bincount(owners, minlength=num_clients)
+    short = np.flatnonzero(sizes < min_size)
+    largest = [(-size, k) for k, size in enumerate(sizes.tolist()) if size > min_size]
+    heapq.heapify(largest)
+    held: dict[int, list[int]] = {}
+    for client in np.repeat(short, min_size - sizes[short]):
+        minus_size, giver = heapq.heappop(largest)
+        if giver not in held:
+            held[giver] = generator.permutation(np.flatnonzero(owners == giver)).tolist()
+        owners[held[giver].pop()] = client
+        if -minus_size - 1 > min_size:
+            heapq.heappush(largest, (minus_size + 1, giver))
+    return owners
+
+
+def one_class_a_client(labels: Labels, num_clients: int, seed: int = 0) -> Owners:
+    """Give client k samples of class k mod C only; clients of one class share its samples evenly."""
+    classes = np.unique(labels)
+    if num_clients < classes.size:
+        raise ValueError(f"{num_clients} clients cannot hold {classes.size} classes, one each: ask for more clients")
+    generator = np.random.default_rng(seed)
+    owners = np.empty(labels.shape[0], np.int64)
+    for i, label in enumerate(classes):
+        members = generator.permutation(np.flatnonzero(labels == label))
+        clients = np.arange(i, num_clients, classes.size)
+        check_enough(members.size, clients.size, 1)
+        owners[members] = clients[np.arange(members.size) % clients.size]
+    return owners
+
+
+PARTITIONS: dict[str, Callable[..., Owners]] = {
+    "iid": iid,
+    "dirichlet": dirichlet,
+    "one_class_a_client": one_class_a_client,
+}
+
+
+def divide(owners: Owners, validation: float = 0.0, test: float = 0.0, seed: int = 0) -> Parts:
+    """Mark each sample as TRAIN, VALIDATION or TEST: of each client's n samples, a random ⌊share · n⌋ are held out.
+
+    Every client keeps a training sample; one with few samples may have none held out.
+    """
+    if not (validation >= 0 and test >= 0 and validation + test < 1):
+        raise ValueError(
+            f"validation is {validation} and test is {test}; they are shares of a client's samples, not negative and "
+            "together less than one"
+        )
+    order = np.lexsort((np.random.default_rng(seed).random(owners.shape[0]), owners))
+    sizes = np.bincount(owners)
+    starts = np.cumsum(sizes) - sizes
+    rank = np.arange(owners.shape[0]) - np.repeat(starts, sizes)
+    # The nudge makes ⌊0.29 · 100⌋ the 29 that was meant.
+    num_test = np.repeat(np.floor(test * sizes + 1e-9), sizes)
+    num_validation = np.repeat(np.floor(validation * sizes + 1e-9), sizes)
+    parts = np.empty(owners.shape[0], np.int8)
+    parts[order] = np.select([rank < num_test, rank < num_test + num_validation], [TEST, VALIDATION], TRAIN)
+    return parts
+
+
+def random_pairs(num_classes: int, count: int, seed: int = 0) -> list[tuple[int, int]]:
+    """Draw disjoint pairs of classes."""
+    if not 0 <= 2 * count <= num_classes:
+        raise ValueError(
+            f"{count} disjoint pairs were asked of {num_classes} classes; at most {num_classes // 2} exist"
+        )
+    drawn = np.random.default_rng(seed).choice(num_classes, size=(count, 2), replace=False)
+    return [(int(a), int(b)) for a, b in drawn]
+
+
+def swap_labels(
+    labels: Labels, owners: Owners, group: Bool[np.ndarray, " clients"], pairs: Sequence[tuple[int, int]]
+) -> Labels:
+    """Exchange the two labels of each pair in the samples of the group's clients, as CA-Fed's paper does."""
+    named = [label for pair in pairs for label in pair]
+    if len(set(named)) != len(named):
+        raise ValueError(f"pairs {list(pairs)} name a label twice; each label may be swapped once")
+    swapped = labels.copy()
+    of_group = group[owners]
+    for a, b in pairs:
+        swapped[of_group & (labels == a)] = b
+        swapped[of_group & (labels == b)] = a
+    return swapped
+
+
+def check_enough(num_samples: int, num_clients: int, min_size: int) -> None:
+    if num_clients < 1 or min_size < 1:
+        raise ValueError(f"there are {num_clients} clients of at least {min_size} samples; both must be one or more")
+    if num_samples < num_clients * min_size:
+        raise ValueError(
+            f"{num_samples} samples cannot give {num_clients} clients {min_size} each: "
+            f"ask for {num_samples // min_size} clients at most"
+        )

@@ -1,0 +1,67 @@
+"""Two groups that label alike inputs differently: the binary data of CA-Fed (Rodio et al. 2023, INFOCOM, app. F)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from turnout.tasks.arrays import from_pool
+from turnout.tasks.data import DataTask
+from turnout.tasks.models import linear
+from turnout.tasks.partition import TEST, TRAIN, VALIDATION
+
+
+def synthetic_binary(
+    num_clients: int = 24,
+    num_features: int = 10,
+    samples_per_client: int = 150,
+    validation_per_client: int = 50,
+    test_per_client: int = 150,
+    flip: float = 0.2,
+    groups: Literal["random", "halves"] = "random",
+    ridge: float = 0.01,
+    importance: Literal["size", "uniform"] = "size",
+    seed: int = 0,
+) -> DataTask:
+    """Logistic regression where half of the clients see each label turned over with probability `flip`.
+
+    One model w* ~ N(0, I) serves all; inputs are N(0, I). Clients of the first group draw labels with probability
+    σ(⟨w*, x⟩), those of the second with (1 − flip) σ + flip (1 − σ). A client's group is the toss of a coin, as in the
+    paper, or the first and the second half of the clients, as in its public code.
+
+    The paper says neither the dimension nor how many samples test a model; its public code has 10 and, in the script of
+    its table, 150. The `samples_per_client` samples are all for training, the others are drawn besides.
+    """
+    counts = {TRAIN: samples_per_client, VALIDATION: validation_per_client, TEST: test_per_client}
+    if num_clients < 1 or num_features < 1 or samples_per_client < 1 or min(counts.values()) < 0:
+        raise ValueError("num_clients, num_features and samples_per_client must be positive, other counts not negative")
+    if not 0 <= flip <= 1:
+        raise ValueError(f"flip is {flip}; it is a probability")
+    generator = np.random.default_rng(seed)
+    second = draw_groups(num_clients, groups, generator)
+    model = generator.standard_normal(num_features)  # w*
+    owners = np.repeat(np.arange(num_clients), sum(counts.values()))
+    parts = np.tile(np.repeat(list(counts), list(counts.values())), num_clients)
+    inputs = generator.standard_normal((owners.size, num_features))
+    likely = 1 / (1 + np.exp(-inputs @ model))
+    likely = np.where(second[owners], (1 - flip) * likely + flip * (1 - likely), likely)
+    return from_pool(
+        inputs.astype(np.float32),
+        (generator.random(owners.size) < likely).astype(np.int64),
+        owners,
+        parts,
+        model=linear(num_features, 1),
+        loss="logistic",
+        ridge=ridge,
+        importance=importance,
+    )
+
+
+def draw_groups(num_clients: int, groups: Literal["random", "halves"], generator: np.random.Generator) -> np.ndarray:
+    """Whether each client is of the second group."""
+    if groups == "random":
+        return generator.random(num_clients) < 0.5
+    if groups == "halves":
+        return np.arange(num_clients) >= num_clients / 2
+    raise ValueError(f"groups is {groups!r}; it must be 'random' or 'halves'")

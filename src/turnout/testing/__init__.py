@@ -1,0 +1,7 @@
+"""Contracts that every strategy, process and task keeps, ours and yours: call these in your own tests."""
+
+from turnout.testing.process import check_process
+from turnout.testing.strategy import check_strategy
+from turnout.testing.task import check_task
+
+__all__ = ["check_process", "check_strategy", "check_task"]

@@ -1,0 +1,224 @@
+"""The contract of a strategy, on a small fleet of quadratics where every client can be played by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from turnout.availability.markov import markov
+from turnout.facts import Facts, Online, Oracle
+from turnout.local import Local
+from turnout.server import Server, ServerState
+from turnout.simulate import simulate
+from turnout.strategies.base import Strategy
+from turnout.tasks.quadratics import Quadratics
+from turnout.testing.claims import require, require_close, require_finite, require_same_form
+from turnout.types import Array, Cohort, Known, Reports, View
+from turnout.world import World, compute, links, world
+
+_NUM_CLIENTS = 7
+_DIMENSION = 3
+_RATE = 0.05
+_SPARE_SLOTS = 5  # the result must not depend on them
+
+
+def check_strategy(strategy: Strategy, *, rounds: int = 20) -> None:
+    """Raise an AssertionError unless the strategy keeps its contract.
+
+    It compiles and maps over seeds; keeps the form of its state; is finite and still when nobody comes, in round 0 too;
+    asks only who is available; treats clients alike; does not depend on the number of slots; and, driven one round at a
+    time with clients in plain numpy, trains the same model as the compiled simulator.
+    """
+    stage = _stage()
+    strategy.check(stage.task.fleet)
+    _check_empty_round(strategy, stage)
+    _check_alike(strategy, stage)
+    _check_run(strategy, stage, rounds)
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A fleet that differs in everything: importance, availability, links, steps, optima."""
+
+    task: Quadratics
+    world: World
+    known: Known
+
+    def relabelled(self, order: np.ndarray) -> _Stage:
+        """The same fleet with the clients in another order; only for rounds whose absences are given."""
+        task = self.task
+        moved = replace(task, centres=task.centres[order], curvature=task.curvature[order], worth=task.worth[order])
+        return replace(self, task=moved, known=jax.tree.map(lambda values: values[order], self.known))
+
+
+def _stage() -> _Stage:
+    draw = np.random.default_rng(5)
+    task = Quadratics.of(
+        centres=draw.normal(size=(_NUM_CLIENTS, _DIMENSION)),
+        curvature=draw.uniform(0.5, 1.5, _NUM_CLIENTS),
+        importance=list(draw.uniform(0.5, 2.0, _NUM_CLIENTS)),
+        start=np.ones(_DIMENSION),
+    )
+    pi, lam = np.linspace(0.15, 0.75, _NUM_CLIENTS), np.linspace(0.0, 0.6, _NUM_CLIENTS)
+    success, steps = np.linspace(0.6, 1.0, _NUM_CLIENTS), 1 + np.arange(_NUM_CLIENTS) % 4
+    scene = world(
+        markov(_NUM_CLIENTS, pi=pi.tolist(), lam=lam.tolist()),
+        links.bernoulli(_NUM_CLIENTS, success.tolist()),
+        compute.per_client(_NUM_CLIENTS, steps.tolist()),
+    )
+    known = Known(*(jnp.asarray(values, jnp.float32) for values in (pi, lam, success, steps)))
+    return _Stage(task, scene, known)
+
+
+@eqx.filter_jit
+def _open(
+    server: Server, state: ServerState, t: Array, available: Array, truth: Known, losses: Array | None, root: Array
+) -> tuple[View, Cohort, ServerState, Array]:
+    view = server.view(state, t, available, _RATE, truth, losses)
+    cohort, state = server.ask(state, view, root)
+    return view, cohort, state, server.start(state, cohort)
+
+
+@eqx.filter_jit
+def _close(
+    server: Server,
+    state: ServerState,
+    view: View,
+    cohort: Cohort,
+    updates: Array,
+    delivers: Array,
+    truth: Known,
+    root: Array,
+) -> ServerState:
+    cohort = server.admit(state, view, cohort, jnp.linalg.norm(updates, axis=1), root)
+    cohort = replace(cohort, arrived=cohort.active & cohort.take(delivers))
+    reach = jnp.where(cohort.active, cohort.take(truth.reach), jnp.nan)
+    return server.tell(state, view, cohort, Reports.arrived(cohort, updates, reach, reach))
+
+
+class _Drive:
+    """A server driven from outside, as a driver of real nodes does: numpy clients, one round at a time."""
+
+    def __init__(self, strategy: Strategy, stage: _Stage, facts: Facts | None = None) -> None:
+        slots = strategy.capacity(_NUM_CLIENTS) + _SPARE_SLOTS
+        self.server = Server(stage.task.fleet, strategy, Oracle() if facts is None else facts, slots=slots)
+        self.task = stage.task
+        self.state = eqx.filter_jit(self.server.init)(stage.task.start)
+
+    def round(
+        self, t: int, root: Array, available: np.ndarray, delivers: np.ndarray, steps: np.ndarray, truth: Known
+    ) -> None:
+        losses = jnp.asarray(np.where(available, self._losses(), 0.0), jnp.float32)
+        probed = losses if self.server.strategy.probes else None
+        now = jnp.asarray(t, jnp.int32)
+        view, cohort, state, start = _open(self.server, self.state, now, jnp.asarray(available), truth, probed, root)
+        self._check_ask(cohort)
+        updates = self._train_all(cohort, np.asarray(start), steps)
+        self.state = _close(self.server, state, view, cohort, jnp.asarray(updates), jnp.asarray(delivers), truth, root)
+
+    def _check_ask(self, cohort: Cohort) -> None:
+        require_finite((cohort.weight, cohort.scale, cohort.copies), "what is asked must be finite")
+        require(int(cohort.overflow) == 0, "capacity gives fewer slots than clients are asked")
+
+    def _train_all(self, cohort: Cohort, start: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Updates of the active slots; the others hold NaN, to show that they are never read."""
+        updates = np.full(start.shape, np.nan, np.float32)
+        for slot in np.flatnonzero(np.asarray(cohort.active)):
+            client = int(cohort.ids[slot])
+            rate = np.float32(_RATE * float(cohort.scale[slot]) * float(self.task.curvature[client]))
+            place, centre = start[slot].copy(), np.asarray(self.task.centres[client])
+            for _ in range(int(steps[client])):
+                place = place - rate * (place - centre)
+            updates[slot] = place - start[slot]
+        return updates
+
+    def _losses(self) -> np.ndarray:
+        gaps = np.asarray(self.state.params)[None] - np.asarray(self.task.centres)
+        return 0.5 * np.asarray(self.task.curvature) * (gaps**2).sum(axis=1)
+
+
+def _steps(stage: _Stage) -> np.ndarray:
+    return np.asarray(stage.known.reach, np.int64)
+
+
+def _check_empty_round(strategy: Strategy, stage: _Stage) -> None:
+    nobody, everybody = np.zeros(_NUM_CLIENTS, bool), np.ones(_NUM_CLIENTS, bool)
+    for available, delivers in ((nobody, everybody), (everybody, nobody)):
+        drive = _Drive(strategy, stage)
+        before = drive.state
+        require_finite(before, "the initial state must be finite")
+        drive.round(0, jr.key(0), available, delivers, _steps(stage), stage.known)
+        require_same_form(drive.state, before, "a round must keep the form of the state")
+        require_finite(drive.state, "state and model must stay finite when nothing arrives in round 0")
+        claim = "the model must stay where it is when nothing has ever arrived"
+        require_close(drive.state.params, before.params, claim, 0.0)
+
+
+def _check_alike(strategy: Strategy, stage: _Stage) -> None:
+    """Relabelling the clients relabels the result: exactly, or on average over keys where selection draws lots."""
+    order = np.array([3, 0, 6, 1, 5, 2, 4])
+    other = stage.relabelled(order)
+    available = np.array([True, True, False, True, True, False, True])
+    here, there = _mean_ask(strategy, stage, available), _mean_ask(strategy, other, available[order])
+    error = 6 * np.sqrt(here[1][order] + there[1]) + 1e-5
+    require(bool(np.all(np.abs(here[0][order] - there[0]) <= error)), "select must treat clients alike")
+    if float(here[1].max()) == 0.0:
+        found, wanted = _play_masks(strategy, other, order), _play_masks(strategy, stage, np.arange(_NUM_CLIENTS))
+        require_close(found, wanted, "relabelling the clients must not change the model", 1e-4)
+
+
+def _mean_ask(strategy: Strategy, stage: _Stage, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean weight asked of each client over many keys, and the variance of that mean."""
+    drive = _Drive(strategy, stage)
+    losses = jnp.asarray(np.where(available, drive._losses(), 0.0), jnp.float32)
+
+    @eqx.filter_jit
+    def weights(server: Server, state: ServerState, keys: Array) -> Array:
+        probed = losses if server.strategy.probes else None
+        view = server.view(state, jnp.asarray(0, jnp.int32), jnp.asarray(available), _RATE, stage.known, probed)
+
+        def weight(key: Array) -> Array:
+            ask, _ = server.strategy.select(state.strategy, view, key)
+            return jnp.where(ask.copies > 0, ask.copies * ask.weight, jnp.nan)
+
+        return jax.vmap(weight)(keys)
+
+    drawn = np.asarray(weights(drive.server, drive.state, jr.split(jr.key(1), 4096)), np.float64)
+    require(bool(np.isnan(drawn[:, ~available]).all()), "only available clients may be asked")
+    drawn = np.nan_to_num(drawn)
+    spread = np.where(np.ptp(drawn, axis=0) == 0, 0.0, drawn.var(axis=0))
+    return drawn.mean(axis=0), spread / drawn.shape[0]
+
+
+def _play_masks(strategy: Strategy, stage: _Stage, order: np.ndarray) -> np.ndarray:
+    """Model after some rounds of given absences and losses, the clients in the given order."""
+    drive = _Drive(strategy, stage)
+    draw = np.random.default_rng(1)
+    for t in range(12):
+        available, delivers = draw.random((2, _NUM_CLIENTS)) < np.array([[0.5], [0.8]])
+        drive.round(t, jr.key(0), available[order], delivers[order], _steps(stage), stage.known)
+    return np.asarray(drive.state.params)
+
+
+def _check_run(strategy: Strategy, stage: _Stage, rounds: int) -> None:
+    """The compiled simulator, with the slots it chooses, against numpy clients with spare slots."""
+    facts = Online() if strategy.needs else Oracle()
+    local = Local(learning_rate=_RATE, batch_size=1)
+    history = simulate(stage.task, stage.world, strategy, rounds=rounds, seeds=2, local=local, facts=facts)
+    require_finite(history.params, "a short run must end with a finite model")
+    require(bool(np.ptp(history.params, axis=0).max() > 0), "different seeds must give different models")
+    drive = _Drive(strategy, stage, facts)
+    root = jr.key(0)
+    step, state = eqx.filter_jit(stage.world.step), stage.world.init(root)
+    for t in range(rounds):
+        state, nature = step(state, root, jnp.asarray(t, jnp.int32))
+        truth = replace(stage.known, success=nature.success, reach=nature.steps.astype(jnp.float32))
+        available, delivers, steps = (np.asarray(v) for v in (nature.available, nature.delivers, nature.steps))
+        drive.round(t, root, available, delivers, steps, truth)
+    shipped = drive.server.model(drive.state)
+    require_close(shipped, history.params[0], "numpy clients with spare slots must reach the compiled model")

@@ -1,0 +1,56 @@
+"""Algebra on pytrees of arrays: a model, or one model a slot."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from turnout import types
+from turnout.types import Params, PerSlot, Scalar, SlotMask
+
+
+def add(a: Params, b: Params) -> Params:
+    return jax.tree.map(jnp.add, a, b)
+
+
+def subtract(a: Params, b: Params) -> Params:
+    return jax.tree.map(jnp.subtract, a, b)
+
+
+def scale(a: Params, factor: Scalar) -> Params:
+    return jax.tree.map(lambda leaf: leaf * jnp.asarray(factor, leaf.dtype), a)
+
+
+def zeros_like(a: Params) -> Params:
+    return jax.tree.map(jnp.zeros_like, a)
+
+
+def where(condition: Bool[Array, ""], yes: Params, no: Params) -> Params:
+    """One whole tree or the other."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+def where_rows(mask: SlotMask, yes: Params, no: Params) -> Params:
+    """Row by row, one tree or the other."""
+    return jax.tree.map(lambda a, b: types.where_rows(mask, a, b), yes, no)
+
+
+def weighted_sum(rows: Params, weights: PerSlot) -> Params:
+    """Sum over the leading axis, each row times its weight."""
+    return jax.tree.map(lambda leaf: jnp.tensordot(weights.astype(leaf.dtype), leaf, axes=1), rows)
+
+
+def repeat(a: Params, count: int) -> Params:
+    """The same tree in each of `count` rows."""
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), a)
+
+
+def norm(a: Params) -> Float[Array, ""]:
+    """Euclidean length of the whole tree."""
+    return jnp.sqrt(sum((jnp.sum(leaf.astype(jnp.float32) ** 2) for leaf in jax.tree.leaves(a)), jnp.zeros(())))
+
+
+def row_norms(rows: Params) -> PerSlot:
+    """Euclidean length of each row."""
+    return jax.vmap(norm)(rows)

@@ -1,0 +1,208 @@
+"""The vocabulary of turnout as types: what a fleet is, what a server sees, what it asks and what comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
+
+__all__ = [
+    "Array",
+    "Ask",
+    "Cohort",
+    "Fleet",
+    "Key",
+    "Known",
+    "Mask",
+    "Params",
+    "PerClient",
+    "PerSlot",
+    "PyTree",
+    "RandomKey",
+    "Reports",
+    "Round",
+    "Scalar",
+    "SlotMask",
+    "Steps",
+    "View",
+    "divide",
+]
+
+RandomKey = PRNGKeyArray
+Params = PyTree[Shaped[Array, "..."]]
+Scalar = float | int | Float[Array, ""] | Int[Array, ""]
+Round = int | Int[Array, ""]
+PerClient = Float[Array, " clients"]
+Mask = Bool[Array, " clients"]
+Steps = Int[Array, " clients"]
+PerSlot = Float[Array, " slots"]
+SlotMask = Bool[Array, " slots"]
+
+
+def divide(numerator: Array, denominator: Array, otherwise: float = 0.0) -> Array:
+    """Quotient that is `otherwise`, never NaN, where the denominator is zero."""
+    safe = jnp.where(denominator == 0, 1, denominator)
+    return jnp.where(denominator == 0, otherwise, numerator / safe)
+
+
+class Fleet(eqx.Module):
+    """The clients, by how much each should count; importance need not sum to one."""
+
+    importance: PerClient
+
+    @property
+    def num_clients(self) -> int:
+        return self.importance.shape[-1]
+
+    @property
+    def target(self) -> PerClient:
+        """Share of each client in the objective, α (ω in FedACS)."""
+        return self.importance / jnp.sum(self.importance)
+
+
+class Known(eqx.Module):
+    """What is known of each client, true or estimated: a strategy cannot tell which."""
+
+    pi: PerClient  # π, stationary availability
+    lam: PerClient  # λ, second eigenvalue of the client's on/off chain
+    success: PerClient  # 1 - q, probability that an upload arrives
+    reach: PerClient  # ‖a‖₁, gradient mass of one update; the number of steps for plain SGD
+
+
+class View(eqx.Module):
+    """All that a strategy may look at when it decides in round t."""
+
+    t: Round
+    importance: PerClient
+    available: Mask
+    known: Known
+    lr: Scalar  # η, the local learning rate of this round
+    losses: PerClient | None  # fresh loss of the available clients, where the strategy probes
+    slots: int = eqx.field(static=True)
+
+    @property
+    def num_clients(self) -> int:
+        return self.importance.shape[-1]
+
+    @property
+    def target(self) -> PerClient:
+        """Share of each client in the objective, α."""
+        return self.importance / jnp.sum(self.importance)
+
+
+class Ask(eqx.Module):
+    """What a strategy wants of each client this round; no copies means not asked."""
+
+    copies: PerClient  # how often the client was drawn
+    weight: PerClient  # factor of its update in the direction
+    scale: PerClient  # factor of its local step length
+
+    @classmethod
+    def of(cls, wanted: Mask, weight: PerClient, scale: PerClient | None = None) -> Ask:
+        """Ask each wanted client once."""
+        copies = wanted.astype(weight.dtype)
+        return cls(copies, weight, jnp.ones_like(weight) if scale is None else scale)
+
+
+class Cohort(eqx.Module):
+    """The ask packed into a fixed number of slots, some of them empty.
+
+    Slots hold clients in increasing order. An empty slot has the id `num_clients`, one past the last client, which
+    reads as zero and is never written.
+    """
+
+    ids: Int[Array, " slots"]
+    active: SlotMask  # a client is here, rather than padding
+    copies: PerSlot
+    weight: PerSlot
+    scale: PerSlot
+    arrived: SlotMask  # its upload came back; before delivery, nobody's
+    overflow: Int[Array, ""]  # asked clients that found no slot; must be zero
+    num_clients: int = eqx.field(static=True)
+
+    @classmethod
+    def pack(cls, ask: Ask, slots: int) -> Cohort:
+        wanted = ask.copies > 0
+        num_clients = wanted.shape[0]
+        (ids,) = jnp.nonzero(wanted, size=slots, fill_value=num_clients)
+        ids = ids.astype(jnp.int32)
+        active = ids < num_clients
+
+        def pick(values: PerClient) -> PerSlot:
+            return values.at[ids].get(mode="fill", fill_value=0)
+
+        overflow = jnp.sum(wanted, dtype=jnp.int32) - jnp.sum(active, dtype=jnp.int32)
+        return cls(
+            ids=ids,
+            active=active,
+            copies=pick(ask.copies),
+            weight=pick(ask.weight),
+            scale=pick(ask.scale),
+            arrived=jnp.zeros_like(active),
+            overflow=overflow,
+            num_clients=num_clients,
+        )
+
+    def take(self, values: Shaped[Array, "clients ..."]) -> Shaped[Array, "slots ..."]:
+        """Per-client values as per-slot ones, zero in empty slots."""
+        return values.at[self.ids].get(mode="fill", fill_value=0)
+
+    def put(self, rows: Shaped[Array, "slots ..."]) -> Shaped[Array, "clients ..."]:
+        """Per-slot values as per-client ones, zero for clients whose upload did not arrive."""
+        rows = where_rows(self.arrived, rows, jnp.zeros_like(rows))
+        empty = jnp.zeros((self.num_clients, *rows.shape[1:]), rows.dtype)
+        return empty.at[self.ids].set(rows, mode="drop")
+
+    @property
+    def mask(self) -> Mask:
+        """The clients whose update arrived."""
+        return self.put(self.arrived)
+
+    @property
+    def asked(self) -> Mask:
+        """The clients that were asked to train."""
+        empty = jnp.zeros(self.num_clients, bool)
+        return empty.at[self.ids].set(self.active, mode="drop")
+
+    def swap(self, memory: Params, rows: Params) -> tuple[Params, Params]:
+        """Rows of an (N × model) memory before, and the memory with the arrived rows written.
+
+        Reading and writing belong together: apart, inside a loop, the compiler copies the whole memory every round.
+        """
+
+        def old_rows(held: Array) -> Array:
+            return held.at[self.ids].get(mode="fill", fill_value=0)
+
+        old = jax.tree.map(old_rows, memory)
+        written = jax.tree.map(
+            lambda held, before, new: held.at[self.ids].set(where_rows(self.arrived, new, before), mode="drop"),
+            memory,
+            old,
+            rows,
+        )
+        return old, written
+
+
+class Reports(eqx.Module):
+    """What came back, one row a slot, exactly zero where nothing arrived."""
+
+    updates: Params  # Δ, the model after local work minus the model before
+    losses: PerSlot  # mean loss met during local work
+    reach: PerSlot  # ‖a‖₁ of the work that was done
+
+    @classmethod
+    def arrived(cls, cohort: Cohort, updates: Params, losses: PerSlot, reach: PerSlot) -> Reports:
+        """Blank out every row that did not arrive, whatever it holds."""
+
+        def keep(rows: Any) -> Any:
+            return where_rows(cohort.arrived, rows, jnp.zeros_like(rows))
+
+        return cls(jax.tree.map(keep, updates), keep(losses), keep(reach))
+
+
+def where_rows(mask: SlotMask, yes: Shaped[Array, "slots ..."], no: Shaped[Array, "slots ..."]) -> Array:
+    """`where` by the leading axis, so that a NaN in an unused row cannot leak."""
+    return jnp.where(mask.reshape(mask.shape + (1,) * (yes.ndim - 1)), yes, no)

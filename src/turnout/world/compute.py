@@ -1,0 +1,142 @@
+"""How many local steps a client does in a round."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Int
+
+from turnout.types import RandomKey, Round, Steps
+
+__all__ = ["Compute", "Fixed", "PerClient", "Redrawn", "fixed", "per_client", "redrawn"]
+
+Unit = Literal["steps", "epochs"]
+PerClientCounts = int | Sequence[int]
+
+
+class Compute(eqx.Module):
+    """The law of the local work."""
+
+    @abc.abstractmethod
+    def step(self, t: Round, key: RandomKey) -> Steps:
+        """Local steps of every client in round t, whether or not it is asked."""
+
+    @property
+    @abc.abstractmethod
+    def most(self) -> int:
+        """The largest number of steps that can come up; asked on the host."""
+
+    @property
+    def common(self) -> int | None:
+        """The number of steps if it is the same for every client and round, known before tracing."""
+        return None
+
+
+class Fixed(Compute):
+    """Everybody does the same number of steps, always."""
+
+    steps: int = eqx.field(static=True)
+    num_clients: int = eqx.field(static=True)
+
+    def step(self, t: Round, key: RandomKey) -> Steps:
+        return jnp.full(self.num_clients, self.steps, jnp.int32)
+
+    @property
+    def most(self) -> int:
+        return self.steps
+
+    @property
+    def common(self) -> int:
+        return self.steps
+
+
+class PerClient(Compute):
+    """Each client has its own number of steps, the same in every round."""
+
+    steps: Steps
+
+    def step(self, t: Round, key: RandomKey) -> Steps:
+        return self.steps
+
+    @property
+    def most(self) -> int:
+        return int(jnp.max(self.steps))
+
+
+class Redrawn(Compute):
+    """Numbers drawn anew each round, uniformly from the client's range, ends included (004, dynamic)."""
+
+    low: Steps
+    high: Steps
+    unit: Steps  # local steps in one unit: 1, or the batches of an epoch
+
+    def step(self, t: Round, key: RandomKey) -> Steps:
+        return self.unit * jr.randint(key, self.low.shape, self.low, self.high + 1)
+
+    @property
+    def most(self) -> int:
+        return int(jnp.max(self.high * self.unit))
+
+
+def fixed(
+    num_clients: int,
+    steps: int = 5,
+    unit: Unit = "steps",
+    sizes: Int[Array, " clients"] | None = None,
+    batch_size: int | None = None,
+) -> Compute:
+    """The same number of steps, or of epochs over its own data, for every client."""
+    if unit == "steps":
+        return Fixed(int(_counts(steps, 1, "steps")[0]), num_clients)
+    return per_client(num_clients, steps, unit, sizes, batch_size)
+
+
+def per_client(
+    num_clients: int,
+    steps: PerClientCounts,
+    unit: Unit = "steps",
+    sizes: Int[Array, " clients"] | None = None,
+    batch_size: int | None = None,
+) -> Compute:
+    """A number of steps or epochs for each client."""
+    return PerClient(jnp.asarray(_counts(steps, num_clients, "steps") * _unit(unit, num_clients, sizes, batch_size)))
+
+
+def redrawn(
+    num_clients: int,
+    low: PerClientCounts,
+    high: PerClientCounts,
+    unit: Unit = "steps",
+    sizes: Int[Array, " clients"] | None = None,
+    batch_size: int | None = None,
+) -> Compute:
+    """A number of steps or epochs redrawn each round between `low` and `high`, ends included."""
+    least, most = _counts(low, num_clients, "low"), _counts(high, num_clients, "high")
+    if np.any(least > most):
+        raise ValueError(f"compute: low must not exceed high, but it does for client {int(np.argmax(least > most))}")
+    return Redrawn(jnp.asarray(least), jnp.asarray(most), jnp.asarray(_unit(unit, num_clients, sizes, batch_size)))
+
+
+def _unit(unit: Unit, num_clients: int, sizes: Int[Array, " clients"] | None, batch_size: int | None) -> np.ndarray:
+    if unit == "steps":
+        return np.ones(num_clients, np.int32)
+    if unit != "epochs":
+        raise ValueError(f"compute: unit must be 'steps' or 'epochs', not {unit!r}")
+    if sizes is None or batch_size is None:
+        raise ValueError("compute: unit = 'epochs' needs the clients' sizes and the batch size")
+    return -(-np.asarray(sizes, np.int32) // np.int32(batch_size))
+
+
+def _counts(values: PerClientCounts, num_clients: int, name: str) -> np.ndarray:
+    array = np.asarray(values)
+    if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != num_clients):
+        raise ValueError(f"compute: {name} must be one number or {num_clients} (one a client), not shape {array.shape}")
+    if not np.issubdtype(array.dtype, np.integer) or np.any(array < 0):
+        raise ValueError(f"compute: {name} must be whole numbers of 0 or more, not {values!r}")
+    return np.broadcast_to(array.astype(np.int32), (num_clients,))

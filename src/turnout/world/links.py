@@ -1,0 +1,127 @@
+"""Whether an upload arrives."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from turnout.types import Mask, PerClient, RandomKey, Round
+
+__all__ = ["Bernoulli", "Bursty", "Links", "Perfect", "Redrawn", "bernoulli", "bursty", "perfect", "redrawn"]
+
+PerClientNumbers = float | Sequence[float]
+
+
+class Links(eqx.Module):
+    """The law of the uploads: one draw a client and round, used if the client uploads."""
+
+    def init(self, key: RandomKey) -> Any:
+        """State before round 0."""
+        return None
+
+    @abc.abstractmethod
+    def step(self, state: Any, t: Round, key: RandomKey) -> tuple[Any, Mask, PerClient]:
+        """State, whose upload would arrive, and the probability of that (1 - q)."""
+
+
+class Perfect(Links):
+    """Every upload arrives."""
+
+    num_clients: int = eqx.field(static=True)
+
+    def step(self, state: None, t: Round, key: RandomKey) -> tuple[None, Mask, PerClient]:
+        return state, jnp.ones(self.num_clients, bool), jnp.ones(self.num_clients)
+
+
+class Bernoulli(Links):
+    """Uploads arrive independently, each client with its own probability."""
+
+    success: PerClient
+
+    def step(self, state: None, t: Round, key: RandomKey) -> tuple[None, Mask, PerClient]:
+        return state, jr.bernoulli(key, self.success), self.success
+
+
+class Redrawn(Links):
+    """The success probability itself is drawn anew each round, uniformly from the client's range (004, dynamic)."""
+
+    low: PerClient
+    high: PerClient
+
+    def step(self, state: None, t: Round, key: RandomKey) -> tuple[None, Mask, PerClient]:
+        quality, draw = jr.split(key)
+        success = self.low + (self.high - self.low) * jr.uniform(quality, self.low.shape)
+        return state, jr.bernoulli(draw, success), success
+
+
+class Bursty(Links):
+    """Gilbert–Elliott: each link is in a good or a bad state, and stays there for a while."""
+
+    good: PerClient  # success probability in the good state
+    bad: PerClient  # success probability in the bad state
+    fail: PerClient  # P(good -> bad)
+    heal: PerClient  # P(bad -> good)
+
+    def init(self, key: RandomKey) -> Mask:
+        return jr.bernoulli(key, self.heal / (self.heal + self.fail))
+
+    def step(self, state: Mask, t: Round, key: RandomKey) -> tuple[Mask, Mask, PerClient]:
+        move, draw = jr.split(key)
+        state = jr.bernoulli(move, jnp.where(state, 1.0 - self.fail, self.heal))
+        delivers = jr.bernoulli(draw, jnp.where(state, self.good, self.bad))
+        return state, delivers, self.mean_success()
+
+    def mean_success(self) -> PerClient:
+        """Long-run share of uploads that arrive."""
+        return (self.good * self.heal + self.bad * self.fail) / (self.heal + self.fail)
+
+
+def perfect(num_clients: int) -> Perfect:
+    """Every upload arrives."""
+    return Perfect(num_clients)
+
+
+def bernoulli(num_clients: int, success: PerClientNumbers) -> Bernoulli:
+    """Independent uploads; `success` is 1 - q, common or one a client."""
+    return Bernoulli(_probabilities(success, num_clients, "success"))
+
+
+def redrawn(num_clients: int, low: PerClientNumbers, high: PerClientNumbers) -> Redrawn:
+    """Success probabilities redrawn each round between `low` and `high`, each common or one a client."""
+    low_each, high_each = (_probabilities(v, num_clients, n) for v, n in ((low, "low"), (high, "high")))
+    if bool(jnp.any(low_each > high_each)):
+        client = int(jnp.argmax(low_each > high_each))
+        raise ValueError(f"links: low must not exceed high, but it does for client {client}")
+    return Redrawn(low_each, high_each)
+
+
+def bursty(
+    num_clients: int,
+    good: PerClientNumbers = 1.0,
+    bad: PerClientNumbers = 0.0,
+    fail: PerClientNumbers = 0.05,
+    heal: PerClientNumbers = 0.25,
+) -> Bursty:
+    """Links that fail in bursts of 1 / `heal` rounds on average."""
+    named = {"good": good, "bad": bad, "fail": fail, "heal": heal}
+    values = {name: _probabilities(value, num_clients, name) for name, value in named.items()}
+    if bool(jnp.any(values["fail"] + values["heal"] == 0)):
+        raise ValueError("links: fail and heal must not both be 0, or the link never changes state")
+    return Bursty(**values)
+
+
+def _probabilities(values: PerClientNumbers, num_clients: int, name: str) -> PerClient:
+    array = np.asarray(values, np.float32)
+    if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != num_clients):
+        raise ValueError(f"links: {name} must be one number or {num_clients} (one a client), not shape {array.shape}")
+    outside = np.flatnonzero(~((array >= 0) & (array <= 1)))
+    if outside.size:
+        where = f" of client {outside[0]}" if array.ndim else ""
+        raise ValueError(f"links: {name}{where} must be a probability, not {array.ravel()[outside[0]]}")
+    return jnp.broadcast_to(jnp.asarray(array), (num_clients,))

@@ -1,0 +1,92 @@
+"""Availability, links and compute in one object, with a key stream of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax.random as jr
+
+from turnout.availability.base import ErgodicProcess, Process
+from turnout.streams import Stream, round_key
+from turnout.types import Cohort, Mask, PerClient, RandomKey, Round, Steps
+from turnout.world import compute as computes
+from turnout.world import links as all_links
+
+
+class Nature(eqx.Module):
+    """What nature decided for one round."""
+
+    available: Mask  # A_t
+    delivers: Mask  # whose upload would arrive
+    success: PerClient  # the probability of that, 1 - q
+    steps: Steps  # local steps each client can do
+
+    def deliver(self, cohort: Cohort) -> Cohort:
+        """The cohort with those marked as arrived whose upload came through."""
+        return replace(cohort, arrived=cohort.active & cohort.take(self.delivers))
+
+
+class WorldState(eqx.Module):
+    """What nature remembers."""
+
+    availability: Any
+    links: Any
+
+
+class World(eqx.Module):
+    """Everything that a strategy cannot change, and so the same for every strategy compared."""
+
+    availability: Process
+    links: all_links.Links
+    compute: computes.Compute
+
+    @property
+    def num_clients(self) -> int:
+        return self.availability.num_clients
+
+    def init(self, root: RandomKey) -> WorldState:
+        def key(which: int) -> RandomKey:
+            return round_key(root, Stream.WORLD_START, which)
+
+        return WorldState(self.availability.init(key(0)), self.links.init(key(1)))
+
+    def step(self, state: WorldState, root: RandomKey, t: Round) -> tuple[WorldState, Nature]:
+        """State and decisions of round t, for t = 0, 1, 2, … in turn."""
+        process, available = self.availability.step(state.availability, t, round_key(root, Stream.AVAILABILITY, t))
+        links, delivers, success = self.links.step(state.links, t, round_key(root, Stream.LINKS, t))
+        steps = self.compute.step(t, round_key(root, Stream.COMPUTE, t))
+        return WorldState(process, links), Nature(available, delivers, success, steps)
+
+    def law(self) -> tuple[PerClient, PerClient] | None:
+        """(π, λ) where the availability has a stationary law."""
+        if not isinstance(self.availability, ErgodicProcess):
+            return None
+        return self.availability.stationary(), self.availability.correlation()
+
+
+def world(
+    availability: Process,
+    links: all_links.Links | None = None,
+    compute: computes.Compute | int = 5,
+) -> World:
+    """A world; by default uploads always arrive and everybody does five local steps."""
+    num_clients = availability.num_clients
+    if links is None:
+        links = all_links.perfect(num_clients)
+    if isinstance(compute, int):
+        compute = computes.fixed(num_clients, compute)
+    for name, found in (("links", _links_clients(links)), ("compute", _compute_clients(compute))):
+        if found != num_clients:
+            raise ValueError(f"{name} describes {found} clients, but the availability {num_clients}")
+    return World(availability, links, compute)
+
+
+def _links_clients(links: all_links.Links) -> int:
+    key = jr.key(0)
+    return eqx.filter_eval_shape(lambda: links.step(links.init(key), 0, key)[1]).shape[0]
+
+
+def _compute_clients(compute: computes.Compute) -> int:
+    return eqx.filter_eval_shape(lambda: compute.step(0, jr.key(0))).shape[0]

@@ -1,0 +1,18 @@
+"""Every test runs strictly: no silent promotion, warnings are errors, shapes and types are checked at run time."""
+
+from jaxtyping import install_import_hook
+
+install_import_hook("turnout", "beartype.beartype")  # not as a context: submodules are imported later, by the tests
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture
+def lenient_promotion():
+    """Optax's Adam itself mixes integers and floats."""
+    with jax.numpy_dtype_promotion("standard"):
+        yield

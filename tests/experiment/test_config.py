@@ -1,0 +1,147 @@
+import tomllib
+
+import pytest
+
+from turnout.experiment import Experiment, ExperimentError, read_experiment, registry, toml
+from turnout.experiment.build import build
+from turnout.experiment.sweep import points
+
+
+def change(document, setting):
+    return Experiment.read(toml.override(document, [setting]))
+
+
+def test_defaults_are_filled_in(tiny):
+    experiment = Experiment.read(tiny)
+    assert experiment.evaluate_every == 1
+    assert experiment.seeds == (0, 1)
+    assert experiment.links.name == "perfect"
+    assert experiment.facts.name == "oracle"
+    assert experiment.availability.arguments["gap"] == 0.4
+    assert experiment.local.arguments["batch_size"] == 32
+    assert experiment.strategies[0].strategy.arguments["normaliser"] == "received"
+
+
+def test_forty_evaluations_if_not_said(tiny):
+    assert change(tiny, "rounds=200").evaluate_every == 5
+
+
+def test_steps_is_short_for_fixed_compute(tiny):
+    assert Experiment.read(tiny).compute.table() == {"name": "fixed", "steps": 2, "unit": "steps"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ("round=3", "unknown key 'round': did you mean 'rounds'"),
+        ("rounds=0", "rounds: given 0, expected a whole number of 1 or more"),
+        ("rounds=2.5", "rounds: given 2.5"),
+        ("seeds=[1, 1]", r"seeds: given \[1, 1\]"),
+        ("seeds=-1", "seeds: given -1"),
+        ("title=3", "title: given 3, expected text"),
+        ("evaluate_every=often", 'evaluate_every: given "often"'),
+        ("task=3", "task: given 3, expected a table"),
+        ("task.name=quadratic", "task: there is no 'quadratic' among the tasks: did you mean 'quadratics'"),
+        ("task.name=[1]", "task.name: given"),
+        ("task.dimensions=3", "task: unknown key 'dimensions': did you mean 'dimension'"),
+        ("task.dimension=two", 'task.dimension: given "two", expected a whole number'),
+        ("task.dimension=2.5", "task.dimension: given 2.5, expected a whole number"),
+        ("task.dimension=true", "task.dimension: given true, expected a whole number"),
+        ("availability.split=neither", 'availability.split: given "neither", expected one of "both", "unavail'),
+        ("availability.shuffle=1", "availability.shuffle: given 1, expected true or false"),
+        ("availability={ name = 'bernoulli' }", "availability: 'pi' is missing, expected a number or a list"),
+        ("availability={ gap = 0.1 }", "availability.name: given nothing"),
+        ("local.batch_sizes=3", "local: unknown key 'batch_sizes': did you mean 'batch_size'"),
+        ("local.optimizer=addam", "local.optimizer: there is no 'addam' among optax's optimizers: did you mean 'adam'"),
+        ("local.optimizer={ name = 'sgd', learning_rate = 0.1 }", "local.optimizer: unknown key 'learning_rate'"),
+        ("local.optimizer={ momentum = 0.9 }", "local.optimizer: given"),
+        ("compute={ name = 'fixed' }", "local.steps: compute is given too"),
+        ("facts=offline", "facts: there is no 'offline' among the facts: did you mean 'online'"),
+        ("facts={ name = 'online', prior = 1 }", "facts: unknown key 'prior'"),
+        ("server=1.0", "server: given 1.0, expected a table"),
+        ("strategies=[]", r"strategies: given \[\], expected a list of one table or more"),
+        ("strategies.0.cohort=ten", r'strategies\[0\].cohort: given "ten", expected a number'),
+        ("strategies.0.cohort=[2, 'x']", r'strategies\[0\].cohort\[1\]: given "x", expected a number'),
+        ("strategies.0.cohort=[]", r"strategies\[0\].cohort: given an empty list"),
+        ("strategies.1.cohort=2", r"strategies\[1\]: unknown key 'cohort'"),
+        ("strategies.1.server.rate=2", r"strategies\[1\].server: unknown key 'rate'"),
+        ("strategies.1.server.learning_rate=x", r'strategies\[1\].server.learning_rate: given "x", expected a number'),
+        ("strategies.1.local.steps=3", r"strategies\[1\].local.steps: the amount of local work is the same for all"),
+        ("strategies.1.label=3", r"strategies\[1\].label: given 3, expected text"),
+        ("strategies.1.label=fedavg", r"strategies\[1\].label: 'fedavg' is also the label of strategies\[0\]"),
+        ("strategies.1=3", r"strategies\[1\]: given 3, expected a table"),
+    ],
+)
+def test_a_mistake_says_where_it_is_and_what_is_expected(tiny, setting, complaint):
+    with pytest.raises(ExperimentError, match=complaint):
+        change(tiny, setting)
+
+
+@pytest.mark.parametrize("key", ["rounds", "task", "availability", "strategies"])
+def test_what_must_be_there_is_named_when_missing(tiny, key):
+    del tiny[key]
+    with pytest.raises(ExperimentError, match=f"'{key}' is missing"):
+        Experiment.read(tiny)
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ("availability.gap=0.6", "availability: mean = 0.5, gap = 0.6"),
+        ("availability={ name = 'bernoulli', pi = 0.5, num_clients = 3 }", "availability: describes 3 clients, but"),
+        ("strategies.0.cohort=9", r"strategies\[0\]: cohort must be between 1 and the 5"),
+        ("strategies.0.normaliser=draws", None),
+        ("task.condition=0.5", "task: .*condition=0.5"),
+        ("local.batch_size=0", "local: batch_size must be 1 or more"),
+        ("links={ name = 'bernoulli', success = 2.0 }", "links: .*must be a probability"),
+    ],
+)
+def test_what_only_the_builder_knows_is_told_with_its_place(tiny, setting, complaint):
+    experiment = change(tiny, setting)
+    if complaint is None:
+        assert build(points(experiment))
+        return
+    with pytest.raises(ExperimentError, match=complaint):
+        build(points(experiment))
+
+
+def test_whole_numbers_become_floats_where_floats_are_due(tiny):
+    experiment = change(tiny, "server.learning_rate=2")
+    assert isinstance(experiment.server.arguments["learning_rate"], float)
+    assert isinstance(change(tiny, "strategies.0.cohort=2").strategies[0].strategy.arguments["cohort"], int)
+
+
+def test_a_resolved_experiment_reads_back_as_itself(tiny):
+    tiny["claim"] = 'A "claim" with\nπ and \\ in it'
+    tiny["seeds"] = [3, 1]
+    tiny["facts"] = {"name": "online", "prior_on": [1, 2.5]}
+    tiny["server"] = {"optimizer": {"name": "adam", "b1": 0.5}}
+    tiny["local"]["optimizer"] = {"name": "sgd", "momentum": [0.0, 0.9]}
+    tiny["strategies"][1] |= {"server": {"learning_rate": [1, 2]}, "facts": "oracle", "label": "U"}
+    experiment = Experiment.read(tiny)
+    again = Experiment.read(tomllib.loads(experiment.to_toml()))
+    assert again == experiment
+    assert again.to_toml() == experiment.to_toml()
+    assert [point.label for point in points(again)] == [point.label for point in points(experiment)]
+
+
+@pytest.mark.parametrize("name", registry.entries("experiments"))
+def test_shipped_experiments_can_be_read(name):
+    experiment = read_experiment(name)
+    assert Experiment.read(tomllib.loads(experiment.to_toml())) == experiment
+
+
+def test_third_party_builders_take_part(tiny):
+    tiny["strategies"].append({"name": "turnout.strategies.fedavg:FedAvg", "normaliser": "all"})
+    experiment = Experiment.read(tiny)
+    trials = build(points(experiment))[0].trials
+    assert trials[-1].strategy.normaliser == "all"
+
+
+def test_schedules_of_optax_are_learning_rates(tiny):
+    tiny["local"]["learning_rate"] = {"name": "exponential_decay", "init_value": 0.1, "transition_steps": 1}
+    tiny["local"]["learning_rate"]["decay_rate"] = [0.5, 0.9]
+    found = points(Experiment.read(tiny))
+    trial = build(found[:1])[0].trials[0]
+    assert float(trial.local.rate(1)) == pytest.approx(0.05)
+    assert found[0].settings == {"strategy.cohort": 2, "local.learning_rate.decay_rate": 0.5}

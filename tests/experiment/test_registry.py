@@ -1,0 +1,90 @@
+import subprocess
+import sys
+
+import pytest
+
+from turnout.experiment import registry
+from turnout.experiment.errors import ExperimentError
+
+
+def test_strategies_are_found_by_their_file():
+    found = registry.entries("strategies")
+    assert {"fedavg", "unbiased", "more_available", "adafed"} <= set(found)
+    assert not {"base", "sampling", "__init__"} & set(found)
+
+
+def test_files_without_a_builder_are_not_listed():
+    assert "arguments" not in registry.entries("availability")
+    assert not {"models", "losses", "partition"} & set(registry.entries("tasks"))
+
+
+def test_single_modules_list_their_lower_case_functions():
+    assert set(registry.entries("links")) == {"perfect", "bernoulli", "redrawn", "bursty"}
+    assert set(registry.entries("compute")) == {"fixed", "per_client", "redrawn"}
+    assert set(registry.entries("facts")) == {"oracle", "online"}
+
+
+@pytest.mark.parametrize("kind", [*registry.PACKAGES, *registry.MODULES])
+def test_everything_listed_can_be_imported_and_says_what_it_is(kind):
+    for name, entry in registry.entries(kind).items():
+        assert callable(registry.find(kind, name, "here")), name
+        assert entry.summary, name
+
+
+def test_parameters_are_shown_as_in_the_source():
+    assert registry.entries("strategies")["fedavg"].parameters == ("cohort = None", "normaliser = 'received'")
+    assert registry.entries("availability")["bernoulli"].parameters == ("pi",)
+
+
+def test_a_task_says_its_number_of_clients():
+    assert "num_clients = 20" in registry.entries("tasks")["quadratics"].parameters
+
+
+def test_an_unknown_name_suggests_the_nearest():
+    with pytest.raises(ExperimentError, match=r"task: .*'quadratic'.*did you mean 'quadratics'\?.*two_clients"):
+        registry.find("tasks", "quadratic", "task")
+
+
+def test_an_unknown_kind_lists_the_kinds():
+    with pytest.raises(ExperimentError, match="did you mean 'strategies'"):
+        registry.entries("strategy")
+
+
+def test_third_party_builders_are_imported():
+    assert registry.find("strategies", "collections:OrderedDict.fromkeys", "here") is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [("no_such_module:X", "No module"), ("math:no_such", "no attribute"), ("math:pi", "not a class or a function")],
+)
+def test_third_party_mistakes_say_what_is_wrong(name, complaint):
+    with pytest.raises(ExperimentError, match=f"here: .*{complaint}"):
+        registry.find("strategies", name, "here")
+
+
+def test_optimizers_are_those_of_optax():
+    import optax
+
+    assert registry.find("optimizers", "adam", "here") is optax.adam
+    with pytest.raises(ExperimentError, match="did you mean 'adam'"):
+        registry.find("optimizers", "addam", "here")
+
+
+def test_shipped_experiments_have_a_path_and_a_title(tmp_path):
+    assert registry.experiment_path("demo").is_file()
+    assert registry.entries("experiments")["demo"].summary
+    with pytest.raises(ExperimentError, match="did you mean 'demo'"):
+        registry.experiment_path("dmo")
+    with pytest.raises(ExperimentError, match="no such file"):
+        registry.experiment_path(str(tmp_path / "absent.toml"))
+
+
+def test_listing_imports_nothing_heavy():
+    code = (
+        "import sys, turnout; before = set(sys.modules); from turnout.experiment import registry;"
+        "[registry.entries(kind) for kind in registry.KINDS];"
+        "print({'jax', 'optax', 'polars', 'altair'} & (set(sys.modules) - before))"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert printed.stdout.strip() == "set()"

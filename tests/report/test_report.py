@@ -1,0 +1,141 @@
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from turnout.experiment import Experiment
+from turnout.experiment.run import Outcome, Run
+from turnout.history import History
+from turnout.report import colours, figures, groups, tables, words
+
+DOCUMENT = {
+    "title": "Made up",
+    "rounds": 10,
+    "seeds": 2,
+    "task": {"name": "quadratics", "num_clients": 4},
+    "availability": {"name": "two_classes"},
+    "strategies": ["fedavg", "unbiased", {"name": "fedavg", "normaliser": "all", "label": "fixed divisor"}],
+}
+PI, LAM = np.array([0.9, 0.9, 0.1, 0.1]), np.array([0.9, 0.01, 0.9, -0.01])
+
+
+def outcome(label, strategy, accuracy, weight, loss=1.0):
+    end = np.asarray(accuracy)
+    both = np.stack([np.full(2, 0.1), end], axis=1)
+    history = History(
+        seeds=(0, 1),
+        rounds=10,
+        evaluated=np.array([0, 10]),
+        metrics={"test_accuracy": both, "train_loss": np.full((2, 2), loss)},
+        records={"uploads": np.full((2, 10), 3.0), "local_steps": np.full((2, 10), 150.0)},
+        clients={"weight": np.tile(np.asarray(weight, float), (2, 1)), "available": np.tile(10 * PI, (2, 1))},
+        params=None,
+    )
+    return Outcome(label, strategy, {}, history, np.full(4, 0.25), PI, LAM)
+
+
+@pytest.fixture
+def run():
+    made_up = (
+        outcome("fedavg", "fedavg", [0.50, 0.60], [9, 9, 1, 1]),
+        outcome("unbiased", "unbiased", [0.60, 0.68], [1, 1, 1, 1]),
+        outcome("fixed divisor", "fedavg", [0.40, 0.44], [1, 1, 0, 0]),
+    )
+    return Run(Experiment.read(DOCUMENT), made_up, 1.5)
+
+
+def shown(renderable):
+    console = Console(width=200, record=True, force_terminal=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    with console.file:
+        console.print(renderable)
+        return console.export_text(styles=True)
+
+
+def test_the_table_has_means_and_spreads(run):
+    text = shown(tables.results(run))
+    assert "55.0 ± 7.1" in text
+    assert "64.0 ± 5.7" in text
+    assert "30" in text
+    assert "1,500" in text
+    assert "2 seeds" in text
+
+
+def test_differences_are_paired(run):
+    text = shown(tables.results(run))
+    assert "+9.0 ± 1.4" in text  # 10 and 8 points
+    assert "-13.0 ± 4.2" in text
+
+
+def test_the_best_is_bold(run):
+    text = shown(tables.results(run))
+    assert "\x1b[1m64.0 ± 5.7\x1b[0m" in text
+    assert "\x1b[1m55.0" not in text
+
+
+def test_divergence_is_said(run):
+    lost = outcome("adafed", "adafed", [0.1, 0.1], [1, 1, 1, 1], loss=np.nan)
+    broken = Run(run.experiment, (*run.points, lost), 1.0)
+    assert "diverged in 2 of 2" in shown(tables.results(broken))
+    assert words.result(broken)[0].startswith("Diverged, at least once: adafed")
+
+
+def test_the_result_in_words(run):
+    winner, attention = words.result(run)
+    assert winner == (
+        "Test accuracy: unbiased ends best, at 64.0 ± 5.7 %; 9.0 ± 1.4 points above fedavg, ahead in 2 of 2 seeds."
+    )
+    assert "available 10 % of the time should count for 50 %" in attention
+    assert "fedavg 10 %, unbiased 50 %, fixed divisor 0 %" in attention
+
+
+def test_the_summary_is_json(run):
+    summary = json.loads(json.dumps(words.summary(run)))
+    assert [point["label"] for point in summary["points"]] == ["fedavg", "unbiased", "fixed divisor"]
+    assert summary["points"][1]["final"]["test_accuracy"]["mean"] == pytest.approx(0.64)
+    assert summary["points"][1]["against_first"]["test_accuracy"]["seeds"] == pytest.approx([0.1, 0.08])
+
+
+def test_groups_go_from_rare_to_frequent(run):
+    names = [group.name for group in groups.groups(run.points[0])]
+    assert names == [
+        "10 % available, uncorrelated",
+        "10 % available, correlated",
+        "90 % available, uncorrelated",
+        "90 % available, correlated",
+    ]
+
+
+def test_without_a_law_groups_are_by_what_was_seen(run):
+    first = run.points[0]
+    unknown = Outcome(first.label, first.strategy, {}, first.history, first.target, None, None)
+    assert [group.name for group in groups.groups(unknown)] == ["10 % available", "90 % available"]
+
+
+def test_shares_are_set_beside_the_target(run):
+    frame = groups.attention(run)
+    assert frame["share"].to_list()[:4] == pytest.approx([5, 5, 45, 45])
+    assert set(frame["target"].round(6)) == {25.0}
+
+
+def test_a_strategy_keeps_its_colour(run):
+    assert colours.colour("fedavg") == colours.colour("fedavg") == colours.VERMILION
+    assert colours.colour("their.module:Class") in colours.PALETTE
+    usual = list(colours.USUAL.values())
+    assert len(set(usual)) == len(usual)
+
+
+def test_lines_of_one_colour_differ_in_their_dash():
+    styles = colours.line_styles(["fedavg", "fedavg", "unbiased"])
+    assert styles[0] == (colours.VERMILION, colours.DASHES[0])
+    assert styles[1] == ("#EEBF99", colours.DASHES[1])  # three fifths white
+    assert styles[2] == (colours.BLUE, colours.DASHES[0])
+
+
+def test_figures_are_drawn(run, tmp_path):
+    figures.write_figures(run, tmp_path)
+    files = sorted(tmp_path.iterdir())
+    assert [file.name for file in files] == ["attention.png", "learning.png"]
+    for file in files:
+        assert file.read_bytes().startswith(b"\x89PNG")
+        assert file.stat().st_size > 5_000

@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turnout.tasks.partition import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    dirichlet,
+    divide,
+    iid,
+    one_class_a_client,
+    random_pairs,
+    swap_labels,
+)
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def some_labels(count, classes=5, seed=0):
+    return np.random.default_rng(seed).integers(0, classes, count)
+
+
+@settings(max_examples=30, deadline=None)
+@given(count=st.integers(1, 200), num_clients=st.integers(1, 50), seed=seeds)
+def test_iid_deals_evenly(count, num_clients, seed):
+    if count < num_clients:
+        with pytest.raises(ValueError, match=f"ask for {count} clients at most"):
+            iid(some_labels(count), num_clients, seed)
+        return
+    sizes = np.bincount(iid(some_labels(count), num_clients, seed), minlength=num_clients)
+    assert sizes.sum() == count
+    assert sizes.max() - sizes.min() <= 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(num_clients=st.integers(1, 40), alpha=st.floats(0.01, 100), min_size=st.integers(1, 5), seed=seeds)
+def test_dirichlet_gives_everyone_enough_and_repeats_itself(num_clients, alpha, min_size, seed):
+    labels = some_labels(200)
+    owners = dirichlet(labels, num_clients, alpha, min_size, seed)
+    sizes = np.bincount(owners, minlength=num_clients)
+    assert sizes.size == num_clients
+    assert sizes.sum() == 200
+    assert sizes.min() >= min_size
+    np.testing.assert_array_equal(owners, dirichlet(labels, num_clients, alpha, min_size, seed))
+
+
+def test_dirichlet_shares_have_the_mean_and_variance_of_the_law():
+    labels = np.zeros(20_000, int)
+    shares = np.stack(
+        [np.bincount(dirichlet(labels, 5, 0.5, seed=seed), minlength=5) / labels.size for seed in range(400)]
+    )
+    # Dirichlet(a) over N: mean 1/N, variance (1/N)(1 − 1/N)/(Na + 1).
+    assert shares.mean() == pytest.approx(0.2)
+    np.testing.assert_allclose(shares.mean(axis=0), 0.2, atol=0.04)
+    assert shares.var(axis=0).mean() == pytest.approx(0.2 * 0.8 / 3.5, rel=0.1)
+
+
+def test_small_alpha_means_few_classes():
+    labels = some_labels(5000, classes=10)
+
+    def classes_held(alpha):
+        owners = dirichlet(labels, 10, alpha)
+        return np.mean([np.unique(labels[owners == k]).size for k in range(10)])
+
+    assert classes_held(0.05) < 5 < 9.5 < classes_held(100.0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(num_clients=st.integers(5, 40), seed=seeds)
+def test_one_class_a_client(num_clients, seed):
+    labels = np.concatenate([np.repeat(np.arange(5), 8), some_labels(100)])
+    owners = one_class_a_client(labels, num_clients, seed)
+    assert np.unique(owners).size == num_clients
+    np.testing.assert_array_equal(owners % 5, labels)  # client k holds class k mod C
+    for label in range(5):
+        sizes = np.bincount(owners[labels == label])[label::5]
+        assert sizes.max() - sizes.min() <= 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    owners=st.lists(st.integers(0, 6), min_size=1, max_size=80),
+    validation=st.floats(0, 0.5),
+    test=st.floats(0, 0.49),
+    seed=seeds,
+)
+def test_divide_holds_out_the_floor_of_each_share(owners, validation, test, seed):
+    owners = np.array(owners)
+    parts = divide(owners, validation, test, seed)
+    for client in np.unique(owners):
+        mine = parts[owners == client]
+        assert (mine == TEST).sum() == int(test * mine.size + 1e-9)
+        assert (mine == VALIDATION).sum() == int(validation * mine.size + 1e-9)
+        assert (mine == TRAIN).any()
+
+
+def test_divide_rounds_as_meant_and_draws_at_random():
+    owners = np.zeros(100, int)
+    parts = divide(owners, test=0.29)  # 0.29 · 100 is 28.999… in floats
+    assert (parts == TEST).sum() == 29
+    assert parts.tolist() != divide(owners, test=0.29, seed=1).tolist()
+    with pytest.raises(ValueError, match="together less than one"):
+        divide(owners, 0.5, 0.5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(labels=st.lists(st.integers(0, 9), min_size=1, max_size=50), count=st.integers(0, 5), seed=seeds)
+def test_swapping_twice_changes_nothing_and_others_keep_their_labels(labels, count, seed):
+    labels = np.array(labels)
+    owners = np.arange(labels.size) % 4
+    group = np.array([False, True, False, True])
+    pairs = random_pairs(10, count, seed)
+    swapped = swap_labels(labels, owners, group, pairs)
+    np.testing.assert_array_equal(swapped[~group[owners]], labels[~group[owners]])
+    np.testing.assert_array_equal(swap_labels(swapped, owners, group, pairs), labels)
+    table = {a: b for pair in pairs for a, b in (pair, pair[::-1])}
+    expected = [table.get(y, y) if group[k] else y for y, k in zip(labels.tolist(), owners, strict=True)]
+    assert swapped.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: dirichlet(some_labels(10), 2, 0.0), "must be positive"),
+        (lambda: dirichlet(some_labels(10), 4, 1.0, min_size=3), "ask for 3 clients at most"),
+        (lambda: iid(some_labels(10), 0), "both must be one or more"),
+        (lambda: one_class_a_client(some_labels(100), 3), "ask for more clients"),
+        (lambda: random_pairs(10, 6), "at most 5 exist"),
+        (lambda: swap_labels(some_labels(4), np.zeros(4, int), np.array([True]), [(0, 1), (1, 2)]), "a label twice"),
+    ],
+)
+def test_impossible_partitions_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,137 @@
+import json
+import warnings
+
+import pytest
+
+with warnings.catch_warnings():  # typer may be older than click and read names that click has deprecated since
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from typer.testing import CliRunner
+
+    from turnout.cli import app
+
+TINY = """
+title = "Tiny"
+rounds = 4
+seeds = 9
+task = { name = "quadratics", num_clients = 5, dimension = 2 }
+availability = { name = "two_classes" }
+local = { steps = 2, learning_rate = 0.1 }
+strategies = [{ name = "fedavg", cohort = [2, 3] }]
+"""
+
+
+@pytest.fixture
+def turnout(tmp_path, monkeypatch):
+    """Run the command in an empty folder that holds one tiny experiment.
+
+    All runs have the shapes of those in tests/experiment/test_run.py, so that one compiled program serves them all.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "tiny.toml").write_text(TINY)
+    return lambda *arguments: CliRunner().invoke(app, list(arguments))
+
+
+def test_version(turnout):
+    from turnout import __version__
+
+    assert turnout("--version").stdout.strip() == f"turnout {__version__}"
+
+
+def test_help_names_the_commands(turnout):
+    text = turnout("--help").stdout
+    assert "run" in text
+    assert "list" in text
+
+
+def test_a_run_tells_its_result_and_leaves_a_folder(turnout, tmp_path):
+    result = turnout("run", "tiny.toml", "--seeds", "2")
+    assert result.exit_code == 0, result.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("tiny-")
+    assert {"experiment.toml", "history.parquet", "learning.png", "attention.png"} <= {f.name for f in folder.iterdir()}
+    for expected in ("fedavg cohort=2", "±", "Run folder: runs/tiny-", "Next: turnout run"):
+        assert expected in result.stdout
+
+
+def test_a_run_folder_can_be_run_again(turnout, tmp_path):
+    assert turnout("run", "tiny.toml", "--seeds", "2", "--quiet", "--out", "first").stdout == "first\n"
+    again = turnout("run", "first/experiment.toml", "--json", "--out", "second")
+    once = turnout("run", "tiny.toml", "--seeds", "2", "--json", "--out", "third")
+    assert json.loads(again.stdout)["points"] == json.loads(once.stdout)["points"]
+
+
+def test_options_change_the_experiment(turnout, tmp_path):
+    options = ["--rounds", "2", "--seeds", "2", "--set", "strategies.0.cohort=[1, 3]", "--set", "task.spread=2"]
+    result = turnout("run", "tiny.toml", "--json", "--out", "here", *options)
+    assert result.exit_code == 0, result.stderr
+    summary = json.loads(result.stdout)
+    assert (summary["rounds"], summary["seeds"], summary["folder"]) == (2, [0, 1], "here")
+    assert [point["label"] for point in summary["points"]] == ["fedavg cohort=1", "fedavg cohort=3"]
+    assert "spread = 2.0" in (tmp_path / "here" / "experiment.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["tiny.tml"], "error: there is no experiment 'tiny.tml'"),
+        (["absent.toml"], "error: absent.toml: there is no such file"),
+        (["tiny.toml", "--rounds", "0"], "error: rounds: given 0"),
+        (
+            ["tiny.toml", "--set", "task.dimensions=2"],
+            "error: task: unknown key 'dimensions': did you mean 'dimension'?",
+        ),
+        (["tiny.toml", "--set", "strategies.0.cohort=7"], "error: strategies[0]: cohort must be between 1 and the 5"),
+        (["tiny.toml", "--out", "."], "error: .: exists already"),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_nothing(turnout, tmp_path, arguments, complaint):
+    result = turnout("run", *arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(complaint)
+    assert result.stderr.count("\n") == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["tiny.toml"]
+
+
+def test_debug_shows_where_an_error_comes_from(turnout):
+    assert turnout("run", "absent.toml", "--debug").exception is not None
+
+
+def test_an_unforeseen_error_is_one_line_too(turnout, monkeypatch):
+    from turnout.experiment import store
+
+    def fail(*_, **__):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(store, "save", fail)
+    result = turnout("run", "tiny.toml", "--seeds", "2")
+    assert (result.exit_code, result.stderr) == (2, "error: OSError: disk full (--debug shows more)\n")
+
+
+def test_modules_beside_the_experiment_can_be_named(turnout, tmp_path):
+    (tmp_path / "homemade_strategy.py").write_text("from turnout.strategies import FedAvg as Mine\n")
+    options = ["--seeds", "2", "-q", "--out", "here", "--set", "strategies.0.name=homemade_strategy:Mine"]
+    result = turnout("run", "tiny.toml", *options)
+    assert result.exit_code == 0, result.stderr
+
+
+@pytest.mark.parametrize("kind", ["strategies", "availability", "tasks", "links", "compute", "facts", "experiments"])
+def test_list_of_one_kind(turnout, kind):
+    from turnout.experiment import registry
+
+    result = turnout("list", kind)
+    assert result.exit_code == 0
+    for name in registry.entries(kind):
+        assert name in result.stdout
+
+
+def test_list_of_everything(turnout):
+    text = turnout("list").stdout
+    assert "demo" in text
+    assert "cohort = None" in text
+
+
+def test_list_of_nothing_known(turnout):
+    result = turnout("list", "strategy")
+    assert result.exit_code == 2
+    assert "did you mean 'strategies'" in result.stderr

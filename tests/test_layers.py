@@ -1,0 +1,151 @@
+"""Imports point one way: a part of the library sees only the parts below it."""
+
+import ast
+import importlib.util
+import inspect
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import turnout
+from turnout import strategies
+from turnout.strategies import Strategy
+
+SOURCE = Path(turnout.__file__).parent
+ROOT = "turnout"
+
+# From the ground up. A part may import from every layer below its own, and nothing from its own but itself.
+LAYERS = (
+    {"types"},
+    {"streams", "tree"},
+    {"batches", "availability", "strategies", "facts", "tasks"},
+    {"world", "local", "server", "theory"},
+    {"cohort_work", "history"},
+    {"loop"},
+    {"group"},
+    {"simulate"},
+    {"testing", "audit", "diagnose"},
+    {ROOT},  # the public names
+    {"experiment", "flower"},
+    {"report"},
+    {"cli"},
+    {"__main__"},
+)
+# Parts that see even less than what lies below them.
+NARROW = {
+    "availability": {"types"},
+    "facts": {"types"},
+    "strategies": {"types", "tree"},
+    "tasks": {"types", "tree"},
+    "theory": {"types", "availability"},
+    "local": {"types", "streams", "tree", "batches", "tasks"},
+    "server": {"types", "streams", "tree", "strategies", "facts"},
+    "world": {"types", "streams", "tree", "availability"},
+}
+HEAVY = {"altair", "flwr", "polars", "pooch", "rich", "sklearn", "typer", "vl_convert"}
+VAGUE = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
+
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def allowed(part: str) -> set[str]:
+    if part in NARROW:
+        return NARROW[part]
+    (level,) = (level for level, layer in enumerate(LAYERS) if part in layer)
+    return set().union(*LAYERS[:level])
+
+
+def part_of(path: Path) -> str:
+    first = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    return ROOT if first == "__init__" else first
+
+
+def parts_imported(source: str, package: str) -> Iterator[tuple[int, str]]:
+    """Line and part of every import of ours, wherever it stands; `package` is what a leading dot means."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = importlib.util.resolve_name("." * node.level + base, package)
+            names = [f"{base}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            top, _, rest = name.partition(".")
+            if top == ROOT and not rest.startswith("__version__"):
+                part = rest.split(".")[0]
+                yield node.lineno, part if any(part in layer for layer in LAYERS) else ROOT
+
+
+def package_of(path: Path) -> str:
+    return ".".join((ROOT, *path.relative_to(SOURCE).parent.parts))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_down(path):
+    part = part_of(path)
+    assert any(part in layer for layer in LAYERS), f"{part} is new: give it a place in LAYERS"
+    seen = allowed(part) | {part}
+    back = [
+        f"line {line}: {part} imports {other}"
+        for line, other in parts_imported(path.read_text(), package_of(path))
+        if other not in seen
+    ]
+    assert not back, f"{path.name} imports from its own layer or above: {'; '.join(back)}"
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("import turnout.server", {"server"}),
+        ("from turnout import loop, tree", {"loop", "tree"}),
+        ("from turnout.world.links import perfect", {"world"}),
+        ("def late():\n    from turnout.report import html", {"report"}),
+        ("from turnout import FedAvg", {ROOT}),
+        ("import turnout", {ROOT}),
+        ("from . import sampling", {"strategies"}),
+        ("from ..server import Server", {"server"}),
+        ("from turnout import __version__", set()),
+        ("import turnouts, jax", set()),
+    ],
+)
+def test_every_way_to_import_is_seen(statement, found):
+    assert {part for _, part in parts_imported(statement, "turnout.strategies")} == found
+
+
+def test_siblings_do_not_see_each_other():
+    siblings = {"availability", "strategies", "facts", "tasks"}
+    for part in siblings:
+        assert not allowed(part) & siblings
+
+
+def test_narrow_parts_see_no_more_than_their_layer():
+    for part, seen in NARROW.items():
+        (level,) = (level for level, layer in enumerate(LAYERS) if part in layer)
+        assert seen <= set().union(*LAYERS[:level])
+
+
+def test_simulating_loads_no_reporting_library():
+    program = "import sys, turnout, turnout.simulate; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(done.stdout.split())
+
+
+def test_no_strategy_inherits_from_another():
+    for module in pkgutil.iter_modules(strategies.__path__, f"{strategies.__name__}."):
+        for name, found in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if issubclass(found, Strategy) and found is not Strategy:
+                ancestors = [base for base in found.__mro__[1:] if issubclass(base, Strategy)]
+                assert ancestors == [Strategy], (
+                    f"{name} inherits from {ancestors[0].__name__}; share a function instead"
+                )
+
+
+def test_no_module_has_a_vague_name():
+    assert not [path for path in SOURCE.rglob("*") if path.stem.strip("_") in VAGUE]

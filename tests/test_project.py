@@ -1,0 +1,135 @@
+"""The files around the code stay true: pages exist, links lead somewhere, nothing names a machine."""
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "turnout"
+FOLDERS = ("src", "tests", "docs", "examples", "experiments", "benchmarks", ".ci", ".github")
+TEXT = {".md", ".py", ".toml", ".txt", ".cff", ".yml", ".yaml", ".csv", ".json", ".html", ".ini", ".cfg", ""}
+
+# Written in pieces, so that this file does not match itself.
+MACHINE = re.compile("|".join(("/" + "tmp/", "/" + r"root/", "/" + r"home/\w", "/" + r"Users/\w", "index" + "-url")))
+PAGE_PARTS = ("Idea", "Update", "Assumes", "Consistent when", "Cost", "Deviations", "Reference")
+
+
+def text_files() -> list[Path]:
+    inside = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if "__pycache__" not in path.parts]
+    return sorted(path for path in [*ROOT.iterdir(), *inside] if path.is_file() and path.suffix in TEXT)
+
+
+def stems_with(folder: str, kind: type[ast.AST]) -> list[str]:
+    """Modules that define what they are named after: `ca_fed.py` a class CAFed, `markov.py` a function markov."""
+    found = []
+    for path in sorted((SOURCE / folder).glob("*.py")):
+        names = {node.name for node in ast.parse(path.read_text()).body if isinstance(node, kind)}
+        plain = path.stem.replace("_", "")
+        if any(name.lower() == plain if kind is ast.ClassDef else name == path.stem for name in names):
+            found.append(path.stem)
+    return found
+
+
+STRATEGIES = stems_with("strategies", ast.ClassDef)
+PROCESSES = stems_with("availability", ast.FunctionDef)
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_strategies_and_processes_were_found():
+    assert {"fedavg", "more_available"} <= set(STRATEGIES)
+    assert {"bernoulli", "minimum_separation"} <= set(PROCESSES)
+
+
+def test_every_strategy_module_is_named_after_its_class():
+    shared = {"__init__", "base"}
+    for path in (SOURCE / "strategies").glob("*.py"):
+        bases = [
+            ast.unparse(b) for n in ast.parse(path.read_text()).body if isinstance(n, ast.ClassDef) for b in n.bases
+        ]
+        if path.stem not in shared and any(base.split("[")[0] == "Strategy" for base in bases):
+            assert path.stem in STRATEGIES, f"{path.name} defines a strategy of another name"
+
+
+@pytest.mark.parametrize("stem", STRATEGIES)
+def test_a_strategy_has_its_page_and_its_test(stem):
+    page = ROOT / "docs" / "strategies" / f"{stem}.md"
+    assert page.is_file()
+    headings = re.findall(r"^## (.+)$", page.read_text(), re.MULTILINE)
+    assert headings == list(PAGE_PARTS)
+    assert (ROOT / "tests" / "strategies" / f"test_{stem}.py").is_file()
+
+
+@pytest.mark.parametrize("stem", STRATEGIES)
+def test_a_strategy_is_listed(stem):
+    assert f"strategies/{stem}.md" in (ROOT / "docs" / "index.md").read_text()
+    assert f"`{stem}`" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("stem", PROCESSES)
+def test_a_process_has_its_page(stem):
+    assert (ROOT / "docs" / "processes" / f"{stem}.md").is_file()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page):
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
+    broken = [t for t in targets if "://" not in t and not t.startswith("mailto:") and not (page.parent / t).exists()]
+    assert not broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_named_make_targets_exist(page):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z-]+)", page.read_text())) <= targets
+
+
+def test_decisions_are_numbered_without_gaps():
+    numbers = sorted(int(path.name[:4]) for path in (ROOT / "docs" / "decisions").glob("*.md"))
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_no_file_names_a_machine_or_an_index():
+    files = text_files()
+    assert len(files) > 50
+    found = [
+        f"{name_of(path)}:{number}"
+        for path in files
+        for number, line in enumerate(path.read_text(errors="ignore").splitlines(), 1)
+        if MACHINE.search(line)
+    ]
+    assert not found
+
+
+def test_constraints_are_names_and_versions_only():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    assert pins == sorted(pins, key=lambda pin: pin.split("==")[0])
+    assert all(re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", pin) for pin in pins)
+    assert not any("://" in line for line in lines)
+
+
+def test_every_dependency_is_pinned():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [
+        *project["dependencies"],
+        *(name for extra in project["optional-dependencies"].values() for name in extra),
+    ]
+    names = {re.split(r"[^A-Za-z0-9_-]", name)[0].lower().replace("_", "-") for name in wanted} - {"turnout"}
+    pinned = {line.split("==")[0] for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    assert names <= pinned
+
+
+def test_the_version_is_written_once():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["hatch"]["version"]["path"] == "src/turnout/__init__.py"
+    assert not re.search(r"^version:", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    holders = [path for path in SOURCE.rglob("*.py") if re.search(r"^__version__ *=", path.read_text(), re.MULTILINE)]
+    assert holders == [SOURCE / "__init__.py"]
