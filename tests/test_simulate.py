@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -98,7 +100,8 @@ def test_seeds_may_be_named(task, scene):
 @pytest.mark.usefixtures("lenient_promotion")
 def test_a_local_and_a_server_optimizer_and_schedules(task, scene):
     local = Local(learning_rate=lambda t: 0.1 / (1.0 + t), batch_size=4, optimizer=optax.sgd(1.0, momentum=0.9))
-    run = simulate(task, scene, FedAvg(), rounds=60, seeds=2, local=local, optimizer=optax.adam(0.1))
+    far = replace(task, start=jnp.full(2, 5.0))
+    run = simulate(far, scene, FedAvg(), rounds=60, seeds=2, local=local, optimizer=optax.adam(0.1))
     assert (run.final("distance") < run.metrics["distance"][:, 0]).all()
 
 

@@ -170,8 +170,8 @@ def _print_result(finished: Run, source: str, folder: Path) -> None:
     console = Console(highlight=False)
     console.print(results(finished))
     for sentence in result(finished):
-        console.print(sentence, markup=False, soft_wrap=False)
-    console.print(f"\nRun folder: {folder} (tables as parquet, figures as PNG, and the experiment)", markup=False)
+        console.print(sentence, markup=False)
+    console.print(f"\nRun folder: {folder}", markup=False, soft_wrap=True)
     console.print(f"Next: {_next_command(source, folder)}", markup=False, soft_wrap=True)
 
 

@@ -1,10 +1,13 @@
-"""Trials that differ in numbers only, run as one program, vmapped together with the seeds."""
+"""Trials that differ in numbers only, run as one program together with the seeds."""
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,6 +20,8 @@ from turnout.history import History
 from turnout.loop import Plan, Trial
 from turnout.tasks.base import Task
 from turnout.world import World
+
+_CACHE_FLOATS = 2**16  # what the lanes of one call may touch in a local step on a CPU: half of a common L2 cache
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,9 @@ class Pace:
         """Blocks of one segment."""
         return self.blocks if self.segment is None else min(self.blocks, max(1, -(-self.segment // self.every)))
 
+    def bounds(self, first: int, last: int) -> loop.Bounds:
+        return loop.Bounds(*(jnp.asarray(n, jnp.int32) for n in (first, last, self.every, self.rounds)))
+
 
 def alike(trials: Sequence[Trial]) -> list[list[int]]:
     """Indices of trials that have the same structure and shapes, so that they stack into one."""
@@ -55,6 +63,36 @@ def alike(trials: Sequence[Trial]) -> list[list[int]]:
     return [members for _, members in found]
 
 
+def run_group(
+    task: Task, trials: list[Trial], seeds: tuple[int, ...], pace: Pace, report: Callable[[int], None]
+) -> list[History]:
+    """One history a trial.
+
+    Every pair of a trial and a seed is a lane. A GPU runs all lanes as one batch. A CPU runs as many together as its
+    cache holds, and such crews on all cores at once: side by side, large lanes only push each other out of the cache.
+    """
+    roots = jax.vmap(jr.key)(jnp.asarray(seeds, jnp.uint32))
+    plan = _plan(task, trials, roots, pace)
+    stacked = _stack([_as_arrays(trial) for trial in trials]), _stack([trial.world.law() for trial in trials])
+    lanes = np.arange(len(trials) * len(seeds))
+    crews = _crews(lanes, _lane_floats(task, plan, trials[0].local.batch_size))
+    progress = _Progress(report, len(crews))
+
+    def inputs(crew: np.ndarray) -> tuple[Any, ...]:
+        trial, law = _pick(stacked, crew // len(seeds))
+        return task, trial, law, plan, roots[crew % len(seeds)]
+
+    programs = Programs.compiled(inputs(crews[0]), pace)
+
+    def run(crew: np.ndarray) -> dict[str, Any]:
+        return _run_crew(programs, inputs(crew), pace, progress)
+
+    with ThreadPoolExecutor(_num_workers()) as pool:
+        parts = list(pool.map(run, crews))
+    whole = jax.tree.map(lambda *leaves: np.concatenate(leaves)[: len(lanes)], *parts)
+    return _histories(whole, len(trials), seeds, pace)
+
+
 def _as_arrays(trial: Trial) -> Trial:
     """Plain numbers as arrays, so that hyper-parameters are traced rather than compiled in."""
 
@@ -68,35 +106,22 @@ def _as_arrays(trial: Trial) -> Trial:
     return jax.tree.map(convert, trial)
 
 
-def run_group(
-    task: Task, trials: list[Trial], seeds: tuple[int, ...], pace: Pace, report: Callable[[int], None]
-) -> list[History]:
-    """One history a trial. Segments only pace the reports; the program is the same for every cut."""
-    arrays, rest = zip(*(eqx.partition(_as_arrays(trial), eqx.is_array) for trial in trials), strict=True)
-    stacked = eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), rest[0])
-    laws = [trial.world.law() for trial in trials]
-    law = None if laws[0] is None else jax.tree.map(lambda *leaves: jnp.stack(leaves), *laws)
-    roots = jax.vmap(jr.key)(jnp.asarray(seeds, jnp.uint32))
-    plan = _plan(task, trials, stacked, roots, pace)
-    carry = _begin(task, stacked, roots, plan.slots)
-    metrics, records = [], []
-    for first in range(0, pace.blocks, pace.stride):
-        last = min(first + pace.stride, pace.blocks)
-        bounds = loop.Bounds(*(jnp.asarray(n, jnp.int32) for n in (first, last, pace.every, pace.rounds)))
-        carry, written = _advance((task, stacked, law, plan, roots, bounds), carry)
-        done = min(last * pace.every, pace.rounds)
-        metrics.append({name: np.asarray(v)[..., : last - first] for name, v in written.metrics.items()})
-        records.append({name: np.asarray(v)[..., : done - first * pace.every] for name, v in written.records.items()})
-        report(done)
-    return _histories(task, stacked, carry, _joined(metrics), _joined(records), plan.slots, seeds, pace)
+def _stack(trees: list[Any]) -> Any:
+    arrays, rest = zip(*(eqx.partition(tree, eqx.is_array) for tree in trees), strict=True)
+    return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), rest[0])
 
 
-def _plan(task: Task, trials: list[Trial], stacked: Trial, roots: Any, pace: Pace) -> Plan:
+def _pick(stacked: Any, rows: np.ndarray) -> Any:
+    return jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, stacked)
+
+
+def _plan(task: Task, trials: list[Trial], roots: Any, pace: Pace) -> Plan:
     num_clients = task.num_clients
     needed = {trial.strategy.capacity(crowd) for trial in trials for crowd in (1, num_clients)}
     crowd = num_clients
     if len(needed) > 1 or trials[0].strategy.probes:
-        crowd = int(jnp.max(_most_available(stacked.world, roots, jnp.asarray(pace.rounds, jnp.int32))))
+        worlds = _stack(_different([_as_arrays(trial).world for trial in trials]))
+        crowd = int(jnp.max(_most_available(worlds, roots, jnp.asarray(pace.rounds, jnp.int32))))
     common = {trial.world.compute.common for trial in trials}
     return Plan(
         slots=min(num_clients, _rounded(max(trial.strategy.capacity(crowd) for trial in trials))),
@@ -105,9 +130,15 @@ def _plan(task: Task, trials: list[Trial], stacked: Trial, roots: Any, pace: Pac
         round_room=_room(pace.rounds),
         common_steps=common.pop() if len(common) == 1 else None,
         most_steps=max(trial.world.compute.most for trial in trials),
-        chunk=8 if jax.default_backend() == "cpu" else 32,
+        chunk=8 if _on_cpu() else 32,
         metrics=pace.metrics,
     )
+
+
+def _different(worlds: list[World]) -> list[World]:
+    """Only the first, if the others are the same."""
+    first = worlds[0]
+    return [first] if all(eqx.tree_equal(first, other) is True for other in worlds[1:]) else worlds
 
 
 def _rounded(count: int) -> int:
@@ -120,6 +151,86 @@ def _room(count: int) -> int:
     return max(64, 1 << (count - 1).bit_length())
 
 
+def _on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
+
+
+def _num_workers() -> int:
+    return (os.cpu_count() or 1) if _on_cpu() else 1
+
+
+def _lane_floats(task: Task, plan: Plan, batch_size: int) -> int:
+    """Numbers that one lane touches in a local step: a model and a batch in every slot."""
+    client, positions = jnp.zeros((), jnp.int32), jnp.zeros(batch_size, jnp.int32)
+    shapes = eqx.filter_eval_shape(lambda key: (task.init(key), task.batch(client, positions)), jr.key(0))
+    return plan.slots * sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(shapes))
+
+
+def _crews(lanes: np.ndarray, lane_floats: int) -> list[np.ndarray]:
+    """Lanes that run side by side, all crews of one size; the last is filled up with lanes that are then dropped."""
+    count = len(lanes)
+    if _on_cpu():
+        together = max(1, _CACHE_FLOATS // lane_floats)
+        width = min(together, -(-count // _num_workers()))
+        width = -(-count // -(-count // width))
+    else:
+        width = count
+    filled = np.pad(lanes, (0, -count % width), mode="edge")
+    return list(filled.reshape(-1, width))
+
+
+class _Progress:
+    """Rounds done, on average over the crews, reported as they come."""
+
+    def __init__(self, report: Callable[[int], None], crews: int) -> None:
+        self._report, self._crews, self._done = report, crews, 0
+        self._lock = threading.Lock()
+
+    def add(self, rounds: int) -> None:
+        with self._lock:
+            self._done += rounds
+            self._report(self._done // self._crews)
+
+
+class Programs(NamedTuple):
+    """The compiled parts of a run, made before threads share them: contexts of jax's configuration do not reach those."""
+
+    begin: Callable[..., loop.Carry]
+    advance: Callable[..., tuple[loop.Carry, loop.Written]]
+    finish: Callable[..., tuple[Any, dict[str, Any]]]
+
+    @classmethod
+    def compiled(cls, inputs: tuple[Any, ...], pace: Pace) -> Programs:
+        begin = _begin.lower(*inputs).compile()
+        carry = begin(*inputs)
+        advance = _advance.lower((*inputs, pace.bounds(0, 0)), carry).compile()
+        return cls(begin, advance, _finish.lower(*inputs, carry).compile())
+
+
+def _run_crew(programs: Programs, inputs: tuple[Any, ...], pace: Pace, progress: _Progress) -> dict[str, Any]:
+    """Metrics, records, sums by client and final models of some lanes, lanes first."""
+    carry, metrics, records, before = programs.begin(*inputs), [], [], 0
+    for first in range(0, pace.blocks, pace.stride):
+        last = min(first + pace.stride, pace.blocks)
+        carry, written = programs.advance((*inputs, pace.bounds(first, last)), carry)
+        done = min(last * pace.every, pace.rounds)
+        metrics.append({name: np.asarray(values)[:, : last - first] for name, values in written.metrics.items()})
+        records.append({name: np.asarray(values)[:, : done - before] for name, values in written.records.items()})
+        progress.add(done - before)
+        before = done
+    params, by_client = programs.finish(*inputs, carry)
+    clients = carry.tally.summary(pace.rounds) | by_client
+    parts = {"metrics": _joined(metrics), "records": _joined(records), "clients": clients, "params": params}
+    return jax.tree.map(np.asarray, parts)
+
+
+def _joined(pieces: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([piece[name] for piece in pieces], axis=1) for name in pieces[0]}
+
+
+_BY_LANE = (None, eqx.if_array(0), eqx.if_array(0), None, 0)  # task, trial, law, plan, root
+
+
 @eqx.filter_jit
 def _most_available(worlds: World, roots: Any, rounds: Any) -> Any:
     over_seeds = eqx.filter_vmap(loop.most_available, in_axes=(None, 0, None))
@@ -127,55 +238,31 @@ def _most_available(worlds: World, roots: Any, rounds: Any) -> Any:
 
 
 @eqx.filter_jit
-def _begin(task: Task, stacked: Trial, roots: Any, slots: int) -> loop.Carry:
-    over_seeds = eqx.filter_vmap(loop.begin, in_axes=(None, None, 0, None))
-    return eqx.filter_vmap(over_seeds, in_axes=(None, eqx.if_array(0), None, None))(task, stacked, roots, slots)
+def _begin(task: Task, trials: Trial, law: Any, plan: Plan, roots: Any) -> loop.Carry:
+    return eqx.filter_vmap(loop.begin, in_axes=_BY_LANE)(task, trials, law, plan, roots)
 
 
 @eqx.filter_jit(donate="all-except-first")
 def _advance(inputs: tuple[Any, ...], carry: loop.Carry) -> tuple[loop.Carry, loop.Written]:
-    over_seeds = eqx.filter_vmap(loop.advance, in_axes=(None, None, None, None, 0, None, 0))
-    over_trials = eqx.filter_vmap(over_seeds, in_axes=(None, eqx.if_array(0), 0, None, None, None, 0))
-    return over_trials(*inputs, carry)
+    return eqx.filter_vmap(loop.advance, in_axes=(*_BY_LANE, None, 0))(*inputs, carry)
 
 
 @eqx.filter_jit
-def _final(task: Task, stacked: Trial, carry: loop.Carry, slots: int, metrics: Any) -> tuple[Any, dict[str, Any]]:
-    """The models to ship, and how they fare on each client."""
-
-    def one(trial: Trial, now: loop.Carry) -> tuple[Any, dict[str, Any]]:
-        params = trial.server(task, slots).model(now.server)
-        found = task.per_client(params)
-        return params, {name: found[name] for name in found if metrics is None or name in metrics}
-
-    over_seeds = eqx.filter_vmap(one, in_axes=(None, 0))
-    return eqx.filter_vmap(over_seeds, in_axes=(eqx.if_array(0), 0))(stacked, carry)
+def _finish(
+    task: Task, trials: Trial, law: Any, plan: Plan, roots: Any, carry: loop.Carry
+) -> tuple[Any, dict[str, Any]]:
+    return eqx.filter_vmap(loop.finish, in_axes=(*_BY_LANE, 0))(task, trials, law, plan, roots, carry)
 
 
-def _joined(pieces: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    return {name: np.concatenate([piece[name] for piece in pieces], axis=-1) for name in pieces[0]}
-
-
-def _histories(
-    task: Task,
-    stacked: Trial,
-    carry: loop.Carry,
-    metrics: dict[str, np.ndarray],
-    records: dict[str, np.ndarray],
-    slots: int,
-    seeds: tuple[int, ...],
-    pace: Pace,
-) -> list[History]:
-    """What a group wrote, unstacked."""
-    if overflow := int(np.nansum(records.pop("overflow"))):
+def _histories(whole: dict[str, Any], num_trials: int, seeds: tuple[int, ...], pace: Pace) -> list[History]:
+    """What the lanes wrote, trial by trial."""
+    if overflow := int(np.nansum(whole["records"].pop("overflow"))):
         raise RuntimeError(f"{overflow} asked clients found no slot: the strategy's capacity is below what it asks")
-    params, by_client = _final(task, stacked, carry, slots, pace.metrics)
-    clients = carry.tally.summary(pace.rounds) | by_client
     evaluated = np.minimum(np.arange(pace.blocks) * pace.every, pace.rounds)
 
-    def pick(tree: Any, trial: int) -> Any:
-        return jax.tree.map(lambda leaf: np.asarray(leaf[trial]), tree)
+    def history(number: int) -> History:
+        rows = slice(number * len(seeds), (number + 1) * len(seeds))
+        mine = jax.tree.map(lambda leaf: leaf[rows], whole)
+        return History(seeds, pace.rounds, evaluated, **mine)
 
-    parts = (metrics, records, clients, params)
-    count = next(iter(records.values())).shape[0]
-    return [History(seeds, pace.rounds, evaluated, *(pick(part, i) for part in parts)) for i in range(count)]
+    return [history(number) for number in range(num_trials)]

@@ -19,7 +19,7 @@ from turnout.server import PLAIN_STEP, Schedule, Server, ServerState
 from turnout.strategies.base import Strategy
 from turnout.streams import Stream, client_words, round_key
 from turnout.tasks.base import Task
-from turnout.types import Ask, Cohort, Known, Mask, PerClient, RandomKey, Reports, Round, Scalar, View
+from turnout.types import Ask, Cohort, Known, Mask, Params, PerClient, RandomKey, Reports, Round, Scalar, View
 from turnout.world import Nature, World, WorldState
 
 
@@ -104,10 +104,19 @@ class Carry(eqx.Module):
 Law = tuple[PerClient, PerClient] | None
 
 
-def begin(task: Task, trial: Trial, root: RandomKey, slots: int) -> Carry:
+def begin(task: Task, trial: Trial, law: Law, plan: Plan, root: RandomKey) -> Carry:
     """State before round 0."""
     params = task.init(round_key(root, Stream.MODEL))
-    return Carry(trial.world.init(root), trial.server(task, slots).init(params), Tally.empty(task.num_clients))
+    return Carry(trial.world.init(root), trial.server(task, plan.slots).init(params), Tally.empty(task.num_clients))
+
+
+def finish(
+    task: Task, trial: Trial, law: Law, plan: Plan, root: RandomKey, carry: Carry
+) -> tuple[Params, dict[str, PerClient]]:
+    """The model to ship, and how it fares on each client."""
+    params = trial.server(task, plan.slots).model(carry.server)
+    found = task.per_client(params)
+    return params, {name: found[name] for name in found if plan.metrics is None or name in plan.metrics}
 
 
 def play_round(

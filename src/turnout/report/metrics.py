@@ -34,7 +34,10 @@ class Metric:
     def spread(self, values: np.ndarray, signed: bool = False) -> str:
         """Mean ± standard deviation over the seeds."""
         mean = self.number(float(values.mean()), signed)
-        return mean if values.size < 2 else f"{mean} ± {self.number(float(values.std(ddof=1)))}"
+        if values.size < 2:
+            return mean
+        deviation = float(values.std(ddof=1))
+        return f"{mean} ± {self.number(deviation) if self.percent else f'{deviation:.2g}'}"
 
 
 METRICS = (

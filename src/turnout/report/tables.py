@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from rich.table import Table
+from rich.text import Text
 
 from turnout.experiment.run import Outcome, Run
 from turnout.report.metrics import Metric, headline, shown_metrics
+
+LABEL_WIDTH = 30  # longer labels may be broken
 
 
 def results(run: Run) -> Table:
@@ -15,22 +18,29 @@ def results(run: Run) -> Table:
     The best of each metric is bold. The difference to the first row is paired: both meet the same absences, seed by
     seed, so its spread is that of the difference.
     """
-    metrics, main = shown_metrics(run), headline(run)
-    table = Table(title=run.experiment.title or None, caption=_caption(run), title_justify="left")
-    table.add_column("strategy", no_wrap=True)
-    for metric in metrics:
-        table.add_column(metric.axis_title, justify="right")
+    main = headline(run)
+    columns: dict[str, list[Text]] = {}
+    for metric in _tabled(run):
+        best = _best(run, metric)
+        columns[metric.axis_title] = [_cell(outcome, metric, outcome.label in best) for outcome in run.points]
     if len(run.points) > 1:
-        table.add_column(f"{main.title} against {run.points[0].label}", justify="right")
-    table.add_column("Uploads", justify="right")
-    table.add_column("Local steps", justify="right")
-    best = {metric.name: _best(run, metric) for metric in metrics}
-    for outcome in run.points:
-        cells = [_cell(outcome, metric, outcome.label in best[metric.name]) for metric in metrics]
-        if len(run.points) > 1:
-            cells.append(_against_first(run, outcome, main))
-        table.add_row(outcome.label, *cells, _spent(outcome, "uploads"), _spent(outcome, "local_steps"))
+        against = f"{main.title} against {run.points[0].label}"
+        columns[against] = [_against_first(run, outcome, main) for outcome in run.points]
+    columns["Uploads"] = [_spent(outcome, "uploads") for outcome in run.points]
+    columns["Local steps"] = [_spent(outcome, "local_steps") for outcome in run.points]
+    table = Table(title=run.experiment.title or None, caption=_caption(run), title_justify="left")
+    table.add_column("strategy", width=max(8, min(LABEL_WIDTH, max(len(outcome.label) for outcome in run.points))))
+    for title, cells in columns.items():  # titles are broken into words, numbers never
+        table.add_column(title, justify="right", width=max(map(len, [*title.split(), *cells])))
+    for outcome, *cells in zip(run.points, *columns.values(), strict=True):
+        table.add_row(Text(outcome.label), *cells)
     return table
+
+
+def _tabled(run: Run) -> list[Metric]:
+    """The metrics that fit a terminal of 80 columns: no loss where there is an accuracy."""
+    metrics = shown_metrics(run)
+    return [metric for metric in metrics if metric.percent] or metrics
 
 
 def paired_difference(run: Run, outcome: Outcome, metric: Metric) -> np.ndarray:
@@ -54,21 +64,20 @@ def _best(run: Run, metric: Metric) -> set[str]:
     return {label for label, mean in finite.items() if mean == top}
 
 
-def _cell(outcome: Outcome, metric: Metric, best: bool) -> str:
+def _cell(outcome: Outcome, metric: Metric, best: bool) -> Text:
     lost = int(np.sum(outcome.history.diverged))
     if lost:
-        return f"diverged in {lost} of {len(outcome.history.seeds)}"
-    text = metric.spread(outcome.history.final(metric.name))
-    return f"[bold]{text}[/bold]" if best else text
+        return Text(f"diverged in {lost} of {len(outcome.history.seeds)}")
+    return Text(metric.spread(outcome.history.final(metric.name)), style="bold" if best else "")
 
 
-def _against_first(run: Run, outcome: Outcome, metric: Metric) -> str:
+def _against_first(run: Run, outcome: Outcome, metric: Metric) -> Text:
     difference = paired_difference(run, outcome, metric)
     if outcome is run.points[0] or not np.isfinite(difference).all():
-        return "–"
-    return metric.spread(difference, signed=True)
+        return Text("–")
+    return Text(metric.spread(difference, signed=True))
 
 
-def _spent(outcome: Outcome, record: str) -> str:
+def _spent(outcome: Outcome, record: str) -> Text:
     """Sum over the rounds, mean over the seeds."""
-    return f"{outcome.history.records[record].sum(axis=1).mean():,.0f}"
+    return Text(f"{outcome.history.records[record].sum(axis=1).mean():,.0f}")

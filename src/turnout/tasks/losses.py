@@ -21,7 +21,10 @@ def cross_entropy(outputs: Outputs, labels: Classes) -> PerSample:
     # Class-major, as models.linear forms them: the two transposes cancel. Comparing is cheaper than gathering.
     logits = outputs.T
     chosen = jnp.arange(logits.shape[0], dtype=labels.dtype)[:, None] == labels[None, :]
-    return jax.nn.logsumexp(logits, axis=0) - jnp.sum(jnp.where(chosen, logits, 0.0), axis=0)
+    # A plain log-sum-exp: jax.nn.logsumexp guards against infinities at a tenth of the time of a whole local step.
+    largest = jax.lax.stop_gradient(jnp.max(logits, axis=0, keepdims=True))
+    total = jnp.sum(jnp.exp(logits - largest), axis=0)
+    return jnp.log(total) + largest[0] - jnp.sum(jnp.where(chosen, logits, 0.0), axis=0)
 
 
 def logistic(outputs: Outputs, labels: Classes) -> PerSample:
