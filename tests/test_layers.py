@@ -27,7 +27,7 @@ LAYERS = (
     {"cohort_work", "history"},
     {"loop"},
     {"group"},
-    {"simulate"},
+    {"simulator"},
     {"testing", "audit", "diagnose"},
     {ROOT},  # the public names
     {"experiment", "flower"},
@@ -132,7 +132,7 @@ def test_narrow_parts_see_no_more_than_their_layer():
 
 
 def test_simulating_loads_no_reporting_library():
-    program = "import sys, turnout, turnout.simulate; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    program = "import sys, turnout, turnout.simulator; print(*sorted({name.split('.')[0] for name in sys.modules}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not HEAVY & set(done.stdout.split())
 

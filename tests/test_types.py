@@ -1,8 +1,10 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from turnout.types import Ask, Cohort, Fleet, Reports, divide
+from turnout.types import Ask, Cohort, Fleet, Reports, divide, first_indices
 
 
 def cohort_of(wanted, slots, arrived=None):
@@ -60,6 +62,14 @@ def test_reports_are_exactly_zero_where_nothing_arrived():
     reports = Reports.arrived(cohort, rows, rows[:, 0], rows[:, 0])
     np.testing.assert_array_equal(reports.updates, [[1.0], [0.0], [0.0]])
     np.testing.assert_array_equal(reports.losses, [1.0, 0.0, 0.0])
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=300), st.sampled_from([1, 5, 64, 200]))
+@settings(max_examples=60, deadline=None)
+def test_first_indices_are_those_of_nonzero(mask, count):
+    wanted = np.flatnonzero(mask)[:count]
+    filled = np.pad(wanted, (0, count - wanted.size), constant_values=len(mask))
+    np.testing.assert_array_equal(first_indices(jnp.asarray(mask), count), filled)
 
 
 @pytest.mark.parametrize("slots", [1, 4, 9])

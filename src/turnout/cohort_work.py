@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Int
 
+from turnout import tree
 from turnout.local import Jobs, Local
 from turnout.tasks.base import Task
 from turnout.types import Params, PerSlot
@@ -13,26 +17,51 @@ from turnout.types import Params, PerSlot
 def train_cohort(
     local: Local, task: Task, start: Params, jobs: Jobs, common: int | None, chunk: int
 ) -> tuple[Params, PerSlot]:
-    """Updates and mean losses of all jobs, in their order.
+    """Updates and mean losses of all jobs, in their order; zero for a job of no steps.
 
-    Where everybody does `common` steps all slots train side by side. Otherwise slots are sorted by steps and trained in
-    chunks, each as long as its own longest: the cost follows the sum of steps, and empty slots are nearly free.
+    Slots train in chunks, those of most steps first, each chunk as long as its own longest; chunks with nothing to do
+    are not visited. So the cost follows the sum of steps, and a chunk may be chosen to fit a cache.
     """
-    if common is not None:
-        return local.train(task, start, jobs, common, masked=False)
     slots = jobs.clients.shape[0]
-    order = jnp.argsort(-jobs.steps)
-    padded = jnp.pad(order, (0, -slots % chunk), constant_values=slots)
-    groups = padded.reshape(-1, chunk)
-    idle = jnp.pad(jobs.steps, (0, 1))
+    # Empty slots come last as it is: where all steps are equal there is nothing to sort.
+    order = jnp.arange(slots) if common is not None else jnp.argsort(-jobs.steps)
+    if common is None:
+        start, jobs = jax.tree.map(lambda leaf: leaf[order], (start, jobs))
+    if chunk >= slots:
+        results = _train(local, task, start, jobs, common)
+    else:
+        results = _train_in_chunks(local, task, start, jobs, common, chunk)
+    return results if common is not None else jax.tree.map(lambda leaf: leaf[jnp.argsort(order)], results)
 
-    def group(rows: jax.Array) -> tuple[Params, PerSlot]:
-        inside = jnp.minimum(rows, slots - 1)
-        mine, begin = jax.tree.map(lambda leaf: leaf[inside], (jobs, start))
-        steps = idle[rows]
-        mine = Jobs(mine.clients, mine.words, steps, mine.rates)
-        return local.train(task, begin, mine, jnp.max(steps), masked=True)
 
-    results = jax.lax.map(group, groups)
-    back = jnp.argsort(order)
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[back], results)
+def _train(local: Local, task: Task, start: Params, jobs: Jobs, common: int | None) -> tuple[Params, PerSlot]:
+    if common is None:
+        return local.train(task, start, jobs, jnp.max(jobs.steps), masked=True)
+    return local.train(task, start, jobs, common, masked=False)
+
+
+def _train_in_chunks(
+    local: Local, task: Task, start: Params, jobs: Jobs, common: int | None, chunk: int
+) -> tuple[Params, PerSlot]:
+    slots = jobs.clients.shape[0]
+    spare = -slots % chunk
+
+    def pad(leaf: Array) -> Array:
+        return jnp.pad(leaf, [(0, spare)] + [(0, 0)] * (leaf.ndim - 1))
+
+    start, jobs = jax.tree.map(pad, (start, jobs))
+    busy = -(-jnp.sum(jobs.steps > 0, dtype=jnp.int32) // chunk)
+
+    def body(number: Int[Array, ""], done: Any) -> Any:
+        def cut(leaf: Array) -> Array:
+            return jax.lax.dynamic_slice_in_dim(leaf, number * chunk, chunk)
+
+        def paste(whole: Array, part: Array) -> Array:
+            return jax.lax.dynamic_update_slice_in_dim(whole, part, number * chunk, 0)
+
+        begin, mine = jax.tree.map(cut, (start, jobs))
+        return jax.tree.map(paste, done, _train(local, task, begin, mine, common))
+
+    nothing = tree.zeros_like(start), jnp.zeros(slots + spare)
+    done = jax.lax.fori_loop(0, busy, body, nothing)
+    return jax.tree.map(lambda leaf: leaf[:slots], done)

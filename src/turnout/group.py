@@ -118,21 +118,41 @@ def _pick(stacked: Any, rows: np.ndarray) -> Any:
 def _plan(task: Task, trials: list[Trial], roots: Any, pace: Pace) -> Plan:
     num_clients = task.num_clients
     needed = {trial.strategy.capacity(crowd) for trial in trials for crowd in (1, num_clients)}
-    crowd = num_clients
+    crowd = usual = num_clients
     if len(needed) > 1 or trials[0].strategy.probes:
-        worlds = _stack(_different([_as_arrays(trial).world for trial in trials]))
-        crowd = int(jnp.max(_most_available(worlds, roots, jnp.asarray(pace.rounds, jnp.int32))))
-    common = {trial.world.compute.common for trial in trials}
+        crowd, usual = _crowd([_as_arrays(trial).world for trial in trials], roots, pace.rounds)
+    slots, often = (max(trial.strategy.capacity(size) for trial in trials) for size in (crowd, usual))
+    steps = {trial.world.compute.common for trial in trials}
+    common = steps.pop() if len(steps) == 1 else None
     return Plan(
-        slots=min(num_clients, _rounded(max(trial.strategy.capacity(crowd) for trial in trials))),
+        slots=min(num_clients, _rounded(slots)),
         most_available=min(num_clients, _rounded(crowd)),
         room=_room(pace.blocks),
         round_room=_room(pace.rounds),
-        common_steps=common.pop() if len(common) == 1 else None,
+        common_steps=common,
         most_steps=max(trial.world.compute.most for trial in trials),
-        chunk=8 if _on_cpu() else 32,
+        chunk=_chunk(often, equal_steps=common is not None),
         metrics=pace.metrics,
     )
+
+
+def _crowd(worlds: list[World], roots: Any, rounds: int) -> tuple[int, int]:
+    """The largest number of clients available at once, and one that is seldom exceeded."""
+    found = _count_crowd(_stack(_different(worlds)), roots, jnp.asarray(rounds, jnp.int32))
+    mean = np.asarray(found.total, np.float64) / rounds
+    spread = np.sqrt(np.maximum(np.asarray(found.squares, np.float64) / rounds - mean**2, 0.0))
+    return int(np.max(found.most)), int(np.ceil(np.max(mean + spread)))
+
+
+def _chunk(usual: int, equal_steps: bool) -> int:
+    """Slots trained side by side.
+
+    Equal steps: all that a usual round has, so that a second chunk is seldom needed. Unequal steps: few, since a chunk
+    lasts as long as its longest.
+    """
+    if equal_steps:
+        return _rounded(usual)
+    return 8 if _on_cpu() else 32
 
 
 def _different(worlds: list[World]) -> list[World]:
@@ -193,7 +213,7 @@ class _Progress:
 
 
 class Programs(NamedTuple):
-    """The compiled parts of a run, made before threads share them: contexts of jax's configuration do not reach those."""
+    """The compiled parts of a run, made before threads share them: jax's configuration contexts do not reach them."""
 
     begin: Callable[..., loop.Carry]
     advance: Callable[..., tuple[loop.Carry, loop.Written]]
@@ -232,8 +252,8 @@ _BY_LANE = (None, eqx.if_array(0), eqx.if_array(0), None, 0)  # task, trial, law
 
 
 @eqx.filter_jit
-def _most_available(worlds: World, roots: Any, rounds: Any) -> Any:
-    over_seeds = eqx.filter_vmap(loop.most_available, in_axes=(None, 0, None))
+def _count_crowd(worlds: World, roots: Any, rounds: Any) -> loop.Crowd:
+    over_seeds = eqx.filter_vmap(loop.count_crowd, in_axes=(None, 0, None))
     return eqx.filter_vmap(over_seeds, in_axes=(eqx.if_array(0), None, None))(worlds, roots, rounds)
 
 

@@ -101,6 +101,9 @@ class Carry(eqx.Module):
     tally: Tally
 
 
+# What is written down of every round; overflow must be zero and is checked, not kept.
+RECORDS = ("available", "cohort", "uploads", "arrived", "weight_sum", "local_steps", "overflow")
+
 Law = tuple[PerClient, PerClient] | None
 
 
@@ -171,15 +174,16 @@ def _record(view: View, cohort: Cohort, weight: Array, jobs: Jobs) -> dict[str, 
     def count(mask: Array) -> Float[Array, ""]:
         return jnp.sum(mask, dtype=jnp.float32)
 
-    return {
-        "available": count(view.available),
-        "cohort": count(cohort.ids < cohort.num_clients),
-        "uploads": count(cohort.active),
-        "arrived": count(cohort.arrived),
-        "weight_sum": jnp.sum(weight),
-        "local_steps": count(jobs.steps),
-        "overflow": cohort.overflow.astype(jnp.float32),
-    }
+    values = (
+        count(view.available),
+        count(cohort.ids < cohort.num_clients),
+        count(cohort.active),
+        count(cohort.arrived),
+        jnp.sum(weight),
+        count(jobs.steps),
+        cohort.overflow.astype(jnp.float32),
+    )
+    return dict(zip(RECORDS, values, strict=True))
 
 
 class Written(eqx.Module):
@@ -221,20 +225,28 @@ def advance(
         now, records = jax.lax.fori_loop(b * every, stop, one_round, (now, written.records))
         return now, Written(metrics, records)
 
-    _, record = jax.eval_shape(lambda c: play_round(task, trial, law, plan, root, first, c), carry)
     room = Written(
         metrics={name: jnp.full(plan.room, jnp.nan) for name in jax.eval_shape(evaluate, carry)},
-        records={name: jnp.full(plan.round_room, jnp.nan) for name in record},
+        records={name: jnp.full(plan.round_room, jnp.nan) for name in RECORDS},
     )
     return jax.lax.fori_loop(first, last, one_block, (carry, room))
 
 
-def most_available(world: World, root: RandomKey, rounds: Int[Array, ""]) -> Int[Array, ""]:
-    """Size of the largest crowd in so many rounds: the world played alone, to be replayed later from the same keys."""
+class Crowd(NamedTuple):
+    """How many clients are available at once."""
 
-    def body(t: Array, state: tuple[WorldState, Array]) -> tuple[WorldState, Array]:
-        world_state, most = state
+    most: Array
+    total: Array  # over all rounds
+    squares: Array  # the same, of the square
+
+
+def count_crowd(world: World, root: RandomKey, rounds: Int[Array, ""]) -> Crowd:
+    """The world played alone for so many rounds; a run replays it later from the same keys."""
+
+    def body(t: Array, state: tuple[WorldState, Crowd]) -> tuple[WorldState, Crowd]:
+        world_state, crowd = state
         world_state, nature = world.step(world_state, root, t)
-        return world_state, jnp.maximum(most, jnp.sum(nature.available, dtype=jnp.int32))
+        now = jnp.sum(nature.available, dtype=jnp.float32)
+        return world_state, Crowd(jnp.maximum(crowd.most, now), crowd.total + now, crowd.squares + now**2)
 
-    return jax.lax.fori_loop(0, rounds, body, (world.init(root), jnp.zeros((), jnp.int32)))[1]
+    return jax.lax.fori_loop(0, rounds, body, (world.init(root), Crowd(*[jnp.zeros(())] * 3)))[1]

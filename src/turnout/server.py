@@ -140,7 +140,7 @@ class Server(eqx.Module):
             return old if old.shape == new.shape else new.at[:num_before].set(old)
 
         grown = jax.tree.map(carry_over, (state.strategy, state.facts), (fresh.strategy, fresh.facts))
-        return ServerState(state.params, *grown, state.optimizer)
+        return replace(state, strategy=grown[0], facts=grown[1])
 
     def model(self, state: ServerState) -> Params:
         """The model to evaluate and to ship."""

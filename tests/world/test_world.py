@@ -6,7 +6,7 @@ import pytest
 
 from turnout.availability.bernoulli import bernoulli
 from turnout.types import Ask, Cohort
-from turnout.world import compute, links, world
+from turnout.world import World, compute, links
 
 
 def play(step, state, rounds):
@@ -82,19 +82,19 @@ def test_redrawn_steps_cover_their_range_ends_included():
 
 def test_parts_must_speak_of_the_same_fleet():
     with pytest.raises(ValueError, match="links describes 3 clients, but the availability 2"):
-        world(bernoulli(2, 0.5), links.perfect(3))
+        World(bernoulli(2, 0.5), links.perfect(3))
     with pytest.raises(ValueError, match="compute describes 4 clients, but the availability 2"):
-        world(bernoulli(2, 0.5), compute=compute.per_client(4, 1))
+        World(bernoulli(2, 0.5), compute=compute.per_client(4, 1))
 
 
 def test_a_world_tells_the_law_only_where_there_is_one():
-    pi, lam = world(bernoulli(2, [0.25, 0.5])).law()
+    pi, lam = World(bernoulli(2, [0.25, 0.5])).law()
     np.testing.assert_allclose(pi, [0.25, 0.5])
     np.testing.assert_allclose(lam, 0.0, atol=1e-7)
 
 
 def test_only_the_asked_can_arrive():
-    scene = world(bernoulli(3, 1.0), links.bernoulli(3, [1.0, 0.0, 1.0]))
+    scene = World(bernoulli(3, 1.0), links.bernoulli(3, [1.0, 0.0, 1.0]))
     _, nature = scene.step(scene.init(jr.key(0)), jr.key(0), 0)
     cohort = Cohort.pack(Ask.of(jnp.array([True, True, False]), jnp.ones(3)), 3)
     np.testing.assert_array_equal(nature.deliver(cohort).arrived, [True, False, False])

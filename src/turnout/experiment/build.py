@@ -10,7 +10,7 @@ from turnout.experiment.errors import ExperimentError
 from turnout.experiment.sweep import Point
 from turnout.loop import Trial
 from turnout.tasks.base import Task
-from turnout.world import World, world
+from turnout.world import World
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _world(task: Task, point: Point, batch_size: int) -> World:
             f"availability: describes {availability.num_clients} clients, but the task has {task.num_clients}"
         )
     try:
-        return world(availability, point.links.build(num_clients=task.num_clients), point.compute.build(**filled))
+        return World(availability, point.links.build(num_clients=task.num_clients), point.compute.build(**filled))
     except ExperimentError:
         raise
     except ValueError as error:

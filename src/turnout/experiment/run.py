@@ -15,7 +15,7 @@ from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.sweep import points
 from turnout.history import History
-from turnout.simulate import simulate_trials
+from turnout.simulator import simulate_trials
 
 if TYPE_CHECKING:
     import polars as pl

@@ -14,12 +14,12 @@ from turnout.availability.markov import markov
 from turnout.facts import Facts, Online, Oracle
 from turnout.local import Local
 from turnout.server import Server, ServerState
-from turnout.simulate import simulate
+from turnout.simulator import simulate
 from turnout.strategies.base import Strategy
 from turnout.tasks.quadratics import Quadratics
 from turnout.testing.claims import require, require_close, require_finite, require_same_form
 from turnout.types import Array, Cohort, Known, Reports, View
-from turnout.world import World, compute, links, world
+from turnout.world import World, compute, links
 
 _NUM_CLIENTS = 7
 _DIMENSION = 3
@@ -66,7 +66,7 @@ def _stage() -> _Stage:
     )
     pi, lam = np.linspace(0.15, 0.75, _NUM_CLIENTS), np.linspace(0.0, 0.6, _NUM_CLIENTS)
     success, steps = np.linspace(0.6, 1.0, _NUM_CLIENTS), 1 + np.arange(_NUM_CLIENTS) % 4
-    scene = world(
+    scene = World(
         markov(_NUM_CLIENTS, pi=pi.tolist(), lam=lam.tolist()),
         links.bernoulli(_NUM_CLIENTS, success.tolist()),
         compute.per_client(_NUM_CLIENTS, steps.tolist()),

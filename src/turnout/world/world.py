@@ -36,11 +36,28 @@ class WorldState(eqx.Module):
 
 
 class World(eqx.Module):
-    """Everything that a strategy cannot change, and so the same for every strategy compared."""
+    """Everything that a strategy cannot change, and so the same for every strategy compared.
+
+    By default uploads always arrive and everybody does five local steps; a whole number for `compute` is that many.
+    """
 
     availability: Process
     links: all_links.Links
     compute: computes.Compute
+
+    def __init__(
+        self,
+        availability: Process,
+        links: all_links.Links | None = None,
+        compute: computes.Compute | int = 5,
+    ) -> None:
+        count = availability.num_clients
+        self.availability = availability
+        self.links = all_links.perfect(count) if links is None else links
+        self.compute = computes.fixed(count, compute) if isinstance(compute, int) else compute
+        for name, found in (("links", _links_clients(self.links)), ("compute", _compute_clients(self.compute))):
+            if found != count:
+                raise ValueError(f"{name} describes {found} clients, but the availability {count}")
 
     @property
     def num_clients(self) -> int:
@@ -64,23 +81,6 @@ class World(eqx.Module):
         if not isinstance(self.availability, ErgodicProcess):
             return None
         return self.availability.stationary(), self.availability.correlation()
-
-
-def world(
-    availability: Process,
-    links: all_links.Links | None = None,
-    compute: computes.Compute | int = 5,
-) -> World:
-    """A world; by default uploads always arrive and everybody does five local steps."""
-    num_clients = availability.num_clients
-    if links is None:
-        links = all_links.perfect(num_clients)
-    if isinstance(compute, int):
-        compute = computes.fixed(num_clients, compute)
-    for name, found in (("links", _links_clients(links)), ("compute", _compute_clients(compute))):
-        if found != num_clients:
-            raise ValueError(f"{name} describes {found} clients, but the availability {num_clients}")
-    return World(availability, links, compute)
 
 
 def _links_clients(links: all_links.Links) -> int:

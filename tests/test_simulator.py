@@ -9,10 +9,10 @@ from turnout.availability import bernoulli, diurnal, markov
 from turnout.facts import Online
 from turnout.local import Local
 from turnout.loop import Trial
-from turnout.simulate import simulate, simulate_trials
+from turnout.simulator import simulate, simulate_trials
 from turnout.strategies import AdaFed, FedAvg, MoreAvailable, Unbiased
 from turnout.tasks.quadratics import quadratics
-from turnout.world import compute, links, world
+from turnout.world import World, compute, links
 
 LOCAL = Local(learning_rate=0.05, batch_size=4)
 
@@ -25,7 +25,7 @@ def task():
 @pytest.fixture(scope="module")
 def scene():
     steps = compute.redrawn(6, 1, 4)
-    return world(markov(6, pi=[0.2, 0.3, 0.4, 0.5, 0.6, 0.7], lam=0.5), links.bernoulli(6, 0.8), steps)
+    return World(markov(6, pi=[0.2, 0.3, 0.4, 0.5, 0.6, 0.7], lam=0.5), links.bernoulli(6, 0.8), steps)
 
 
 def same(a, b):
@@ -106,7 +106,7 @@ def test_a_local_and_a_server_optimizer_and_schedules(task, scene):
 
 
 def test_an_oracle_cannot_be_asked_where_there_is_no_law(task):
-    nights = world(diurnal(6, rounds_per_day=24))
+    nights = World(diurnal(6, rounds_per_day=24))
     with pytest.raises(ValueError, match="Diurnal has no stationary law"):
         simulate(task, nights, Unbiased(), rounds=2)
     simulate(task, nights, Unbiased(), rounds=2, facts=Online())
@@ -129,11 +129,11 @@ def test_bad_options_are_refused(task, scene, options, message):
 
 def test_a_world_of_another_size_is_refused(task):
     with pytest.raises(ValueError, match="5 clients, but the task 6"):
-        simulate(task, world(bernoulli(5, 0.5)), FedAvg(), rounds=1)
+        simulate(task, World(bernoulli(5, 0.5)), FedAvg(), rounds=1)
 
 
 def test_nobody_ever_available_is_a_run_that_stands_still(task):
-    run = simulate(task, world(markov(6, pi=1e-6, lam=0.0)), FedAvg(), rounds=4, local=LOCAL)
+    run = simulate(task, World(markov(6, pi=1e-6, lam=0.0)), FedAvg(), rounds=4, local=LOCAL)
     np.testing.assert_array_equal(run.params, np.zeros((1, 2)))
     assert run.records["cohort"].sum() == 0
 
@@ -155,7 +155,7 @@ def test_tables_are_tidy(task, scene):
 
 
 def test_weights_are_what_was_really_given(task):
-    always = world(bernoulli(6, 1.0))
+    always = World(bernoulli(6, 1.0))
     run = simulate(task, always, FedAvg(), rounds=5, local=LOCAL)
     np.testing.assert_allclose(run.records["weight_sum"], 1.0, rtol=1e-6)
     np.testing.assert_allclose(run.clients["weight"], 5 / 6, rtol=1e-5)

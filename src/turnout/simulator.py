@@ -137,7 +137,7 @@ def _check(task: Task, trial: Trial) -> None:
 def _use_compilation_cache() -> None:
     """Keep compiled programs on disk between runs, unless the user has set a place or switched it off."""
     chosen = os.environ.get("TURNOUT_CACHE")
-    if jax.config.jax_compilation_cache_dir is not None or chosen == "off":
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is not None or chosen == "off":
         return
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", chosen or str(base / "turnout" / "xla"))
