@@ -96,7 +96,7 @@ def simulate_trials(
         raise ValueError(f"rounds and evaluate_every must be 1 or more, not {rounds} and {evaluate_every}")
     _check_metrics(task, metrics)
     for trial in trials:
-        _check(task, trial)
+        check_trial(task, trial)
     _use_compilation_cache()
     pace = Pace(rounds, evaluate_every, segment, None if metrics is None else tuple(metrics))
     groups = alike(trials)
@@ -121,7 +121,8 @@ def _check_metrics(task: Task, metrics: Sequence[str] | None) -> None:
         raise ValueError(f"this task has no metric {unknown[0]!r}; it has {', '.join(sorted(known))}")
 
 
-def _check(task: Task, trial: Trial) -> None:
+def check_trial(task: Task, trial: Trial) -> None:
+    """Raise a ValueError that says why, if this trial cannot run on this task."""
     if trial.world.num_clients != task.num_clients:
         raise ValueError(f"the world has {trial.world.num_clients} clients, but the task {task.num_clients}")
     trial.strategy.check(task.fleet)

@@ -9,6 +9,7 @@ from typing import Any
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.sweep import Point
 from turnout.loop import Trial
+from turnout.simulator import check_trial
 from turnout.tasks.base import Task
 from turnout.world import World
 
@@ -43,9 +44,8 @@ def _trial(task: Task, point: Point, worlds: dict[str, World]) -> Trial:
     key = "".join((point.availability.key, point.links.key, point.compute.key, str(local.batch_size)))
     if key not in worlds:
         worlds[key] = _world(task, point, local.batch_size)
-    strategy = point.strategy.build(num_clients=task.num_clients)
     trial = Trial(
-        strategy=strategy,
+        strategy=point.strategy.build(num_clients=task.num_clients),
         world=worlds[key],
         local=local,
         facts=point.facts.build(),
@@ -53,7 +53,7 @@ def _trial(task: Task, point: Point, worlds: dict[str, World]) -> Trial:
         optimizer=server.optimizer,
     )
     try:
-        strategy.check(task.fleet)
+        check_trial(task, trial)
     except ValueError as error:
         raise ExperimentError(f"{point.strategy.where}: {error}") from error
     return trial

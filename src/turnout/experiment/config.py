@@ -17,6 +17,7 @@ KEYS = (
     "rounds",
     "seeds",
     "evaluate_every",
+    "metrics",
     "task",
     "availability",
     "links",
@@ -62,6 +63,7 @@ class Experiment:
     strategies: tuple[Entrant, ...]
     title: str = ""
     claim: str = ""
+    metrics: tuple[str, ...] | None = None  # those to take; all that the task has if not said
 
     @classmethod
     def read(cls, document: dict[str, Any]) -> Experiment:
@@ -88,17 +90,19 @@ class Experiment:
             strategies=_entrants(document["strategies"]),
             title=_text(document.get("title", ""), "title"),
             claim=_text(document.get("claim", ""), "claim"),
+            metrics=_names(document.get("metrics"), "metrics"),
         )
 
     def document(self) -> dict[str, Any]:
         """As TOML, with every default; reading it back gives an equal experiment."""
-        parts = {name: getattr(self, name).table() for name in KEYS[5:-1]}
+        parts = {name: getattr(self, name).table() for name in KEYS[6:-1]}
         texts = {name: text for name in ("title", "claim") if (text := getattr(self, name))}
         counted = self.seeds == tuple(range(len(self.seeds)))
         return (
             texts
             | {"rounds": self.rounds, "seeds": len(self.seeds) if counted else list(self.seeds)}
             | {"evaluate_every": self.evaluate_every}
+            | ({} if self.metrics is None else {"metrics": list(self.metrics)})
             | parts
             | {"strategies": [entrant.table() for entrant in self.strategies]}
         )
@@ -116,6 +120,14 @@ def _count(value: Any, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ExperimentError(f"{where}: given {shown(value)}, expected a whole number of 1 or more")
     return value
+
+
+def _names(value: Any, where: str) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
+        raise ExperimentError(f"{where}: given {shown(value)}, expected a list of names")
+    return tuple(value)
 
 
 def _text(value: Any, where: str) -> str:

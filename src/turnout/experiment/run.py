@@ -126,6 +126,7 @@ def _run_batch(experiment: Experiment, batch: Batch, report: Callable[[int, int]
             rounds=experiment.rounds,
             seeds=experiment.seeds,
             evaluate_every=experiment.evaluate_every,
+            metrics=experiment.metrics,
             segment=max(1, experiment.rounds // SEGMENTS),
             progress=report,
         )
