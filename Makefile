@@ -26,7 +26,7 @@ demo: $(RUNTIME) ## train a few strategies on a small fleet and write a report u
 	$(BIN)/turnout run $(ARGS)
 
 test: $(DEV) ## run the tests, but for the slow ones
-	$(BIN)/python -m pytest -q $(ARGS)
+	$(BIN)/python -m pytest -q -n auto $(ARGS)
 
 test-slow: $(DEV) ## run the tests that take minutes
 	$(BIN)/python -m pytest -q -m slow $(ARGS)

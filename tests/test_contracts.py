@@ -1,11 +1,13 @@
 """Every strategy, process and task of ours keeps the contract that users can check theirs against."""
 
 import jax.numpy as jnp
+import jax.random as jr
 import pytest
 
+from turnout import availability, tasks
 from turnout.strategies import AdaFed, FedAvg, MoreAvailable, Strategy, Unbiased
 from turnout.testing import check_strategy
-from turnout.types import Array, Ask
+from turnout.types import Array, Ask, PerClient
 
 STRATEGIES = {
     "fedavg received": FedAvg(),
@@ -21,6 +23,77 @@ STRATEGIES = {
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_strategy(name):
     check_strategy(STRATEGIES[name])
+
+
+TASKS = {
+    "quadratics": lambda: tasks.quadratics(num_clients=5, dimension=3, condition=4.0, noise=0.5, num_samples=20),
+    "two_clients": lambda: tasks.two_clients(first=0.0, second=3.0),
+    "synthetic_leaf": lambda: tasks.synthetic_leaf(num_clients=8, num_features=10, samples_per_client=60),
+    "synthetic_binary": lambda: tasks.synthetic_binary(num_clients=6),
+    "robust_regression": lambda: tasks.robust_regression(num_clients=6),
+    "digits": lambda: tasks.digits(num_clients=6, partition="dirichlet", swapped_pairs=1),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_task(name):
+    check_task(TASKS[name]())
+
+
+class ForgetsPadding(tasks.Task):
+    """A task whose loss counts padding as data."""
+
+    points: PerClient
+
+    @property
+    def sizes(self):
+        return jnp.ones(self.points.shape, jnp.int32)
+
+    @property
+    def importance(self):
+        return jnp.ones_like(self.points)
+
+    def init(self, key):
+        return jnp.ones(())
+
+    def batch(self, client, positions):
+        return jnp.broadcast_to(self.points[client], positions.shape)
+
+    def loss(self, params, batch, present):
+        return jnp.sum((params - batch) ** 2)
+
+    def per_client(self, params):
+        return {"train_loss": (params - self.points) ** 2}
+
+
+def test_a_broken_task_is_caught():
+    with pytest.raises(AssertionError, match="padding"):
+        check_task(ForgetsPadding(jnp.array([0.0, 2.0])))
+
+
+class SaysHalf(availability.ErgodicProcess[tuple[()]]):
+    """A process that is always there and says half of the time."""
+
+    @property
+    def num_clients(self):
+        return 3
+
+    def init(self, key):
+        return ()
+
+    def step(self, state, t, key):
+        return (), jr.bernoulli(key, 0.9, (3,))
+
+    def stationary(self):
+        return jnp.full(3, 0.5)
+
+    def correlation(self):
+        return jnp.zeros(3)
+
+
+def test_a_process_that_misstates_its_law_is_caught():
+    with pytest.raises(AssertionError, match=r"stated as 0\.5000 but played as 0\.9"):
+        check_process(SaysHalf())
 
 
 class AsksTheAbsent(Strategy[None]):

@@ -13,6 +13,7 @@ import pytest
 
 from turnout import availability
 from turnout.availability import Process
+from turnout.testing import check_process
 
 BUILDERS = [
     "alternating",
@@ -46,6 +47,10 @@ def test_plays_in_a_scan_and_for_many_keys(process, played):
     assert masks.shape == (1000, 121, process.num_clients)
     assert masks.dtype == bool
     assert masks.any()
+
+
+def test_public_contract(process):
+    check_process(process, rounds=600)
 
 
 def test_processes_of_one_class_can_be_swept():
