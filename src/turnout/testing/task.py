@@ -40,28 +40,35 @@ def _check_loss(task: Task, params: Params, some: jax.Array) -> None:
         batch = task.batch(client, jnp.where(inside, places, 0))
         return task.loss(params, batch, inside.astype(jnp.float32))
 
-    losses = jax.jit(jax.vmap(lambda client: mean_loss(client, whole)))(some)
+    @jax.jit
+    def together() -> tuple[jax.Array, ...]:
+        losses, padded = (
+            jax.vmap(lambda client, room=room: mean_loss(client, room))(some) for room in (whole, whole + 3)
+        )
+        batch = task.batch(some[0], jnp.zeros(1, jnp.int32))
+        gradient = jax.grad(lambda p: task.loss(p, batch, jnp.ones(1)))(params)
+        return losses, padded, task.per_client(params)["train_loss"][some], gradient
+
+    losses, padded, stated, gradient = together()
     require_finite(losses, "the loss must be finite at the initial parameters")
-    padded = jax.vmap(lambda client: mean_loss(client, whole + 3))(some)
     require_close(padded, losses, "padding with present = 0 must not change a loss")
-    alone = jnp.stack([mean_loss(client, whole) for client in some])
+    one = jax.jit(lambda client: mean_loss(client, whole))
+    alone = jnp.stack([one(client) for client in some])
     require_close(alone, losses, "losses mapped over clients must equal losses one by one")
-    stated = task.per_client(params)["train_loss"][some]
     require_close(stated, losses, "train_loss must be the mean loss over a client's training data", 1e-4)
-    gradient = jax.grad(lambda p: task.loss(p, task.batch(some[0], jnp.zeros(1, jnp.int32)), jnp.ones(1)))(params)
     require_same_form(gradient, params, "the gradient must look like the parameters")
     require_finite(gradient, "the gradient must be finite at the initial parameters")
 
 
 def _check_metrics(task: Task, params: Params) -> None:
-    by_client = task.per_client(params)
+    by_client, overall = eqx.filter_jit(lambda p: (task.per_client(p), task.evaluate(p)))(params)
     require(set(by_client) <= _NAMES, f"metrics must be among {sorted(_NAMES)}, not {sorted(by_client)}")
     for name, values in by_client.items():
         require(values.shape == (task.num_clients,), f"{name} must have one entry a client, not shape {values.shape}")
         if name.endswith("accuracy"):
             shares = np.asarray(values)[~np.isnan(values)]
             require(bool(np.all((shares >= 0) & (shares <= 1))), f"{name} must be a share between 0 and 1")
-    require_finite(eqx.filter_jit(task.evaluate)(params), "metrics must be finite at the initial parameters")
+    require_finite(overall, "metrics must be finite at the initial parameters")
 
 
 def _check_optimum(task: Task) -> None:
@@ -70,8 +77,8 @@ def _check_optimum(task: Task) -> None:
     def objective(params: Params) -> jax.Array:
         return jnp.sum(task.fleet.target * task.per_client(params)["train_loss"])
 
-    at_optimum = tree.norm(jax.grad(objective)(task.optimum))
-    at_start = tree.norm(jax.grad(objective)(task.init(jr.key(0))))
+    slope = jax.jit(lambda params: tree.norm(jax.grad(objective)(params)))
+    at_optimum, at_start = slope(task.optimum), slope(task.init(jr.key(0)))
     require(
         bool(at_optimum <= 1e-3 * (1 + at_start)), f"the gradient at the stated optimum has length {at_optimum:.2g}"
     )
