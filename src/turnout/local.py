@@ -101,11 +101,12 @@ class Local(eqx.Module):
     def reach(self, steps: Int[Array, "*any"], lr: Scalar, most: int) -> Float[Array, "*any"]:
         """‖a‖₁ of so many steps: how far the optimizer goes, in units of η, under a gradient that is always one.
 
-        Exact for whatever is linear in the gradients: SGD, momentum, proximal and decayed SGD.
+        Exact for whatever is linear in the gradients: SGD, momentum, proximal and decayed SGD. A step scale that a
+        strategy asks for is left out: the strategy knows it.
         """
         if self.optimizer is None and self.proximal is None and self.decay is None:
             return steps.astype(jnp.float32)
-        origin = jnp.zeros(())
+        origin, lr = jnp.zeros(()), jnp.maximum(lr, 1e-12)  # the limit where a schedule has come to zero
 
         def body(carry: tuple[Any, Any], s: Any) -> tuple[Any, Any]:
             place, state = self._move(carry[0], origin, jnp.ones(()), carry[1], s, lr)
