@@ -3,7 +3,14 @@
 import jax.numpy as jnp
 import pytest
 
-from turnout.strategies import AdaFed, FedAvg, MoreAvailable, Strategy, Unbiased
+from turnout.strategies import (
+    AdaFed,
+    FedAU,
+    FedAvg,
+    MoreAvailable,
+    Strategy,
+    Unbiased,
+)
 from turnout.testing import check_strategy
 from turnout.types import Array, Ask
 
@@ -15,6 +22,7 @@ STRATEGIES = {
     "unbiased": Unbiased(),
     "more_available": MoreAvailable(),
     "adafed": AdaFed(),
+    "fedau": FedAU(cutoff=4.0),
 }
 
 
