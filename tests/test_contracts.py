@@ -5,6 +5,7 @@ import pytest
 
 from turnout.strategies import (
     AdaFed,
+    Debiased,
     FedAU,
     FedAvg,
     MoreAvailable,
@@ -23,6 +24,8 @@ STRATEGIES = {
     "more_available": MoreAvailable(),
     "adafed": AdaFed(),
     "fedau": FedAU(cutoff=4.0),
+    "debiased step": Debiased(),
+    "debiased weight": Debiased(batch=3.0, apply="weight"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from turnout.strategies.adafed import AdaFed
 from turnout.strategies.base import Strategy
+from turnout.strategies.debiased import Debiased
 from turnout.strategies.fedau import FedAU
 from turnout.strategies.fedavg import FedAvg
 from turnout.strategies.more_available import MoreAvailable
@@ -9,6 +10,7 @@ from turnout.strategies.unbiased import Unbiased
 
 __all__ = [
     "AdaFed",
+    "Debiased",
     "FedAU",
     "FedAvg",
     "MoreAvailable",
