@@ -8,6 +8,7 @@ from turnout.strategies import (
     Debiased,
     FedAU,
     FedAvg,
+    FedLaAvg,
     MoreAvailable,
     Strategy,
     Unbiased,
@@ -26,6 +27,8 @@ STRATEGIES = {
     "fedau": FedAU(cutoff=4.0),
     "debiased step": Debiased(),
     "debiased weight": Debiased(batch=3.0, apply="weight"),
+    "fedlaavg": FedLaAvg(),
+    "fedlaavg cohort": FedLaAvg(cohort=2, warmup=3),
 }
 
 

@@ -5,6 +5,7 @@ from turnout.strategies.base import Strategy
 from turnout.strategies.debiased import Debiased
 from turnout.strategies.fedau import FedAU
 from turnout.strategies.fedavg import FedAvg
+from turnout.strategies.fedlaavg import FedLaAvg
 from turnout.strategies.more_available import MoreAvailable
 from turnout.strategies.unbiased import Unbiased
 
@@ -13,6 +14,7 @@ __all__ = [
     "Debiased",
     "FedAU",
     "FedAvg",
+    "FedLaAvg",
     "MoreAvailable",
     "Strategy",
     "Unbiased",
