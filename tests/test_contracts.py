@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import pytest
 
 from turnout.strategies import (
+    MIFA,
     AdaFed,
     Debiased,
     FedAU,
@@ -29,6 +30,8 @@ STRATEGIES = {
     "debiased weight": Debiased(batch=3.0, apply="weight"),
     "fedlaavg": FedLaAvg(),
     "fedlaavg cohort": FedLaAvg(cohort=2, warmup=3),
+    "mifa": MIFA(),
+    "mifa wait": MIFA(wait=True),
 }
 
 

@@ -6,10 +6,12 @@ from turnout.strategies.debiased import Debiased
 from turnout.strategies.fedau import FedAU
 from turnout.strategies.fedavg import FedAvg
 from turnout.strategies.fedlaavg import FedLaAvg
+from turnout.strategies.mifa import MIFA
 from turnout.strategies.more_available import MoreAvailable
 from turnout.strategies.unbiased import Unbiased
 
 __all__ = [
+    "MIFA",
     "AdaFed",
     "Debiased",
     "FedAU",
