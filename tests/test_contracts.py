@@ -10,6 +10,7 @@ from turnout.strategies import (
     FedAU,
     FedAvg,
     FedLaAvg,
+    FedVARP,
     MoreAvailable,
     Strategy,
     Unbiased,
@@ -32,6 +33,8 @@ STRATEGIES = {
     "fedlaavg cohort": FedLaAvg(cohort=2, warmup=3),
     "mifa": MIFA(),
     "mifa wait": MIFA(wait=True),
+    "fedvarp": FedVARP(),
+    "fedvarp cohort": FedVARP(cohort=3),
 }
 
 

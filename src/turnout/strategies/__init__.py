@@ -6,6 +6,7 @@ from turnout.strategies.debiased import Debiased
 from turnout.strategies.fedau import FedAU
 from turnout.strategies.fedavg import FedAvg
 from turnout.strategies.fedlaavg import FedLaAvg
+from turnout.strategies.fedvarp import FedVARP
 from turnout.strategies.mifa import MIFA
 from turnout.strategies.more_available import MoreAvailable
 from turnout.strategies.unbiased import Unbiased
@@ -17,6 +18,7 @@ __all__ = [
     "FedAU",
     "FedAvg",
     "FedLaAvg",
+    "FedVARP",
     "MoreAvailable",
     "Strategy",
     "Unbiased",
