@@ -12,6 +12,7 @@ from turnout.strategies import (
     FedLaAvg,
     FedVARP,
     MoreAvailable,
+    StaleFill,
     Strategy,
     Unbiased,
 )
@@ -35,6 +36,7 @@ STRATEGIES = {
     "mifa wait": MIFA(wait=True),
     "fedvarp": FedVARP(),
     "fedvarp cohort": FedVARP(cohort=3),
+    "stale_fill": StaleFill(cohort=3),
 }
 
 

@@ -9,6 +9,7 @@ from turnout.strategies.fedlaavg import FedLaAvg
 from turnout.strategies.fedvarp import FedVARP
 from turnout.strategies.mifa import MIFA
 from turnout.strategies.more_available import MoreAvailable
+from turnout.strategies.stale_fill import StaleFill
 from turnout.strategies.unbiased import Unbiased
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "FedLaAvg",
     "FedVARP",
     "MoreAvailable",
+    "StaleFill",
     "Strategy",
     "Unbiased",
 ]
