@@ -9,6 +9,7 @@ from turnout.strategies import (
     Debiased,
     FedAU,
     FedAvg,
+    FedAWE,
     FedLaAvg,
     FedVARP,
     MoreAvailable,
@@ -37,6 +38,7 @@ STRATEGIES = {
     "fedvarp": FedVARP(),
     "fedvarp cohort": FedVARP(cohort=3),
     "stale_fill": StaleFill(cohort=3),
+    "fedawe": FedAWE(),
 }
 
 

@@ -5,6 +5,7 @@ from turnout.strategies.base import Strategy
 from turnout.strategies.debiased import Debiased
 from turnout.strategies.fedau import FedAU
 from turnout.strategies.fedavg import FedAvg
+from turnout.strategies.fedawe import FedAWE
 from turnout.strategies.fedlaavg import FedLaAvg
 from turnout.strategies.fedvarp import FedVARP
 from turnout.strategies.mifa import MIFA
@@ -17,6 +18,7 @@ __all__ = [
     "AdaFed",
     "Debiased",
     "FedAU",
+    "FedAWE",
     "FedAvg",
     "FedLaAvg",
     "FedVARP",
