@@ -11,6 +11,7 @@ from turnout.strategies import (
     FedAvg,
     FedAWE,
     FedLaAvg,
+    FedNova,
     FedVARP,
     MoreAvailable,
     StaleFill,
@@ -39,6 +40,9 @@ STRATEGIES = {
     "fedvarp cohort": FedVARP(cohort=3),
     "stale_fill": StaleFill(cohort=3),
     "fedawe": FedAWE(),
+    "fednova": FedNova(),
+    "fednova all": FedNova(normaliser="all", effective_steps=2.0),
+    "fednova draws": FedNova(cohort=3, normaliser="draws"),
 }
 
 

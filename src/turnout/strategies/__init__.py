@@ -7,6 +7,7 @@ from turnout.strategies.fedau import FedAU
 from turnout.strategies.fedavg import FedAvg
 from turnout.strategies.fedawe import FedAWE
 from turnout.strategies.fedlaavg import FedLaAvg
+from turnout.strategies.fednova import FedNova
 from turnout.strategies.fedvarp import FedVARP
 from turnout.strategies.mifa import MIFA
 from turnout.strategies.more_available import MoreAvailable
@@ -21,6 +22,7 @@ __all__ = [
     "FedAWE",
     "FedAvg",
     "FedLaAvg",
+    "FedNova",
     "FedVARP",
     "MoreAvailable",
     "StaleFill",
