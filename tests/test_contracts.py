@@ -5,7 +5,21 @@ import jax.random as jr
 import pytest
 
 from turnout import availability, tasks
-from turnout.strategies import AdaFed, FedAvg, MoreAvailable, Strategy, Unbiased
+from turnout.strategies import (
+    MIFA,
+    AdaFed,
+    Debiased,
+    FedAU,
+    FedAvg,
+    FedAWE,
+    FedLaAvg,
+    FedNova,
+    FedVARP,
+    MoreAvailable,
+    StaleFill,
+    Strategy,
+    Unbiased,
+)
 from turnout.testing import check_process, check_strategy, check_task
 from turnout.types import Array, Ask, PerClient
 
@@ -17,6 +31,20 @@ STRATEGIES = {
     "unbiased": Unbiased(),
     "more_available": MoreAvailable(),
     "adafed": AdaFed(),
+    "fedau": FedAU(cutoff=4.0),
+    "debiased step": Debiased(),
+    "debiased weight": Debiased(batch=3.0, apply="weight"),
+    "fedlaavg": FedLaAvg(),
+    "fedlaavg cohort": FedLaAvg(cohort=2, warmup=3),
+    "mifa": MIFA(),
+    "mifa wait": MIFA(wait=True),
+    "fedvarp": FedVARP(),
+    "fedvarp cohort": FedVARP(cohort=3),
+    "stale_fill": StaleFill(cohort=3),
+    "fedawe": FedAWE(),
+    "fednova": FedNova(),
+    "fednova all": FedNova(normaliser="all", effective_steps=2.0),
+    "fednova draws": FedNova(cohort=3, normaliser="draws"),
 }
 
 

@@ -18,6 +18,7 @@ from turnout.local import Local
 from turnout.loop import Trial
 from turnout.server import PLAIN_STEP, Schedule
 from turnout.strategies.base import Strategy
+from turnout.strategies.memory import check_memory
 from turnout.tasks.base import Task
 from turnout.types import Scalar
 from turnout.world import World
@@ -126,6 +127,7 @@ def check_trial(task: Task, trial: Trial) -> None:
     if trial.world.num_clients != task.num_clients:
         raise ValueError(f"the world has {trial.world.num_clients} clients, but the task {task.num_clients}")
     trial.strategy.check(task.fleet)
+    check_memory(trial.strategy, task.fleet, lambda: task.init(jr.key(0)))
     wanted = {"pi", "lam"} & set(trial.strategy.needs)
     if wanted and isinstance(trial.facts, Oracle) and trial.world.law() is None:
         name, process = type(trial.strategy).__name__, type(trial.world.availability).__name__

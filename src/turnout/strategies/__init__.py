@@ -2,8 +2,30 @@
 
 from turnout.strategies.adafed import AdaFed
 from turnout.strategies.base import Strategy
+from turnout.strategies.debiased import Debiased
+from turnout.strategies.fedau import FedAU
 from turnout.strategies.fedavg import FedAvg
+from turnout.strategies.fedawe import FedAWE
+from turnout.strategies.fedlaavg import FedLaAvg
+from turnout.strategies.fednova import FedNova
+from turnout.strategies.fedvarp import FedVARP
+from turnout.strategies.mifa import MIFA
 from turnout.strategies.more_available import MoreAvailable
+from turnout.strategies.stale_fill import StaleFill
 from turnout.strategies.unbiased import Unbiased
 
-__all__ = ["AdaFed", "FedAvg", "MoreAvailable", "Strategy", "Unbiased"]
+__all__ = [
+    "MIFA",
+    "AdaFed",
+    "Debiased",
+    "FedAU",
+    "FedAWE",
+    "FedAvg",
+    "FedLaAvg",
+    "FedNova",
+    "FedVARP",
+    "MoreAvailable",
+    "StaleFill",
+    "Strategy",
+    "Unbiased",
+]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, Int
 
-from turnout.types import Fleet, Mask, PerClient, RandomKey, Scalar
+from turnout.types import Ask, Fleet, Mask, PerClient, RandomKey, Scalar, View, divide
 
 
 def check_cohort(cohort: Scalar | None, fleet: Fleet) -> None:
@@ -49,6 +49,20 @@ def with_replacement(key: RandomKey, odds: PerClient, budget: Scalar, slots: int
     ids = block * width + inside(blocks[block], jr.uniform(client_key, (slots,)))
     drawn = (jnp.arange(slots) < budget) & (jnp.sum(totals) > 0)
     return jnp.zeros_like(odds).at[ids].add(drawn.astype(odds.dtype), mode="drop")
+
+
+def ask_uniformly(view: View, key: RandomKey, cohort: Scalar | None) -> Ask:
+    """`cohort` available clients drawn alike, or all of them, each with its target as weight."""
+    if cohort is None:
+        return Ask.of(view.available, view.target)
+    return Ask.of(without_replacement(key, view.available, cohort, view.slots), view.target)
+
+
+def ask_by_target(view: View, key: RandomKey, cohort: Scalar) -> Ask:
+    """`cohort` draws with replacement by target among the available, each of weight 1 / `cohort`."""
+    copies = with_replacement(key, jnp.where(view.available, view.target, 0.0), cohort, view.slots)
+    share = divide(jnp.ones(()), jnp.asarray(cohort, copies.dtype))
+    return Ask(copies, jnp.full_like(copies, share), jnp.ones_like(copies))
 
 
 def _invert(cumulative: Float[Array, " steps"], uniform: Float[Array, "*draws"]) -> Int[Array, "*draws"]:

@@ -1,0 +1,87 @@
+"""A memory of one model a client, which several strategies share, and whether it fits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from turnout import tree
+from turnout.strategies.base import Strategy
+from turnout.types import Cohort, Fleet, Params, Reports, Scalar, View, divide
+
+_GIB = 2**30
+
+
+class UpdateMemory(eqx.Module):
+    """The last update of every client, zero before its first, and their sum.
+
+    Updates are kept per unit of learning rate, Δ_k / η_t: minus the gradients of the client's local work, summed up. So
+    one that was sent at another rate is used at the present one.
+    """
+
+    rows: Params  # one model a client
+    total: Params  # Σ_k importance_k rows_k, kept up to date by differences
+
+    @classmethod
+    def empty(cls, fleet: Fleet, params: Params) -> UpdateMemory:
+        return cls(rows_of_zeros(fleet, params), tree.zeros_like(params))
+
+    def refresh(self, view: View, cohort: Cohort, reports: Reports) -> tuple[Params, UpdateMemory]:
+        """How each slot's update differs from the one remembered, zero where nothing arrived; and the memory after."""
+        fresh = per_rate(reports.updates, view.lr)
+        old, rows = cohort.swap(self.rows, fresh)
+        change = tree.where_rows(cohort.arrived, tree.subtract(fresh, old), tree.zeros_like(old))
+        total = tree.add(self.total, tree.weighted_sum(change, cohort.take(view.importance)))
+        return change, UpdateMemory(rows, total)
+
+    def mean(self, view: View) -> Params:
+        """Σ_k α_k Δ_k / η over all clients, each with the last update it sent."""
+        return tree.scale(self.total, divide(jnp.ones(()), jnp.sum(view.importance)))
+
+
+def rows_of_zeros(fleet: Fleet, params: Params) -> Params:
+    """One model of zeros a client."""
+    return jax.tree.map(lambda leaf: jnp.zeros((fleet.num_clients, *leaf.shape), leaf.dtype), params)
+
+
+def per_rate(updates: Params, lr: Scalar) -> Params:
+    """Updates per unit of learning rate; zero if the rate is."""
+    return tree.scale(updates, divide(jnp.ones(()), jnp.asarray(lr, jnp.float32)))
+
+
+def check_memory(strategy: Strategy, fleet: Fleet, make_params: Callable[[], Params], room: int | None = None) -> None:
+    """Refuse a strategy whose state does not fit on the device, before anything is allocated.
+
+    `room` is the memory in bytes, what the device says of itself if not given; nothing is refused where it says
+    nothing.
+    """
+    room = _device_memory() if room is None else room
+    state = eqx.filter_eval_shape(lambda: strategy.init(fleet, make_params()))
+    needed = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state) if _is_sized(leaf))
+    if room is not None and needed > room:
+        name = type(strategy).__name__
+        raise ValueError(
+            f"{name} remembers {needed / _GIB:.1f} GiB for {fleet.num_clients} clients, each seed as much again, but "
+            f"the device has {room / _GIB:.1f} GiB: take fewer clients, a smaller model, or a strategy without "
+            "a memory of one model a client, such as FedAU"
+        )
+
+
+def _is_sized(leaf: Any) -> bool:
+    return hasattr(leaf, "size") and hasattr(leaf, "dtype")
+
+
+def _device_memory() -> int | None:
+    """Bytes on the first device, or in this machine where that is the device; None if unknown."""
+    device = jax.devices()[0]
+    stats = device.memory_stats()
+    if stats and "bytes_limit" in stats:
+        return int(stats["bytes_limit"])
+    if device.platform == "cpu" and "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return None

@@ -1,0 +1,49 @@
+"""StaleFill: what is lost on the way is replaced by the client's last upload (the "FedVarp" of FedACS's paper)."""
+
+from __future__ import annotations
+
+from turnout import tree
+from turnout.strategies.base import Strategy
+from turnout.strategies.memory import per_rate, rows_of_zeros
+from turnout.strategies.sampling import ask_by_target, check_cohort
+from turnout.types import Ask, Cohort, Fleet, Params, RandomKey, Reports, Scalar, View
+
+
+class StaleFill(Strategy[Params]):
+    """w ← w + (η_t / K) ( Σ_{drawn, received} u_k + Σ_{drawn, lost} y_k ), u_k = Δ_k / η_t; then y_k ← u_k if received.
+
+    K clients are drawn with replacement by α; y_k is the update that client k got through last, zero before the first.
+    The baseline that the FedACS paper calls FedVarp (its equation 114). It has none of FedVARP's correction.
+
+    Takes the loss probabilities out of the effective weights, which become α_k ‖a_k‖₁, once every client has got
+    through: an old update stands for a lost one. Unequal numbers of steps still count.
+
+    Deviation: an absent client cannot be drawn; draws are made among the available, so unequal availability biases.
+    Deviation: a client drawn c times trains once and counts c times.
+
+    Reference: equation 114 of the paper that proposes FedACS.
+    """
+
+    moves_alone = True
+
+    cohort: Scalar = 10  # K, draws a round
+
+    def capacity(self, most_available: int) -> int:
+        return int(self.cohort)
+
+    def check(self, fleet: Fleet) -> None:
+        check_cohort(self.cohort, fleet)
+
+    def init(self, fleet: Fleet, params: Params) -> Params:
+        return rows_of_zeros(fleet, params)
+
+    def select(self, state: Params, view: View, key: RandomKey) -> tuple[Ask, Params]:
+        return ask_by_target(view, key, self.cohort), state
+
+    def aggregate(
+        self, state: Params, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Params, Params]:
+        fresh = per_rate(reports.updates, view.lr)
+        stale, memory = cohort.swap(state, fresh)
+        used = tree.where_rows(cohort.arrived, fresh, stale)
+        return tree.scale(tree.weighted_sum(used, self.weigh(state, view, cohort)), view.lr), memory
