@@ -15,10 +15,14 @@ from turnout.strategies import (
     FedLaAvg,
     FedNova,
     FedVARP,
+    ImportanceSampling,
     MoreAvailable,
+    NormSampling,
+    OptimalSampling,
     StaleFill,
     Strategy,
     Unbiased,
+    UniformSampling,
 )
 from turnout.testing import check_process, check_strategy, check_task
 from turnout.types import Array, Ask, PerClient
@@ -31,6 +35,11 @@ STRATEGIES = {
     "unbiased": Unbiased(),
     "more_available": MoreAvailable(),
     "adafed": AdaFed(),
+    "importance_sampling": ImportanceSampling(cohort=3),
+    "norm_sampling": NormSampling(cohort=3),
+    "optimal_sampling": OptimalSampling(cohort=3),
+    "optimal_sampling approximate": OptimalSampling(cohort=3, approximate=True),
+    "uniform_sampling": UniformSampling(cohort=3),
     "fedau": FedAU(cutoff=4.0),
     "debiased step": Debiased(),
     "debiased weight": Debiased(batch=3.0, apply="weight"),

@@ -9,10 +9,14 @@ from turnout.strategies.fedawe import FedAWE
 from turnout.strategies.fedlaavg import FedLaAvg
 from turnout.strategies.fednova import FedNova
 from turnout.strategies.fedvarp import FedVARP
+from turnout.strategies.importance_sampling import ImportanceSampling
 from turnout.strategies.mifa import MIFA
 from turnout.strategies.more_available import MoreAvailable
+from turnout.strategies.norm_sampling import NormSampling
+from turnout.strategies.optimal_sampling import OptimalSampling
 from turnout.strategies.stale_fill import StaleFill
 from turnout.strategies.unbiased import Unbiased
+from turnout.strategies.uniform_sampling import UniformSampling
 
 __all__ = [
     "MIFA",
@@ -24,8 +28,12 @@ __all__ = [
     "FedLaAvg",
     "FedNova",
     "FedVARP",
+    "ImportanceSampling",
     "MoreAvailable",
+    "NormSampling",
+    "OptimalSampling",
     "StaleFill",
     "Strategy",
     "Unbiased",
+    "UniformSampling",
 ]

@@ -1,0 +1,36 @@
+"""Uniform sampling: a cohort drawn alike, scaled up to stand for all that are there."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from turnout.strategies.base import Strategy
+from turnout.strategies.sampling import ask_uniformly, check_cohort
+from turnout.types import Ask, Fleet, RandomKey, Scalar, View, divide
+
+
+class UniformSampling(Strategy[None]):
+    """Direction (|A_t| / |S_t|) Σ_{k ∈ R_t} α_k Δ_k, where S_t is drawn from A_t alike and without replacement.
+
+    Unbiased for Σ_{k ∈ A_t} α_k Δ_k if nothing is lost: effective weight α_k π_k (1 - q_k), times the reach. Unlike
+    FedAvg's `received`, a large client counts fully whenever it is drawn.
+
+    Deviation: |A_t| stands where the FedACS paper has all M clients, which are always there.
+    Deviation: the divisor is the number sampled. The paper's equation 19 divides by the number received, which does not
+    give its own expectation, equation 24.
+
+    Reference: the "US" of the FedACS paper (Weng et al. 2025).
+    """
+
+    cohort: Scalar = 10  # clients asked a round
+
+    def check(self, fleet: Fleet) -> None:
+        check_cohort(self.cohort, fleet)
+
+    def capacity(self, most_available: int) -> int:
+        return int(self.cohort)
+
+    def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
+        ask = ask_uniformly(view, key, self.cohort)
+        there, asked = jnp.sum(view.available, dtype=jnp.float32), jnp.sum(ask.copies)
+        return Ask(ask.copies, ask.weight * divide(there, asked), ask.scale), state
