@@ -23,7 +23,7 @@ class Play:
         self.lr, self.t, self.root = lr, 0, jr.key(root)
         self.cohort = None
 
-    def round(self, available, updates, arrived=None, losses=None, reach=None):
+    def round(self, available, updates, arrived=None, losses=None):
         """Play one round and return the model after it.
 
         `updates` are given by client, or as a function of the models from which they start, one by client.
@@ -39,8 +39,7 @@ class Play:
         cohort = self.server.admit(state, view, cohort, jnp.abs(rows[:, 0]), self.root)
         came = jnp.ones_like(mask) if arrived is None else jnp.asarray(arrived, bool)
         self.cohort = replace(cohort, arrived=cohort.active & cohort.take(came))
-        went = self.known.reach if reach is None else jnp.asarray(reach, jnp.float32)
-        reports = Reports.arrived(self.cohort, rows, rows[:, 0], cohort.take(went))
+        reports = Reports.arrived(self.cohort, rows, rows[:, 0], cohort.take(self.known.reach))
         self.state = self.server.tell(state, view, self.cohort, reports)
         self.t += 1
         return float(self.state.params[0])
