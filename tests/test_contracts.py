@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import pytest
 
-from turnout.strategies import AdaFed, FedAvg, MoreAvailable, Strategy, Unbiased
+from turnout.strategies import AdaFed, CAFed, FedAvg, MoreAvailable, Strategy, Unbiased
 from turnout.testing import check_strategy
 from turnout.types import Array, Ask
 
@@ -15,6 +15,9 @@ STRATEGIES = {
     "unbiased": Unbiased(),
     "more_available": MoreAvailable(),
     "adafed": AdaFed(),
+    "ca_fed": CAFed(),
+    "ca_fed cohort": CAFed(kappa=0.2, memory=0.2, cohort=3, optimum=0.0),
+    "ca_fed clusters": CAFed(factor=1.0, clusters=[0, 1, 2, 3, 4, 5, 6]),
 }
 
 
