@@ -8,6 +8,7 @@ from turnout import availability, tasks
 from turnout.strategies import (
     MIFA,
     AdaFed,
+    CAFed,
     Debiased,
     FedAU,
     FedAvg,
@@ -54,6 +55,9 @@ STRATEGIES = {
     "fednova": FedNova(),
     "fednova all": FedNova(normaliser="all", effective_steps=2.0),
     "fednova draws": FedNova(cohort=3, normaliser="draws"),
+    "ca_fed": CAFed(),
+    "ca_fed cohort": CAFed(kappa=0.2, memory=0.2, cohort=3, optimum=0.0),
+    "ca_fed clusters": CAFed(factor=1.0, clusters=[0, 1, 2, 3, 4, 5, 6]),
 }
 
 

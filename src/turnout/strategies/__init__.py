@@ -2,6 +2,7 @@
 
 from turnout.strategies.adafed import AdaFed
 from turnout.strategies.base import Strategy
+from turnout.strategies.ca_fed import CAFed
 from turnout.strategies.debiased import Debiased
 from turnout.strategies.fedau import FedAU
 from turnout.strategies.fedavg import FedAvg
@@ -21,6 +22,7 @@ from turnout.strategies.uniform_sampling import UniformSampling
 __all__ = [
     "MIFA",
     "AdaFed",
+    "CAFed",
     "Debiased",
     "FedAU",
     "FedAWE",

@@ -1,0 +1,202 @@
+"""CA-Fed: leave out clients that are rare or come in long runs, as far as the bias is worth it (Rodio et al. 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from turnout.strategies.base import Strategy
+from turnout.strategies.sampling import check_cohort, without_replacement
+from turnout.types import Ask, Fleet, Mask, Params, PerClient, RandomKey, Scalar, View, divide
+
+Clusters = Int[Array, " clients"]
+Compensated = tuple[Float[Array, ""], Float[Array, ""]]  # a sum, and what its rounding has lost
+
+
+class CAFedState(eqx.Module):
+    loss: PerClient  # F̂, filtered; zero before the client is first seen
+    best: PerClient  # F̂*, smallest F̂ so far; likewise
+    seen: Mask
+
+
+def _as_clusters(clusters: Sequence[int] | Clusters | None) -> Clusters | None:
+    return None if clusters is None else jnp.asarray(clusters, jnp.int32)
+
+
+class CAFed(Strategy[CAFedState]):
+    """Direction Σ_{k ∈ A_t, kept} (α_k / π_k) Δ_k, not normalised; who is kept is decided anew every round.
+
+    Every available client reports its loss of the server's model. Clients are then tried by decreasing |λ|, and what
+    is left by increasing π; one is left out for good (of the round) if that lowers the estimated error by τ or more,
+
+        ε = Σ_kept α_k g_k / S + c (1 - S)² max_k g_k,    S = Σ_kept α_k,  g = F̂ - F̂*,  c = factor · κ̄².
+
+    Effective weight α_k on the kept clients and zero elsewhere, up to a common factor. κ̄² → ∞ is Unbiased; κ̄² → 0 keeps
+    those of smallest gap g, which are the highly available where the rare are behind.
+
+    Deviation: while no gap is known (all g = 0, as in the first round) nobody is left out; by the letter of algorithm 1
+    ties are accepted and one client would remain.
+    Deviation: a client never seen has the mean loss and the mean minimum of those seen, at any time and not only in the
+    first round, which may be empty.
+    Deviation: with a cohort, all available clients report a loss, not the drawn ones only.
+    """
+
+    needs = ("pi", "lam")
+    probes = True
+
+    kappa: Scalar = 1.0  # κ̄², worth of a small bias
+    factor: Scalar = 4.0  # of κ̄² in ε; 4 in the journal paper, 1 in the conference paper
+    memory: Scalar = 0.0  # 1 - β of equation 17, weight of the past in F̂
+    tolerance: Scalar = 0.0  # τ, least decrease of ε that is worth a client
+    cohort: Scalar | None = None  # clients asked a round, drawn among the kept; all of these if not given
+    optimum: Scalar | PerClient | None = None  # F*, least losses where known; the running minimum if not given
+    clusters: Clusters | Sequence[int] | None = eqx.field(converter=_as_clusters, default=None)  # left out as one
+
+    def init(self, fleet: Fleet, params: Params) -> CAFedState:
+        zeros = jnp.zeros_like(fleet.importance)
+        return CAFedState(zeros, zeros, jnp.zeros(zeros.shape, bool))
+
+    def capacity(self, most_available: int) -> int:
+        return most_available if self.cohort is None else int(self.cohort)
+
+    def check(self, fleet: Fleet) -> None:
+        check_cohort(self.cohort, fleet)
+        if self.clusters is not None:
+            assignment = jnp.asarray(self.clusters)
+            if assignment.shape != (fleet.num_clients,):
+                raise ValueError(f"clusters must name the cluster of each of the {fleet.num_clients} clients")
+            if int(assignment.min()) < 0 or int(assignment.max()) >= fleet.num_clients:
+                raise ValueError(f"clusters must be numbered from 0, each below the {fleet.num_clients} clients")
+
+    def select(self, state: CAFedState, view: View, key: RandomKey) -> tuple[Ask, CAFedState]:
+        state = self._update(state, view)
+        loss, best = self._filled(state)
+        bias = jnp.asarray(self.factor, loss.dtype) * jnp.asarray(self.kappa, loss.dtype)
+        clusters = _as_clusters(self.clusters)
+        kept = exclude(view.target, view.known.pi, view.known.lam, loss, best, bias, self.tolerance, clusters)
+        wanted = view.available & (kept | ~jnp.any(loss > best))
+        weight = divide(view.target, view.known.pi)
+        if self.cohort is None:
+            return Ask.of(wanted, weight), state
+        drawn = without_replacement(key, wanted, self.cohort, view.slots)
+        share = divide(jnp.sum(wanted, dtype=weight.dtype), jnp.sum(drawn, dtype=weight.dtype))
+        return Ask.of(drawn, weight * share), state
+
+    def _update(self, state: CAFedState, view: View) -> CAFedState:
+        """The losses of this round taken in; a first one is taken as it is."""
+        if view.losses is None:
+            raise ValueError("CAFed needs the losses of the available clients in its view")
+        memory = jnp.asarray(self.memory, state.loss.dtype)
+        mixed = jnp.where(state.seen, memory * state.loss + (1.0 - memory) * view.losses, view.losses)
+        loss = jnp.where(view.available, mixed, state.loss)
+        best = jnp.where(state.seen, jnp.minimum(state.best, loss), loss)
+        return CAFedState(loss, best, state.seen | view.available)
+
+    def _filled(self, state: CAFedState) -> tuple[PerClient, PerClient]:
+        """F̂ and F* of all clients, of those never seen as the mean of the others."""
+        count = jnp.sum(state.seen, dtype=state.loss.dtype)
+
+        def fill(values: PerClient) -> PerClient:
+            return jnp.where(state.seen, values, divide(jnp.sum(jnp.where(state.seen, values, 0.0)), count))
+
+        loss = fill(state.loss)
+        if self.optimum is None:
+            return loss, fill(state.best)
+        known = jnp.broadcast_to(jnp.asarray(self.optimum, loss.dtype), loss.shape)
+        return loss, jnp.where(jnp.any(state.seen), jnp.minimum(known, fill(state.best)), loss)
+
+
+@jax.jit
+def exclude(
+    target: PerClient,
+    pi: PerClient,
+    lam: PerClient,
+    loss: PerClient,
+    best: PerClient,
+    bias: Scalar,
+    tolerance: Scalar = 0.0,
+    clusters: Clusters | None = None,
+) -> Mask:
+    """The clients that CA-Fed keeps: one sort and one pass by decreasing |λ|, and again by increasing π.
+
+    `bias` is c in ε. A client without weight (α or π of zero) is never kept; the last client always is. With clusters,
+    whole clusters are left out, tried in the order of their largest |λ| and then their smallest π.
+
+    Costs O(N log N) where the direct form costs O(N²): as q is either α/π or zero, ε depends on two sums only.
+    """
+    gap = loss - best
+    worst = jnp.max(gap)
+    # ε is the same for gaps counted down from the largest, but equal gaps then tie exactly, as in exact arithmetic.
+    slack = worst - gap
+    price, tolerance = jnp.asarray(bias, gap.dtype) * worst, jnp.asarray(tolerance, gap.dtype)
+    able = (target > 0) & (pi > 0)
+    share, runs = jnp.where(able, target, 0.0), jnp.abs(lam)
+    if clusters is not None:
+        share, slack, runs, pi = _pooled(clusters, share, slack, runs, pi)
+    kept = share > 0
+    for order in (jnp.argsort(-runs, stable=True), jnp.argsort(pi, stable=True)):
+        kept = _prune(order, kept, share, slack, price, tolerance)
+    return kept if clusters is None else able & kept[clusters]
+
+
+def _pooled(
+    clusters: Clusters, share: PerClient, slack: PerClient, runs: PerClient, pi: PerClient
+) -> tuple[PerClient, PerClient, PerClient, PerClient]:
+    """The same of each cluster as if it were one client, with room for as many as there are clients."""
+    zeros = jnp.zeros_like(share)
+    mass, total = (zeros.at[clusters].add(values) for values in (share, share * slack))
+    return mass, divide(total, mass), zeros.at[clusters].max(runs), jnp.ones_like(pi).at[clusters].min(pi)
+
+
+class _Sums(NamedTuple):
+    """What ε depends on, while clients are tried one by one; compensated, as a million small shares are taken off."""
+
+    mass: Compensated  # S = Σ_kept α
+    slack: Compensated  # Σ_kept α (max g - g)
+    count: Int[Array, ""]  # kept clients
+
+
+def _prune(
+    order: Int[Array, " clients"],
+    kept: Mask,
+    share: PerClient,
+    slack: PerClient,
+    price: Float[Array, ""],
+    tolerance: Float[Array, ""],
+) -> Mask:
+    """Try the kept in the given order and leave out those without whom ε is smaller by the tolerance or more.
+
+    The change of ε is written out, (mean slack - slack_k) α_k / S' - c α_k (2 (1 - S) + α_k) max g: as a difference of
+    two values of ε it would be lost in rounding.
+    """
+    whole = jnp.sum(jnp.where(kept, share, 0.0))
+    start = _Sums(
+        mass=(whole, jnp.zeros_like(whole)),
+        slack=(jnp.sum(jnp.where(kept, share * slack, 0.0)), jnp.zeros_like(whole)),
+        count=jnp.sum(kept, dtype=jnp.int32),
+    )
+    tiny = jnp.finfo(whole.dtype).tiny
+
+    def attempt(sums: _Sums, client: tuple[Array, Array, Array]) -> tuple[_Sums, Array]:
+        part, low, here = client
+        mass, away = sums.mass[0], 1.0 - sums.mass[0]
+        left = jnp.maximum(mass - part, tiny)
+        gain = part * ((sums.slack[0] / mass - low) / left - price * (2.0 * away + part))
+        out = here & (sums.count > 1) & (gain >= tolerance)
+        after = _Sums(_less(sums.mass, part), _less(sums.slack, part * low), sums.count - 1)
+        return jax.tree.map(lambda new, old: jnp.where(out, new, old), after, sums), out
+
+    _, out = jax.lax.scan(attempt, start, (share[order], slack[order], kept[order]))
+    return kept & ~jnp.zeros_like(kept).at[order].set(out)
+
+
+def _less(total: Compensated, part: Float[Array, ""]) -> Compensated:
+    """The total without one part, and the rounding error to make good next time (Kahan)."""
+    exact = part + total[1]
+    after = total[0] - exact
+    return after, exact - (total[0] - after)
