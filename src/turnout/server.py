@@ -50,8 +50,8 @@ class Server(eqx.Module):
     """A strategy with its facts and its optimizer.
 
     The optimizer is any optax transformation; it is handed minus the direction, as a gradient, and its result is scaled
-    by the learning rate of the round. A round in which nothing arrives leaves model and optimizer as they are, unless
-    the strategy moves alone.
+    by the learning rate of the round. With a radius the model is then projected onto the ball of that size around the
+    origin. A round in which nothing arrives leaves model and optimizer as they are, unless the strategy moves alone.
     """
 
     fleet: Fleet
@@ -60,6 +60,7 @@ class Server(eqx.Module):
     learning_rate: Scalar | Schedule = 1.0  # η_g (η̄ in the CA-Fed papers)
     optimizer: optax.GradientTransformation = eqx.field(static=True, default=PLAIN_STEP)
     slots: int = eqx.field(static=True, default=0)
+    radius: Scalar | None = None  # of the ball W in the papers' Proj_W; none, no projection
 
     def init(self, params: Params) -> ServerState:
         return ServerState(
@@ -127,6 +128,8 @@ class Server(eqx.Module):
         updates, optimizer = self.optimizer.update(gradient, state.optimizer, state.params)
         rate = self.learning_rate(t) if callable(self.learning_rate) else self.learning_rate
         params = tree.add(state.params, tree.scale(updates, rate))
+        if self.radius is not None:
+            params = tree.project(params, self.radius)
         return tree.where(moved, params, state.params), tree.where(moved, optimizer, state.optimizer)
 
     def grow(self, state: ServerState, num_before: int) -> ServerState:

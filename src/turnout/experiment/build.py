@@ -51,6 +51,7 @@ def _trial(task: Task, point: Point, worlds: dict[str, World]) -> Trial:
         facts=point.facts.build(),
         learning_rate=server.learning_rate,
         optimizer=server.optimizer,
+        radius=server.radius,
     )
     try:
         check_trial(task, trial)

@@ -26,6 +26,7 @@ class ServerStep:
 
     learning_rate: Scalar | Schedule = 1.0
     optimizer: optax.GradientTransformation = PLAIN_STEP
+    radius: Scalar | None = None
 
 
 UNNAMED: dict[str, Callable[..., Any]] = {"local": Local, "server": ServerStep}
