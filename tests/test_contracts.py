@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import pytest
 
-from turnout.strategies import AdaFed, FedAvg, MoreAvailable, Strategy, Unbiased
+from turnout.strategies import AdaFed, FedAvg, MoreAvailable, Separated, Strategy, Unbiased
 from turnout.testing import check_strategy
 from turnout.types import Array, Ask
 
@@ -15,6 +15,9 @@ STRATEGIES = {
     "unbiased": Unbiased(),
     "more_available": MoreAvailable(),
     "adafed": AdaFed(),
+    "separated fedavg": Separated(FedAvg(cohort=2), separation=1),
+    "separated draws": Separated(FedAvg(cohort=3, normaliser="draws"), separation=2),
+    "separated unbiased": Separated(Unbiased(), separation=1),
 }
 
 

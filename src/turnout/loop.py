@@ -143,7 +143,7 @@ def play_round(
     )
     start = server.start(state, cohort)
     updates, met = train_cohort(trial.local, task, start, jobs, plan.common_steps, plan.chunk)
-    if not server.admits_all:
+    if not trial.strategy.admits_all:
         cohort = server.admit(state, view, cohort, tree.row_norms(updates), root)
     cohort = nature.deliver(cohort)
     reports = Reports.arrived(cohort, updates, met, cohort.take(truth.reach))

@@ -90,14 +90,9 @@ class Server(eqx.Module):
         reachable = replace(ask, copies=jnp.where(view.available, ask.copies, 0.0))
         return Cohort.pack(reachable, self.slots), replace(state, strategy=strategy)
 
-    @property
-    def starts_shared(self) -> bool:
-        """Whether every client starts from the server's own model."""
-        return type(self.strategy).start is Strategy.start
-
     def start(self, state: ServerState, cohort: Cohort) -> Params:
         """The models from which the cohort starts, one row a slot."""
-        if self.starts_shared:
+        if self.strategy.starts_shared:
             return tree.repeat(state.params, cohort.ids.shape[0])
         return jax.vmap(lambda k: self.strategy.start(state.strategy, state.params, k))(cohort.ids)
 
@@ -105,11 +100,6 @@ class Server(eqx.Module):
         """The cohort narrowed to those who may upload; `norms` are the lengths of their updates."""
         key = round_key(root, Stream.ADMIT, view.t)
         return self.strategy.admit(state.strategy, view, cohort, norms, key)
-
-    @property
-    def admits_all(self) -> bool:
-        """Whether everyone who trained uploads, so that no update need be measured."""
-        return type(self.strategy).admit is Strategy.admit
 
     def tell(self, state: ServerState, view: View, cohort: Cohort, reports: Reports) -> ServerState:
         """Close the round with what arrived."""
