@@ -21,6 +21,7 @@ class Batch:
     task: Task
     points: tuple[Point, ...]
     trials: tuple[Trial, ...]
+    rate_factors: tuple[float, ...] | None = None  # by which local learning rates were calibrated
 
 
 def build(points: Sequence[Point]) -> tuple[Batch, ...]:
