@@ -28,6 +28,10 @@ class Separated(Strategy[SeparatedState]):
     own availability, not what is left of it.
     """
 
+    server_memory = "O(N), and that of the strategy inside"
+    consistent = "as the strategy inside with the clients that resting leaves"
+    references = ("sun2025debiasing",)
+
     strategy: Strategy
     separation: Scalar  # R
 
