@@ -7,6 +7,7 @@ imports, and only the one module that is asked for.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import importlib
 import inspect
@@ -141,10 +142,14 @@ def _traits(builder: ast.FunctionDef | ast.ClassDef) -> dict[str, Any]:
 
 def _constants(cls: ast.FunctionDef | ast.ClassDef) -> Iterator[tuple[str, Any]]:
     for node in cls.body:
-        if isinstance(node, ast.AnnAssign) and node.value is not None and "ClassVar" in ast.unparse(node.annotation):
-            yield ast.unparse(node.target), ast.literal_eval(node.value)
+        if isinstance(node, ast.AnnAssign) and "ClassVar" in ast.unparse(node.annotation):
+            name, value = node.target, node.value
         elif isinstance(node, ast.Assign):
-            yield ast.unparse(node.targets[0]), ast.literal_eval(node.value)
+            name, value = node.targets[0], node.value
+        else:
+            continue
+        with contextlib.suppress(ValueError):  # an expression, which only importing would tell
+            yield ast.unparse(name), ast.literal_eval(value or ast.Constant(None))
 
 
 def _builder(source: ast.Module, stem: str) -> ast.FunctionDef | ast.ClassDef | None:
