@@ -131,6 +131,41 @@ def test_list_of_everything(turnout):
     assert "cohort = None" in text
 
 
+def test_list_tells_what_a_strategy_needs_costs_and_is_good_for(turnout):
+    text = turnout("list", "strategies").stdout
+    assert "needs pi; server memory O(1); consistent if π is right" in text
+    assert "needs nothing; server memory O(1)" in text
+
+
+def test_cite_a_strategy(turnout):
+    result = turnout("cite", "unbiased")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("@inproceedings{rodio2023federated,")
+    assert result.stdout.count("@") == 1
+
+
+def test_cite_an_experiment(turnout, tmp_path):
+    inside = '{ name = "separated", separation = 1, strategy = "unbiased" }'
+    more = f'strategies = ["fedavg", {inside}, {{ name = "fedavg", label = "again" }}, {{ name = "mine:Own" }}]'
+    (tmp_path / "more.toml").write_text(TINY[: TINY.index("strategies")] + more)
+    result = turnout("cite", "more.toml")
+    assert result.exit_code == 0, result.stderr
+    keys = [line for line in result.stdout.splitlines() if line.startswith("@")]
+    assert [key.partition("{")[2] for key in keys] == [
+        "mcmahan2017communication,",
+        "sun2025debiasing,",
+        "rodio2023federated,",
+    ]
+    assert result.stderr == "no reference is known for mine:Own\n"
+    assert turnout("cite", "demo").stdout.startswith("@")
+
+
+def test_cite_what_does_not_exist(turnout):
+    result = turnout("cite", "unbiasd")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "did you mean 'unbiased'" in result.stderr
+
+
 def test_list_of_nothing_known(turnout):
     result = turnout("list", "strategy")
     assert result.exit_code == 2

@@ -20,6 +20,7 @@ from turnout.strategies import (
     MoreAvailable,
     NormSampling,
     OptimalSampling,
+    Separated,
     StaleFill,
     Strategy,
     Unbiased,
@@ -58,6 +59,9 @@ STRATEGIES = {
     "ca_fed": CAFed(),
     "ca_fed cohort": CAFed(kappa=0.2, memory=0.2, cohort=3, optimum=0.0),
     "ca_fed clusters": CAFed(factor=1.0, clusters=[0, 1, 2, 3, 4, 5, 6]),
+    "separated fedavg": Separated(FedAvg(cohort=2), separation=1),
+    "separated draws": Separated(FedAvg(cohort=3, normaliser="draws"), separation=2),
+    "separated unbiased": Separated(Unbiased(), separation=1),
 }
 
 

@@ -28,7 +28,7 @@ LAYERS = (
     {"loop"},
     {"group"},
     {"simulator"},
-    {"testing", "audit", "diagnose"},
+    {"testing", "audit", "calibrate", "diagnose"},
     {ROOT},  # the public names
     {"experiment", "flower"},
     {"report"},

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from turnout.experiment import registry
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "turnout"
 FOLDERS = ("src", "tests", "docs", "examples", "experiments", "benchmarks", ".ci", ".github")
@@ -64,6 +66,22 @@ def test_a_strategy_has_its_page_and_its_test(stem):
     headings = re.findall(r"^## (.+)$", page.read_text(), re.MULTILINE)
     assert headings == list(PAGE_PARTS)
     assert (ROOT / "tests" / "strategies" / f"test_{stem}.py").is_file()
+
+
+def bibtex(text: str) -> dict[str, str]:
+    entries = re.findall(r"^@.*?^\}$", text, re.MULTILINE | re.DOTALL)
+    return {re.match(r"@\w+\{([^,]+),", entry).group(1): entry for entry in entries}
+
+
+@pytest.mark.parametrize("stem", STRATEGIES)
+def test_the_page_shows_the_references_of_the_class_as_they_are_cited(stem):
+    shown = bibtex((ROOT / "docs" / "strategies" / f"{stem}.md").read_text())
+    known = bibtex((SOURCE / "strategies" / "references.bib").read_text())
+    traits = registry.entries("strategies")[stem].traits
+    assert set(traits["references"]) == set(shown) > set()
+    assert {key: known[key] for key in shown} == shown
+    assert traits["consistent"]
+    assert traits["server_memory"].startswith("O(")
 
 
 @pytest.mark.parametrize("stem", STRATEGIES)

@@ -4,6 +4,7 @@ import numpy as np
 import optax
 import pytest
 
+from turnout import tree
 from turnout.facts import Online
 from turnout.server import Server
 from turnout.strategies import FedAvg, Unbiased
@@ -38,6 +39,25 @@ def test_momentum_at_the_server_by_hand():
     state = play(server, server.init(jnp.zeros(1)), 0, [1, 1], [2.0, 2.0])
     state = play(server, state, 1, [1, 1], [2.0, 2.0])
     assert float(state.params[0]) == pytest.approx(2.0 + (0.5 * 2.0 + 2.0))
+
+
+def test_the_model_is_projected_onto_a_ball_by_the_length_of_the_whole_tree():
+    long = {"a": jnp.array([3.0, 0.0]), "b": jnp.array([[4.0]])}
+    inside = tree.project(long, 6.0)
+    np.testing.assert_array_equal(inside["a"], long["a"])
+    short = tree.project(long, 1.0)
+    np.testing.assert_allclose(short["a"], [0.6, 0.0], rtol=1e-6)
+    np.testing.assert_allclose(short["b"], [[0.8]], rtol=1e-6)
+    np.testing.assert_array_equal(tree.project(jnp.zeros(2), 1.0), 0.0)
+
+
+def test_projection_comes_after_the_optimizer():
+    server = server_of(learning_rate=3.0, radius=4.0)
+    state = play(server, server.init(jnp.zeros(1)), 0, [1, 1], [1.0, 1.0])
+    assert float(state.params[0]) == pytest.approx(3.0)
+    state = play(server, state, 1, [1, 1], [1.0, 1.0])
+    assert float(state.params[0]) == pytest.approx(4.0)
+    assert float(play(server, state, 2, [1, 1], [-1.0, -1.0]).params[0]) == pytest.approx(1.0)
 
 
 @pytest.mark.usefixtures("lenient_promotion")

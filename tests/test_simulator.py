@@ -105,6 +105,15 @@ def test_a_local_and_a_server_optimizer_and_schedules(task, scene):
     assert (run.final("distance") < run.metrics["distance"][:, 0]).all()
 
 
+def test_a_radius_keeps_the_model_in_a_ball(task, scene):
+    far = replace(task, centres=task.centres + 10.0)
+    free, bound = (simulate(far, scene, FedAvg(), rounds=60, local=LOCAL, radius=r) for r in (None, 2.0))
+    assert np.linalg.norm(free.params[0]) > 5.0
+    assert np.linalg.norm(bound.params[0]) == pytest.approx(2.0, rel=1e-5)
+    with pytest.raises(ValueError, match="radius must be above 0, not -1"):
+        simulate(task, scene, FedAvg(), rounds=2, radius=-1.0)
+
+
 def test_an_oracle_cannot_be_asked_where_there_is_no_law(task):
     nights = World(diurnal(6, rounds_per_day=24))
     with pytest.raises(ValueError, match="Diurnal has no stationary law"):

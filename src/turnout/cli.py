@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -103,10 +103,34 @@ def list_command(
             table = Table.grid(padding=(0, 2))
             for entry in entries.values():
                 about = Text(entry.summary)
+                if entry.traits:
+                    about.append("\n" + _traits(entry.traits))
                 if entry.parameters:
                     about.append("\n" + ", ".join(entry.parameters), style="dim")
                 table.add_row(Text(entry.name, style="bold", no_wrap=True), about)
             console.print(Text(each, style="bold underline"), table, "")
+
+
+def _traits(traits: dict[str, Any]) -> str:
+    """What a strategy must be told, what it costs the server and when it is right, in one line."""
+    words = {"needs": ", ".join(traits["needs"]) or "nothing"} if "needs" in traits else {}
+    words |= {"server memory": traits["server_memory"], "consistent": traits["consistent"]}
+    return "; ".join(f"{name} {text}" for name, text in words.items() if text)
+
+
+@app.command("cite")
+def cite_command(
+    source: Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="A strategy, or an experiment.")],
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+) -> None:
+    """Print the BibTeX of a strategy, or of all strategies of an experiment."""
+    with _one_line_errors(debug):
+        from turnout.experiment.citations import cited
+
+        found, unknown = cited(source)
+        for name in unknown:
+            typer.echo(f"no reference is known for {name}", err=True)
+        typer.echo("\n\n".join(found))
 
 
 def _stem(experiment: str) -> str:

@@ -32,9 +32,11 @@ class Trial(eqx.Module):
     facts: Facts = Oracle()
     learning_rate: Scalar | Schedule = 1.0
     optimizer: optax.GradientTransformation = eqx.field(static=True, default=PLAIN_STEP)
+    radius: Scalar | None = None
 
     def server(self, task: Task, slots: int) -> Server:
-        return Server(task.fleet, self.strategy, self.facts, self.learning_rate, self.optimizer, slots)
+        rate, optimizer, radius = self.learning_rate, self.optimizer, self.radius
+        return Server(task.fleet, self.strategy, self.facts, rate, optimizer, slots, radius)
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ def play_round(
     )
     start = server.start(state, cohort)
     updates, met = train_cohort(trial.local, task, start, jobs, plan.common_steps, plan.chunk)
-    if not server.admits_all:
+    if not trial.strategy.admits_all:
         cohort = server.admit(state, view, cohort, tree.row_norms(updates), root)
     cohort = nature.deliver(cohort)
     reports = Reports.arrived(cohort, updates, met, cohort.take(truth.reach))

@@ -50,8 +50,8 @@ class Server(eqx.Module):
     """A strategy with its facts and its optimizer.
 
     The optimizer is any optax transformation; it is handed minus the direction, as a gradient, and its result is scaled
-    by the learning rate of the round. A round in which nothing arrives leaves model and optimizer as they are, unless
-    the strategy moves alone.
+    by the learning rate of the round. With a radius the model is then projected onto the ball of that size around the
+    origin. A round in which nothing arrives leaves model and optimizer as they are, unless the strategy moves alone.
     """
 
     fleet: Fleet
@@ -60,6 +60,7 @@ class Server(eqx.Module):
     learning_rate: Scalar | Schedule = 1.0  # η_g (η̄ in the CA-Fed papers)
     optimizer: optax.GradientTransformation = eqx.field(static=True, default=PLAIN_STEP)
     slots: int = eqx.field(static=True, default=0)
+    radius: Scalar | None = None  # of the ball W in the papers' Proj_W; none, no projection
 
     def init(self, params: Params) -> ServerState:
         return ServerState(
@@ -89,14 +90,9 @@ class Server(eqx.Module):
         reachable = replace(ask, copies=jnp.where(view.available, ask.copies, 0.0))
         return Cohort.pack(reachable, self.slots), replace(state, strategy=strategy)
 
-    @property
-    def starts_shared(self) -> bool:
-        """Whether every client starts from the server's own model."""
-        return type(self.strategy).start is Strategy.start
-
     def start(self, state: ServerState, cohort: Cohort) -> Params:
         """The models from which the cohort starts, one row a slot."""
-        if self.starts_shared:
+        if self.strategy.starts_shared:
             return tree.repeat(state.params, cohort.ids.shape[0])
         return jax.vmap(lambda k: self.strategy.start(state.strategy, state.params, k))(cohort.ids)
 
@@ -104,11 +100,6 @@ class Server(eqx.Module):
         """The cohort narrowed to those who may upload; `norms` are the lengths of their updates."""
         key = round_key(root, Stream.ADMIT, view.t)
         return self.strategy.admit(state.strategy, view, cohort, norms, key)
-
-    @property
-    def admits_all(self) -> bool:
-        """Whether everyone who trained uploads, so that no update need be measured."""
-        return type(self.strategy).admit is Strategy.admit
 
     def tell(self, state: ServerState, view: View, cohort: Cohort, reports: Reports) -> ServerState:
         """Close the round with what arrived."""
@@ -127,6 +118,8 @@ class Server(eqx.Module):
         updates, optimizer = self.optimizer.update(gradient, state.optimizer, state.params)
         rate = self.learning_rate(t) if callable(self.learning_rate) else self.learning_rate
         params = tree.add(state.params, tree.scale(updates, rate))
+        if self.radius is not None:
+            params = tree.project(params, self.radius)
         return tree.where(moved, params, state.params), tree.where(moved, optimizer, state.optimizer)
 
     def grow(self, state: ServerState, num_before: int) -> ServerState:

@@ -37,6 +37,7 @@ def simulate(
     facts: Facts | None = None,
     learning_rate: Scalar | Schedule = 1.0,
     optimizer: optax.GradientTransformation | None = None,
+    radius: Scalar | None = None,
     evaluate_every: int = 1,
     metrics: Sequence[str] | None = None,
     segment: int | None = None,
@@ -54,6 +55,7 @@ def simulate(
         facts: what the server knows of π, λ, links and reach; the truth if not given.
         learning_rate: of the server, a number or a function of the round.
         optimizer: of the server, any optax transformation of minus the direction.
+        radius: of the ball onto which the server projects the model after each step; no projection if not given.
         evaluate_every: rounds between evaluations; the first and the last model are always evaluated.
         metrics: names of those to take, all that the task has if not given; what is not asked for is not computed.
         segment: rounds between calls of `progress`, rounded up to whole evaluations.
@@ -67,6 +69,7 @@ def simulate(
         facts=Oracle() if facts is None else facts,
         learning_rate=learning_rate,
         optimizer=PLAIN_STEP if optimizer is None else optimizer,
+        radius=radius,
     )
     return simulate_trials(
         task,
@@ -126,6 +129,8 @@ def check_trial(task: Task, trial: Trial) -> None:
     """Raise a ValueError that says why, if this trial cannot run on this task."""
     if trial.world.num_clients != task.num_clients:
         raise ValueError(f"the world has {trial.world.num_clients} clients, but the task {task.num_clients}")
+    if trial.radius is not None and not float(trial.radius) > 0:
+        raise ValueError(f"the server's radius must be above 0, not {trial.radius}")
     trial.strategy.check(task.fleet)
     check_memory(trial.strategy, task.fleet, lambda: task.init(jr.key(0)))
     wanted = {"pi", "lam"} & set(trial.strategy.needs)

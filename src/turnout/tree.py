@@ -51,6 +51,13 @@ def norm(a: Params) -> Float[Array, ""]:
     return jnp.sqrt(sum((jnp.sum(leaf.astype(jnp.float32) ** 2) for leaf in jax.tree.leaves(a)), jnp.zeros(())))
 
 
+def project(a: Params, radius: Scalar) -> Params:
+    """The nearest tree of at most that Euclidean length."""
+    length = norm(a)
+    within = length <= jnp.asarray(radius, length.dtype)
+    return scale(a, jnp.where(within, 1.0, types.divide(jnp.asarray(radius, length.dtype), length)))
+
+
 def row_norms(rows: Params) -> PerSlot:
     """Euclidean length of each row."""
     return jax.vmap(norm)(rows)

@@ -5,6 +5,7 @@ import pytest
 from turnout.experiment import Experiment, ExperimentError, read_experiment, registry, toml
 from turnout.experiment.build import build
 from turnout.experiment.sweep import points
+from turnout.server import PLAIN_STEP
 
 
 def change(document, setting):
@@ -103,6 +104,18 @@ def test_what_only_the_builder_knows_is_told_with_its_place(tiny, setting, compl
         return
     with pytest.raises(ExperimentError, match=complaint):
         build(points(experiment))
+
+
+def test_the_server_takes_any_optimizer_and_a_radius(tiny):
+    momentum = change(tiny, "server={ optimizer = { name = 'sgd', momentum = 0.9 } }")
+    adaptive = change(tiny, "server={ optimizer = { name = 'adam', eps = 1e-3 }, learning_rate = 0.01, radius = 5 }")
+    for experiment, radius in ((momentum, None), (adaptive, 5)):
+        assert Experiment.read(tomllib.loads(experiment.to_toml())) == experiment
+        trial = build(points(experiment))[0].trials[0]
+        assert trial.radius == radius
+        assert trial.optimizer is not PLAIN_STEP
+    with pytest.raises(ExperimentError, match="radius must be above 0, not 0"):
+        build(points(change(tiny, "server.radius=0")))
 
 
 def test_whole_numbers_become_floats_where_floats_are_due(tiny):

@@ -36,6 +36,18 @@ def test_parameters_are_shown_as_in_the_source():
     assert registry.entries("availability")["bernoulli"].parameters == ("pi",)
 
 
+def test_a_strategy_tells_its_traits_without_being_imported():
+    found = {name: entry.traits for name, entry in registry.entries("strategies").items()}
+    assert found["unbiased"]["needs"] == ("pi",)
+    assert found["fedavg"]["needs"] == ()
+    assert found["fedavg"]["server_memory"] == "O(1)"
+    assert "needs" not in found["separated"]  # those of the strategy inside
+    for name in found:
+        cls = registry.find("strategies", name, "here")
+        assert found[name]["references"] == cls.references
+        assert found[name]["consistent"] == cls.consistent
+
+
 def test_a_task_says_its_number_of_clients():
     assert "num_clients = 20" in registry.entries("tasks")["quadratics"].parameters
 

@@ -21,6 +21,7 @@ class Batch:
     task: Task
     points: tuple[Point, ...]
     trials: tuple[Trial, ...]
+    rate_factors: tuple[float, ...] | None = None  # by which local learning rates were calibrated
 
 
 def build(points: Sequence[Point]) -> tuple[Batch, ...]:
@@ -51,6 +52,7 @@ def _trial(task: Task, point: Point, worlds: dict[str, World]) -> Trial:
         facts=point.facts.build(),
         learning_rate=server.learning_rate,
         optimizer=server.optimizer,
+        radius=server.radius,
     )
     try:
         check_trial(task, trial)

@@ -18,6 +18,7 @@ KEYS = (
     "seeds",
     "evaluate_every",
     "metrics",
+    "calibrate",
     "task",
     "availability",
     "links",
@@ -64,6 +65,7 @@ class Experiment:
     title: str = ""
     claim: str = ""
     metrics: tuple[str, ...] | None = None  # those to take; all that the task has if not said
+    calibrate: str | None = None  # label of the strategy whose mean step length the others are to have
 
     @classmethod
     def read(cls, document: dict[str, Any]) -> Experiment:
@@ -76,6 +78,7 @@ class Experiment:
                 raise ExperimentError(f"{key!r} is missing")
         rounds = _count(document["rounds"], "rounds")
         local, compute = _local_and_compute(document)
+        strategies = _entrants(document["strategies"])
         return cls(
             rounds=rounds,
             seeds=_seeds(document.get("seeds", 1)),
@@ -87,15 +90,16 @@ class Experiment:
             local=read_part("local", local, "local"),
             server=read_part("server", document.get("server", {}), "server"),
             facts=read_part("facts", document.get("facts", "oracle"), "facts"),
-            strategies=_entrants(document["strategies"]),
+            strategies=strategies,
             title=_text(document.get("title", ""), "title"),
             claim=_text(document.get("claim", ""), "claim"),
             metrics=_names(document.get("metrics"), "metrics"),
+            calibrate=_label(document.get("calibrate", False), strategies),
         )
 
     def document(self) -> dict[str, Any]:
         """As TOML, with every default; reading it back gives an equal experiment."""
-        parts = {name: getattr(self, name).table() for name in KEYS[6:-1]}
+        parts = {name: getattr(self, name).table() for name in KEYS[7:-1]}
         texts = {name: text for name in ("title", "claim") if (text := getattr(self, name))}
         counted = self.seeds == tuple(range(len(self.seeds)))
         return (
@@ -103,6 +107,7 @@ class Experiment:
             | {"rounds": self.rounds, "seeds": len(self.seeds) if counted else list(self.seeds)}
             | {"evaluate_every": self.evaluate_every}
             | ({} if self.metrics is None else {"metrics": list(self.metrics)})
+            | ({} if self.calibrate is None else {"calibrate": self.calibrate})
             | parts
             | {"strategies": [entrant.table() for entrant in self.strategies]}
         )
@@ -128,6 +133,18 @@ def _names(value: Any, where: str) -> tuple[str, ...] | None:
     if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
         raise ExperimentError(f"{where}: given {shown(value)}, expected a list of names")
     return tuple(value)
+
+
+def _label(value: Any, entrants: tuple[Entrant, ...]) -> str | None:
+    """The strategy to calibrate by: true is the first, false is none."""
+    labels = [entrant.label for entrant in entrants]
+    if isinstance(value, bool):
+        return labels[0] if value else None
+    if not isinstance(value, str):
+        raise ExperimentError(f"calibrate: given {shown(value)}, expected true or the label of a strategy")
+    if value not in labels:
+        raise ExperimentError(f"calibrate: no strategy is called {value!r}: {nearest(value, labels)}")
+    return value
 
 
 def _text(value: Any, where: str) -> str:

@@ -14,10 +14,11 @@ from turnout.experiment import registry, schema
 from turnout.experiment.errors import ExperimentError
 from turnout.local import Local
 from turnout.server import PLAIN_STEP, Schedule
+from turnout.strategies.base import Strategy
 from turnout.types import Scalar
 
 Path = tuple[str, ...]  # of keys into a table, to an argument
-INSIDE = {"optimizer": "optimizers", "learning_rate": "schedules"}  # arguments that name a builder of optax
+OF_OPTAX = {"optimizer": "optimizers", "learning_rate": "schedules"}  # arguments that name a builder of optax
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class ServerStep:
 
     learning_rate: Scalar | Schedule = 1.0
     optimizer: optax.GradientTransformation = PLAIN_STEP
+    radius: Scalar | None = None
 
 
 UNNAMED: dict[str, Callable[..., Any]] = {"local": Local, "server": ServerStep}
@@ -93,8 +95,10 @@ class Part:
         known = schema.parameters(self.builder)
         arguments = {name: value for name, value in filled.items() if self.needs(name)}
         for name, value in self.arguments.items():
-            inside = isinstance(value, dict)
-            arguments[name] = self._built_inside(name, value) if inside else schema.as_argument(known[name].hint, value)
+            if isinstance(value, dict):
+                arguments[name] = self._inside(name, value)._build_inside(filled)
+            else:
+                arguments[name] = schema.as_argument(known[name].hint, value)
         try:
             return self.builder(**arguments)
         except (ValueError, TypeError, OSError) as error:
@@ -102,11 +106,18 @@ class Part:
 
     def _inside(self, name: str, table: dict[str, Any]) -> Part:
         arguments = {key: value for key, value in table.items() if key != "name"}
-        return Part(INSIDE.get(name, "objects"), table["name"], arguments, f"{self.where}.{name}")
+        kind = kind_inside(schema.parameters(self.builder)[name])
+        return Part(kind, table["name"], arguments, f"{self.where}.{name}")
 
-    def _built_inside(self, name: str, table: dict[str, Any]) -> Any:
-        part = self._inside(name, table)
-        return _built_once(part.key, part.where)
+    def _build_inside(self, filled: dict[str, Any]) -> Any:
+        return self.build(**filled) if self.kind == "strategies" else _built_once(self.key, self.where)
+
+
+def kind_inside(parameter: schema.Parameter) -> str:
+    """Of what kind a table given for this argument is: by its type a strategy, by its name something of optax."""
+    if schema.takes(parameter.hint, Strategy):
+        return "strategies"
+    return OF_OPTAX.get(parameter.name, "objects")
 
 
 @functools.cache
@@ -155,19 +166,24 @@ def _split(kind: str, table: Any, where: str) -> tuple[str, dict[str, Any]]:
 
 def _read_argument(part: Part, parameter: schema.Parameter, value: Any) -> Any:
     where = f"{part.where}.{parameter.name}"
-    if parameter.name == "optimizer" and isinstance(value, str):
-        value = {"name": value}
+    kind = kind_inside(parameter)
+    if kind in ("optimizers", "strategies"):
+        value = [_named(one) for one in value] if isinstance(value, list) else _named(value)
     value = schema.read(parameter, value, where)
     if isinstance(value, list):
-        return [_read_inside(parameter.name, one, f"{where}[{i}]") for i, one in enumerate(value)]
-    return _read_inside(parameter.name, value, where)
+        return [_read_inside(kind, one, f"{where}[{i}]") for i, one in enumerate(value)]
+    return _read_inside(kind, value, where)
 
 
-def _read_inside(name: str, value: Any, where: str) -> Any:
+def _named(value: Any) -> Any:
+    """A text alone is a name without arguments."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _read_inside(kind: str, value: Any, where: str) -> Any:
     """A table inside a table is a builder in its turn; anything else is as it should be."""
     if not (isinstance(value, dict) and "name" in value):
         return value
-    kind = INSIDE.get(name, "objects")
     if kind == "objects" and ":" not in str(value["name"]):
         raise ExperimentError(f'{where}.name: given {schema.shown(value["name"])}, expected "module:attribute"')
     return read_part(kind, value, where).table()

@@ -7,11 +7,12 @@ imports, and only the one module that is asked for.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ class Entry:
     parameters: tuple[str, ...] = ()  # as in the source: `cutoff = 50.0`, or a name alone where it must be given
     module: str = ""
     attribute: str = ""
+    traits: dict[str, Any] = field(default_factory=dict)  # constants of a strategy's class: needs, references, …
 
 
 @functools.cache
@@ -125,7 +127,29 @@ def _of_package(package: str) -> Iterator[Entry]:
         source = ast.parse(file.read_text(encoding="utf-8"))
         if (builder := _builder(source, stem)) is not None:
             skip = () if package == "tasks" else FILLED
-            yield Entry(stem, _summary(source), _parameters(builder, skip), f"turnout.{package}.{stem}", builder.name)
+            module, traits = f"turnout.{package}.{stem}", _traits(builder) if package == "strategies" else {}
+            yield Entry(stem, _summary(source), _parameters(builder, skip), module, builder.name, traits)
+
+
+def _traits(builder: ast.FunctionDef | ast.ClassDef) -> dict[str, Any]:
+    """Constants of a strategy's class over those of `Strategy`; what it computes is left out."""
+    base = (resources.files("turnout") / "strategies" / "base.py").read_text(encoding="utf-8")
+    common = next(node for node in ast.parse(base).body if isinstance(node, ast.ClassDef) and node.name == "Strategy")
+    computed = {node.name for node in builder.body if isinstance(node, ast.FunctionDef)}
+    found = dict(_constants(common)) | dict(_constants(builder))
+    return {name: value for name, value in found.items() if name not in computed}
+
+
+def _constants(cls: ast.FunctionDef | ast.ClassDef) -> Iterator[tuple[str, Any]]:
+    for node in cls.body:
+        if isinstance(node, ast.AnnAssign) and "ClassVar" in ast.unparse(node.annotation):
+            name, value = node.target, node.value
+        elif isinstance(node, ast.Assign):
+            name, value = node.targets[0], node.value
+        else:
+            continue
+        with contextlib.suppress(ValueError):  # an expression, which only importing would tell
+            yield ast.unparse(name), ast.literal_eval(value or ast.Constant(None))
 
 
 def _builder(source: ast.Module, stem: str) -> ast.FunctionDef | ast.ClassDef | None:

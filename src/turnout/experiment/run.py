@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from turnout.experiment.build import Batch, build
+from turnout.experiment.calibration import calibrated
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.sweep import points
@@ -36,6 +37,7 @@ class Outcome:
     target: np.ndarray  # α, one a client
     pi: np.ndarray | None  # π, where the availability has a stationary law
     lam: np.ndarray | None  # λ, likewise
+    rate_factor: float = 1.0  # by which the local learning rate was calibrated
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ def run(experiment: Experiment, out: str | Path | None = None, progress: Progres
     begun = time.perf_counter()
     found: dict[str, Outcome] = {}
     for number, batch in enumerate(batches):
+        if experiment.calibrate is not None:
+            batch = calibrated(batch, experiment.calibrate, experiment.rounds)
         found |= _run_batch(experiment, batch, _share_of(progress, number, len(batches)))
     ordered = tuple(found[point.label] for point in points(experiment))
     finished = Run(experiment, ordered, time.perf_counter() - begun)
@@ -133,9 +137,10 @@ def _run_batch(experiment: Experiment, batch: Batch, report: Callable[[int, int]
     except ValueError as error:
         raise ExperimentError(str(error)) from error
     target = np.asarray(batch.task.fleet.target)
+    factors = batch.rate_factors or (1.0,) * len(batch.trials)
     found = {}
-    for point, trial, history in zip(batch.points, batch.trials, histories, strict=True):
+    for point, trial, history, factor in zip(batch.points, batch.trials, histories, factors, strict=True):
         law = trial.world.law()
         pi, lam = (None, None) if law is None else (np.asarray(law[0]), np.asarray(law[1]))
-        found[point.label] = Outcome(point.label, point.strategy.name, point.settings, history, target, pi, lam)
+        found[point.label] = Outcome(point.label, point.strategy.name, point.settings, history, target, pi, lam, factor)
     return found

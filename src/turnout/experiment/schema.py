@@ -109,6 +109,12 @@ def accepts(hint: Any, value: Any) -> bool:
     return any(_accepts_member(member, value) for member in _members(hint))
 
 
+def takes(hint: Any, kind: type) -> bool:
+    """Whether an annotation names a class or one derived from it, perhaps among others."""
+    origins = (typing.get_origin(member) or member for member in _members(hint))
+    return any(inspect.isclass(origin) and issubclass(origin, kind) for origin in origins)
+
+
 def _accepts_member(hint: Any, value: Any) -> bool:
     if hint is Any or isinstance(hint, typing.TypeVar):
         return True

@@ -87,7 +87,8 @@ def _models(run: Run) -> dict[str, Any]:
 
 def _circumstances(run: Run) -> dict[str, Any]:
     device = jax.devices()[0]
-    return {
+    factors = {outcome.label: outcome.rate_factor for outcome in run.points}
+    return ({} if run.experiment.calibrate is None else {"rate_factors": factors}) | {
         "title": run.experiment.title,
         "labels": [outcome.label for outcome in run.points],
         "seeds": list(run.experiment.seeds),
@@ -138,7 +139,8 @@ def load(folder: str | Path) -> Run:
         pi, lam = (None if marks[name].null_count() else marks[name].to_numpy() for name in ("pi", "lam"))
         past = _history(experiment, mine, of_clients, params)
         target = marks["target"].to_numpy()
-        found.append(Outcome(point.label, point.strategy.name, point.settings, past, target, pi, lam))
+        factor = about.get("rate_factors", {}).get(point.label, 1.0)
+        found.append(Outcome(point.label, point.strategy.name, point.settings, past, target, pi, lam, factor))
     return Run(experiment, tuple(found), about["seconds"])
 
 

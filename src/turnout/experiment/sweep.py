@@ -18,6 +18,7 @@ class Point:
     """One thing to simulate, with no choice left open."""
 
     label: str
+    entrant: str  # the label without settings
     settings: dict[str, Any]  # the swept keys and their values here
     strategy: Part
     task: Part
@@ -63,7 +64,7 @@ def _point(label: str, parts: dict[str, Part], chosen: dict[tuple[str, Path], An
     }
     settings = {_dotted(role, path): value for (role, path), value in chosen.items()}
     named = [f"{_short(key, list(settings))}={_shown(value)}" for key, value in settings.items()]
-    return Point(" ".join([label, *named]), settings, **fixed)
+    return Point(" ".join([label, *named]), label, settings, **fixed)
 
 
 def _dotted(role: str, path: Path) -> str:

@@ -16,6 +16,8 @@ class AdaFed(Strategy[None]):
     """
 
     needs = ("pi",)
+    consistent = "if availability, links and work are alike for all and targets equal"
+    references = ("tan2022adafed",)
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         raw = jnp.where(view.available, divide(view.target, view.known.pi), 0.0)

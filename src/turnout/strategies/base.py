@@ -37,6 +37,19 @@ class Strategy(eqx.Module, Generic[State]):
     needs: ClassVar[tuple[str, ...]] = ()  # fields of `Known` that are read
     probes: ClassVar[bool] = False  # wants the loss of every available client before it selects
     moves_alone: ClassVar[bool] = False  # may move the model in a round in which nothing arrives
+    server_memory: ClassVar[str] = "O(1)"  # size of the state beside the facts: O(1), O(N) or O(N · model)
+    consistent: ClassVar[str] = ""  # in which worlds the limit is the optimum, in a few words
+    references: ClassVar[tuple[str, ...]] = ()  # keys of references.bib
+
+    @property
+    def starts_shared(self) -> bool:
+        """Whether every client starts from the server's own model."""
+        return type(self).start is Strategy.start
+
+    @property
+    def admits_all(self) -> bool:
+        """Whether everyone who trained uploads, so that no update need be measured."""
+        return type(self).admit is Strategy.admit
 
     def init(self, fleet: Fleet, params: Params) -> State:
         """State before round 0; per-client parts have the clients as leading axis and hold sums, not means."""

@@ -25,6 +25,9 @@ class FedAvg(Strategy[None]):
     effective weights are E[α_k 1_k / Σ_j α_j 1_j], α_k π_k, and α_k (1 - q_k) ‖a_k‖₁ with everybody available.
     """
 
+    consistent = "if availability, links and work are alike for all, for 'received' with equal targets"
+    references = ("mcmahan2017communication",)
+
     cohort: Scalar | None = None  # K, clients asked a round; everyone available if not given
     normaliser: Normaliser = eqx.field(static=True, default="received")
 

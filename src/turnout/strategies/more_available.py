@@ -17,6 +17,8 @@ class MoreAvailable(Strategy[None]):
     """
 
     needs = ("pi",)
+    consistent = "for the kept clients alone"
+    references = ("rodio2023availability",)
 
     threshold: Scalar = 0.5  # smallest π that is kept
 

@@ -14,6 +14,8 @@ class Unbiased(Strategy[None]):
     """
 
     needs = ("pi",)
+    consistent = "if π is right, with links and work alike for all"
+    references = ("rodio2023federated",)
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         return Ask.of(view.available, divide(view.target, view.known.pi)), state

@@ -1,0 +1,132 @@
+"""Learning rates at which strategies make steps of equal mean length (Weng et al. 2025, appendix I.2).
+
+The mean step of a strategy in a world is E[Σ_k weight_k ‖a_k‖₁], the weight being what an update counts for in a round,
+zero if it does not arrive. It is found by playing masks and weights on a model of one number whose gradient is always
+minus one: there an update is η ‖a_k‖₁ exactly, and no data is touched. What a strategy does to an update on the way, be
+it a factor, a division or a memory, is counted by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from turnout.facts import Facts, Oracle
+from turnout.local import Local, Schedule
+from turnout.loop import Trial
+from turnout.server import PLAIN_STEP
+from turnout.simulator import simulate_trials
+from turnout.strategies.base import Strategy
+from turnout.tasks.base import Task
+from turnout.types import Fleet, Params, PerClient, RandomKey, Round, Scalar
+from turnout.world import World
+
+ROUNDS, SEEDS = 500, 32  # played, if not said
+
+
+def mean_step(
+    strategy: Strategy,
+    world: World,
+    fleet: Fleet,
+    *,
+    local: Local | None = None,
+    facts: Facts | None = None,
+    rounds: int = ROUNDS,
+    seeds: int = SEEDS,
+) -> float:
+    """Mean length of the strategy's direction, in units of the clients' learning rate and under agreeing gradients."""
+    works = Local() if local is None else local
+    trial = Trial(strategy, world, works, Oracle() if facts is None else facts)
+    mean_rate = np.mean([float(works.rate(t)) for t in range(rounds)])
+    return float(mean_moves(fleet, [trial], rounds=rounds, seeds=seeds)[0] / mean_rate)
+
+
+def calibrated_rates(
+    strategies: Sequence[Strategy],
+    world: World,
+    fleet: Fleet,
+    *,
+    local: Local | None = None,
+    facts: Facts | None = None,
+    rounds: int = ROUNDS,
+    seeds: int = SEEDS,
+) -> list[float]:
+    """A learning rate for the clients of each strategy, so that all make steps as long as the first does with `local`.
+
+    Where a learning rate is a schedule, `scaled` multiplies it by the ratio of two `mean_moves`.
+    """
+    works = Local() if local is None else local
+    if callable(works.learning_rate):
+        raise ValueError("the learning rate is a schedule, not a number: use mean_moves and scaled")
+    trials = [Trial(strategy, world, works, Oracle() if facts is None else facts) for strategy in strategies]
+    moves = mean_moves(fleet, trials, rounds=rounds, seeds=seeds)
+    return [float(works.learning_rate) * float(moves[0] / move) for move in moves]
+
+
+def mean_moves(fleet: Fleet, trials: Sequence[Trial], *, rounds: int = ROUNDS, seeds: int = SEEDS) -> np.ndarray:
+    """Mean step of each trial times its learning rate; the server's own rate and optimizer are left out."""
+    for trial in trials:
+        if trial.strategy.probes:
+            name = type(trial.strategy).__name__
+            raise ValueError(f"{name} weighs clients by their losses, so its mean step is known only by training")
+    plain = [
+        replace(trial, local=replace(trial.local, batch_size=1), learning_rate=1.0, optimizer=PLAIN_STEP, radius=None)
+        for trial in trials
+    ]
+    runs = simulate_trials(_Slope(fleet.importance), plain, rounds=rounds, seeds=seeds, evaluate_every=rounds)
+    moves = np.array([np.mean(run.params, dtype=np.float64) / rounds for run in runs])
+    for trial, move in zip(trials, moves, strict=True):
+        if not move > 0:
+            name = type(trial.strategy).__name__
+            raise ValueError(f"{name} does not move the model on average ({move:g} a round): no rate can mend that")
+    return moves
+
+
+def scaled(trial: Trial, factor: float) -> Trial:
+    """The trial with the clients' learning rate multiplied."""
+    rate = trial.local.learning_rate
+    return replace(
+        trial, local=replace(trial.local, learning_rate=Scaled(rate, factor) if callable(rate) else rate * factor)
+    )
+
+
+class Scaled(eqx.Module):
+    """A schedule times a factor."""
+
+    schedule: Schedule
+    factor: Scalar
+
+    def __call__(self, t: Round) -> Scalar:
+        rate = jnp.asarray(self.schedule(t))
+        return rate * jnp.asarray(self.factor, rate.dtype)
+
+
+class _Slope(Task):
+    """A model of one number whose gradient is minus one, for every client and always."""
+
+    worth: PerClient
+
+    @property
+    def sizes(self) -> Int[Array, " clients"]:
+        return jnp.ones(self.worth.shape, jnp.int32)
+
+    @property
+    def importance(self) -> PerClient:
+        return self.worth
+
+    def init(self, key: RandomKey) -> Params:
+        return jnp.zeros(())
+
+    def batch(self, client: Int[Array, ""], positions: Int[Array, " batch"]) -> Params:
+        return positions
+
+    def loss(self, params: Params, batch: Params, present: Float[Array, " batch"]) -> Float[Array, ""]:
+        return -params
+
+    def per_client(self, params: Params) -> dict[str, PerClient]:
+        return {"train_loss": jnp.full_like(self.worth, -params)}

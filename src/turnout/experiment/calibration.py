@@ -1,0 +1,34 @@
+"""The key `calibrate` of an experiment: every strategy makes steps as long as those of a chosen one, on average."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from turnout import calibrate
+from turnout.experiment.build import Batch
+from turnout.experiment.errors import ExperimentError
+from turnout.experiment.sweep import Point
+
+
+def calibrated(batch: Batch, reference: str, rounds: int) -> Batch:
+    """The batch with the local learning rates multiplied, and by what."""
+    chosen = [_reference(point, batch.points, reference) for point in batch.points]
+    try:
+        moves = calibrate.mean_moves(batch.task.fleet, batch.trials, rounds=rounds)
+    except ValueError as error:
+        raise ExperimentError(f"calibrate: {error}") from error
+    factors = tuple(float(moves[index] / move) for index, move in zip(chosen, moves, strict=True))
+    trials = tuple(calibrate.scaled(trial, factor) for trial, factor in zip(batch.trials, factors, strict=True))
+    return replace(batch, trials=trials, rate_factors=factors)
+
+
+def _reference(point: Point, points: Sequence[Point], reference: str) -> int:
+    """Index of the first point of the chosen strategy that agrees with this one in all that both have swept."""
+    for index, other in enumerate(points):
+        shared = (point.settings.keys() & other.settings.keys()) - {
+            key for key in other.settings if key.startswith("strategy.")
+        }
+        if other.entrant == reference and all(point.settings[key] == other.settings[key] for key in shared):
+            return index
+    raise ExperimentError(f"calibrate: {reference!r} has no run to compare {point.label!r} with")

@@ -1,0 +1,66 @@
+"""BibTeX of what an experiment compares, from the file that ships with the strategies; nothing heavy is imported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from turnout.experiment import registry, toml
+from turnout.experiment.errors import ExperimentError, nearest
+
+
+def cited(source: str) -> tuple[list[str], list[str]]:
+    """Entries for a strategy or an experiment, each once and in order, and the strategies that have none."""
+    names = [source] if source in registry.entries("strategies") else list(dict.fromkeys(_strategies(source)))
+    keys = {name: _keys(name) for name in names}
+    known = _entries()
+    wanted = dict.fromkeys(key for found in keys.values() for key in found)
+    return [known[key] for key in wanted], [name for name, found in keys.items() if not found]
+
+
+def _entries() -> dict[str, str]:
+    text = (resources.files("turnout") / "strategies" / "references.bib").read_text(encoding="utf-8")
+    entries = re.findall(r"^@.*?^\}$", text, re.MULTILINE | re.DOTALL)
+    return {entry.partition("{")[2].partition(",")[0]: entry for entry in entries}
+
+
+def _strategies(source: str) -> Iterator[str]:
+    is_file = Path(source).suffix == ".toml" or Path(source).exists()
+    if not is_file and source not in registry.entries("experiments"):
+        known = [*registry.entries("strategies"), *registry.entries("experiments")]
+        raise ExperimentError(f"there is no strategy or experiment {source!r}: {nearest(source, known)}")
+    document = toml.read(registry.experiment_path(source))
+    for entrant in document.get("strategies", []):
+        yield from _names(entrant)
+
+
+def _names(table: Any) -> Iterator[str]:
+    """The strategy of a table, and those inside it."""
+    if isinstance(table, str):
+        yield table
+    elif isinstance(table, list):
+        for one in table:
+            yield from _names(one)
+    elif isinstance(table, dict):
+        yield from _names(table.get("name"))
+        yield from _names(table.get("strategy"))
+
+
+def _keys(name: str) -> tuple[str, ...]:
+    if ":" in name:
+        return _keys_of_another(name)
+    known = registry.entries("strategies")
+    if name not in known:
+        raise ExperimentError(f"there is no {name!r} among the strategies: {nearest(name, known)}")
+    return known[name].traits["references"]
+
+
+def _keys_of_another(name: str) -> tuple[str, ...]:
+    try:
+        found = getattr(registry.find("strategies", name, "cite"), "references", ())
+    except ExperimentError:
+        return ()
+    return tuple(key for key in found if key in _entries())

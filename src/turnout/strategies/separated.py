@@ -1,0 +1,105 @@
+"""Separated: any strategy, with a rest of some rounds between two participations of a client (Sun et al. 2025)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Int
+
+from turnout.strategies.base import Strategy
+from turnout.types import Array, Ask, Cohort, Fleet, Params, PerClient, PerSlot, RandomKey, Reports, Scalar, View
+
+
+class SeparatedState(eqx.Module):
+    """The state of the strategy inside, and who rests."""
+
+    inner: Any
+    rest: PerClient  # rounds until the client may be asked again
+
+
+class Separated(Strategy[SeparatedState]):
+    """The strategy inside sees only clients that were not asked in the last R rounds.
+
+    R = 0 is the strategy itself. Resting evens out who takes part: with room for all it tends to a fixed rotation, and
+    effective weights move from those of the strategy inside towards uniform ones. Facts go on describing the world's
+    own availability, not what is left of it.
+    """
+
+    server_memory = "O(N), and that of the strategy inside"
+    consistent = "as the strategy inside with the clients that resting leaves"
+    references = ("sun2025debiasing",)
+
+    strategy: Strategy
+    separation: Scalar  # R
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.strategy.needs
+
+    @property
+    def probes(self) -> bool:
+        return self.strategy.probes
+
+    @property
+    def moves_alone(self) -> bool:
+        return self.strategy.moves_alone
+
+    @property
+    def starts_shared(self) -> bool:
+        return self.strategy.starts_shared
+
+    @property
+    def admits_all(self) -> bool:
+        return self.strategy.admits_all
+
+    def init(self, fleet: Fleet, params: Params) -> SeparatedState:
+        return SeparatedState(self.strategy.init(fleet, params), jnp.zeros_like(fleet.importance))
+
+    def select(self, state: SeparatedState, view: View, key: RandomKey) -> tuple[Ask, SeparatedState]:
+        ask, inner = self.strategy.select(state.inner, _rested(state, view), key)
+        return ask, replace(state, inner=inner)
+
+    def weigh(self, state: SeparatedState, view: View, cohort: Cohort) -> PerSlot:
+        return self.strategy.weigh(state.inner, _rested(state, view), cohort)
+
+    def aggregate(
+        self, state: SeparatedState, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Params, SeparatedState]:
+        seen = _rested(state, view)
+        direction, inner = self.strategy.aggregate(state.inner, params, seen, cohort, reports)
+        return direction, replace(state, inner=inner)
+
+    def capacity(self, most_available: int) -> int:
+        return self.strategy.capacity(most_available)
+
+    def check(self, fleet: Fleet) -> None:
+        rounds = float(self.separation)
+        if rounds < 0 or rounds != int(rounds):
+            raise ValueError(f"separation must be a whole number of 0 or more, not {self.separation}")
+        self.strategy.check(fleet)
+
+    def start(self, state: SeparatedState, params: Params, client: Int[Array, ""]) -> Params:
+        return self.strategy.start(state.inner, params, client)
+
+    def admit(self, state: SeparatedState, view: View, cohort: Cohort, norms: PerSlot, key: RandomKey) -> Cohort:
+        return self.strategy.admit(state.inner, _rested(state, view), cohort, norms, key)
+
+    def settle(self, state: SeparatedState, params: Params, view: View, cohort: Cohort) -> SeparatedState:
+        inner = self.strategy.settle(state.inner, params, _rested(state, view), cohort)
+        waited = jnp.maximum(state.rest - 1.0, 0.0)
+        # By slot rather than by `active`: who trained and was not admitted has taken part, too.
+        rest = waited.at[cohort.ids].set(jnp.asarray(self.separation, waited.dtype), mode="drop")
+        return SeparatedState(inner, rest)
+
+    def model(self, state: SeparatedState, params: Params) -> Params:
+        return self.strategy.model(state.inner, params)
+
+
+def _rested(state: SeparatedState, view: View) -> View:
+    """The view without those who rest. The rest changes at the end of a round, so all hooks of one see the same."""
+    seen = view.available & (state.rest <= 0)
+    losses = None if view.losses is None else jnp.where(seen, view.losses, 0.0)
+    return replace(view, available=seen, losses=losses)

@@ -1,0 +1,128 @@
+"""Where strategies end up: each in a world with a predicted limit, on quadratics that tell limits apart.
+
+A row predicts the effective weights Ω of a strategy in a world, up to a factor and without the reach: on quadratics of
+equal curvature a client that does T steps of rate η pulls with 1 - (1 - η)^T, and the model tends to the mean of the
+minima E, each weighed by Ω times its pull.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from turnout.availability import bernoulli, markov, minimum_separation
+from turnout.local import Local
+from turnout.simulator import simulate
+from turnout.strategies import FedAvg, MoreAvailable, Separated, Strategy, Unbiased
+from turnout.tasks.quadratics import quadratics
+from turnout.world import World, compute, links
+
+COUNT, RATE, SEEDS = 5, 0.02, 128
+TARGET = np.array([0.3, 0.1, 0.25, 0.2, 0.15])
+PI = np.array([0.9, 0.2, 0.6, 0.35, 0.5])
+SUCCESS = np.array([0.5, 0.95, 0.7, 0.6, 0.85])
+STEPS = np.array([1, 8, 3, 5, 2])
+ODDS = np.array([0.1, 0.15, 0.2, 0.25, 0.3])
+TASKS = {
+    "unequal": quadratics(COUNT, 2, spread=3.0, seed=8, importance=TARGET.tolist()),
+    "equal": quadratics(COUNT, 2, spread=3.0, seed=8),
+}
+
+
+def lossy(pi=1.0):
+    """Links and local work that differ between clients."""
+    rates = pi if isinstance(pi, float) else pi.tolist()
+    return World(
+        bernoulli(COUNT, rates), links.bernoulli(COUNT, SUCCESS.tolist()), compute.per_client(COUNT, STEPS.tolist())
+    )
+
+
+# 004, dynamic: two clients with bad links and few steps, three with good links and many.
+GOOD = np.array([0.5, 0.5, 0.9, 0.9, 0.9])
+FEW, MANY = np.array([1, 1, 5, 5, 5]), np.array([3, 3, 8, 8, 8])
+
+
+def redrawn():
+    """Links and steps that are drawn anew each round."""
+    quality = links.redrawn(COUNT, GOOD.tolist(), (GOOD + 0.1).tolist())
+    return World(bernoulli(COUNT, 1.0), quality, compute.redrawn(COUNT, FEW.tolist(), MANY.tolist()))
+
+
+def correlated():
+    """Heterogeneous Markov availability, one step a round."""
+    return World(markov(COUNT, pi=PI.tolist(), lam=0.5), compute=1)
+
+
+def separated(rest):
+    """One client a round that was not there in the last `rest` rounds."""
+    return World(minimum_separation(COUNT, ODDS.tolist(), separation=rest), compute=1)
+
+
+def received(target, present):
+    """E[α 1 / Σ α 1] over all sets of independent clients."""
+    total = np.zeros(COUNT)
+    for size in range(1, COUNT + 1):
+        for members in combinations(range(COUNT), size):
+            here = np.isin(np.arange(COUNT), members)
+            total += np.prod(np.where(here, present, 1 - present)) * here * target / target[here].sum()
+    return total
+
+
+@dataclass(frozen=True)
+class Row:
+    """A strategy in a world, and the effective weights it should have there; without any, those of the target."""
+
+    strategy: Strategy
+    world: World
+    weights: np.ndarray | None = None
+    pull: np.ndarray | None = None  # E[1 - (1 - η)^T]; that of one step if not given
+    task: str = "unequal"
+    rounds: int = 1500
+
+
+def pull(low, high):
+    """E[1 - (1 - η)^T] of each client, T uniform between two numbers of steps."""
+    return np.array([np.mean(1 - (1 - RATE) ** np.arange(a, b + 1)) for a, b in zip(low, high, strict=True)])
+
+
+ALL = FedAvg(normaliser="all")
+ABSENT = World(bernoulli(COUNT, PI.tolist()), compute=1)
+ABSENT_AND_LOST = World(bernoulli(COUNT, PI.tolist()), links.bernoulli(COUNT, SUCCESS.tolist()), compute=1)
+ALWAYS = World(bernoulli(COUNT, 1.0), compute=1)
+PULL, REDRAWN_PULL = pull(STEPS, STEPS), pull(FEW, MANY)
+RATES = {rest: np.asarray(separated(rest).law()[0], np.float64) for rest in (0, 1, 3)}
+RESTED = np.asarray(minimum_separation(COUNT, TARGET.tolist(), separation=2).stationary(), np.float64)
+
+ROWS = {
+    "fedavg draws, links and steps": Row(FedAvg(3, "draws"), lossy(), TARGET * SUCCESS, PULL),
+    "fedavg draws, redrawn": Row(FedAvg(3, "draws"), redrawn(), TARGET * (GOOD + 0.05), REDRAWN_PULL),
+    "fedavg draws, absences": Row(FedAvg(2, "draws"), ABSENT, received(TARGET, PI)),
+    "fedavg all, links, steps and absences": Row(ALL, lossy(PI), TARGET * PI * SUCCESS, PULL),
+    "fedavg all, correlated": Row(ALL, correlated(), TARGET * PI),
+    "fedavg all, alike": Row(ALL, World(bernoulli(COUNT, 0.5), compute=1)),
+    "fedavg received, links and absences": Row(FedAvg(), ABSENT_AND_LOST, received(TARGET, PI * SUCCESS)),
+    "fedavg received, correlated": Row(FedAvg(), correlated(), received(TARGET, PI)),
+    **{f"fedavg, separation {rest}": Row(FedAvg(), separated(rest), RATES[rest], task="equal") for rest in RATES},
+    "unbiased, correlated": Row(Unbiased(), correlated()),
+    "unbiased, links, steps and absences": Row(Unbiased(), lossy(PI), TARGET * SUCCESS, PULL),
+    **{f"unbiased, separation {rest}": Row(Unbiased(), separated(rest)) for rest in (1, 3)},
+    "more available, correlated": Row(MoreAvailable(0.5), correlated(), TARGET * (PI >= 0.5)),
+    "separated draws": Row(Separated(FedAvg(1, "draws"), 2), ALWAYS, RESTED),
+}
+
+
+@pytest.mark.parametrize("label", ROWS)
+def test_the_limit_is_the_predicted_one(label):
+    row = ROWS[label]
+    task, local = TASKS[row.task], Local(learning_rate=RATE, batch_size=1)
+    every = row.rounds
+    run = simulate(task, row.world, row.strategy, rounds=every, seeds=SEEDS, local=local, evaluate_every=every)
+    ends = np.asarray(run.params, np.float64)
+    found, error = ends.mean(axis=0), ends.std(axis=0, ddof=1) / np.sqrt(SEEDS)
+    weights = np.asarray(task.fleet.target) if row.weights is None else row.weights
+    pulls = jnp.asarray(weights * (1.0 if row.pull is None else row.pull), jnp.float32)
+    assert (np.abs(found - np.asarray(task.minimiser(pulls))) <= 5 * error + 1e-3).all()
+    if row.weights is not None:  # told apart from the optimum, or the row would prove nothing
+        assert np.abs(found - np.asarray(task.optimum)).max() > 10 * error.max()
