@@ -6,10 +6,13 @@ import pytest
 
 from turnout import availability, tasks
 from turnout.strategies import (
+    F3AST,
     MIFA,
     AdaFed,
     CAFed,
+    CAFedAvg,
     Debiased,
+    FedACS,
     FedAU,
     FedAvg,
     FedAWE,
@@ -57,6 +60,10 @@ STRATEGIES = {
     "fednova all": FedNova(normaliser="all", effective_steps=2.0),
     "fednova draws": FedNova(cohort=3, normaliser="draws"),
     "ca_fed": CAFed(),
+    "f3ast": F3AST(cohort=3, beta=0.1),
+    "f3ast correlated": F3AST(cohort=[1, 3], beta=0.1, utility="correlated", initial="uniform"),
+    "fedacs": FedACS(cohort=3),
+    "c_a_fedavg": CAFedAvg(cohort=3),
     "ca_fed cohort": CAFed(kappa=0.2, memory=0.2, cohort=3, optimum=0.0),
     "ca_fed clusters": CAFed(factor=1.0, clusters=[0, 1, 2, 3, 4, 5, 6]),
     "separated fedavg": Separated(FedAvg(cohort=2), separation=1),

@@ -60,3 +60,56 @@ class NaiveCAFed:
         if max(gap) > 0:
             kept = ca_fed_kept(self.alpha, self.pi, self.lam, gap, self.bias, self.tolerance)
         return [self.alpha[k] / self.pi[k] if kept[k] and available[k] else 0.0 for k in clients]
+
+
+class NaiveF3AST:
+    """The server of F3AST: rates of selection, and the weights it gives in a round."""
+
+    def __init__(self, p, rate, beta, power):
+        self.p, self.rate, self.beta, self.power = p, list(rate), beta, power
+
+    def weights(self, available, budget, luck):
+        utility = [p**self.power / r**2 * (1 + 1e-6 * u) ** 2 for p, r, u in zip(self.p, self.rate, luck, strict=True)]
+        here = sorted((k for k, is_here in enumerate(available) if is_here), key=lambda k: -utility[k])
+        chosen = set(here[:budget])
+        self.rate = [(1 - self.beta) * r + self.beta * (k in chosen) for k, r in enumerate(self.rate)]
+        return [self.p[k] / self.rate[k] if k in chosen else 0.0 for k in range(len(self.p))]
+
+
+def ocs(lengths, budget):
+    """Probabilities of optimal client sampling, by trying every l."""
+    n = len(lengths)
+    m = min(budget, n)
+    order = sorted(range(n), key=lambda k: lengths[k])
+    best = None
+    for number in range(1, n + 1):
+        total = sum(lengths[k] for k in order[:number])
+        if m + number - n > 0 and (m + number - n) * lengths[order[number - 1]] <= total * (1 + 1e-12):
+            best = number, total
+    if best is None:
+        return []
+    number, total = best
+    odds = [1.0] * n
+    for k in order[:number]:
+        odds[k] = (m + number - n) * lengths[k] / total if total > 0 else float(m == n)
+    return odds
+
+
+def aocs(lengths, budget, iterations=4):
+    """Probabilities of its approximation, with the stopping rule of the paper."""
+    n, whole = len(lengths), sum(lengths)
+    m = min(budget, n)
+    odds = [min(1.0, m * u / whole) for u in lengths]
+    for _ in range(iterations):
+        below = [p for p in odds if p < 1]
+        scale = (m - n + len(below)) / sum(below) if sum(below) > 0 else 1.0
+        odds = [min(1.0, scale * p) if p < 1 else p for p in odds]
+        if scale <= 1:
+            break
+    return odds
+
+
+def fedacs_odds(omega, success, reach, available):
+    """Equation 15 over the available."""
+    raw = [w / (s * a) if here else 0.0 for w, s, a, here in zip(omega, success, reach, available, strict=True)]
+    return [value / sum(raw) if sum(raw) > 0 else 0.0 for value in raw]

@@ -2,8 +2,11 @@
 
 from turnout.strategies.adafed import AdaFed
 from turnout.strategies.base import Strategy
+from turnout.strategies.c_a_fedavg import CAFedAvg
 from turnout.strategies.ca_fed import CAFed
 from turnout.strategies.debiased import Debiased
+from turnout.strategies.f3ast import F3AST
+from turnout.strategies.fedacs import FedACS
 from turnout.strategies.fedau import FedAU
 from turnout.strategies.fedavg import FedAvg
 from turnout.strategies.fedawe import FedAWE
@@ -21,10 +24,13 @@ from turnout.strategies.unbiased import Unbiased
 from turnout.strategies.uniform_sampling import UniformSampling
 
 __all__ = [
+    "F3AST",
     "MIFA",
     "AdaFed",
     "CAFed",
+    "CAFedAvg",
     "Debiased",
+    "FedACS",
     "FedAU",
     "FedAWE",
     "FedAvg",

@@ -46,6 +46,9 @@ class CAFed(Strategy[CAFedState]):
     Deviation: with a cohort, all available clients report a loss, not the drawn ones only.
     """
 
+    server_memory = "O(N)"
+    consistent = "as κ̄² grows, if π is right, with links and work alike for all"
+    references = ("rodio2023federated", "rodio2023availability")
     needs = ("pi", "lam")
     probes = True
 

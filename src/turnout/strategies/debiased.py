@@ -44,6 +44,10 @@ class Debiased(Strategy[DebiasedState]):
     Client Participation, ICLR 2025.
     """
 
+    server_memory = "O(N)"
+    consistent = "if participation is stationary, with work alike for all"
+    references = ("sun2025debiasing",)
+
     batch: Scalar | None = None  # B, clients a round; the size of each round's batch if not given
     apply: Apply = eqx.field(static=True, default="step")
 

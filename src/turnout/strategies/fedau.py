@@ -36,6 +36,10 @@ class FedAU(Strategy[FedAUState]):
     Averaging, ICLR 2024.
     """
 
+    server_memory = "O(N)"
+    consistent = "if participation is stationary, up to the cut-off, with work alike for all"
+    references = ("wang2024lightweight",)
+
     cutoff: Scalar = 50.0  # K, longest interval
 
     def check(self, fleet: Fleet) -> None:

@@ -39,6 +39,10 @@ class FedAWE(Strategy[FedAWEState]):
     and Non-stationary Client Unavailability, NeurIPS 2024.
     """
 
+    server_memory = "O(N · model)"
+    consistent = "if everybody comes again and again, with work alike for all"
+    references = ("xiang2024efficient",)
+
     echo_rate: Scalar = 1.0  # η_g; the server's own learning rate is to stay 1
 
     def init(self, fleet: Fleet, params: Params) -> FedAWEState:

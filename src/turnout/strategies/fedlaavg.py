@@ -40,6 +40,9 @@ class FedLaAvg(Strategy[FedLaAvgState]):
     Availability, 2020.
     """
 
+    server_memory = "O(N · model)"
+    consistent = "if absences are bounded and steps small, with work alike for all"
+    references = ("yan2020distributed",)
     moves_alone = True
 
     cohort: Scalar | None = None  # K, clients asked a round; everyone available if not given

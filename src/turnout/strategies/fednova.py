@@ -35,6 +35,9 @@ class FedNova(Strategy[None]):
     Heterogeneous Federated Optimization, NeurIPS 2020.
     """
 
+    consistent = "if availability and links are alike for all"
+    references = ("wang2020tackling",)
+
     cohort: Scalar | None = None  # K, clients asked a round; everyone available if not given
     effective_steps: Scalar | None = None  # τ_eff; the mean reach of what arrived if not given
     normaliser: Normaliser = eqx.field(static=True, default="received")

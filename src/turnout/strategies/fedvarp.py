@@ -31,6 +31,10 @@ class FedVARP(Strategy[UpdateMemory]):
     Client Participation in Federated Learning, UAI 2022.
     """
 
+    server_memory = "O(N · model)"
+    consistent = "at the end of training, with work alike for all"
+    references = ("jhunjhunwala2022fedvarp",)
+
     cohort: Scalar | None = None  # clients asked a round; everyone available if not given
 
     def capacity(self, most_available: int) -> int:

@@ -28,6 +28,9 @@ class ImportanceSampling(Strategy[None]):
     Reference: the "IS" of the FedACS paper (Weng et al. 2025).
     """
 
+    consistent = "if availability, links and work are alike for all"
+    references = ("weng2025heterogeneity",)
+
     cohort: Scalar = 10  # K, draws a round
     odds: PerClient | None = eqx.field(default=None, converter=_as_odds)  # by client; the target if not given
 

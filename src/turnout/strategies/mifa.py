@@ -37,6 +37,9 @@ class MIFA(Strategy[MIFAState]):
     Unavailability, NeurIPS 2021.
     """
 
+    server_memory = "O(N · model)"
+    consistent = "if steps are small or shrink, with work alike for all"
+    references = ("gu2021fast",)
     moves_alone = True
 
     wait: bool = eqx.field(static=True, default=False)  # stay until every client has come once

@@ -25,6 +25,9 @@ class NormSampling(Strategy[None]):
     Reference: equation 20 of the paper that proposes FedACS.
     """
 
+    consistent = "if availability, links and work are alike for all"
+    references = ("weng2025heterogeneity",)
+
     cohort: Scalar = 10  # K, draws a round
 
     def check(self, fleet: Fleet) -> None:

@@ -26,6 +26,9 @@ class OptimalSampling(Strategy[None]):
     Reference: W. Chen, S. Horváth and P. Richtárik, Optimal Client Sampling for Federated Learning, TMLR 2022.
     """
 
+    consistent = "if availability, links and work are alike for all"
+    references = ("chen2020optimal",)
+
     cohort: Scalar = 10  # m, uploads a round on average
     approximate: bool = eqx.field(static=True, default=False)
     iterations: int = eqx.field(static=True, default=4)  # j_max, of the approximation

@@ -24,6 +24,9 @@ class StaleFill(Strategy[Params]):
     Reference: equation 114 of the paper that proposes FedACS.
     """
 
+    server_memory = "O(N · model)"
+    consistent = "if availability and work are alike for all"
+    references = ("weng2025heterogeneity",)
     moves_alone = True
 
     cohort: Scalar = 10  # K, draws a round

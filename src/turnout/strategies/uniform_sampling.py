@@ -22,6 +22,9 @@ class UniformSampling(Strategy[None]):
     Reference: the "US" of the FedACS paper (Weng et al. 2025).
     """
 
+    consistent = "if availability, links and work are alike for all"
+    references = ("weng2025heterogeneity",)
+
     cohort: Scalar = 10  # clients asked a round
 
     def check(self, fleet: Fleet) -> None:

@@ -1,0 +1,36 @@
+"""c-a-FedAvg: FedAvg that makes up for uploads lost on the way (the baseline of that name in Weng et al. 2025)."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from turnout.strategies.base import Strategy
+from turnout.strategies.sampling import check_cohort, with_replacement
+from turnout.types import Ask, Fleet, RandomKey, Scalar, View, divide
+
+
+class CAFedAvg(Strategy[None]):
+    """Direction (1/K) Σ Δ_k / (1 - q_k) over those of K draws by ω that arrive; "c-a" is for communication-aware.
+
+    Effective weight ω_k ‖a_k‖₁ with everybody available: the bias of the links is gone, that of unequal work stays.
+
+    Deviation: draws are made among the available clients, by ω.
+    """
+
+    consistent = "if everybody is available and links are known, with work alike for all"
+    references = ("perazzone2022communication", "weng2025heterogeneity")
+    needs = ("success",)
+
+    cohort: Scalar = 10  # K, draws a round
+
+    def capacity(self, most_available: int) -> int:
+        return int(self.cohort)
+
+    def check(self, fleet: Fleet) -> None:
+        check_cohort(self.cohort, fleet)
+
+    def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
+        odds = jnp.where(view.available, view.target, 0.0)
+        copies = with_replacement(key, odds, self.cohort, view.slots)
+        draws = jnp.asarray(self.cohort, copies.dtype)
+        return Ask(copies, divide(jnp.ones_like(copies), draws * view.known.success), jnp.ones_like(copies)), state

@@ -1,0 +1,91 @@
+"""F3AST: ask those whom the record of past choices has neglected most (Ribero et al. 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Int
+
+from turnout.strategies.base import Strategy
+from turnout.strategies.sampling import check_cohort, largest
+from turnout.types import Ask, Fleet, Params, PerClient, RandomKey, Round, Scalar, View, divide
+
+Utility = Literal["uncorrelated", "correlated"]
+Initial = Literal["target", "uniform"]
+Budgets = Int[Array, " budgets"]
+
+_LOT = 1e-6  # by how much luck may raise a utility: enough to part equals, too little for anything else
+
+
+def _as_budget(
+    cohort: Scalar | Sequence[int] | Budgets | Callable[[Round], Scalar],
+) -> Scalar | Budgets | Callable[[Round], Scalar]:
+    return jnp.asarray(cohort, jnp.int32) if isinstance(cohort, Sequence) else cohort
+
+
+class F3AST(Strategy[PerClient]):
+    """Direction Σ_{k ∈ S_t} (p_k / r_k) Δ_k, with r_k the rate at which k has been chosen so far.
+
+    S_t are the M_t available clients of largest utility -∂H/∂r_k: p_k² / r_k² for H = Σ p_k² / r_k, the variance when
+    clients come independently, or p_k / r_k² for H = Σ p_k / r_k, a bound however they depend. Then for all clients
+    r_k ← (1 - β) r_k + β 1{k ∈ S_t}, and the weights use r after this step, as in the authors' code. The state is r.
+
+    Effective weight p_k once r has settled at the true rates; until then, and for β not small, only about so.
+
+    Deviation: equal utilities are decided by lot, not by the order of the clients.
+    """
+
+    server_memory = "O(N)"
+    consistent = "once its rates have settled, for small β, with links and work alike for all"
+    references = ("ribero2023federated",)
+
+    cohort: Scalar | Sequence[int] | Budgets | Callable[[Round], Scalar] = eqx.field(
+        converter=_as_budget, default=10
+    )  # M, clients asked a round: a number, numbers that take turns, or a function of the round
+    beta: Scalar = 0.01  # β, weight of the present round in r
+    utility: Utility = eqx.field(static=True, default="uncorrelated")
+    initial: Initial = eqx.field(static=True, default="target")  # r before round 0: p, or min(1, M / N)
+
+    def __check_init__(self) -> None:
+        if self.utility not in ("uncorrelated", "correlated"):
+            raise ValueError(f"utility must be 'uncorrelated' or 'correlated', not {self.utility!r}")
+        if self.initial not in ("target", "uniform"):
+            raise ValueError(f"initial must be 'target' or 'uniform', not {self.initial!r}")
+
+    def init(self, fleet: Fleet, params: Params) -> PerClient:
+        if self.initial == "target":
+            return fleet.target
+        share = self._budget(0).astype(jnp.float32) / fleet.num_clients
+        return jnp.full_like(fleet.target, jnp.minimum(share, 1.0))
+
+    def capacity(self, most_available: int) -> int:
+        if callable(self.cohort):
+            return most_available
+        return int(jnp.max(jnp.asarray(self.cohort)))
+
+    def check(self, fleet: Fleet) -> None:
+        if not callable(self.cohort):
+            for budget in jnp.ravel(jnp.asarray(self.cohort)):
+                check_cohort(int(budget), fleet)
+
+    def select(self, state: PerClient, view: View, key: RandomKey) -> tuple[Ask, PerClient]:
+        luck = 1.0 + _LOT * jr.uniform(key, state.shape)
+        chosen = largest(self._urgency(state, view.target) * luck, view.available, self._budget(view.t), view.slots)
+        beta = jnp.asarray(self.beta, state.dtype)
+        rate = (1.0 - beta) * state + beta * chosen.astype(state.dtype)
+        return Ask.of(chosen, divide(view.target, rate)), rate
+
+    def _urgency(self, rate: PerClient, target: PerClient) -> PerClient:
+        """Square root of the utility: the same order, and far from overflow."""
+        floor = jnp.maximum(rate, jnp.finfo(rate.dtype).tiny)
+        return (target if self.utility == "uncorrelated" else jnp.sqrt(target)) / floor
+
+    def _budget(self, t: Round) -> Int[Array, ""]:
+        if callable(self.cohort):
+            return jnp.asarray(self.cohort(t), jnp.int32)
+        budgets = jnp.ravel(jnp.asarray(self.cohort, jnp.int32))
+        return budgets[jnp.asarray(t, jnp.int32) % budgets.shape[0]]

@@ -1,0 +1,37 @@
+"""FedACS: draw clients so that lossy links and unequal local work cancel out (Weng et al. 2025)."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from turnout.strategies.base import Strategy
+from turnout.strategies.sampling import check_cohort, with_replacement
+from turnout.types import Ask, Fleet, RandomKey, Scalar, View, divide
+
+
+class FedACS(Strategy[None]):
+    """Direction (1/K) Σ Δ over those of K draws that arrive, drawn with p_k ∝ ω_k / ((1 - q_k) ‖a_k‖₁).
+
+    A draw of k arrives with probability 1 - q_k and carries ‖a_k‖₁ gradients, so the effective weight is ω_k, in every
+    round and also where q and ‖a‖₁ change: only the length of the step varies. Assumes that everybody is available.
+
+    Deviation: draws are made among the available clients, and p is normalised over them.
+    """
+
+    consistent = "if everybody is available and links and reach are known"
+    references = ("weng2025heterogeneity",)
+    needs = ("success", "reach")
+
+    cohort: Scalar = 10  # K, draws a round
+
+    def capacity(self, most_available: int) -> int:
+        return int(self.cohort)
+
+    def check(self, fleet: Fleet) -> None:
+        check_cohort(self.cohort, fleet)
+
+    def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
+        odds = divide(view.target, view.known.success * view.known.reach)
+        copies = with_replacement(key, jnp.where(view.available, odds, 0.0), self.cohort, view.slots)
+        share = jnp.full_like(copies, 1.0 / jnp.asarray(self.cohort, copies.dtype))
+        return Ask(copies, share, jnp.ones_like(copies)), state
