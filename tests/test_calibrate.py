@@ -6,7 +6,7 @@ from turnout.availability import bernoulli
 from turnout.calibrate import calibrated_rates, mean_moves, mean_step, scaled
 from turnout.local import Local
 from turnout.loop import Trial
-from turnout.strategies import FedAvg, MoreAvailable, Separated, Strategy, Unbiased
+from turnout.strategies import CAFedAvg, FedACS, FedAvg, MoreAvailable, Separated, StaleFill, Strategy, Unbiased
 from turnout.types import Ask, Fleet
 from turnout.world import World, compute, links
 
@@ -31,11 +31,14 @@ def fleet():
     return Fleet(jnp.asarray(TARGET, jnp.float32))
 
 
-# The lengths of 004, appendix I.2, and those of THEORY.md section 3 where availability counts, too.
+# The lengths of FedACS's paper, appendix I.2, and where availability counts, too, those of the effective weights.
 LENGTHS = {
     "fedavg draws": (FedAvg(cohort=3, normaliser="draws"), 1.0, TARGET @ (SUCCESS * STEPS)),
     "fedavg all": (FedAvg(normaliser="all"), PI, TARGET @ (PI * SUCCESS * STEPS)),
     "unbiased": (Unbiased(), PI, TARGET @ (SUCCESS * STEPS)),
+    "fedacs": (FedACS(cohort=3), 1.0, 1 / (TARGET / (SUCCESS * STEPS)).sum()),
+    "c-a-fedavg": (CAFedAvg(cohort=3), 1.0, TARGET @ STEPS),
+    "stale fill": (StaleFill(cohort=3), 1.0, TARGET @ STEPS),
     "more available": (MoreAvailable(threshold=0.5), PI, (TARGET * (PI >= 0.5)) @ (SUCCESS * STEPS)),
 }
 

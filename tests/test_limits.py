@@ -15,7 +15,27 @@ import pytest
 from turnout.availability import bernoulli, markov, minimum_separation
 from turnout.local import Local
 from turnout.simulator import simulate
-from turnout.strategies import FedAvg, MoreAvailable, Separated, Strategy, Unbiased
+from turnout.strategies import (
+    MIFA,
+    CAFed,
+    CAFedAvg,
+    Debiased,
+    FedACS,
+    FedAU,
+    FedAvg,
+    FedAWE,
+    FedLaAvg,
+    FedNova,
+    ImportanceSampling,
+    MoreAvailable,
+    NormSampling,
+    OptimalSampling,
+    Separated,
+    StaleFill,
+    Strategy,
+    Unbiased,
+    UniformSampling,
+)
 from turnout.tasks.quadratics import quadratics
 from turnout.world import World, compute, links
 
@@ -87,7 +107,24 @@ def pull(low, high):
     return np.array([np.mean(1 - (1 - RATE) ** np.arange(a, b + 1)) for a, b in zip(low, high, strict=True)])
 
 
+def redrawn_fedacs():
+    """E[ω (pull / T) / Z] with Z = Σ ω / ((1 - q) T): the draws' normaliser is redrawn, too, and does not cancel."""
+    draw = np.random.default_rng(0)
+    success = draw.uniform(GOOD, GOOD + 0.1, (200_000, COUNT))
+    steps = draw.integers(FEW, MANY + 1, (200_000, COUNT))
+    odds = TARGET / (success * steps)
+    arrived = odds / odds.sum(axis=1, keepdims=True) * success
+    return (arrived * (1 - (1 - RATE) ** steps)).mean(axis=0)
+
+
+def per_step(low, high):
+    """E[(1 - (1 - η)^T) / T] of each client."""
+    ranges = [np.arange(a, b + 1) for a, b in zip(low, high, strict=True)]
+    return np.array([np.mean((1 - (1 - RATE) ** steps) / steps) for steps in ranges])
+
+
 ALL = FedAvg(normaliser="all")
+NOVA = FedNova(cohort=3, normaliser="draws", effective_steps=2.0)
 ABSENT = World(bernoulli(COUNT, PI.tolist()), compute=1)
 ABSENT_AND_LOST = World(bernoulli(COUNT, PI.tolist()), links.bernoulli(COUNT, SUCCESS.tolist()), compute=1)
 ALWAYS = World(bernoulli(COUNT, 1.0), compute=1)
@@ -110,6 +147,27 @@ ROWS = {
     **{f"unbiased, separation {rest}": Row(Unbiased(), separated(rest)) for rest in (1, 3)},
     "more available, correlated": Row(MoreAvailable(0.5), correlated(), TARGET * (PI >= 0.5)),
     "separated draws": Row(Separated(FedAvg(1, "draws"), 2), ALWAYS, RESTED),
+    # Lossy links and unequal work: FedACS mends both, c-a-FedAvg and FedNova one each.
+    "fedacs, links and steps": Row(FedACS(3), lossy(), pull=PULL / STEPS),
+    "fedacs, redrawn": Row(FedACS(3), redrawn(), pull=redrawn_fedacs() / TARGET),
+    "c-a-fedavg, links and steps": Row(CAFedAvg(3), lossy(), TARGET * 1.0, PULL),
+    "c-a-fedavg, redrawn": Row(CAFedAvg(3), redrawn(), TARGET * 1.0, REDRAWN_PULL),
+    "fednova, links and steps": Row(NOVA, lossy(), TARGET * SUCCESS, PULL / STEPS),
+    "fednova, redrawn": Row(NOVA, redrawn(), TARGET * (GOOD + 0.05), per_step(FEW, MANY)),
+    "stale fill, links and steps": Row(StaleFill(3), lossy(), TARGET * 1.0, PULL),
+    # Heterogeneous Markov availability: consistent without knowing any rate.
+    "fedau, correlated": Row(FedAU(cutoff=1000.0), correlated(), rounds=4000),
+    "mifa, correlated": Row(MIFA(), correlated()),
+    "fedlaavg, correlated": Row(FedLaAvg(cohort=2), correlated()),
+    "fedawe, correlated": Row(FedAWE(), correlated()),
+    "ca-fed that shuns bias, correlated": Row(CAFed(kappa=1e9), correlated()),
+    # Minimum separation: debiased is consistent for every R.
+    **{f"debiased, separation {rest}": Row(Debiased(), separated(rest), task="equal", rounds=4000) for rest in RATES},
+    # Sampling schemes are unbiased for whoever is there.
+    "optimal sampling, correlated": Row(OptimalSampling(2), correlated(), TARGET * PI),
+    "norm sampling, correlated": Row(NormSampling(2), correlated(), TARGET * PI),
+    "importance sampling, correlated": Row(ImportanceSampling(2), correlated(), TARGET * PI),
+    "uniform sampling, correlated": Row(UniformSampling(2), correlated(), TARGET * PI),
 }
 
 
