@@ -59,7 +59,7 @@ def lossy(pi=1.0):
     )
 
 
-# 004, dynamic: two clients with bad links and few steps, three with good links and many.
+# Weng et al. 2025, dynamic: two clients with bad links and few steps, three with good links and many.
 GOOD = np.array([0.5, 0.5, 0.9, 0.9, 0.9])
 FEW, MANY = np.array([1, 1, 5, 5, 5]), np.array([3, 3, 8, 8, 8])
 

@@ -29,7 +29,7 @@ def assert_within(found, error, wanted, other=None):
 
 
 def test_fixed_point_of_fedavg_with_links_and_steps():
-    """004, equation 39: the limit weighs clients by ω (1 - q) (1 - (1 - η)^T)."""
+    """Weng et al. 2025, equation 39: the limit weighs clients by ω (1 - q) (1 - (1 - η)^T)."""
     count, rate = 5, 0.05
     task = quadratics(num_clients=count, dimension=3, seed=4)
     success, steps = np.linspace(0.3, 0.95, count), np.array([9, 1, 4, 2, 6])
@@ -62,7 +62,7 @@ def test_fixed_point_with_general_curvature():
 
 @pytest.mark.parametrize(("t1", "t2"), [(1, 1), (3, 1), (2, 5)])
 def test_two_alternating_clients(t1, t2):
-    """003, example 1: the end of a period tends to a point that is not the optimum."""
+    """Yan et al. 2020, example 1: the end of a period tends to a point that is not the optimum."""
     e1, e2, gamma = 0.0, 10.0, 0.1
     task = two_clients(first=e1, second=e2)
     scene = World(alternating(2, t1, t2), compute=1)
@@ -80,7 +80,7 @@ def test_small_steps_of_alternating_clients_reach_the_time_average():
 
 
 def test_three_clients_under_minimum_separation():
-    """002, proposition 3: plain FedAvg tends to 2.1 on average, while the optimum is 2."""
+    """Sun et al. 2025, proposition 3: plain FedAvg tends to 2.1 on average, while the optimum is 2."""
     task = Quadratics.of([[1.0], [2.0], [3.0]], start=[2.0])
     scene = World(minimum_separation(3, [0.25, 0.25, 0.5], separation=1), compute=1)
     found, error = settled(task, scene, FedAvg(), rounds=1500, rate=0.02, seeds=256)

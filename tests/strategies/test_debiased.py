@@ -64,7 +64,7 @@ def test_bad_options_are_refused(play):
 
 @pytest.mark.parametrize("apply", ["step", "weight"])
 def test_three_clients_under_minimum_separation(apply):
-    """002, proposition 3: where plain FedAvg tends to 2.1, it tends to the optimum 2."""
+    """Sun et al. 2025, proposition 3: where plain FedAvg tends to 2.1, it tends to the optimum 2."""
     task = Quadratics.of([[1.0], [2.0], [3.0]], start=[2.0])
     scene = World(minimum_separation(3, [0.25, 0.25, 0.5], separation=1), compute=1)
     local = Local(learning_rate=0.02, batch_size=1)

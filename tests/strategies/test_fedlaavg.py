@@ -105,7 +105,7 @@ def stalest(cohort, process, key):
 )
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_no_gradient_is_older_than_the_bound(cohort, chances, within, seed):
-    """003, lemma 5: ⌈N/K⌉ E - 1 rounds, if each client is available at least once in any E."""
+    """Yan et al. 2020, lemma 5: ⌈N/K⌉ E - 1 rounds, if each client is available at least once in any E."""
     process = bounded_absence(NUM_CLIENTS, chances, within)
     worst, asked = stalest(jnp.asarray(cohort, jnp.int32), process, jr.key(seed))
     assert int(worst) <= -(-NUM_CLIENTS // cohort) * within - 1
@@ -113,7 +113,7 @@ def test_no_gradient_is_older_than_the_bound(cohort, chances, within, seed):
 
 
 def test_two_alternating_clients_reach_the_optimum():
-    """003, example 1: within O(1/√T) with γ = 1/(2√T), where FedAvg stays off by a constant."""
+    """Yan et al. 2020, example 1: within O(1/√T) with γ = 1/(2√T), where FedAvg stays off by a constant."""
     task, scene = two_clients(first=0.0, second=10.0), World(alternating(2, 3, 1), compute=1)
     gaps = []
     for rounds in (400, 1600, 6400):

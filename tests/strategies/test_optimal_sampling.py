@@ -6,6 +6,7 @@ import pytest
 
 from turnout.strategies import OptimalSampling
 from turnout.strategies.optimal_sampling import approximate_chances, exact_chances
+from turnout.streams import Stream, round_key
 
 
 def naive_exact(lengths, budget):
@@ -78,6 +79,28 @@ def test_the_direction_is_unbiased_and_the_budget_is_kept(play):
     assert np.mean(moves) == pytest.approx(3.0, abs=5 * np.std(moves) / np.sqrt(100))
     assert np.mean(uploads) == pytest.approx(1.0, abs=5 * np.std(uploads) / np.sqrt(100))
     assert np.std(moves) < 3.0
+
+
+@pytest.mark.parametrize("approximate", [False, True])
+def test_fifty_rounds_client_by_client(play, approximate):
+    """The same lots, chances from the definition; lost uploads and empty rounds included."""
+    draw = np.random.default_rng(3)
+    importance = draw.uniform(0.5, 2.0, 6).astype(np.float32)
+    game = play(OptimalSampling(cohort=2, approximate=approximate), importance=tuple(importance))
+    target, model = importance / importance.sum(), 0.0
+    for t in range(50):
+        available = (draw.random(6) < 0.6) & (t % 8 != 0)
+        updates, arrived = draw.normal(size=6).astype(np.float32), draw.random(6) < 0.8
+        lots = np.asarray(jr.uniform(round_key(game.root, Stream.ADMIT, t), (6,)))
+        here = np.flatnonzero(available)
+        lengths = [float(target[k] * abs(updates[k])) for k in here]
+        if here.size:
+            few = min(2, here.size)
+            chances = naive_approximate(lengths, few, 4) if approximate else naive_exact(lengths, few)
+            for client, chance in zip(here, chances, strict=True):
+                if lots[client] < chance and arrived[client]:
+                    model += target[client] / chance * updates[client]
+        assert game.round(available, updates, arrived=arrived) == pytest.approx(model, abs=2e-4)
 
 
 def test_a_client_draws_the_same_lot_in_any_slot(play):

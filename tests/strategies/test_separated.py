@@ -64,7 +64,7 @@ def test_no_separation_is_the_strategy_itself():
 
 
 def test_one_draw_a_round_has_the_participation_of_the_process_that_has_the_rest_built_in():
-    """Draws by α among the rested are the chain of 002, whose participation rates are known exactly."""
+    """Draws by α among the rested are the chain of Sun et al. 2025, whose participation rates are known exactly."""
     odds = [0.1, 0.15, 0.3, 0.45]
     task = quadratics(num_clients=4, dimension=1, importance=odds)
     strategy = Separated(FedAvg(cohort=1, normaliser="draws"), separation=2)

@@ -70,7 +70,7 @@ class PerClient(Compute):
 
 
 class Redrawn(Compute):
-    """Numbers drawn anew each round, uniformly from the client's range, ends included (004, dynamic)."""
+    """Numbers drawn anew each round, uniformly from the client's range, ends included (Weng et al. 2025, dynamic)."""
 
     low: Steps
     high: Steps

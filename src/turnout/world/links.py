@@ -49,7 +49,7 @@ class Bernoulli(Links):
 
 
 class Redrawn(Links):
-    """The success probability itself is drawn anew each round, uniformly from the client's range (004, dynamic)."""
+    """The success probability itself is drawn anew each round, uniformly from the client's range (Weng et al. 2025)."""
 
     low: PerClient
     high: PerClient
