@@ -4,7 +4,7 @@ import pytest
 from naive import NaiveCAFed, ca_fed_kept
 
 from turnout.strategies import CAFed, MoreAvailable, Unbiased
-from turnout.strategies.ca_fed import CAFedState, exclude
+from turnout.strategies.ca_fed import CAFedState, _as_bits, _order, exclude
 
 
 def kept_by(alpha, pi, lam, gap, bias, tolerance=0.0, clusters=None):
@@ -181,7 +181,7 @@ def test_a_cohort_is_drawn_among_the_kept_and_its_weights_rescaled(play):
 
 
 def test_a_million_clients_are_decided_as_the_many_they_stand_for():
-    """A thousand copies of each of a thousand clients: which originals are kept does not depend on the copies' size."""
+    """Ten thousand copies of each of a hundred clients: who is kept does not depend on their number."""
     draw = np.random.default_rng(3)
     pi, lam = draw.uniform(0.1, 1, 100), draw.uniform(0, 0.9, 100)
     gap = draw.integers(0, 5, 100).astype(float)
@@ -191,6 +191,14 @@ def test_a_million_clients_are_decided_as_the_many_they_stand_for():
     share_many = np.asarray(many).reshape(100, -1).mean(axis=1)
     assert 0.1 < share_many.mean() < 0.9
     np.testing.assert_allclose(share_many, share_few, atol=0.1)
+
+
+@pytest.mark.parametrize("count", [10, 70_000])
+def test_the_order_is_that_of_a_stable_sort(count):
+    values = np.random.default_rng(5).uniform(0, 1, count).round(3).astype(np.float32)
+    bits = _as_bits(jnp.asarray(values))
+    np.testing.assert_array_equal(_order(bits), np.argsort(values, kind="stable"))
+    np.testing.assert_array_equal(_order(~bits), np.argsort(-values, kind="stable"))
 
 
 def kept_of(pi, lam, gap):

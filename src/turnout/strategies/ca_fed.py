@@ -8,14 +8,17 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, UInt32
 
 from turnout.strategies.base import Strategy
 from turnout.strategies.sampling import check_cohort, without_replacement
 from turnout.types import Ask, Fleet, Mask, Params, PerClient, RandomKey, Scalar, View, divide
 
 Clusters = Int[Array, " clients"]
+Bits = UInt32[Array, " clients"]
 Compensated = tuple[Float[Array, ""], Float[Array, ""]]  # a sum, and what its rounding has lost
+
+_MANY = 2**16
 
 
 class CAFedState(eqx.Module):
@@ -142,7 +145,7 @@ def exclude(
     if clusters is not None:
         share, slack, runs, pi = _pooled(clusters, share, slack, runs, pi)
     kept = share > 0
-    for order in (jnp.argsort(-runs, stable=True), jnp.argsort(pi, stable=True)):
+    for order in (_order(~_as_bits(runs)), _order(_as_bits(pi))):
         kept = _prune(order, kept, share, slack, price, tolerance)
     return kept if clusters is None else able & kept[clusters]
 
@@ -154,6 +157,24 @@ def _pooled(
     zeros = jnp.zeros_like(share)
     mass, total = (zeros.at[clusters].add(values) for values in (share, share * slack))
     return mass, divide(total, mass), zeros.at[clusters].max(runs), jnp.ones_like(pi).at[clusters].min(pi)
+
+
+def _as_bits(values: PerClient) -> Bits:
+    """Whole numbers in the order of the values, none of which is negative."""
+    return jax.lax.bitcast_convert_type(values.astype(jnp.float32), jnp.uint32)
+
+
+def _order(keys: Bits) -> Int[Array, " clients"]:
+    """A stable argsort. For many clients by digits, each with its place in the low bits: a third of the time on CPU."""
+    count = keys.shape[0]
+    if count < _MANY:
+        return jnp.argsort(keys, stable=True)
+    room = (count - 1).bit_length()
+    place, order = jnp.arange(count, dtype=jnp.uint32), jnp.arange(count, dtype=jnp.int32)
+    for shift in range(0, 32, 32 - room):
+        digits = keys[order] >> jnp.uint32(shift) << jnp.uint32(room)  # higher ones drop out
+        order = order[(jnp.sort(digits | place) & jnp.uint32(2**room - 1)).astype(jnp.int32)]
+    return order
 
 
 class _Sums(NamedTuple):
