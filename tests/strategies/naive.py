@@ -69,7 +69,7 @@ class NaiveF3AST:
         self.p, self.rate, self.beta, self.power = p, list(rate), beta, power
 
     def weights(self, available, budget, luck):
-        utility = [p**self.power / r**2 * (1 + 1e-6 * u) ** 2 for p, r, u in zip(self.p, self.rate, luck, strict=True)]
+        utility = [p**self.power / r**2 * (1 + 1e-5 * u) ** 2 for p, r, u in zip(self.p, self.rate, luck, strict=True)]
         here = sorted((k for k, is_here in enumerate(available) if is_here), key=lambda k: -utility[k])
         chosen = set(here[:budget])
         self.rate = [(1 - self.beta) * r + self.beta * (k in chosen) for k, r in enumerate(self.rate)]

@@ -18,7 +18,7 @@ Utility = Literal["uncorrelated", "correlated"]
 Initial = Literal["target", "uniform"]
 Budgets = Int[Array, " budgets"]
 
-_LOT = 1e-6  # by how much luck may raise a utility: enough to part equals, too little for anything else
+_LOT = 1e-5  # by how much luck may raise a utility: enough to part equals, too little for anything else
 
 
 def _as_budget(
