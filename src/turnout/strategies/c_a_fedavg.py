@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
+from dataclasses import replace
 
 from turnout.strategies.base import Strategy
-from turnout.strategies.sampling import check_cohort, with_replacement
+from turnout.strategies.sampling import ask_by_target, check_cohort
 from turnout.types import Ask, Fleet, RandomKey, Scalar, View, divide
 
 
@@ -30,7 +30,5 @@ class CAFedAvg(Strategy[None]):
         check_cohort(self.cohort, fleet)
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
-        odds = jnp.where(view.available, view.target, 0.0)
-        copies = with_replacement(key, odds, self.cohort, view.slots)
-        draws = jnp.asarray(self.cohort, copies.dtype)
-        return Ask(copies, divide(jnp.ones_like(copies), draws * view.known.success), jnp.ones_like(copies)), state
+        ask = ask_by_target(view, key, self.cohort)
+        return replace(ask, weight=divide(ask.weight, view.known.success)), state

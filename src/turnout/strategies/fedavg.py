@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import equinox as eqx
-import jax.numpy as jnp
 
+from turnout.strategies.averaging import Normaliser, ask_to_average, averaged, check_normaliser
 from turnout.strategies.base import Strategy
-from turnout.strategies.sampling import check_cohort, with_replacement, without_replacement
-from turnout.types import Ask, Cohort, Fleet, PerSlot, RandomKey, Scalar, View, divide
-
-Normaliser = Literal["received", "all", "draws"]
+from turnout.strategies.sampling import check_cohort
+from turnout.types import Ask, Cohort, Fleet, PerSlot, RandomKey, Scalar, View
 
 
 class FedAvg(Strategy[None]):
@@ -32,10 +28,7 @@ class FedAvg(Strategy[None]):
     normaliser: Normaliser = eqx.field(static=True, default="received")
 
     def __check_init__(self) -> None:
-        if self.normaliser not in ("received", "all", "draws"):
-            raise ValueError(f"normaliser must be 'received', 'all' or 'draws', not {self.normaliser!r}")
-        if self.normaliser == "draws" and self.cohort is None:
-            raise ValueError("normaliser = 'draws' needs cohort, the number of draws a round")
+        check_normaliser(self.normaliser, self.cohort)
 
     def capacity(self, most_available: int) -> int:
         return most_available if self.cohort is None else int(self.cohort)
@@ -44,19 +37,7 @@ class FedAvg(Strategy[None]):
         check_cohort(self.cohort, fleet)
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
-        if self.cohort is None:
-            return Ask.of(view.available, view.target), state
-        if self.normaliser == "draws":
-            odds = jnp.where(view.available, view.target, 0.0)
-            copies = with_replacement(key, odds, self.cohort, view.slots)
-            share = divide(jnp.ones(()), jnp.asarray(self.cohort, copies.dtype))
-            return Ask(copies, jnp.full_like(copies, share), jnp.ones_like(copies)), state
-        wanted = without_replacement(key, view.available, self.cohort, view.slots)
-        return Ask.of(wanted, view.target), state
+        return ask_to_average(view, key, self.cohort, self.normaliser), state
 
     def weigh(self, state: None, view: View, cohort: Cohort) -> PerSlot:
-        weight = cohort.weight * cohort.copies
-        if self.normaliser != "received":
-            return weight
-        received = jnp.sum(jnp.where(cohort.arrived, weight, 0.0))
-        return divide(weight, jnp.broadcast_to(received, weight.shape))
+        return averaged(cohort, self.normaliser)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import equinox as eqx
 import jax.numpy as jnp
 
 from turnout import tree
+from turnout.strategies.averaging import Normaliser, ask_to_average, averaged, check_normaliser
 from turnout.strategies.base import Strategy
-from turnout.strategies.sampling import ask_by_target, ask_uniformly, check_cohort
+from turnout.strategies.sampling import check_cohort
 from turnout.types import Ask, Cohort, Fleet, Params, PerSlot, RandomKey, Reports, Scalar, View, divide
-
-Normaliser = Literal["received", "all", "draws"]
 
 
 class FedNova(Strategy[None]):
@@ -43,10 +40,7 @@ class FedNova(Strategy[None]):
     normaliser: Normaliser = eqx.field(static=True, default="received")
 
     def __check_init__(self) -> None:
-        if self.normaliser not in ("received", "all", "draws"):
-            raise ValueError(f"normaliser must be 'received', 'all' or 'draws', not {self.normaliser!r}")
-        if self.normaliser == "draws" and self.cohort is None:
-            raise ValueError("normaliser = 'draws' needs cohort, the number of draws a round")
+        check_normaliser(self.normaliser, self.cohort)
 
     def capacity(self, most_available: int) -> int:
         return most_available if self.cohort is None else int(self.cohort)
@@ -57,17 +51,11 @@ class FedNova(Strategy[None]):
             raise ValueError(f"effective_steps must be positive, not {self.effective_steps}")
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
-        if self.normaliser == "draws" and self.cohort is not None:
-            return ask_by_target(view, key, self.cohort), state
-        return ask_uniformly(view, key, self.cohort), state
+        return ask_to_average(view, key, self.cohort, self.normaliser), state
 
     def weigh(self, state: None, view: View, cohort: Cohort) -> PerSlot:
         """p_k, the weight of an update of reach one."""
-        weight = cohort.weight * cohort.copies
-        if self.normaliser != "received":
-            return weight
-        received = jnp.sum(jnp.where(cohort.arrived, weight, 0.0))
-        return divide(weight, jnp.broadcast_to(received, weight.shape))
+        return averaged(cohort, self.normaliser)
 
     def aggregate(
         self, state: None, params: Params, view: View, cohort: Cohort, reports: Reports

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-
 from turnout import tree
+from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
 from turnout.strategies.memory import UpdateMemory
 from turnout.strategies.sampling import ask_uniformly, check_cohort
-from turnout.types import Ask, Cohort, Fleet, Params, PerSlot, RandomKey, Reports, Scalar, View, divide
+from turnout.types import Ask, Cohort, Fleet, Params, PerSlot, RandomKey, Reports, Scalar, View
 
 
 class FedVARP(Strategy[UpdateMemory]):
@@ -50,8 +49,7 @@ class FedVARP(Strategy[UpdateMemory]):
         return ask_uniformly(view, key, self.cohort), state
 
     def weigh(self, state: UpdateMemory, view: View, cohort: Cohort) -> PerSlot:
-        received = jnp.sum(jnp.where(cohort.arrived, cohort.weight, 0.0))
-        return divide(cohort.weight, jnp.broadcast_to(received, cohort.weight.shape))
+        return averaged(cohort, "received")
 
     def aggregate(
         self, state: UpdateMemory, params: Params, view: View, cohort: Cohort, reports: Reports

@@ -187,7 +187,7 @@ def _mean_ask(strategy: Strategy, stage: _Stage, available: np.ndarray) -> tuple
 
         def weight(key: Array) -> Array:
             ask, after = server.strategy.select(state.strategy, view, key)
-            if server.admits_all:
+            if server.strategy.admits_all:
                 return jnp.where(ask.copies > 0, ask.copies * ask.weight, jnp.nan)
             cohort = Cohort.pack(ask, server.slots)
             lengths = jnp.where(cohort.active, cohort.take(losses), jnp.nan)
