@@ -17,13 +17,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from turnout.facts import Facts, Oracle
-from turnout.local import Local, Schedule
+from turnout.local import Local
 from turnout.loop import Trial
 from turnout.server import PLAIN_STEP
 from turnout.simulator import simulate_trials
 from turnout.strategies.base import Strategy
 from turnout.tasks.base import Task
-from turnout.types import Fleet, Params, PerClient, RandomKey, Round, Scalar
+from turnout.types import Fleet, Params, PerClient, RandomKey, Round, Scalar, Schedule
 from turnout.world import World
 
 ROUNDS, SEEDS = 500, 32  # played, if not said

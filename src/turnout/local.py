@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any, Literal
 
 import equinox as eqx
@@ -15,9 +14,8 @@ from jaxtyping import Array, Float, Int, UInt32
 from turnout import tree
 from turnout.batches import drawn, shuffled
 from turnout.tasks.base import Task
-from turnout.types import Params, PerSlot, Round, Scalar
+from turnout.types import Params, PerSlot, Round, Scalar, Schedule, rate_at
 
-Schedule = Callable[[Round], Scalar]
 Batches = Literal["drawn", "shuffled"]
 SlotCounts = Int[Array, " slots"]
 
@@ -53,7 +51,7 @@ class Local(eqx.Module):
 
     def rate(self, t: Round) -> Scalar:
         """η in round t."""
-        return self.learning_rate(t) if callable(self.learning_rate) else self.learning_rate
+        return rate_at(self.learning_rate, t)
 
     def train(self, task: Task, start: Params, jobs: Jobs, most: Scalar, masked: bool) -> tuple[Params, PerSlot]:
         """Updates Δ and mean losses met on the way, one row a job; `most` is the largest number of steps.

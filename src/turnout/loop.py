@@ -15,11 +15,11 @@ from turnout import tree
 from turnout.cohort_work import train_cohort
 from turnout.facts import Facts, Oracle
 from turnout.local import Jobs, Local
-from turnout.server import PLAIN_STEP, Schedule, Server, ServerState
+from turnout.server import PLAIN_STEP, Server, ServerState
 from turnout.strategies.base import Strategy
 from turnout.streams import Stream, client_words, round_key
 from turnout.tasks.base import Task
-from turnout.types import Ask, Cohort, Known, Mask, Params, PerClient, RandomKey, Reports, Round, Scalar, View
+from turnout.types import Ask, Cohort, Known, Mask, Params, PerClient, RandomKey, Reports, Round, Scalar, Schedule, View
 from turnout.world import Nature, World, WorldState
 
 

@@ -5,7 +5,6 @@ The simulator and the driver of real nodes both call these methods in this order
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -30,10 +29,11 @@ from turnout.types import (
     Reports,
     Round,
     Scalar,
+    Schedule,
     View,
+    rate_at,
 )
 
-Schedule = Callable[[Round], Scalar]
 PLAIN_STEP = optax.sgd(1.0)  # one object, so that it is one key of the compilation cache
 
 
@@ -116,8 +116,7 @@ class Server(eqx.Module):
     def _move(self, state: ServerState, t: Round, direction: Params, moved: Any) -> tuple[Params, Any]:
         gradient = jax.tree.map(jnp.negative, direction)
         updates, optimizer = self.optimizer.update(gradient, state.optimizer, state.params)
-        rate = self.learning_rate(t) if callable(self.learning_rate) else self.learning_rate
-        params = tree.add(state.params, tree.scale(updates, rate))
+        params = tree.add(state.params, tree.scale(updates, rate_at(self.learning_rate, t)))
         if self.radius is not None:
             params = tree.project(params, self.radius)
         return tree.where(moved, params, state.params), tree.where(moved, optimizer, state.optimizer)

@@ -16,11 +16,11 @@ from turnout.group import Pace, alike, run_group
 from turnout.history import History
 from turnout.local import Local
 from turnout.loop import Trial
-from turnout.server import PLAIN_STEP, Schedule
+from turnout.server import PLAIN_STEP
 from turnout.strategies.base import Strategy
 from turnout.strategies.memory import check_memory
 from turnout.tasks.base import Task
-from turnout.types import Scalar
+from turnout.types import Scalar, Schedule
 from turnout.world import World
 
 Progress = Callable[[int, int], None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -25,16 +26,19 @@ __all__ = [
     "Reports",
     "Round",
     "Scalar",
+    "Schedule",
     "SlotMask",
     "Steps",
     "View",
     "divide",
+    "rate_at",
 ]
 
 RandomKey = PRNGKeyArray
 Params = PyTree[Shaped[Array, "..."]]
 Scalar = float | int | Float[Array, ""] | Int[Array, ""]
 Round = int | Int[Array, ""]
+Schedule = Callable[[Round], Scalar]
 PerClient = Float[Array, " clients"]
 Mask = Bool[Array, " clients"]
 Steps = Int[Array, " clients"]
@@ -46,6 +50,11 @@ def divide(numerator: Array, denominator: Array, otherwise: float = 0.0) -> Arra
     """Quotient that is `otherwise`, never NaN, where the denominator is zero."""
     safe = jnp.where(denominator == 0, 1, denominator)
     return jnp.where(denominator == 0, otherwise, numerator / safe)
+
+
+def rate_at(rate: Scalar | Schedule, t: Round) -> Scalar:
+    """A learning rate in round t, be it a number or a function of the round."""
+    return rate(t) if callable(rate) else rate
 
 
 class Fleet(eqx.Module):

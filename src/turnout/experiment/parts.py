@@ -13,9 +13,9 @@ import optax
 from turnout.experiment import registry, schema
 from turnout.experiment.errors import ExperimentError
 from turnout.local import Local
-from turnout.server import PLAIN_STEP, Schedule
+from turnout.server import PLAIN_STEP
 from turnout.strategies.base import Strategy
-from turnout.types import Scalar
+from turnout.types import Scalar, Schedule
 
 Path = tuple[str, ...]  # of keys into a table, to an argument
 OF_OPTAX = {"optimizer": "optimizers", "learning_rate": "schedules"}  # arguments that name a builder of optax

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-
 from turnout.strategies.base import Strategy
-from turnout.strategies.sampling import check_cohort, with_replacement
+from turnout.strategies.sampling import ask_by_odds, check_cohort
 from turnout.types import Ask, Fleet, RandomKey, Scalar, View, divide
 
 
@@ -32,6 +30,4 @@ class FedACS(Strategy[None]):
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         odds = divide(view.target, view.known.success * view.known.reach)
-        copies = with_replacement(key, jnp.where(view.available, odds, 0.0), self.cohort, view.slots)
-        share = jnp.full_like(copies, 1.0 / jnp.asarray(self.cohort, copies.dtype))
-        return Ask(copies, share, jnp.ones_like(copies)), state
+        return ask_by_odds(view, key, self.cohort, odds), state

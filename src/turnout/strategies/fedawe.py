@@ -8,8 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from turnout import tree
+from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
-from turnout.types import Cohort, Fleet, Params, PerClient, PerSlot, Reports, Scalar, View, divide
+from turnout.types import Cohort, Fleet, Params, PerClient, PerSlot, Reports, Scalar, View
 
 
 class FedAWEState(eqx.Module):
@@ -72,5 +73,4 @@ class FedAWE(Strategy[FedAWEState]):
 
 def _shares(cohort: Cohort) -> PerSlot:
     """Target of who arrived, renormalised; zero for the others."""
-    weight = jnp.where(cohort.arrived, cohort.weight, 0.0)
-    return divide(weight, jnp.broadcast_to(jnp.sum(weight), weight.shape))
+    return jnp.where(cohort.arrived, averaged(cohort, "received"), 0.0)

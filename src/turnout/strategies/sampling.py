@@ -60,7 +60,12 @@ def ask_uniformly(view: View, key: RandomKey, cohort: Scalar | None) -> Ask:
 
 def ask_by_target(view: View, key: RandomKey, cohort: Scalar) -> Ask:
     """`cohort` draws with replacement by target among the available, each of weight 1 / `cohort`."""
-    copies = with_replacement(key, jnp.where(view.available, view.target, 0.0), cohort, view.slots)
+    return ask_by_odds(view, key, cohort, view.target)
+
+
+def ask_by_odds(view: View, key: RandomKey, cohort: Scalar, odds: PerClient) -> Ask:
+    """The same by any odds."""
+    copies = with_replacement(key, jnp.where(view.available, odds, 0.0), cohort, view.slots)
     share = divide(jnp.ones(()), jnp.asarray(cohort, copies.dtype))
     return Ask(copies, jnp.full_like(copies, share), jnp.ones_like(copies))
 
