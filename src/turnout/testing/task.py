@@ -41,7 +41,7 @@ def _check_loss(task: Task, params: Params, some: jax.Array) -> None:
         return task.loss(params, batch, inside.astype(jnp.float32))
 
     @jax.jit
-    def together() -> tuple[jax.Array, ...]:
+    def together() -> tuple[jax.Array, jax.Array, jax.Array, Params]:
         losses, padded = (
             jax.vmap(lambda client, room=room: mean_loss(client, room))(some) for room in (whole, whole + 3)
         )
