@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,7 +20,22 @@ from turnout.server import PLAIN_STEP, Server, ServerState
 from turnout.strategies.base import Strategy
 from turnout.streams import Stream, client_words, round_key
 from turnout.tasks.base import Task
-from turnout.types import Ask, Cohort, Known, Mask, Params, PerClient, RandomKey, Reports, Round, Scalar, Schedule, View
+from turnout.types import (
+    Ask,
+    Cohort,
+    Fleet,
+    Known,
+    Mask,
+    Params,
+    PerClient,
+    PerSlot,
+    RandomKey,
+    Reports,
+    Round,
+    Scalar,
+    Schedule,
+    View,
+)
 from turnout.world import Nature, World, WorldState
 
 
@@ -34,9 +50,9 @@ class Trial(eqx.Module):
     optimizer: optax.GradientTransformation = eqx.field(static=True, default=PLAIN_STEP)
     radius: Scalar | None = None
 
-    def server(self, task: Task, slots: int) -> Server:
+    def server(self, fleet: Fleet, slots: int) -> Server:
         rate, optimizer, radius = self.learning_rate, self.optimizer, self.radius
-        return Server(task.fleet, self.strategy, self.facts, rate, optimizer, slots, radius)
+        return Server(fleet, self.strategy, self.facts, rate, optimizer, slots, radius)
 
 
 @dataclass(frozen=True)
@@ -103,6 +119,45 @@ class Carry(eqx.Module):
     tally: Tally
 
 
+class Clients(eqx.Module):
+    """Those who answer the server: by training on data, or otherwise."""
+
+    @property
+    @abc.abstractmethod
+    def fleet(self) -> Fleet:
+        """By how much each should count."""
+
+    @abc.abstractmethod
+    def losses(self, trial: Trial, plan: Plan, root: RandomKey, t: Round, available: Mask, params: Params) -> PerClient:
+        """Fresh loss of the server's model on every available client, zero for the others."""
+
+    @abc.abstractmethod
+    def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> tuple[Params, PerSlot]:
+        """Updates and mean losses of a cohort, one row a slot."""
+
+
+class Trainees(Clients):
+    """Clients that train on the data of a task."""
+
+    task: Task
+
+    @property
+    def fleet(self) -> Fleet:
+        return self.task.fleet
+
+    def losses(self, trial: Trial, plan: Plan, root: RandomKey, t: Round, available: Mask, params: Params) -> PerClient:
+        """Loss on one fresh batch."""
+        task = self.task
+        present = Cohort.pack(Ask.of(available, available.astype(jnp.float32)), plan.most_available)
+        words = client_words(round_key(root, Stream.PROBE, t), present.ids)
+        clients = jnp.minimum(present.ids, task.num_clients - 1)
+        losses = jax.vmap(lambda client, word: trial.local.probe(task, params, client, word))(clients, words)
+        return jnp.zeros(task.num_clients).at[present.ids].set(losses, mode="drop")
+
+    def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> tuple[Params, PerSlot]:
+        return train_cohort(trial.local, self.task, start, jobs, plan.common_steps, plan.chunk)
+
+
 # What is written down of every round; overflow must be zero and is checked, not kept.
 RECORDS = ("available", "cohort", "uploads", "arrived", "weight_sum", "local_steps", "overflow")
 
@@ -112,41 +167,46 @@ Law = tuple[PerClient, PerClient] | None
 def begin(task: Task, trial: Trial, law: Law, plan: Plan, root: RandomKey) -> Carry:
     """State before round 0."""
     params = task.init(round_key(root, Stream.MODEL))
-    return Carry(trial.world.init(root), trial.server(task, plan.slots).init(params), Tally.empty(task.num_clients))
+    return Carry(
+        trial.world.init(root), trial.server(task.fleet, plan.slots).init(params), Tally.empty(task.num_clients)
+    )
 
 
 def finish(
     task: Task, trial: Trial, law: Law, plan: Plan, root: RandomKey, carry: Carry
 ) -> tuple[Params, dict[str, PerClient]]:
     """The model to ship, and how it fares on each client."""
-    params = trial.server(task, plan.slots).model(carry.server)
+    params = trial.server(task.fleet, plan.slots).model(carry.server)
     found = task.per_client(params)
     return params, {name: found[name] for name in found if plan.metrics is None or name in plan.metrics}
 
 
 def play_round(
-    task: Task, trial: Trial, law: Law, plan: Plan, root: RandomKey, t: Round, carry: Carry
+    clients: Clients, trial: Trial, law: Law, plan: Plan, root: RandomKey, t: Round, carry: Carry
 ) -> tuple[Carry, dict[str, Float[Array, ""]]]:
     """One round from nature's decision to the record of what came of it."""
-    server = trial.server(task, plan.slots)
+    server = trial.server(clients.fleet, plan.slots)
     world, nature = trial.world.step(carry.world, root, t)
     lr = trial.local.rate(t)
     truth = _truth(law, nature, trial.local, lr, plan)
-    losses = _probe(task, trial.local, plan, root, t, nature, carry.server) if trial.strategy.probes else None
+    losses = None
+    if trial.strategy.probes:
+        losses = clients.losses(trial, plan, root, t, nature.available, carry.server.params)
     view = server.view(carry.server, t, nature.available, lr, truth, losses)
     cohort, state = server.ask(carry.server, view, root)
     jobs = Jobs(
-        clients=jnp.minimum(cohort.ids, task.num_clients - 1),
+        clients=jnp.minimum(cohort.ids, cohort.num_clients - 1),
         words=client_words(round_key(root, Stream.TRAIN, t), cohort.ids),
         steps=cohort.take(nature.steps),
         rates=cohort.scale * jnp.asarray(lr, cohort.scale.dtype),
     )
-    start = server.start(state, cohort)
-    updates, met = train_cohort(trial.local, task, start, jobs, plan.common_steps, plan.chunk)
+    reach = cohort.take(truth.reach)
+    updates, met = clients.work(trial, plan, server.start(state, cohort), jobs, reach)
     if not trial.strategy.admits_all:
-        cohort = server.admit(state, view, cohort, tree.row_norms(updates), root)
+        norms = tree.row_norms(jax.lax.stop_gradient(updates))  # lengths decide who uploads, and are no part of it
+        cohort = server.admit(state, view, cohort, norms, root)
     cohort = nature.deliver(cohort)
-    reports = Reports.arrived(cohort, updates, met, cohort.take(truth.reach))
+    reports = Reports.arrived(cohort, updates, met, reach)
     weight = jnp.where(cohort.arrived, server.strategy.weigh(state.strategy, view, cohort), 0.0)
     after = Carry(
         world, server.tell(state, view, cohort, reports), carry.tally.add(t, nature.available, cohort, weight)
@@ -158,18 +218,6 @@ def _truth(law: Law, nature: Nature, local: Local, lr: Scalar, plan: Plan) -> Kn
     unknown = jnp.full(nature.success.shape, jnp.nan)
     pi, lam = (unknown, unknown) if law is None else law
     return Known(pi, lam, nature.success, local.reach(nature.steps, lr, plan.most_steps))
-
-
-def _probe(
-    task: Task, local: Local, plan: Plan, root: RandomKey, t: Round, nature: Nature, state: ServerState
-) -> PerClient:
-    """Loss of the server's model on one fresh batch of every available client, zero for the others."""
-    everyone = Ask.of(nature.available, nature.available.astype(jnp.float32))
-    present = Cohort.pack(everyone, plan.most_available)
-    words = client_words(round_key(root, Stream.PROBE, t), present.ids)
-    clients = jnp.minimum(present.ids, task.num_clients - 1)
-    losses = jax.vmap(lambda client, word: local.probe(task, state.params, client, word))(clients, words)
-    return jnp.zeros(task.num_clients).at[present.ids].set(losses, mode="drop")
 
 
 def _record(view: View, cohort: Cohort, weight: Array, jobs: Jobs) -> dict[str, Float[Array, ""]]:
@@ -211,12 +259,12 @@ def advance(
     first, last, every, rounds = bounds
 
     def evaluate(now: Carry) -> dict[str, Array]:
-        found = task.evaluate(trial.server(task, plan.slots).model(now.server))
+        found = task.evaluate(trial.server(task.fleet, plan.slots).model(now.server))
         return {name: found[name] for name in plan.metrics or found}
 
     def one_round(t: Array, state: tuple[Carry, dict[str, Array]]) -> tuple[Carry, dict[str, Array]]:
         now, records = state
-        now, record = play_round(task, trial, law, plan, root, t, now)
+        now, record = play_round(Trainees(task), trial, law, plan, root, t, now)
         return now, {name: records[name].at[t - first * every].set(record[name]) for name in records}
 
     def one_block(b: Array, state: tuple[Carry, Written]) -> tuple[Carry, Written]:

@@ -214,18 +214,38 @@ class Reports(eqx.Module):
 def first_indices(mask: Mask, count: int) -> Int[Array, " slots"]:
     """Indices of the first `count` that are true, in order, and the length of the mask where there are fewer.
 
-    As `nonzero` with a size, but counted by blocks first: running sums over a million clients cost six times as much.
+    As `nonzero` with a size. Few out of many are looked up, many are dealt out: at a thousand of a million looking up
+    is ten times faster, at half of a thousand forty times slower.
     """
-    width = 64
-    blocks = jnp.pad(mask, (0, -mask.shape[0] % width)).reshape(-1, width)
+    return _look_up(mask, count) if count * 64 < mask.shape[0] else _deal_out(mask, count)
+
+
+def _look_up(mask: Mask, count: int) -> Int[Array, " slots"]:
+    """Find the block of every rank, then its place in the block."""
+    blocks = _in_blocks(mask, 64)
     totals = jnp.cumsum(jnp.sum(blocks, axis=1, dtype=jnp.int32))
     rank = jnp.arange(count, dtype=jnp.int32)
     block = jnp.searchsorted(totals, rank, side="right").astype(jnp.int32)
     block = jnp.minimum(block, totals.shape[0] - 1)
     before = jnp.where(block > 0, totals[block - 1], 0)
     inside = jnp.cumsum(blocks[block], axis=1, dtype=jnp.int32) <= (rank - before)[:, None]
-    found = block * width + jnp.sum(inside, axis=1, dtype=jnp.int32)
+    found = block * blocks.shape[1] + jnp.sum(inside, axis=1, dtype=jnp.int32)
     return jnp.where(rank < totals[-1], found, mask.shape[0])
+
+
+def _deal_out(mask: Mask, count: int) -> Int[Array, " slots"]:
+    """Number all that are true, in blocks since one long running sum is slow, and let each write itself down."""
+    length = mask.shape[0]
+    inside = jnp.cumsum(_in_blocks(mask, 8), axis=1, dtype=jnp.int32)
+    totals = inside[:, -1]
+    before = jnp.cumsum(totals) - totals
+    rank = (inside + before[:, None]).reshape(-1)[:length] - 1
+    empty = jnp.full(count, length, jnp.int32)
+    return empty.at[jnp.where(mask, rank, count)].set(jnp.arange(length, dtype=jnp.int32), mode="drop")
+
+
+def _in_blocks(mask: Mask, width: int) -> Bool[Array, "blocks width"]:
+    return jnp.pad(mask, (0, -mask.shape[0] % width)).reshape(-1, width)
 
 
 def where_rows(mask: SlotMask, yes: Shaped[Array, "slots ..."], no: Shaped[Array, "slots ..."]) -> Array:

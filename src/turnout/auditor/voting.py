@@ -1,0 +1,93 @@
+"""A whole run without data: clients vote instead of training, and the final model says how much each vote counted.
+
+The model is one number. In place of an update a client k sends its vote v_k, times the reach of its work and its step
+length. All that a server does to updates is linear in them, be it weighing, averaging or remembering, so the model is
+
+    x = Σ_k Ω_k v_k,      Ω_k = ∂x / ∂v_k,
+
+and one backward pass through the server's own code gives the weight Ω_k that every client had in fact. What would
+depend on the values of updates or on losses, which nobody knows without training, sees all clients alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from turnout import loop
+from turnout.local import Jobs
+from turnout.loop import Carry, Clients, Plan, Tally, Trial
+from turnout.types import Fleet, Mask, Params, PerClient, PerSlot, RandomKey, Round
+
+SEGMENTS = 25  # of a run, each with votes of its own: they show how much the weights vary
+BURN_IN = 5  # segments in which strategies learn what they need to know; the model is counted from then on
+_RESIDUALS = 2**26  # numbers that a backward pass may keep; above, segments are played a second time
+
+
+class Voters(Clients):
+    """Clients that have no data, only a vote."""
+
+    importance: PerClient
+    votes: PerClient
+
+    @property
+    def fleet(self) -> Fleet:
+        return Fleet(self.importance)
+
+    def losses(self, trial: Trial, plan: Plan, root: RandomKey, t: Round, available: Mask, params: Params) -> PerClient:
+        """The same for all."""
+        return available.astype(jnp.float32)
+
+    def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> tuple[Params, PerSlot]:
+        return jobs.rates * reach * self.votes[jobs.clients], jnp.ones_like(reach)
+
+
+class Votes(eqx.Module):
+    """What a run gave: one row a lane."""
+
+    counted: Float[Array, "... segments clients"]  # what the votes of a segment brought, after the burn-in
+    moves: Float[Array, "... rounds"]  # the model's step, in units of the learning rate, if all vote one
+    staleness: Float[Array, "... rounds"]  # rounds since a client's last arrival, mean by target
+    records: dict[str, Float[Array, "... rounds"]]
+    clients: dict[str, Float[Array, "... clients"] | Any]
+
+
+@eqx.filter_jit
+def play(fleet: Fleet, trial: Trial, law: loop.Law, plan: Plan, roots: RandomKey, length: int) -> Votes:
+    """Segments of so many rounds, one lane a root key."""
+    return eqx.filter_vmap(_play, in_axes=(None, None, None, None, 0, None))(fleet, trial, law, plan, roots, length)
+
+
+def _play(fleet: Fleet, trial: Trial, law: loop.Law, plan: Plan, root: RandomKey, length: int) -> Votes:
+    server = trial.server(fleet, plan.slots)
+    target = fleet.target
+
+    def one_round(votes: PerClient, carry: Carry, t: Any) -> tuple[Carry, Any]:
+        now, record = loop.play_round(Voters(fleet.importance, votes), trial, law, plan, root, t, carry)
+        age = (t - now.tally.last).astype(target.dtype)
+        move = (server.model(now.server) - server.model(carry.server)) / trial.local.rate(t)
+        return now, (record, jax.lax.stop_gradient(move), jnp.sum(target * age))
+
+    def one_segment(carry: Carry, segment: Any) -> tuple[Carry, Any]:
+        number, votes = segment
+        rounds = number * length + jnp.arange(length)
+        carry, written = jax.lax.scan(lambda now, t: one_round(votes, now, t), carry, rounds)
+        return carry, (server.model(carry.server), written)
+
+    def model(votes: Float[Array, "segments clients"]) -> tuple[Array, Any]:
+        begin = Carry(trial.world.init(root), server.init(jnp.zeros(())), Tally.empty(fleet.num_clients))
+        numbers = jnp.arange(SEGMENTS, dtype=jnp.int32)
+        kept = SEGMENTS * length * plan.slots
+        segment = one_segment if kept <= _RESIDUALS else jax.checkpoint(one_segment)
+        carry, (models, written) = jax.lax.scan(segment, begin, (numbers, votes))
+        return models[-1] - models[BURN_IN - 1], (carry.tally, written)
+
+    ones = jnp.ones((SEGMENTS, fleet.num_clients))
+    _, backward, (tally, written) = jax.vjp(model, ones, has_aux=True)
+    (counted,) = backward(jnp.ones(()))
+    records, moves, staleness = jax.tree.map(lambda leaf: leaf.reshape(-1), written)
+    return Votes(counted, moves, staleness, records, tally.summary(SEGMENTS * length))
