@@ -28,7 +28,8 @@ LAYERS = (
     {"loop"},
     {"group"},
     {"simulator"},
-    {"testing", "audit", "calibrate", "diagnose"},
+    {"testing", "auditor"},
+    {"calibrate", "diagnosis"},
     {ROOT},  # the public names
     {"experiment", "flower"},
     {"report"},

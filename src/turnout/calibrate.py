@@ -1,9 +1,9 @@
 """Learning rates at which strategies make steps of equal mean length (Weng et al. 2025, appendix I.2).
 
 The mean step of a strategy in a world is E[Σ_k weight_k ‖a_k‖₁], the weight being what an update counts for in a round,
-zero if it does not arrive. It is found by playing masks and weights on a model of one number whose gradient is always
-minus one: there an update is η ‖a_k‖₁ exactly, and no data is touched. What a strategy does to an update on the way, be
-it a factor, a division or a memory, is counted by itself.
+zero if it does not arrive. It is found by playing masks and weights alone, as an audit does: every client votes one, so
+that its update is η ‖a_k‖₁, and no data is touched. What a strategy does to an update on the way, be it a factor, a
+division or a memory, is counted by itself.
 """
 
 from __future__ import annotations
@@ -14,16 +14,13 @@ from dataclasses import replace
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
 
+from turnout.auditor.voting import play_trials
 from turnout.facts import Facts, Oracle
 from turnout.local import Local
 from turnout.loop import Trial
-from turnout.server import PLAIN_STEP
-from turnout.simulator import simulate_trials
 from turnout.strategies.base import Strategy
-from turnout.tasks.base import Task
-from turnout.types import Fleet, Params, PerClient, RandomKey, Round, Scalar, Schedule
+from turnout.types import Fleet, Round, Scalar, Schedule
 from turnout.world import World
 
 ROUNDS, SEEDS = 500, 32  # played, if not said
@@ -74,12 +71,8 @@ def mean_moves(fleet: Fleet, trials: Sequence[Trial], *, rounds: int = ROUNDS, s
         if trial.strategy.probes:
             name = type(trial.strategy).__name__
             raise ValueError(f"{name} weighs clients by their losses, so its mean step is known only by training")
-    plain = [
-        replace(trial, local=replace(trial.local, batch_size=1), learning_rate=1.0, optimizer=PLAIN_STEP, radius=None)
-        for trial in trials
-    ]
-    runs = simulate_trials(_Slope(fleet.importance), plain, rounds=rounds, seeds=seeds, evaluate_every=rounds)
-    moves = np.array([np.mean(run.params, dtype=np.float64) / rounds for run in runs])
+    played = play_trials(fleet, trials, rounds=rounds, seeds=seeds, count=False)
+    moves = np.array([votes.moves[:, :rounds].mean(dtype=np.float64) for votes in played])
     for trial, move in zip(trials, moves, strict=True):
         if not move > 0:
             name = type(trial.strategy).__name__
@@ -104,29 +97,3 @@ class Scaled(eqx.Module):
     def __call__(self, t: Round) -> Scalar:
         rate = jnp.asarray(self.schedule(t))
         return rate * jnp.asarray(self.factor, rate.dtype)
-
-
-class _Slope(Task):
-    """A model of one number whose gradient is minus one, for every client and always."""
-
-    worth: PerClient
-
-    @property
-    def sizes(self) -> Int[Array, " clients"]:
-        return jnp.ones(self.worth.shape, jnp.int32)
-
-    @property
-    def importance(self) -> PerClient:
-        return self.worth
-
-    def init(self, key: RandomKey) -> Params:
-        return jnp.zeros(())
-
-    def batch(self, client: Int[Array, ""], positions: Int[Array, " batch"]) -> Params:
-        return positions
-
-    def loss(self, params: Params, batch: Params, present: Float[Array, " batch"]) -> Float[Array, ""]:
-        return -params
-
-    def per_client(self, params: Params) -> dict[str, PerClient]:
-        return {"train_loss": jnp.full_like(self.worth, -params)}

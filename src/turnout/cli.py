@@ -81,6 +81,44 @@ def run_command(
             _print_result(finished, experiment, folder)
 
 
+@app.command("audit")
+def audit_command(
+    experiment: Annotated[
+        str, typer.Argument(metavar="[FILE.toml|NAME]", help="A TOML file, or the name of a shipped experiment.")
+    ] = DEMO,
+    rounds: Annotated[int, typer.Option(help="Rounds to play.")] = 10_000,
+    seeds: Annotated[int, typer.Option(help="Number of seeds: more runs, narrower intervals.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Folder; runs/<experiment>-audit-<time> if not given.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as facts=online.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+) -> None:
+    """Tell which clients each strategy trains for, without training: the server's decisions only."""
+    with _one_line_errors(debug):
+        _import_from(Path.cwd(), Path(experiment).absolute().parent)
+        from turnout.experiment.audits import audit_experiment
+        from turnout.experiment.config import read_experiment
+        from turnout.experiment.store import free_folder
+
+        folder = free_folder(out or Path("runs") / f"{_stem(experiment)}-audit-{datetime.now():%Y%m%d-%H%M%S}")
+        described = read_experiment(experiment, tuple(settings or []))
+        with _progress_bar(not quiet, "playing") as progress:
+            found = audit_experiment(described, rounds, seeds, progress)
+        from turnout.report.audits import audit_summary, audit_table, audit_words, save_audit
+
+        save_audit(found, folder, described.to_toml(), described.title)
+        if as_json:
+            typer.echo(json.dumps(audit_summary(found) | {"folder": str(folder)}, indent=2))
+        elif quiet:
+            typer.echo(str(folder))
+        else:
+            _print_lines(audit_table(found, described.title), audit_words(found))
+            typer.echo(f"\nFolder: {folder}\nNext: turnout run {experiment}   (train the strategies and compare)")
+
+
 @app.command("list")
 def list_command(
     kind: Annotated[
@@ -166,7 +204,7 @@ def _import_from(*folders: Path) -> None:
 
 
 @contextmanager
-def _progress_bar(wanted: bool) -> Iterator[Callable[[float], None] | None]:
+def _progress_bar(wanted: bool, doing: str = "training") -> Iterator[Callable[[float], None] | None]:
     """A bar with the time left, on a terminal only; it leaves no trace."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -180,7 +218,7 @@ def _progress_bar(wanted: bool) -> Iterator[Callable[[float], None] | None]:
         task = bar.add_task("compiling", total=1.0)
 
         def report(share: float) -> None:
-            bar.update(task, completed=share, description="training")
+            bar.update(task, completed=share, description=doing)
 
         yield report
 
@@ -192,11 +230,18 @@ def _print_result(finished: Run, source: str, folder: Path) -> None:
     from turnout.report.words import result
 
     console = Console(highlight=False)
-    console.print(results(finished))
-    for sentence in result(finished):
-        console.print(sentence, markup=False)
+    _print_lines(results(finished), result(finished))
     console.print(f"\nRun folder: {folder}", markup=False, soft_wrap=True)
     console.print(f"Next: {_next_command(source, folder)}", markup=False, soft_wrap=True)
+
+
+def _print_lines(table: Any, sentences: list[str]) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(table)
+    for sentence in sentences:
+        console.print(sentence, markup=False)
 
 
 def _next_command(source: str, folder: Path) -> str:

@@ -51,7 +51,7 @@ def alike(trials: Sequence[Trial]) -> list[list[int]]:
     """Indices of trials that have the same structure and shapes, so that they stack into one."""
     found: list[tuple[Any, list[int]]] = []
     for index, trial in enumerate(trials):
-        arrays, rest = eqx.partition(_as_arrays(trial), eqx.is_array)
+        arrays, rest = eqx.partition(as_arrays(trial), eqx.is_array)
         shapes = [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(arrays)]
         kind = (jax.tree.structure(arrays), shapes, jax.tree.leaves(rest))
         for other, members in found:
@@ -73,7 +73,7 @@ def run_group(
     """
     roots = jax.vmap(jr.key)(jnp.asarray(seeds, jnp.uint32))
     plan = _plan(task, trials, roots, pace)
-    stacked = _stack([_as_arrays(trial) for trial in trials]), _stack([trial.world.law() for trial in trials])
+    stacked = _stack([as_arrays(trial) for trial in trials]), _stack([trial.world.law() for trial in trials])
     lanes = np.arange(len(trials) * len(seeds))
     crews = _crews(lanes, _lane_floats(task, plan, trials[0].local.batch_size))
     progress = _Progress(report, len(crews))
@@ -87,13 +87,13 @@ def run_group(
     def run(crew: np.ndarray) -> dict[str, Any]:
         return _run_crew(programs, inputs(crew), pace, progress)
 
-    with ThreadPoolExecutor(_num_workers()) as pool:
+    with ThreadPoolExecutor(num_workers()) as pool:
         parts = list(pool.map(run, crews))
     whole = jax.tree.map(lambda *leaves: np.concatenate(leaves)[: len(lanes)], *parts)
     return _histories(whole, len(trials), seeds, pace)
 
 
-def _as_arrays(trial: Trial) -> Trial:
+def as_arrays(trial: Trial) -> Trial:
     """Plain numbers as arrays, so that hyper-parameters are traced rather than compiled in."""
 
     def convert(leaf: Any) -> Any:
@@ -120,13 +120,13 @@ def _plan(task: Task, trials: list[Trial], roots: Any, pace: Pace) -> Plan:
     needed = {trial.strategy.capacity(crowd) for trial in trials for crowd in (1, num_clients)}
     crowd = usual = num_clients
     if len(needed) > 1 or trials[0].strategy.probes:
-        crowd, usual = _crowd([_as_arrays(trial).world for trial in trials], roots, pace.rounds)
+        crowd, usual = crowd_sizes([as_arrays(trial).world for trial in trials], roots, pace.rounds)
     slots, often = (max(trial.strategy.capacity(size) for trial in trials) for size in (crowd, usual))
     steps = {trial.world.compute.common for trial in trials}
     common = steps.pop() if len(steps) == 1 else None
     return Plan(
-        slots=min(num_clients, _rounded(slots)),
-        most_available=min(num_clients, _rounded(crowd)),
+        slots=min(num_clients, rounded(slots)),
+        most_available=min(num_clients, rounded(crowd)),
         room=_room(pace.blocks),
         round_room=_room(pace.rounds),
         common_steps=common,
@@ -136,7 +136,7 @@ def _plan(task: Task, trials: list[Trial], roots: Any, pace: Pace) -> Plan:
     )
 
 
-def _crowd(worlds: list[World], roots: Any, rounds: int) -> tuple[int, int]:
+def crowd_sizes(worlds: list[World], roots: Any, rounds: int) -> tuple[int, int]:
     """The largest number of clients available at once, and one that is seldom exceeded."""
     found = _count_crowd(_stack(_different(worlds)), roots, jnp.asarray(rounds, jnp.int32))
     mean = np.asarray(found.total, np.float64) / rounds
@@ -151,7 +151,7 @@ def _chunk(usual: int, equal_steps: bool) -> int:
     lasts as long as its longest.
     """
     if equal_steps:
-        return _rounded(usual)
+        return rounded(usual)
     return 8 if _on_cpu() else 32
 
 
@@ -161,7 +161,7 @@ def _different(worlds: list[World]) -> list[World]:
     return [first] if all(eqx.tree_equal(first, other) is True for other in worlds[1:]) else worlds
 
 
-def _rounded(count: int) -> int:
+def rounded(count: int) -> int:
     """Up to a multiple of eight, so that nearby sizes share a compiled program."""
     return max(8, -(-count // 8) * 8)
 
@@ -175,7 +175,7 @@ def _on_cpu() -> bool:
     return jax.default_backend() == "cpu"
 
 
-def _num_workers() -> int:
+def num_workers() -> int:
     return (os.cpu_count() or 1) if _on_cpu() else 1
 
 
@@ -191,7 +191,7 @@ def _crews(lanes: np.ndarray, lane_floats: int) -> list[np.ndarray]:
     count = len(lanes)
     if _on_cpu():
         together = max(1, _CACHE_FLOATS // lane_floats)
-        width = min(together, -(-count // _num_workers()))
+        width = min(together, -(-count // num_workers()))
         width = -(-count // -(-count // width))
     else:
         width = count

@@ -20,7 +20,7 @@ from turnout.server import PLAIN_STEP
 from turnout.strategies.base import Strategy
 from turnout.strategies.memory import check_memory
 from turnout.tasks.base import Task
-from turnout.types import Scalar, Schedule
+from turnout.types import Fleet, Scalar, Schedule
 from turnout.world import World
 
 Progress = Callable[[int, int], None]
@@ -95,13 +95,13 @@ def simulate_trials(
     progress: Progress | None = None,
 ) -> list[History]:
     """Train several trials on one task; those that differ in numbers only run as one program, side by side."""
-    chosen = _seeds(seeds)
+    chosen = chosen_seeds(seeds)
     if rounds < 1 or evaluate_every < 1:
         raise ValueError(f"rounds and evaluate_every must be 1 or more, not {rounds} and {evaluate_every}")
     _check_metrics(task, metrics)
     for trial in trials:
         check_trial(task, trial)
-    _use_compilation_cache()
+    use_compilation_cache()
     pace = Pace(rounds, evaluate_every, segment, None if metrics is None else tuple(metrics))
     groups = alike(trials)
     histories: dict[int, History] = {}
@@ -112,7 +112,8 @@ def simulate_trials(
     return [histories[i] for i in range(len(trials))]
 
 
-def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+def chosen_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    """The first so many seeds, or those that are given, checked."""
     chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
     if not chosen or len(set(chosen)) != len(chosen) or min(chosen) < 0:
         raise ValueError(f"seeds must be one or more different whole numbers of 0 or more, not {seeds!r}")
@@ -131,8 +132,13 @@ def check_trial(task: Task, trial: Trial) -> None:
         raise ValueError(f"the world has {trial.world.num_clients} clients, but the task {task.num_clients}")
     if trial.radius is not None and not float(trial.radius) > 0:
         raise ValueError(f"the server's radius must be above 0, not {trial.radius}")
-    trial.strategy.check(task.fleet)
+    check_trial_in_fleet(task.fleet, trial)
     check_memory(trial.strategy, task.fleet, lambda: task.init(jr.key(0)))
+
+
+def check_trial_in_fleet(fleet: Fleet, trial: Trial) -> None:
+    """Raise a ValueError that says why, if this strategy cannot serve this fleet in this world."""
+    trial.strategy.check(fleet)
     wanted = {"pi", "lam"} & set(trial.strategy.needs)
     if wanted and isinstance(trial.facts, Oracle) and trial.world.law() is None:
         name, process = type(trial.strategy).__name__, type(trial.world.availability).__name__
@@ -142,7 +148,7 @@ def check_trial(task: Task, trial: Trial) -> None:
         )
 
 
-def _use_compilation_cache() -> None:
+def use_compilation_cache() -> None:
     """Keep compiled programs on disk between runs, unless the user has set a place or switched it off."""
     chosen = os.environ.get("TURNOUT_CACHE")
     if getattr(jax.config, "jax_compilation_cache_dir", None) is not None or chosen == "off":

@@ -11,16 +11,25 @@ depend on the values of updates or on losses, which nobody knows without trainin
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
 from jaxtyping import Array, Float
 
 from turnout import loop
+from turnout.group import as_arrays, crowd_sizes, num_workers, rounded
 from turnout.local import Jobs
 from turnout.loop import Carry, Clients, Plan, Tally, Trial
+from turnout.server import PLAIN_STEP
+from turnout.simulator import chosen_seeds, use_compilation_cache
 from turnout.types import Fleet, Mask, Params, PerClient, PerSlot, RandomKey, Round
 
 SEGMENTS = 25  # of a run, each with votes of its own: they show how much the weights vary
@@ -49,27 +58,73 @@ class Voters(Clients):
 class Votes(eqx.Module):
     """What a run gave: one row a lane."""
 
-    counted: Float[Array, "... segments clients"]  # what the votes of a segment brought, after the burn-in
-    moves: Float[Array, "... rounds"]  # the model's step, in units of the learning rate, if all vote one
+    counted: Float[Array, "... segments clients"] | None  # what a segment's votes brought after the burn-in, if wanted
+    moves: Float[Array, "... rounds"]  # the model's step if all vote one: total weight, reach and learning rate
     staleness: Float[Array, "... rounds"]  # rounds since a client's last arrival, mean by target
     records: dict[str, Float[Array, "... rounds"]]
     clients: dict[str, Float[Array, "... clients"] | Any]
 
 
+def play_trials(
+    fleet: Fleet,
+    trials: Sequence[Trial],
+    *,
+    rounds: int,
+    seeds: int | Sequence[int],
+    count: bool = True,
+    report: Callable[[int], None] | None = None,
+) -> list[Votes]:
+    """Votes of every trial, at least so many rounds in whole segments; several trials at a time on a CPU.
+
+    The server's learning rate, its optimizer and a projection are left out. Without `count` only the model is moved.
+    `report` is told the number of trials done.
+    """
+    use_compilation_cache()
+    roots = jax.vmap(jr.key)(jnp.asarray(chosen_seeds(seeds), jnp.uint32))
+    length = -(-rounds // SEGMENTS)
+    plain = [as_arrays(replace(trial, learning_rate=1.0, optimizer=PLAIN_STEP, radius=None)) for trial in trials]
+    plans = _plans(fleet, trials, plain, roots, length * SEGMENTS)
+    done = itertools.count(1)
+
+    def one(trial: Trial, plan: Plan) -> Votes:
+        votes = jax.tree.map(np.asarray, _play_lanes(fleet, trial, trial.world.law(), plan, roots, length, count))
+        if report is not None:
+            report(next(done))
+        if overflow := int(votes.records["overflow"].sum()):
+            raise RuntimeError(f"{overflow} asked clients found no slot: the strategy's capacity is below what it asks")
+        return votes
+
+    with ThreadPoolExecutor(num_workers()) as pool:
+        return list(pool.map(one, plain, plans))
+
+
+def _plans(fleet: Fleet, trials: Sequence[Trial], plain: list[Trial], roots: Any, rounds: int) -> list[Plan]:
+    """What fixes the shapes; every different world is played once to count its largest crowd."""
+    crowds: dict[int, int] = {}
+    plans = []
+    for trial, arrays in zip(trials, plain, strict=True):
+        world = id(trial.world)
+        if world not in crowds:
+            crowds[world] = crowd_sizes([arrays.world], roots, rounds)[0]
+        slots = min(fleet.num_clients, rounded(trial.strategy.capacity(crowds[world])))
+        plans.append(Plan(slots, fleet.num_clients, 0, 0, None, trial.world.compute.most, slots, None))
+    return plans
+
+
 @eqx.filter_jit
-def play(fleet: Fleet, trial: Trial, law: loop.Law, plan: Plan, roots: RandomKey, length: int) -> Votes:
+def _play_lanes(fleet: Fleet, trial: Trial, law: loop.Law, plan: Plan, roots: Any, length: int, count: bool) -> Votes:
     """Segments of so many rounds, one lane a root key."""
-    return eqx.filter_vmap(_play, in_axes=(None, None, None, None, 0, None))(fleet, trial, law, plan, roots, length)
+    return jax.vmap(lambda root: _play(fleet, trial, law, plan, root, length, count))(roots)
 
 
-def _play(fleet: Fleet, trial: Trial, law: loop.Law, plan: Plan, root: RandomKey, length: int) -> Votes:
+def _play(fleet: Fleet, trial: Trial, law: loop.Law, plan: Plan, root: RandomKey, length: int, count: bool) -> Votes:
     server = trial.server(fleet, plan.slots)
     target = fleet.target
 
     def one_round(votes: PerClient, carry: Carry, t: Any) -> tuple[Carry, Any]:
         now, record = loop.play_round(Voters(fleet.importance, votes), trial, law, plan, root, t, carry)
         age = (t - now.tally.last).astype(target.dtype)
-        move = (server.model(now.server) - server.model(carry.server)) / trial.local.rate(t)
+        move = server.model(now.server) - server.model(carry.server)
         return now, (record, jax.lax.stop_gradient(move), jnp.sum(target * age))
 
     def one_segment(carry: Carry, segment: Any) -> tuple[Carry, Any]:
@@ -87,7 +142,10 @@ def _play(fleet: Fleet, trial: Trial, law: loop.Law, plan: Plan, root: RandomKey
         return models[-1] - models[BURN_IN - 1], (carry.tally, written)
 
     ones = jnp.ones((SEGMENTS, fleet.num_clients))
-    _, backward, (tally, written) = jax.vjp(model, ones, has_aux=True)
-    (counted,) = backward(jnp.ones(()))
+    if count:
+        _, backward, (tally, written) = jax.vjp(model, ones, has_aux=True)
+        (counted,) = backward(jnp.ones(()))
+    else:
+        counted, (_, (tally, written)) = None, model(ones)
     records, moves, staleness = jax.tree.map(lambda leaf: leaf.reshape(-1), written)
     return Votes(counted, moves, staleness, records, tally.summary(SEGMENTS * length))

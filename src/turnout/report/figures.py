@@ -101,8 +101,12 @@ def _legend(run: Run, symbol: str, width: int) -> tuple[alt.Color, alt.StrokeDas
 
 
 def _framed(chart: Any, run: Run, title: str, note: str) -> alt.TopLevelMixin:
-    """Title above, legible letters throughout."""
-    lines = [line for line in (run.experiment.title, note) if line]
+    return framed(chart, title, [run.experiment.title, note])
+
+
+def framed(chart: Any, title: str, lines: list[str]) -> alt.TopLevelMixin:
+    """Title and lines above, legible letters throughout."""
+    lines = [line for line in lines if line]
     heading = alt.TitleParams(title, subtitle=lines, anchor="start", fontSize=18, subtitleFontSize=13, offset=14)
     return (
         chart.properties(title=heading, padding=16)

@@ -27,6 +27,10 @@ class Compute(eqx.Module):
     def step(self, t: Round, key: RandomKey) -> Steps:
         """Local steps of every client in round t, whether or not it is asked."""
 
+    @abc.abstractmethod
+    def mean_of(self, table: np.ndarray) -> np.ndarray:
+        """Mean over the rounds, by client, of a quantity that is `table[s]` after s steps, s = 0 … most."""
+
     @property
     @abc.abstractmethod
     def most(self) -> int:
@@ -47,6 +51,9 @@ class Fixed(Compute):
     def step(self, t: Round, key: RandomKey) -> Steps:
         return jnp.full(self.num_clients, self.steps, jnp.int32)
 
+    def mean_of(self, table: np.ndarray) -> np.ndarray:
+        return np.full(self.num_clients, table[self.steps])
+
     @property
     def most(self) -> int:
         return self.steps
@@ -64,6 +71,9 @@ class PerClient(Compute):
     def step(self, t: Round, key: RandomKey) -> Steps:
         return self.steps
 
+    def mean_of(self, table: np.ndarray) -> np.ndarray:
+        return table[np.asarray(self.steps)]
+
     @property
     def most(self) -> int:
         return int(jnp.max(self.steps))
@@ -78,6 +88,10 @@ class Redrawn(Compute):
 
     def step(self, t: Round, key: RandomKey) -> Steps:
         return self.unit * jr.randint(key, self.low.shape, self.low, self.high + 1)
+
+    def mean_of(self, table: np.ndarray) -> np.ndarray:
+        low, high, unit = (np.asarray(each) for each in (self.low, self.high, self.unit))
+        return np.array([table[u * np.arange(a, b + 1)].mean() for a, b, u in zip(low, high, unit, strict=True)])
 
     @property
     def most(self) -> int:

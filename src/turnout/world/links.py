@@ -29,6 +29,10 @@ class Links(eqx.Module):
     def step(self, state: Any, t: Round, key: RandomKey) -> tuple[Any, Mask, PerClient]:
         """State, whose upload would arrive, and the probability of that (1 - q)."""
 
+    @abc.abstractmethod
+    def mean_success(self) -> PerClient:
+        """Long-run share of uploads that arrive."""
+
 
 class Perfect(Links):
     """Every upload arrives."""
@@ -38,6 +42,9 @@ class Perfect(Links):
     def step(self, state: None, t: Round, key: RandomKey) -> tuple[None, Mask, PerClient]:
         return state, jnp.ones(self.num_clients, bool), jnp.ones(self.num_clients)
 
+    def mean_success(self) -> PerClient:
+        return jnp.ones(self.num_clients)
+
 
 class Bernoulli(Links):
     """Uploads arrive independently, each client with its own probability."""
@@ -46,6 +53,9 @@ class Bernoulli(Links):
 
     def step(self, state: None, t: Round, key: RandomKey) -> tuple[None, Mask, PerClient]:
         return state, jr.bernoulli(key, self.success), self.success
+
+    def mean_success(self) -> PerClient:
+        return self.success
 
 
 class Redrawn(Links):
@@ -58,6 +68,9 @@ class Redrawn(Links):
         quality, draw = jr.split(key)
         success = self.low + (self.high - self.low) * jr.uniform(quality, self.low.shape)
         return state, jr.bernoulli(draw, success), success
+
+    def mean_success(self) -> PerClient:
+        return (self.low + self.high) / 2
 
 
 class Bursty(Links):
@@ -78,7 +91,6 @@ class Bursty(Links):
         return state, delivers, self.mean_success()
 
     def mean_success(self) -> PerClient:
-        """Long-run share of uploads that arrive."""
         return (self.good * self.heal + self.bad * self.fail) / (self.heal + self.fail)
 
 

@@ -1,0 +1,307 @@
+"""Which clients a strategy trains for in a world, found in seconds, without data and without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.stats import t as student
+
+from turnout.auditor.exact import exact_weights
+from turnout.auditor.voting import BURN_IN, SEGMENTS, Votes, play_trials
+from turnout.facts import Facts, Oracle
+from turnout.local import Local
+from turnout.loop import Trial
+from turnout.simulator import check_trial_in_fleet, chosen_seeds
+from turnout.strategies.base import Strategy
+from turnout.theory import distances
+from turnout.types import Fleet
+from turnout.world import World
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROUNDS = 10_000
+CONFIDENCE = 0.95  # of the interval of each client
+DOUBT = 0.01  # chance that a consistent strategy is called biased
+EXACTLY = 1e-6  # total variation up to which a closed form counts as the target
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What one strategy does in one world; arrays have an entry a client."""
+
+    label: str
+    strategy: Strategy
+    target: np.ndarray  # α, the share that each client should have
+    weights: np.ndarray  # the share that it has, as played
+    errors: np.ndarray  # standard error of that
+    freedom: int  # degrees of freedom of the errors
+    exact: np.ndarray | None  # the share in closed form, where there is one
+    available: np.ndarray  # share of rounds in which the client is there
+    arrived: np.ndarray  # share of rounds in which its update comes in
+    stalest: np.ndarray  # longest time without, in rounds
+    staleness: float  # rounds since a client's last arrival, mean over rounds and by target
+    moves: np.ndarray  # total weight of each round, times reach: (seeds, rounds)
+    participants: float  # asked to train, a round
+    uploads: float
+    arrivals: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> np.ndarray:
+        """Exact shares where there is a closed form, else those that were played."""
+        return self.weights if self.exact is None else self.exact
+
+    @property
+    def low(self) -> np.ndarray:
+        """Lower end of the confidence interval of the played share."""
+        return self.weights - self._reach
+
+    @property
+    def high(self) -> np.ndarray:
+        return self.weights + self._reach
+
+    @property
+    def _reach(self) -> np.ndarray:
+        return float(student.ppf((1 + CONFIDENCE) / 2, self.freedom)) * self.errors
+
+    @property
+    def total_variation(self) -> float:
+        """½ Σ |α - Ω|: the share of the model's attention that is in the wrong place."""
+        return distances.total_variation(self.target, self.best)
+
+    @property
+    def noise(self) -> float:
+        """Total variation that chance alone would show in a run of this length; zero for a closed form."""
+        return 0.0 if self.exact is not None else float(self.errors.sum() / np.sqrt(2 * np.pi))
+
+    @property
+    def chi_square(self) -> float:
+        return distances.chi_square_to_effective(self.target, np.maximum(self.best, 0.0))
+
+    @property
+    def kl(self) -> float:
+        return distances.kl_to_effective(self.target, np.maximum(self.best, 0.0))
+
+    @cached_property
+    def consistent(self) -> bool:
+        """Whether every client has its target: exactly, or within what chance explains (Bonferroni over clients)."""
+        if self.exact is not None:
+            return self.total_variation <= EXACTLY
+        limit = float(student.ppf(1 - DOUBT / (2 * self.target.size), self.freedom))
+        rounding = 1e-5 * self.target  # weights are added up in single precision
+        return bool((np.abs(self.weights - self.target) <= limit * self.errors + rounding).all())
+
+    @property
+    def step(self) -> float:
+        """Mean total weight of a round."""
+        return float(self.moves.mean())
+
+    @property
+    def step_variation(self) -> float:
+        """Standard deviation of the round's total weight over its mean: how unsteady training will be."""
+        return float(self.moves.std() / self.moves.mean()) if self.moves.mean() else float("nan")
+
+    @property
+    def ratio(self) -> np.ndarray:
+        """By how much each client counts too much: Ω / α."""
+        return np.divide(self.best, self.target, out=np.full_like(self.target, np.nan), where=self.target > 0)
+
+    def over(self, count: int = 5) -> np.ndarray:
+        """The clients that get most above their target, first the worst."""
+        return np.argsort(self.target - self.best, kind="stable")[:count]
+
+    def under(self, count: int = 5) -> np.ndarray:
+        """The clients that get most below their target, first the worst."""
+        return np.argsort(self.best - self.target, kind="stable")[:count]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Strategies in a world, in the order given."""
+
+    entries: tuple[Audited, ...]
+    rounds: int
+    seeds: tuple[int, ...]
+
+    def __getitem__(self, label: str) -> Audited:
+        for entry in self.entries:
+            if entry.label == label:
+                return entry
+        raise KeyError(f"no strategy {label!r} was audited, only {', '.join(e.label for e in self.entries)}")
+
+    def ranked(self) -> list[Audited]:
+        """The consistent ones first, the steadiest of them first; then by their distance from the target."""
+
+        def place(entry: Audited) -> tuple[bool, float]:
+            return (not entry.consistent, entry.step_variation if entry.consistent else entry.total_variation)
+
+        return sorted(self.entries, key=place)
+
+    def frame(self) -> pl.DataFrame:
+        """Tidy: one row a strategy and client."""
+        import polars as pl
+
+        def rows(entry: Audited) -> pl.DataFrame:
+            count = entry.target.size
+            return pl.DataFrame(
+                {
+                    "label": [entry.label] * count,
+                    "client": np.arange(count),
+                    "target": entry.target,
+                    "weight": entry.best,
+                    "played": entry.weights,
+                    "low": entry.low,
+                    "high": entry.high,
+                    "available": entry.available,
+                    "arrived": entry.arrived,
+                    "stalest": entry.stalest,
+                }
+            )
+
+        return pl.concat([rows(entry) for entry in self.entries])
+
+
+def audit(
+    world: World,
+    strategies: Strategy | Sequence[Strategy] | Mapping[str, Strategy],
+    *,
+    importance: Sequence[float] | None = None,
+    rounds: int = ROUNDS,
+    seeds: int | Sequence[int] = 1,
+    local: Local | None = None,
+    facts: Facts | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Audit:
+    """Play the server's decisions only, and say how much every client counts.
+
+    Args:
+        world: who is available, whose uploads arrive, how much local work is done.
+        strategies: one, several, or several by name.
+        importance: how much each client should count, up to a common factor; all alike if not given.
+        rounds: T, rounded up to whole segments.
+        seeds: how many seeds, or which ones; each is one more run.
+        local: the clients' optimizer, whose reach counts; plain SGD if not given.
+        facts: what the server knows of π, λ, links and reach; the truth if not given.
+        progress: called with strategies done and strategies in all.
+
+    """
+    if isinstance(strategies, Strategy):
+        strategies = [strategies]
+    named = strategies if isinstance(strategies, Mapping) else {_label(s, strategies): s for s in strategies}
+    worth = np.ones(world.num_clients) if importance is None else np.asarray(importance, np.float64)
+    if worth.shape != (world.num_clients,) or not (np.isfinite(worth) & (worth >= 0)).all() or not worth.sum() > 0:
+        raise ValueError(f"importance must be {world.num_clients} numbers of 0 or more, one a client, not all zero")
+    works, told = Local() if local is None else local, Oracle() if facts is None else facts
+    trials = {label: Trial(strategy, world, works, told) for label, strategy in named.items()}
+    return audit_trials(Fleet(jnp.asarray(worth, jnp.float32)), trials, rounds=rounds, seeds=seeds, progress=progress)
+
+
+def _label(strategy: Strategy, all_of_them: Sequence[Strategy]) -> str:
+    """The class, and which one of them if there are several."""
+    name = type(strategy).__name__
+    same = [other for other in all_of_them if type(other).__name__ == name]
+    place = next(number for number, other in enumerate(same, start=1) if other is strategy)
+    return name if len(same) == 1 else f"{name} {place}"
+
+
+def audit_trials(
+    fleet: Fleet,
+    trials: Mapping[str, Trial],
+    *,
+    rounds: int = ROUNDS,
+    seeds: int | Sequence[int] = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Audit:
+    """The same for trials, each of which may have a world of its own; server optimizers are left out."""
+    if rounds < 1:
+        raise ValueError(f"rounds must be 1 or more, not {rounds}")
+    for trial in trials.values():
+        check_trial_in_fleet(fleet, trial)
+
+    def report(done: int) -> None:
+        if progress is not None:
+            progress(done, len(trials))
+
+    played = play_trials(fleet, list(trials.values()), rounds=rounds, seeds=seeds, report=report)
+    entries = [_audited(*named, fleet, votes) for named, votes in zip(trials.items(), played, strict=True)]
+    return Audit(tuple(entries), played[0].moves.shape[-1], chosen_seeds(seeds))
+
+
+def effective_weights(
+    strategy: Strategy,
+    world: World,
+    *,
+    importance: Sequence[float] | None = None,
+    local: Local | None = None,
+    facts: Facts | None = None,
+    rounds: int = ROUNDS,
+    seeds: int | Sequence[int] = 1,
+) -> np.ndarray:
+    """Shares that the clients have in the long run: in closed form where there is one, else as played."""
+    found = audit(world, strategy, importance=importance, local=local, facts=facts, rounds=rounds, seeds=seeds)
+    return found.entries[0].best
+
+
+def _audited(label: str, trial: Trial, fleet: Fleet, votes: Votes) -> Audited:
+    target = np.asarray(fleet.target, np.float64)
+    weights, errors, freedom = _shares(np.asarray(votes.counted, np.float64))
+    clients = {name: np.asarray(sums, np.float64) for name, sums in votes.clients.items()}
+    rounds = votes.moves.shape[-1]
+    late = rounds // SEGMENTS * BURN_IN
+    rates = np.array([float(trial.local.rate(t)) for t in range(late, rounds)])
+
+    def a_round(name: str) -> float:
+        return float(votes.records[name][:, late:].mean())
+
+    return Audited(
+        label=label,
+        strategy=trial.strategy,
+        target=target / target.sum(),
+        weights=weights,
+        errors=errors,
+        freedom=freedom,
+        exact=exact_weights(trial, fleet),
+        available=clients["available"].mean(axis=0) / rounds,
+        arrived=clients["arrived"].mean(axis=0) / rounds,
+        stalest=clients["stalest"].max(axis=0),
+        staleness=float(votes.staleness[:, late:].mean()),
+        moves=np.divide(votes.moves[:, late:], rates, out=np.zeros((len(votes.moves), rates.size)), where=rates > 0),
+        participants=a_round("cohort"),
+        uploads=a_round("uploads"),
+        arrivals=a_round("arrived"),
+        notes=_notes(trial.strategy),
+    )
+
+
+def _shares(counted: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """Share of each client, its standard error, and the degrees of freedom of that.
+
+    The error is that of a ratio of means over segments, which are long against most memories: votes that are used in a
+    later segment than they were cast make it too large, never too small.
+    """
+    sums = counted.sum(axis=(0, 1))
+    if not sums.sum() > 0:
+        raise ValueError("nobody's update ever arrives: there is no model to speak of")
+    shares = sums / sums.sum()
+    settled = counted[:, BURN_IN:].reshape(-1, counted.shape[-1])
+    totals = settled.sum(axis=1, keepdims=True)
+    off = settled - shares * totals
+    count = len(settled)
+    errors = np.sqrt(count / (count - 1) * (off**2).sum(axis=0)) / totals.sum()
+    return shares, errors, count - 1
+
+
+def _notes(strategy: Strategy) -> tuple[str, ...]:
+    """What playing without a model leaves open."""
+    notes = []
+    if strategy.probes:
+        notes.append("weighs clients by their losses, which were all alike here")
+    if not strategy.admits_all:
+        notes.append("chooses by the length of updates, which all had the same length a step here")
+    return tuple(notes)

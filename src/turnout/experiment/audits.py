@@ -1,0 +1,41 @@
+"""An experiment audited: its worlds and strategies, without its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from turnout.auditor import Audit, audit_trials
+from turnout.auditor.audit import ROUNDS
+from turnout.experiment.build import build
+from turnout.experiment.config import Experiment
+from turnout.experiment.errors import ExperimentError
+from turnout.experiment.sweep import points
+
+
+def audit_experiment(
+    experiment: Experiment,
+    rounds: int = ROUNDS,
+    seeds: int | Sequence[int] = 1,
+    progress: Callable[[float], None] | None = None,
+) -> Audit:
+    """Every point of the experiment, under its label; lengths and seeds are the audit's own."""
+    if rounds < 1:
+        raise ExperimentError(f"rounds must be 1 or more, not {rounds}")
+    batches = build(points(experiment))
+    total = sum(len(batch.points) for batch in batches)
+    parts: list[Audit] = []
+    for batch in batches:
+        before = sum(len(part.entries) for part in parts)
+
+        def report(done: int, _: int, before: int = before) -> None:
+            if progress is not None:
+                progress((before + done) / total)
+
+        trials = {point.label: trial for point, trial in zip(batch.points, batch.trials, strict=True)}
+        try:
+            parts.append(audit_trials(batch.task.fleet, trials, rounds=rounds, seeds=seeds, progress=report))
+        except ValueError as error:
+            raise ExperimentError(f"audit: {error}") from error
+    entries = {entry.label: entry for part in parts for entry in part.entries}
+    ordered = tuple(entries[point.label] for point in points(experiment))
+    return Audit(ordered, parts[0].rounds, parts[0].seeds)
