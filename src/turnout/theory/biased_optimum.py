@@ -1,0 +1,148 @@
+"""The model that wrong weights lead to, and what it really costs: the truth beside the bounds of `decomposition`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+from turnout.theory.inputs import Values, check_positive, law
+
+PerClientLosses = Callable[[np.ndarray], np.ndarray]  # w -> F_k(w), one for each client
+PerClientGradients = Callable[[np.ndarray], np.ndarray]  # w -> ∇F_k(w), one row for each client
+RESTARTS = 20  # of a search that its line search gave up too early
+
+
+@dataclass(frozen=True)
+class BiasedOptimum:
+    """Where training with effective weights p ends, and where it should."""
+
+    minimiser: np.ndarray  # w_B*, of Σ p_k F_k
+    target_minimiser: np.ndarray  # w*, of Σ α_k F_k
+    bias_error: float  # ε_bias = F(w_B*) − F*
+    heterogeneity: float  # Γ = max_k F_k(w*) − F_k*
+    biased_heterogeneity: float  # Γ' = max_k F_k(w_B*) − F_k*
+
+
+def biased_optimum_of_quadratics(
+    centres: np.ndarray, curvature: np.ndarray | float, target: Values, effective: Values
+) -> BiasedOptimum:
+    """The biased optimum of F_k(w) = ½ (w − E_k)ᵀ H_k (w − E_k), in closed form: w_B* = (Σ p_k H_k)⁻¹ Σ p_k H_k E_k.
+
+    The curvature H is a number, one a client, a diagonal a client or a matrix a client, as in the quadratic task.
+    """
+    points = np.asarray(centres, dtype=np.float64)
+    if points.ndim != 2 or points.size == 0 or not np.isfinite(points).all():
+        raise ValueError(f"centres has shape {points.shape}: give finite numbers, one row for each client")
+    matrices = _matrices(np.asarray(curvature, dtype=np.float64), *points.shape)
+    alpha, p = law("target", target, len(points)), law("effective", effective, len(points))
+    best, biased = (_quadratic_minimiser(points, matrices, share) for share in (alpha, p))
+    shift = biased - best
+    bend = np.einsum("k,kij->ij", alpha, matrices)
+    return BiasedOptimum(
+        minimiser=biased,
+        target_minimiser=best,
+        bias_error=float(shift @ bend @ shift) / 2,  # exact for a quadratic, and free of cancellation
+        heterogeneity=float(_quadratic_losses(points, matrices, best).max()),
+        biased_heterogeneity=float(_quadratic_losses(points, matrices, biased).max()),
+    )
+
+
+def biased_optimum(
+    losses: PerClientLosses,
+    gradients: PerClientGradients,
+    target: Values,
+    effective: Values,
+    start: Values,
+    tolerance: float = 1e-8,
+) -> BiasedOptimum:
+    """The biased optimum of any convex differentiable F_k, found to ‖gradient‖ ≤ `tolerance`.
+
+    `losses(w)` gives F_k(w) of every client, `gradients(w)` one row ∇F_k(w) for each. Every client's own minimum is
+    found, too: the cost is that of N + 2 minimisations.
+    """
+    check_positive(tolerance=tolerance)
+    origin = np.asarray(start, dtype=np.float64)
+    alpha = law("target", target)
+    p = law("effective", effective, alpha.size)
+    _check_shapes(losses, gradients, origin, alpha.size)
+
+    def minimiser(weights: np.ndarray, begin: np.ndarray, of: str) -> np.ndarray:
+        return _minimiser(losses, gradients, weights, begin, tolerance, of)
+
+    best = minimiser(alpha, origin, "the target objective")
+    biased = minimiser(p, best, "the biased objective")
+    own = np.array(
+        [losses(minimiser(unit, best, f"the objective of client {k}"))[k] for k, unit in enumerate(np.eye(alpha.size))]
+    )
+    return BiasedOptimum(
+        minimiser=biased,
+        target_minimiser=best,
+        bias_error=max(0.0, float(alpha @ (losses(biased) - losses(best)))),
+        heterogeneity=float((losses(best) - own).max()),
+        biased_heterogeneity=float((losses(biased) - own).max()),
+    )
+
+
+def _minimiser(
+    losses: PerClientLosses,
+    gradients: PerClientGradients,
+    weights: np.ndarray,
+    begin: np.ndarray,
+    tolerance: float,
+    of: str,
+) -> np.ndarray:
+    def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
+        return float(weights @ losses(w)), weights @ gradients(w)
+
+    w = begin
+    for _ in range(RESTARTS):
+        w = minimize(objective, w, jac=True, method="BFGS", options={"gtol": tolerance / 10, "maxiter": 10_000}).x
+        left = float(np.linalg.norm(weights @ gradients(w)))
+        if left <= tolerance:
+            return w
+    raise ValueError(
+        f"{of}: the gradient is still {left:.3g} long, above tolerance = {tolerance:g}; it may have no minimum "
+        "(add a regulariser) or losses and gradients may not belong together"
+    )
+
+
+def _check_shapes(losses: PerClientLosses, gradients: PerClientGradients, w: np.ndarray, count: int) -> None:
+    for name, found, due in (
+        ("losses", np.shape(losses(w)), (count,)),
+        ("gradients", np.shape(gradients(w)), (count, *w.shape)),
+    ):
+        if w.ndim != 1 or found != due:
+            raise ValueError(f"{name} has shape {found} at start: for {count} clients it must have shape {due}")
+
+
+def _matrices(curvature: np.ndarray, count: int, dimension: int) -> np.ndarray:
+    identity = np.eye(dimension)
+    if curvature.shape in ((), (count,)):
+        matrices = np.broadcast_to(curvature, (count,))[:, None, None] * identity
+    elif curvature.shape == (count, dimension):
+        matrices = curvature[:, :, None] * identity
+    elif curvature.shape == (count, dimension, dimension):
+        matrices = curvature
+    else:
+        shapes = [(count,), (count, dimension), (count, dimension, dimension)]
+        raise ValueError(f"curvature has shape {curvature.shape}: it must be a number or one of {shapes}")
+    if not np.isfinite(matrices).all() or not np.allclose(matrices, matrices.swapaxes(1, 2)):
+        raise ValueError("curvature must be finite and symmetric: give (H + Hᵀ) / 2")
+    smallest = float(np.linalg.eigvalsh(matrices).min())
+    if smallest <= 0:
+        raise ValueError(f"curvature has the eigenvalue {smallest:g}: all must be positive")
+    return matrices
+
+
+def _quadratic_minimiser(points: np.ndarray, matrices: np.ndarray, share: np.ndarray) -> np.ndarray:
+    bend = np.einsum("k,kij->ij", share, matrices)
+    pull = np.einsum("k,kij,kj->i", share, matrices, points)
+    return np.linalg.solve(bend, pull)
+
+
+def _quadratic_losses(points: np.ndarray, matrices: np.ndarray, w: np.ndarray) -> np.ndarray:
+    gaps = w - points
+    return np.einsum("ki,kij,kj->k", gaps, matrices, gaps) / 2

@@ -1,0 +1,109 @@
+"""How fast raw weights converge under Markov availability: theorem 2 of Rodio et al. 2023 (CA-Fed), term by term."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from turnout.availability.arguments import at_least
+from turnout.theory.inputs import Values, check_nonnegative, check_positive, check_step, nonnegative, shares, vector
+from turnout.theory.terms import Terms
+
+
+@dataclass(frozen=True)
+class MarkovBound(Terms):
+    """E[F_B(w̄_T) − F_B*] ≤ distance + noise + drift + heterogeneity + states + warm_up + correlation."""
+
+    distance: float  # the diameter of the set of models
+    noise: float  # of the gradients: ½ qᵀΣq
+    drift: float  # of local models away from the server's
+    heterogeneity: float  # Γ and H: the clients' objectives differ
+    states: float  # M: the chain is only nearly stationary after J_t rounds
+    warm_up: float  # rounds before the chain can have mixed
+    correlation: float  # J_t: how far the model moves while the chain mixes
+
+
+def markov_bound(
+    rates: Values,
+    weights: Values,
+    steps: Values,
+    *,
+    local_steps: int,
+    smoothness: float,
+    diameter: float,
+    gradient_bound: float,
+    noisy_gradient_bound: float,
+    loss_range: float,
+    heterogeneity: float,
+    noise: Values,
+    num_states: int,
+    mixing_rate: float,
+    mixing_constant: float,
+    mixing_start: int = 0,
+) -> MarkovBound:
+    """Bound on E[F_B(w̄_T) − F_B*] after T = len(steps) rounds, w̄_T the mean of the models weighted by the steps.
+
+    Symbols of the paper: `rates` π, `weights` q with Q = Σ q_k, `steps` η_1 ≥ η_2 ≥ …, `local_steps` E, `smoothness`
+    L, `diameter` diam(W), `gradient_bound` D ≥ ‖∇F_k‖, `noisy_gradient_bound` G, `loss_range` H ≥ |F_k(w) −
+    F_k(w_B*)|, `heterogeneity` Γ, `noise` σ_k, `num_states` M, and |Pᵗ − ρ| ≤ C_P λᵗ from t = T_P on, with
+    `mixing_rate` λ, `mixing_constant` C_P, `mixing_start` T_P. With S = Σ_t η_t, S₂ = Σ_t η_t², J_t = max(⌈ln(2 C_P H
+    t) / ln(1/λ)⌉, T_P, 0) and t₀ the first round from which on J_t ≤ t, the terms are, all divided by S,
+
+        distance       diam(W)² / (2E πᵀq)
+        noise          (E+1)/4 · S₂ Σ π_k q_k² σ_k² / πᵀq
+        drift          ½ E² G² S₂
+        heterogeneity  2L (1+EQ) (Γ+H) S₂
+        states         ¼ M Q Σ_t (η_t² + 1/t²) / πᵀq
+        warm_up        H Σ_{t<t₀} η_t
+        correlation    2 E D G Q Σ_{t≥t₀} J_t η_{t−J_t}²       (η_0 := η_1)
+
+    Deviations: sums run to T, not to infinity. The last line of their lemma 8 needs Σ_k q_k (F_k(w) − F_k(w_B*)) ≥ 0
+    in every round, which fails for some sets of clients; keeping the factor 2η_t there and paying H for the rest
+    gives the first four terms above (theirs are 4 times the first three, and 4LΓ(1+EQ) S₂, where their own (122)
+    gives 8LΓ(1+EQ) S₂). Rounds with J_t > t have not mixed and belong to the warm-up. J_t stands for ln(2 C_P H t) /
+    ln(1/λ), which is smaller and can be negative.
+    """
+    pi, eta = shares("rates", rates), _decreasing(steps)
+    q, sigma = nonnegative("weights", weights, pi.size), nonnegative("noise", noise, pi.size)
+    e, m = at_least("local_steps", local_steps, 1), at_least("num_states", num_states, 1)
+    check_positive(smoothness=smoothness, diameter=diameter, loss_range=loss_range, mixing_constant=mixing_constant)
+    check_nonnegative(
+        gradient_bound=gradient_bound, noisy_gradient_bound=noisy_gradient_bound, heterogeneity=heterogeneity
+    )
+    pushed, whole = float(pi @ q), float(q.sum())
+    if pushed == 0:
+        raise ValueError("rates, weights: no available client has a weight; πᵀq must be positive")
+    check_step("steps[0]", float(eta[0]), 1 / (2 * smoothness * (1 + 2 * e * whole)), "1 / (2L (1 + 2EQ))")
+    rounds = np.arange(1, eta.size + 1)
+    lag = mixing_lags(rounds, loss_range, mixing_rate, mixing_constant, mixing_start)
+    late = rounds > int(rounds[lag > rounds].max(initial=0))
+    squares, length = float(eta @ eta), float(eta.sum())
+    before = eta[np.maximum(rounds - lag, 1) - 1]
+    terms = MarkovBound(
+        distance=diameter**2 / (2 * e * pushed),
+        noise=(e + 1) / 4 * squares * float(pi @ (q * sigma) ** 2) / pushed,
+        drift=e**2 * noisy_gradient_bound**2 * squares / 2,
+        heterogeneity=2 * smoothness * (1 + e * whole) * (heterogeneity + loss_range) * squares,
+        states=m * whole / 4 * (squares + float((1.0 / rounds**2).sum())) / pushed,
+        warm_up=loss_range * float(eta[~late].sum()),
+        correlation=2 * e * gradient_bound * noisy_gradient_bound * whole * float((lag * before**2)[late].sum()),
+    )
+    return MarkovBound(**{name: term / length for name, term in terms.named().items()})
+
+
+def mixing_lags(
+    rounds: np.ndarray, loss_range: float, mixing_rate: float, mixing_constant: float, mixing_start: int = 0
+) -> np.ndarray:
+    """J_t: rounds after which |P^J − ρ| ≤ 1/(2Ht), that is ⌈ln(2 C_P H t) / ln(1/λ)⌉ and at least T_P."""
+    if not 0 < mixing_rate < 1:
+        raise ValueError(f"mixing_rate = {mixing_rate:g}: λ(P) lies between 0 and 1, both excluded")
+    needed = np.ceil(np.log(2 * mixing_constant * loss_range * rounds) / -np.log(mixing_rate))
+    return np.maximum(needed, at_least("mixing_start", mixing_start, 0)).astype(np.int64)
+
+
+def _decreasing(steps: Values) -> np.ndarray:
+    eta = vector("steps", steps)
+    if (eta <= 0).any() or (np.diff(eta) > 0).any():
+        raise ValueError("steps: must be positive and must not grow from round to round")
+    return eta

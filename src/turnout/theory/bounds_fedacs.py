@@ -1,0 +1,185 @@
+"""How sampling over lossy links with unequal work converges: theorems 1 to 3 of Weng et al. 2025, term by term."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import root_scalar
+
+from turnout.availability.arguments import at_least
+from turnout.theory.decomposition import GradientDecomposition, gradient_decomposition
+from turnout.theory.effective_weights import effective_importance_sampling
+from turnout.theory.inputs import Values, check_nonnegative, check_positive, check_step, law, positive, shares
+from turnout.theory.terms import Terms
+
+
+@dataclass(frozen=True)
+class SamplingBound(Terms):
+    """Mean of E‖∇F̃(X_r)‖² ≤ start + dissimilarity + noise + drift_noise."""
+
+    start: float  # the gap F̃(X_0) − F̃*, worked off
+    dissimilarity: float  # κ²: clients differ, and only K of them are drawn
+    noise: float  # σ² in the updates that are added up
+    drift_noise: float  # σ² in the way that local models go
+
+
+def sampling_bound(
+    odds: Values,
+    failure: Values,
+    reach: Values,
+    *,
+    learning_rate: float,
+    rounds: int,
+    smoothness: float,
+    dissimilarity: float,
+    noise: float,
+    gap: float,
+    dissimilarity_slope: float = 1.0,
+) -> SamplingBound:
+    """Bound on the mean of E‖∇F̃(X_r)‖² over R rounds of K draws by p, each received update counted 1/K (theorem 1).
+
+    F̃ = Σ Ω_m F_m is what is really trained, Ω_m ∝ p_m (1 − q_m) ‖a_m‖₁. Symbols of the paper: `odds` p, `failure` q,
+    `reach` ‖a_m‖₁, `learning_rate` η, `rounds` R, `smoothness` L, Σ Ω_m ‖∇F_m‖² ≤ β² ‖∇F̃‖² + κ² with `dissimilarity`
+    κ and `dissimilarity_slope` β, `noise` σ, `gap` F̃(X_0) − F̃*. With A = max ‖a_m‖₁, ℓ = Σ p_m (1 − q_m) ‖a_m‖₁
+    (their η_eff τ_eff / η), τ = ℓ / Σ p_m (1 − q_m), u = η L A and s = u + (u² + 2u³) / (1 − 2u²),
+
+        start          4 (F̃(X_0) − F̃*) / (η ℓ R)
+        dissimilarity  4 s κ²
+        noise          4 η L A² σ² / τ
+        drift_noise    (2u² + 4u³) / (1 − 2u²) · σ²
+
+    for β² s ≤ ¼. Deviations: the paper has η_eff τ_eff κ²/β² for 4 s κ², which lacks L and fails for large L; it asks
+    for s ≤ ¼, having pulled β² ≥ 1 out of a negative term (73e); its lemma 4 leaves the noise out of the local way,
+    which is `drift_noise`; and its (66b) drops a cross term, which doubles `noise`.
+    """
+    p = law("odds", odds)
+    step, square = _step_of(p, failure, reach)
+    s, u = _conditions(learning_rate, float(np.max(reach)), smoothness, dissimilarity_slope)
+    horizon = at_least("rounds", rounds, 1)
+    check_nonnegative(dissimilarity=dissimilarity, noise=noise, gap=gap)
+    return SamplingBound(
+        start=4 * gap / (learning_rate * step * horizon),
+        dissimilarity=4 * s * dissimilarity**2,
+        noise=4 * learning_rate * smoothness * square * noise**2,
+        drift_noise=_drift(u) * noise**2,
+    )
+
+
+def surrogate_bound(
+    target: Values,
+    failure: Values,
+    reach: Values,
+    *,
+    learning_rate: float,
+    rounds: int,
+    smoothness: float,
+    dissimilarity: float,
+    noise: float,
+    gap: float,
+    dissimilarity_slope: float = 1.0,
+) -> GradientDecomposition:
+    """Bound on the mean of E‖∇F(X_r)‖² when clients are drawn by the target itself (theorem 2).
+
+    `gradient_decomposition` with Ω_m ∝ ω_m (1 − q_m) ‖a_m‖₁ and the total of `sampling_bound` for ε_opt; η ∝ 1/√R and
+    R → ∞ leave χ²_{ω‖Ω} κ².
+    """
+    surrogate = sampling_bound(
+        target,
+        failure,
+        reach,
+        learning_rate=learning_rate,
+        rounds=rounds,
+        smoothness=smoothness,
+        dissimilarity=dissimilarity,
+        noise=noise,
+        gap=gap,
+        dissimilarity_slope=dissimilarity_slope,
+    )
+    effective = effective_importance_sampling(target, failure, reach)
+    return gradient_decomposition(target, effective, surrogate.total, dissimilarity, dissimilarity_slope)
+
+
+def fedacs_bound(
+    target: Values,
+    failures: np.ndarray,
+    reaches: np.ndarray,
+    *,
+    learning_rate: float,
+    smoothness: float,
+    dissimilarity: float,
+    noise: float,
+    gap: float,
+    dissimilarity_slope: float = 1.0,
+) -> SamplingBound:
+    """Bound on the mean of E‖∇F(X_r)‖² for FedACS, where links and local work change from round to round (theorem 3).
+
+    Row r of `failures` and `reaches` is round r. Clients are drawn by ω_m / ((1 − q_m) ‖a_m‖₁), so every round steps
+    ℓ_r = 1 / Σ_m ω_m / ((1 − q_m) ‖a_m‖₁) along ∇F. With the terms of `sampling_bound` in each round and B = max_r
+    1/ℓ_r,
+
+        start   4 B (F(X_0) − F*) / (η R),      the others   B · mean_r of ℓ_r times the term of round r.
+
+    Deviations: the paper sums (F(X_{r−1}) − F(X_r)) / ℓ_r as if every difference were positive; weighing rounds by
+    ℓ_r instead gives the factors B ℓ_r, which are 1 where nothing changes. Its C_r lacks the τ_eff that its (108)
+    has.
+    """
+    omega = law("target", target)
+    lost, work = np.atleast_2d(np.asarray(failures, float)), np.atleast_2d(np.asarray(reaches, float))
+    if lost.shape != work.shape or lost.shape[1] != omega.size:
+        raise ValueError(
+            f"failures has shape {lost.shape}, reaches {work.shape}: give a row a round, a column for each of "
+            f"{omega.size} clients"
+        )
+    check_nonnegative(dissimilarity=dissimilarity, noise=noise, gap=gap)
+    lengths, rows = np.zeros(len(lost)), np.zeros((len(lost), 3))
+    for r, (failure, reach) in enumerate(zip(lost, work, strict=True)):
+        passed = 1 - shares("failures", failure)
+        if (passed == 0).any():
+            raise ValueError(f"failures: in round {r} a client never gets through; FedACS needs a failure below 1")
+        lengths[r], square = _step_of(law("odds", omega / (passed * positive("reaches", reach))), failure, reach)
+        s, u = _conditions(learning_rate, float(reach.max()), smoothness, dissimilarity_slope)
+        rows[r] = 4 * s, 4 * learning_rate * smoothness * square, _drift(u)
+    slowest = 1 / lengths.min()
+    means = slowest * (lengths @ rows) / len(lost)
+    return SamplingBound(
+        start=4 * slowest * gap / (learning_rate * len(lost)),
+        dissimilarity=float(means[0]) * dissimilarity**2,
+        noise=float(means[1]) * noise**2,
+        drift_noise=float(means[2]) * noise**2,
+    )
+
+
+def largest_sampling_step(reach: Values, smoothness: float, dissimilarity_slope: float = 1.0) -> float:
+    """The largest η with β² s(η L A) ≤ ¼, up to which the bounds of this file hold."""
+    check_positive(smoothness=smoothness)
+    if dissimilarity_slope < 1:
+        raise ValueError(f"dissimilarity_slope = {dissimilarity_slope:g}: β is at least 1 by Jensen's inequality")
+    limit = 0.25 / dissimilarity_slope**2
+    u = root_scalar(lambda v: _growth(v) - limit, bracket=(0.0, 0.5), method="brentq", xtol=1e-15).root
+    return float(u) / (smoothness * float(positive("reach", reach).max()))
+
+
+def _step_of(p: np.ndarray, failure: Values, reach: Values) -> tuple[float, float]:
+    """ℓ = Σ p (1 − q) ‖a‖₁, and A² / τ with τ = ℓ / Σ p (1 − q)."""
+    passed = p * (1 - shares("failure", failure, p.size))
+    work = positive("reach", reach, p.size)
+    length = float(passed @ work)
+    if length == 0:
+        raise ValueError("failure: no update ever gets through; at least one client must have a failure below 1")
+    return length, float(work.max() ** 2 * passed.sum() / length)
+
+
+def _conditions(learning_rate: float, reach: float, smoothness: float, slope: float) -> tuple[float, float]:
+    largest = largest_sampling_step([reach], smoothness, slope)
+    check_step("learning_rate", learning_rate, largest * (1 + 1e-12), "β² s ≤ 1/4 with s from u = η L max ‖a‖₁")
+    u = learning_rate * smoothness * reach
+    return _growth(u), u
+
+
+def _growth(u: float) -> float:
+    return u + (u**2 + 2 * u**3) / (1 - 2 * u**2)
+
+
+def _drift(u: float) -> float:
+    return (2 * u**2 + 4 * u**3) / (1 - 2 * u**2)
