@@ -4,7 +4,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from turnout import availability, strategies, tasks
+    from turnout import availability, strategies, tasks, theory
+    from turnout.auditor import Audit, audit, effective_weights
     from turnout.facts import Online, Oracle
     from turnout.history import History
     from turnout.local import Local
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Audit",
     "History",
     "Local",
     "Online",
@@ -23,16 +25,20 @@ __all__ = [
     "Server",
     "Trial",
     "World",
+    "audit",
     "availability",
     "compute",
+    "effective_weights",
     "links",
     "simulate",
     "simulate_trials",
     "strategies",
     "tasks",
+    "theory",
 ]
 
 _HOMES = {
+    "Audit": "turnout.auditor",
     "History": "turnout.history",
     "Local": "turnout.local",
     "Online": "turnout.facts",
@@ -40,6 +46,8 @@ _HOMES = {
     "Server": "turnout.server",
     "Trial": "turnout.loop",
     "World": "turnout.world",
+    "audit": "turnout.auditor",
+    "effective_weights": "turnout.auditor",
     "simulate": "turnout.simulator",
     "simulate_trials": "turnout.simulator",
 }

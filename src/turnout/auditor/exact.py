@@ -17,7 +17,15 @@ from turnout.availability.markov import Markov
 from turnout.availability.minimum_separation import MinimumSeparation
 from turnout.facts import Oracle
 from turnout.loop import Trial
-from turnout.theory.effective_weights import normalised_round_weights, normalised_round_weights_of_law
+from turnout.theory.effective_weights import (
+    effective_c_a_fedavg,
+    effective_debiased,
+    effective_fedacs,
+    effective_fednova,
+    effective_raw,
+    normalised_round_weights,
+    normalised_round_weights_of_law,
+)
 from turnout.types import Fleet
 
 UNSETTLED = 1e-6  # relative spread below which numbers count as equal
@@ -103,16 +111,18 @@ def _fednova(strategy: known.FedNova, setting: Setting) -> np.ndarray | None:
 
 def _averaged(strategy: known.FedAvg | known.FedNova, setting: Setting) -> np.ndarray | None:
     if strategy.normaliser == "draws":
-        return setting.target * setting.success if setting.all_there else None
+        return effective_fednova(setting.target, 1 - setting.success) if setting.all_there else None
     if strategy.cohort is not None:
         return None
     if strategy.normaliser == "all":
-        return setting.target * setting.pi * setting.success
+        return effective_raw(setting.pi * setting.success, setting.target)
     return setting.divided(setting.target)
 
 
 def _unbiased(strategy: known.Unbiased, setting: Setting) -> np.ndarray | None:
-    return setting.target * setting.success * setting.reach if setting.knows else None
+    if not setting.knows:
+        return None
+    return effective_raw(setting.pi * setting.success, setting.target / setting.pi, setting.reach)
 
 
 def _more_available(strategy: known.MoreAvailable, setting: Setting) -> np.ndarray | None:
@@ -129,7 +139,7 @@ def _adafed(strategy: known.AdaFed, setting: Setting) -> np.ndarray | None:
 
 
 def _over_available(strategy: Any, setting: Setting) -> np.ndarray:
-    return setting.target * setting.pi * setting.success * setting.reach
+    return effective_raw(setting.pi * setting.success, setting.target, setting.reach)
 
 
 def _remembered(strategy: Any, setting: Setting) -> np.ndarray:
@@ -141,15 +151,15 @@ def _debiased(strategy: known.Debiased, setting: Setting) -> np.ndarray | None:
     """Batches of one size only: else the size goes together with who is in it."""
     if not isinstance(setting.trial.world.availability, MinimumSeparation) or not (setting.success == 1).all():
         return None
-    return setting.target * setting.reach
+    return effective_debiased(setting.target) * setting.reach
 
 
 def _fedacs(strategy: known.FedACS, setting: Setting) -> np.ndarray | None:
-    return setting.target if setting.knows and setting.all_there else None
+    return effective_fedacs(setting.target) if setting.knows and setting.all_there else None
 
 
 def _c_a_fedavg(strategy: known.CAFedAvg, setting: Setting) -> np.ndarray | None:
-    return setting.target * setting.reach if setting.knows and setting.all_there else None
+    return effective_c_a_fedavg(setting.target, setting.reach) if setting.knows and setting.all_there else None
 
 
 Form = Callable[[Any, Setting], np.ndarray | None]
