@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from turnout import availability, strategies, tasks
+    from turnout import availability, strategies, tasks, theory
     from turnout.facts import Online, Oracle
     from turnout.history import History
     from turnout.local import Local
@@ -30,6 +30,7 @@ __all__ = [
     "simulate_trials",
     "strategies",
     "tasks",
+    "theory",
 ]
 
 _HOMES = {
