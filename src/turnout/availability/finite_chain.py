@@ -8,13 +8,11 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
-from scipy.sparse.csgraph import connected_components
 
 from turnout.availability.arguments import at_least, refuse
 from turnout.availability.base import ErgodicProcess
+from turnout.availability.transition import require_irreducible, stationary_law, stochastic
 from turnout.types import Mask, PerClient, RandomKey, Round
-
-ROW_ERROR = 1e-6  # how far from one the sum of a row may be: what six printed digits leave
 
 
 class FiniteChain(ErgodicProcess[Int[Array, ""]]):
@@ -54,7 +52,8 @@ def finite_chain(
     The chain must be irreducible, so that its long-run law is one law; it may be periodic.
     """
     num_clients = at_least("num_clients", num_clients, 1)
-    matrix = _stochastic(transition)
+    matrix = stochastic(_square(transition))
+    require_irreducible(matrix)
     table = _table(masks, len(matrix), num_clients)
     law = stationary_law(matrix)
     on = table.astype(np.float64)
@@ -66,44 +65,11 @@ def finite_chain(
     return FiniteChain(*map(jnp.asarray, (matrix, table, law, rate, memory)))
 
 
-def stationary_law(transition: np.ndarray) -> np.ndarray:
-    """Stationary law of an irreducible chain, by elimination of states (Grassmann, Taksar & Heyman 1985).
-
-    It subtracts nothing, so small probabilities come out as exact as large ones.
-    """
-    left = transition.astype(np.float64).copy()
-    last = len(left) - 1
-    for s in range(last, 0, -1):
-        left[:s, s] /= left[s, :s].sum()
-        left[:s, :s] += np.outer(left[:s, s], left[s, :s])
-    law = np.ones(len(left))
-    for s in range(1, last + 1):
-        law[s] = law[:s] @ left[:s, s]
-    return law / law.sum()
-
-
-def _stochastic(transition: Sequence[Sequence[float]]) -> np.ndarray:
+def _square(transition: Sequence[Sequence[float]]) -> np.ndarray:
     lengths = [len(row) for row in transition]
     if not lengths or any(length != len(lengths) for length in lengths):
         raise ValueError(f"transition has rows of {lengths} entries: must be square, one row and one column a state")
-    matrix = np.asarray(transition, dtype=np.float64)
-    sums = matrix.sum(axis=1)
-    refuse(
-        ~(np.min(matrix, axis=1) >= 0),
-        lambda s: f"transition row {s} is {matrix[s].tolist()}",
-        "probabilities must not be negative",
-    )
-    refuse(
-        ~(np.abs(sums - 1) <= ROW_ERROR), lambda s: f"transition row {s} sums to {sums[s]:g}", "every row must sum to 1"
-    )
-    count, group = connected_components(matrix > 0, connection="strong")
-    if count > 1:
-        parts = [np.flatnonzero(group == g).tolist() for g in range(count)]
-        raise ValueError(
-            f"transition is not irreducible, its states fall into {parts}: "
-            "every state must be reachable from every other, else there is no single long-run law"
-        )
-    return matrix / sums[:, None]
+    return np.asarray(transition, dtype=np.float64)
 
 
 def _table(masks: Sequence[Sequence[int]], num_states: int, num_clients: int) -> np.ndarray:

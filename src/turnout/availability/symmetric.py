@@ -23,23 +23,46 @@ def inclusion_probabilities(p: Sequence[float] | np.ndarray, n: int) -> np.ndarr
     Costs O(N) for any n, since only frequencies up to about 10/σ matter; the absolute error is near 1e-14.
     """
     odds = np.asarray(p, dtype=np.float64)
-    if not 0 <= n <= odds.size:
-        raise ValueError(f"n = {n}: a sample of {odds.size} units has between 0 and {odds.size}")
     if not (odds > 0).all() or not np.isfinite(odds).all():
         raise ValueError("p: all odds must be positive and finite")
-    if n in (0, odds.size):
-        return np.full(odds.size, float(n > 0))
-    log_odds = np.log(odds)
-    log_odds = log_odds + _tilt(log_odds, n)
-    q, rest = expit(log_odds), expit(-log_odds)
-    whole, without = 0.0, np.zeros(odds.size)
+    return inclusion_of_log_odds(np.log(odds), n)
+
+
+def inclusion_of_log_odds(log_odds: np.ndarray, n: int) -> np.ndarray:
+    """As `inclusion_probabilities`, of odds too far apart to be written without a logarithm."""
+    _check_size(log_odds, n)
+    if n in (0, log_odds.size):
+        return np.full(log_odds.size, float(n > 0))
+    tilted = log_odds + _tilt(log_odds, n)
+    q, rest = expit(tilted), expit(-tilted)
+    whole, without = 0.0, np.zeros(log_odds.size)
     for angle, weight in _frequencies(q, rest):
-        factors = rest + q * np.exp(1j * angle)
-        log_factors = np.log(factors)
+        log_factors = np.log(rest + q * np.exp(1j * angle))
         turned = log_factors.sum() - 1j * angle * n
         whole += weight * np.exp(turned).real
         without += weight * np.exp(turned - log_factors + 1j * angle).real
     return np.clip(q * without / whole, 0.0, 1.0)
+
+
+def log_symmetric(log_odds: np.ndarray, n: int) -> float:
+    """Logarithm of e_n(p), the elementary symmetric polynomial of the odds.
+
+    It is -n s + Σ_j log(1 + exp(s) p_j) + log P(S = n), where s is
+    the common shift of the log odds at which S, a sum of independent Bernoulli units, has mean n.
+    """
+    _check_size(log_odds, n)
+    if n in (0, log_odds.size):
+        return float(log_odds.sum()) if n else 0.0
+    shift = _tilt(log_odds, n)
+    q, rest = expit(log_odds + shift), expit(-log_odds - shift)
+    turned = [(w, np.log(rest + q * np.exp(1j * a)).sum() - 1j * a * n) for a, w in _frequencies(q, rest)]
+    chance = sum(weight * float(np.exp(log_term).real) for weight, log_term in turned)
+    return float(np.logaddexp(0, log_odds + shift).sum() - n * shift + np.log(chance))
+
+
+def _check_size(log_odds: np.ndarray, n: int) -> None:
+    if not 0 <= n <= log_odds.size:
+        raise ValueError(f"n = {n}: a sample of {log_odds.size} units has between 0 and {log_odds.size}")
 
 
 def _tilt(log_odds: np.ndarray, n: int) -> float:
@@ -63,5 +86,5 @@ def _frequencies(q: np.ndarray, rest: np.ndarray) -> list[tuple[float, float]]:
     angles = 2 * np.pi * steps / length
     # Leaving one unit out takes at most 1/4 from the variance.
     kept = max(variance - 0.25, 0.0) * (1 - np.cos(angles)) <= NEGLIGIBLE
-    weights = np.where(steps == 0, 1.0, 2.0)  # an angle and its mirror image have the same real part
+    weights = np.where(steps == 0, 1.0, 2.0) / length  # an angle and its mirror image have the same real part
     return [(float(a), float(w)) for a, w in zip(angles[kept], weights[kept], strict=True)]

@@ -1,0 +1,162 @@
+"""Finite chains given by their transition matrix, dense or sparse: stationary law, period, reversibility.
+
+A chain of 100,000 states takes seconds if its matrix is sparse.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import breadth_first_order, reverse_cuthill_mckee, shortest_path
+from scipy.sparse.linalg import splu
+
+from turnout.availability.transition import require_irreducible, stochastic
+from turnout.availability.transition import stationary_law as law_by_elimination
+
+Transition = np.ndarray | sp.sparray | sp.spmatrix
+Checked = np.ndarray | sp.csr_array
+
+FEW_STATES = 600  # up to here a sparse matrix is treated as a dense one
+BALANCED = 1e-10  # how far from detailed balance, relatively, rounding may take a reversible chain
+BAND_ENTRIES = 1e8  # a factorisation within a band of this many entries is cheap
+STEPS, CHECKED_EVERY = 20_000, 50  # of the iteration for chains that no factorisation suits
+LAW_ERROR = 1e-13  # in total, of an iterated law
+RESIDUAL = 1e-12  # Σ |πP - π| above which a computed law is not believed
+
+
+def checked_transition(transition: Transition) -> Checked:
+    """The matrix in float64, rows summing to one exactly; refused where it is not square or not stochastic."""
+    shape = _shape(transition)
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
+        raise ValueError(f"transition has shape {shape}: must be square, one row and one column a state")
+    if isinstance(transition, np.ndarray):
+        return stochastic(transition.astype(np.float64))
+    matrix = stochastic(sp.csr_array(transition, dtype=np.float64))
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix
+
+
+def num_states(matrix: Checked) -> int:
+    return len(matrix) if isinstance(matrix, np.ndarray) else len(matrix.indptr) - 1
+
+
+def stationary_law(transition: Transition) -> np.ndarray:
+    """The law π of an irreducible chain with π P = π, Σ π = 1; the chain may be periodic.
+
+    Dense (or few states): elimination without subtractions, every entry exact to rounding. Sparse: a reversible chain
+    by detailed balance along a spanning tree, also exact entry by entry; one whose states can be ordered into a narrow
+    band by a sparse factorisation; any other by iteration, with an error below 1e-13 in total, or a RuntimeError.
+    """
+    matrix = checked_transition(transition)
+    require_irreducible(matrix)
+    if isinstance(matrix, np.ndarray):
+        return law_by_elimination(matrix)
+    if num_states(matrix) <= FEW_STATES:
+        return law_by_elimination(matrix.toarray())
+    log_law = _balanced_log_law(matrix)
+    if log_law is not None:
+        law = np.exp(log_law - log_law.max())
+        return law / law.sum()
+    return _verified(matrix, _factorised_law(matrix) if has_narrow_band(matrix) else _iterated_law(matrix))
+
+
+def period(transition: Transition) -> int:
+    """Greatest common divisor of the lengths of all ways back to a state; 1 for an aperiodic chain.
+
+    With d(x) the fewest steps from state 0, it is the divisor of d(x) + 1 - d(y) over all possible steps x → y.
+    """
+    matrix = checked_transition(transition)
+    require_irreducible(matrix)
+    distance = shortest_path(sp.csr_array(matrix), unweighted=True, indices=0).astype(np.int64)
+    before, after = matrix.nonzero()
+    return int(np.gcd.reduce(distance[before] + 1 - distance[after]))
+
+
+def is_reversible(transition: Transition) -> bool:
+    """Whether π_x P_xy = π_y P_yx for all x, y, up to rounding, for an irreducible chain."""
+    matrix = sp.csr_array(checked_transition(transition))
+    require_irreducible(matrix)
+    return _balanced_log_law(matrix) is not None
+
+
+def require_ergodic(transition: Transition) -> None:
+    """Refuse a chain that is reducible or periodic: from some start its law does not tend to the stationary one."""
+    found = period(transition)
+    if found > 1:
+        raise ValueError(
+            f"transition has period {found}: the chain never forgets its start; "
+            "look at every such round only, or let it stay where it is with some probability"
+        )
+
+
+def has_narrow_band(matrix: sp.csr_array) -> bool:
+    """Whether some order of the states brings all entries near the diagonal, so that factors stay small."""
+    order = reverse_cuthill_mckee(sp.csr_array(matrix + matrix.T), symmetric_mode=True)
+    place = np.empty(order.size, dtype=np.int64)
+    place[order] = np.arange(order.size)
+    before, after = matrix.nonzero()
+    return float(np.abs(place[before] - place[after]).max()) * order.size <= BAND_ENTRIES
+
+
+def _shape(transition: Any) -> tuple[int, ...]:  # sparse arrays come without types
+    return transition.shape
+
+
+def _balanced_log_law(matrix: sp.csr_array) -> np.ndarray | None:
+    """Logarithms of π up to a constant if the chain is reversible, else None."""
+    backward = sp.csr_array(matrix.T)
+    backward.sort_indices()
+    if not (np.array_equal(matrix.indices, backward.indices) and np.array_equal(matrix.indptr, backward.indptr)):
+        return None
+    log_odds = sp.csr_array((np.log(matrix.data) - np.log(backward.data), matrix.indices, matrix.indptr))
+    order, parents = breadth_first_order(matrix, 0)
+    rises = np.zeros(order.size)
+    rises[order[1:]] = np.asarray(log_odds[parents[order[1:]], order[1:]]).ravel()
+    log_law = [0.0] * order.size
+    for state, parent, rise in zip(
+        order[1:].tolist(), parents[order[1:]].tolist(), rises[order[1:]].tolist(), strict=True
+    ):
+        log_law[state] = log_law[parent] + rise
+    found = np.array(log_law)
+    before, after = np.repeat(np.arange(order.size), np.diff(matrix.indptr)), matrix.indices
+    return found if np.abs(found[before] + log_odds.data - found[after]).max() <= BALANCED else None
+
+
+def _factorised_law(matrix: sp.csr_array) -> np.ndarray:
+    """Fix π_0 = 1 and solve for the rest, π_rest (I - P_rest) = P_0: an M-matrix, for which no pivoting is needed."""
+    inner = sp.csc_array((sp.eye_array(num_states(matrix)) - matrix).T)[1:, 1:]
+    factors = splu(
+        sp.csc_matrix(inner), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    )
+    return np.r_[1.0, factors.solve(matrix[[0]].toarray()[0, 1:])]
+
+
+def _iterated_law(matrix: sp.csr_array) -> np.ndarray:
+    """Step after step of the chain that stays put with probability 1/2, which has the same law and no period."""
+    backward = sp.csr_array(matrix.T)
+    law, earlier, rate = np.full(num_states(matrix), 1 / num_states(matrix)), np.inf, 1.0
+    for step in range(STEPS):
+        after = (law + backward @ law) / 2
+        change = float(np.abs(after - law).sum())
+        law = after
+        if step % CHECKED_EVERY == CHECKED_EVERY - 1:
+            if change > 10 * LAW_ERROR:  # below that the rate of decay drowns in rounding
+                rate = (change / earlier) ** (1 / CHECKED_EVERY) if np.isfinite(earlier) else 1.0
+            earlier = change
+            if change == 0 or (rate < 1 and change * rate / (1 - rate) <= LAW_ERROR):
+                return law
+    raise RuntimeError(
+        f"the stationary law of {num_states(matrix)} states did not settle in {STEPS} steps, the last of which changed "
+        f"{change:.1e}: the chain forgets too slowly and has no narrow band to factorise"
+    )
+
+
+def _verified(matrix: sp.csr_array, law: np.ndarray) -> np.ndarray:
+    law = law / law.sum()
+    residual = float(np.abs(law @ matrix - law).sum())
+    if not residual <= RESIDUAL or law.min() < 0:
+        raise RuntimeError(f"the stationary law of {law.size} states is left with a residual of {residual:.1e}")
+    return law

@@ -1,0 +1,88 @@
+"""How far a finite chain is from its stationary law, round after round, and when it has forgotten its start."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from turnout.availability.arguments import at_least
+from turnout.theory.chains import Checked, Transition, checked_transition, num_states, require_ergodic, stationary_law
+
+WORST_START_STATES = 3000  # every start at once is one dense matrix
+LONGEST = 1_000_000  # rounds followed one by one from a given start
+DOUBLINGS = 50
+
+Start = int | np.ndarray | None
+
+
+def total_variation_over_time(transition: Transition, rounds: int, start: Start = None) -> np.ndarray:
+    """d(t) = ½ Σ_y |P(state y after t rounds) - π_y| for t = 0 … rounds; it never increases.
+
+    `start` is a state or a law; if none is given, d(t) is that of the worst start, max_x ‖P^t(x, ·) - π‖.
+    """
+    matrix = checked_transition(transition)
+    law, now = stationary_law(matrix), _start(matrix, start)
+    distances = np.empty(at_least("rounds", rounds, 0) + 1)
+    for t in range(distances.size):
+        if t:
+            now = now @ matrix
+        distances[t] = _distance(now, law)
+    return distances
+
+
+def mixing_time(transition: Transition, error: float = 0.25, start: Start = None) -> int:
+    """First round t with d(t) ≤ error, d as in `total_variation_over_time`: exact, found by doubling for the worst start.
+
+    From a given start the chain is followed for up to a million rounds, which suits large sparse chains.
+    """
+    if not 0 < error < 1:
+        raise ValueError(f"error = {error:g}: must lie in (0, 1)")
+    matrix = checked_transition(transition)
+    require_ergodic(matrix)
+    law, now = stationary_law(matrix), _start(matrix, start)
+    if now.ndim == 2:
+        return _by_doubling(now @ matrix, law, error) if _distance(now, law) > error else 0
+    for t in range(LONGEST + 1):
+        if _distance(now, law) <= error:
+            return t
+        now = now @ matrix
+    raise RuntimeError(
+        f"after {LONGEST} rounds the chain is still {_distance(now, law):.3g} from its law, more than {error:g}: "
+        "too slow to be followed; its relaxation_time says how slow"
+    )
+
+
+def _by_doubling(matrix: np.ndarray, law: np.ndarray, error: float) -> int:
+    """The powers P, P², P⁴, … until one is near enough, then the first such round by bisection between the last two."""
+    powers = [matrix]
+    while _distance(powers[-1], law) > error:
+        if len(powers) > DOUBLINGS:
+            raise RuntimeError(f"the chain is not within {error:g} of its law after 2^{DOUBLINGS} rounds")
+        squared = powers[-1] @ powers[-1]
+        powers.append(squared / squared.sum(axis=1, keepdims=True))
+    reached, rounds = np.eye(len(law)), 0
+    for k in range(len(powers) - 2, -1, -1):
+        further = reached @ powers[k]
+        if _distance(further, law) > error:
+            reached, rounds = further, rounds + 2**k
+    return rounds + 1
+
+
+def _start(matrix: Checked, start: Start) -> np.ndarray:
+    size = num_states(matrix)
+    if start is None:
+        if size > WORST_START_STATES:
+            raise ValueError(
+                f"the worst start of {size} states is too much to search (at most {WORST_START_STATES}): name a start"
+            )
+        return np.eye(size)
+    if isinstance(start, np.ndarray):
+        if start.shape != (size,) or not (start >= 0).all() or abs(start.sum() - 1) > 1e-6:
+            raise ValueError(f"start: must be a law over the {size} states, not negative and summing to 1")
+        return start / start.sum()
+    if not 0 <= start < size:
+        raise ValueError(f"start = {start}: the states are 0 to {size - 1}")
+    return np.eye(1, size, start)[0]
+
+
+def _distance(rows: np.ndarray, law: np.ndarray) -> float:
+    return float(np.abs(rows - law).sum(axis=-1).max() / 2)

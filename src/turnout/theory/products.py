@@ -1,0 +1,112 @@
+"""Independent clients seen as one chain: its states are the sets of available clients, 2^N of them.
+
+The second eigenvalue of such a chain is the largest of its clients' (Rodio et al. 2023, proposition 6): an eigenvalue
+of a Kronecker product is a product of eigenvalues, one a factor, and each factor has 1 among its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from turnout.availability.arguments import at_least
+from turnout.theory.chains import checked_transition, stationary_law
+from turnout.theory.spectrum import second_eigenvalue
+from turnout.theory.two_state import Numbers, wake_and_sleep
+
+MOST_STATES = 2**13
+LONGEST = 2**53  # rounds: from here on not every whole number is a float
+
+
+def client_chains(pi: Numbers, lam: Numbers) -> list[np.ndarray]:
+    """The transition matrix of each on/off client, [[1 - wake, wake], [sleep, 1 - sleep]]: state 0 is off, 1 is on."""
+    wake, sleep = (np.atleast_1d(rate) for rate in wake_and_sleep(pi, lam))
+    return [np.array([[1 - up, up], [down, 1 - down]]) for up, down in zip(wake, sleep, strict=True)]
+
+
+def product_chain(transitions: Sequence[np.ndarray]) -> np.ndarray:
+    """Transition matrix of independent chains side by side, their Kronecker product; the last chain moves fastest."""
+    _check(transitions)
+    count = int(np.prod([len(matrix) for matrix in transitions], dtype=np.float64))
+    if count > MOST_STATES:
+        raise ValueError(f"the {len(transitions)} chains together have {count} states: at most {MOST_STATES}")
+    checked = [np.asarray(checked_transition(matrix)) for matrix in transitions]
+    return functools.reduce(lambda slow, fast: np.kron(slow, fast), checked)
+
+
+def product_law(transitions: Sequence[np.ndarray]) -> np.ndarray:
+    """Stationary law of independent chains side by side, in the order of `product_chain`."""
+    _check(transitions)
+    return functools.reduce(np.kron, map(stationary_law, transitions))
+
+
+def product_masks(num_clients: int) -> np.ndarray:
+    """Who is available in each of the 2^N states of the product of N on/off clients: the table `finite_chain` takes."""
+    count = at_least("num_clients", num_clients, 1)
+    return np.array(list(itertools.product((False, True), repeat=count)))
+
+
+def product_second_eigenvalue(transitions: Sequence[np.ndarray]) -> float:
+    """λ of independent chains side by side, max_k λ(P_k); for on/off clients, max_k |λ_k|."""
+    _check(transitions)
+    return max(map(second_eigenvalue, transitions))
+
+
+def product_mixing_bounds(pi: Numbers, lam: Numbers, error: float = 0.25) -> tuple[int, int]:
+    """Between which rounds the chain of all clients comes within `error` of its law, from the worst start.
+
+    With d_k(t) = |λ_k|^t max(π_k, 1 - π_k), the distance of client k, and b_k(t) the affinity Σ sqrt(P^t π) of its law
+    at t with its stationary law, the distance d(t) of all clients together obeys
+
+        max( max_k d_k, 1 - Π b_k ) ≤ d ≤ min( 1 - Π (1 - d_k), sqrt(1 - Π b_k²) ).
+
+    O(N) a round looked at, for fleets of any size.
+    """
+    if not 0 < error < 1:
+        raise ValueError(f"error = {error:g}: must lie in (0, 1)")
+    rate, memory = (np.atleast_1d(value) for value in np.broadcast_arrays(pi, lam))
+    wake_and_sleep(rate, memory)
+    rate, memory = rate[rate < 1], np.abs(memory[rate < 1])  # who never leaves is always at its law
+    if (memory >= 1).any():
+        raise ValueError(
+            f"client {int(np.argmax(memory >= 1))} has lam = -1: it alternates and never forgets its start"
+        )
+
+    def distances(t: int) -> tuple[np.ndarray, float]:
+        # From the rarer of its two states a client is farthest from its law.
+        rare = np.minimum(rate, 1 - rate)
+        still = memory**t * (1 - rare)
+        affinity = np.sqrt(rare * (rare + still)) + np.sqrt((1 - rare) * np.maximum(1 - rare - still, 0))
+        return still, float(np.log(np.minimum(affinity, 1)).sum())
+
+    def lower(t: int) -> float:
+        still, log_affinity = distances(t)
+        return max(float(still.max(initial=0.0)), -np.expm1(log_affinity))
+
+    def upper(t: int) -> float:
+        still, log_affinity = distances(t)
+        return min(-np.expm1(np.log1p(-still).sum()), np.sqrt(-np.expm1(2 * log_affinity)))
+
+    return _first(lambda t: lower(t) <= error), _first(lambda t: upper(t) <= error)
+
+
+def _first(holds: Callable[[int], bool]) -> int:
+    """The first t ≥ 0 at which something holds that goes on to hold from then on."""
+    high = 1
+    while not holds(high):
+        if high > LONGEST:
+            raise RuntimeError(f"not reached within {LONGEST} rounds")
+        high *= 2
+    low = -1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _check(transitions: Sequence[np.ndarray]) -> None:
+    if not transitions:
+        raise ValueError("transitions is empty: give the matrix of at least one chain")

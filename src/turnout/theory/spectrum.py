@@ -1,0 +1,103 @@
+"""Eigenvalues of finite chains, and what they say about how fast a chain forgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import ArpackNoConvergence, eigs, eigsh
+
+from turnout.availability.arguments import at_least
+from turnout.availability.transition import require_irreducible
+from turnout.theory.chains import Transition, checked_transition, has_narrow_band, is_reversible, num_states, period
+
+DENSE_STATES = 1000  # up to here all eigenvalues are found, by dense algebra
+OUTSIDE = 1e-8  # how far beyond the unit interval the shift of shift-and-invert lies
+SUBSPACE, RESTARTS = 40, 40  # vectors that the Arnoldi iteration keeps, and how often it begins anew
+
+
+def eigenvalues(transition: Transition, count: int | None = None) -> np.ndarray:
+    """Eigenvalues by decreasing modulus, the first being 1; real for a reversible chain, else complex in general.
+
+    All of them, or the first `count`. Above 1,000 states `count` must be said, and be less than the number of states;
+    if the chain is not reversible they are found only where they stand apart from the others, else a RuntimeError.
+    """
+    matrix = checked_transition(transition)
+    require_irreducible(matrix)
+    size = num_states(matrix)
+    wanted = size if count is None else min(at_least("count", count, 1), size)
+    if size <= DENSE_STATES:
+        return _by_modulus(_all_eigenvalues(matrix))[:wanted]
+    if wanted > size - 3:
+        raise ValueError(f"count = {wanted} of {size} states: must be at most {size - 3}")
+    sparse = sp.csr_array(matrix)
+    found = _ends(sparse, wanted) if is_reversible(sparse) else _outermost(sparse, wanted)
+    return _by_modulus(found)[:wanted]
+
+
+def second_eigenvalue(transition: Transition) -> float:
+    """λ(P), the largest modulus among the eigenvalues other than 1; it is 1 for a periodic chain, 0 for one state."""
+    matrix = checked_transition(transition)
+    if period(matrix) > 1:
+        return 1.0
+    if num_states(matrix) == 1:
+        return 0.0
+    return float(min(np.abs(eigenvalues(matrix, 2)[1]), 1.0))
+
+
+def spectral_gap(transition: Transition) -> float:
+    """1 - λ(P), the absolute spectral gap."""
+    return 1.0 - second_eigenvalue(transition)
+
+
+def relaxation_time(transition: Transition) -> float:
+    """1 / (1 - λ(P)): rounds in which the slowest memory of a reversible chain fades by a factor e, roughly."""
+    gap = spectral_gap(transition)
+    return 1 / gap if gap > 0 else np.inf
+
+
+def _all_eigenvalues(matrix: np.ndarray | sp.csr_array) -> np.ndarray:
+    dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+    return np.linalg.eigvalsh(np.sqrt(dense * dense.T)) if is_reversible(dense) else np.linalg.eigvals(dense)
+
+
+def _ends(matrix: sp.csr_array, count: int) -> np.ndarray:
+    """Both ends of the spectrum of a reversible chain, which is that of the symmetric matrix sqrt(P_xy P_yx)."""
+    symmetric = sp.csr_array((matrix * matrix.T).sqrt())
+    start = _start(num_states(matrix))
+    if not has_narrow_band(matrix):
+        return np.concatenate([_converged(eigsh, symmetric, count, which, start) for which in ("LA", "SA")])
+    # Both ends of S are one end of S², near which factors let us look however slow the chain; the signs come back from
+    # S within the subspace. One more than wanted, so that a pair of both signs is not cut in half.
+    squared = sp.csc_matrix(symmetric @ symmetric)
+    _, vectors = eigsh(squared, count + 1, sigma=1 + OUTSIDE, v0=start)
+    return np.linalg.eigvalsh(vectors.T @ (symmetric @ vectors))
+
+
+def _outermost(matrix: sp.csr_array, count: int) -> np.ndarray:
+    return _converged(eigs, matrix, count, "LM", _start(num_states(matrix)))
+
+
+def _converged(
+    solver: Callable[..., Any], matrix: sp.csr_array, count: int, which: str, start: np.ndarray
+) -> np.ndarray:
+    vectors = min(num_states(matrix) - 1, max(SUBSPACE, 2 * count + 1))
+    try:
+        return solver(matrix, count, which=which, ncv=vectors, v0=start, maxiter=RESTARTS, return_eigenvectors=False)
+    except ArpackNoConvergence as failure:
+        raise RuntimeError(
+            f"the eigenvalues of {num_states(matrix)} states did not converge: none stands apart enough for an "
+            "iteration; total_variation_over_time follows it round by round from a given start"
+        ) from failure
+
+
+def _start(size: int) -> np.ndarray:
+    """A fixed vector to iterate from, so that results repeat; not the constant one, which is an eigenvector."""
+    return np.random.default_rng(0).random(size)
+
+
+def _by_modulus(values: np.ndarray) -> np.ndarray:
+    """Sorted by decreasing modulus; among equals the larger real part first, so that 1 comes before -1."""
+    return values[np.lexsort((-np.real(values), -np.round(np.abs(values), 12)))]

@@ -1,0 +1,128 @@
+"""The algebra of one on/off client: stationary rate π and correlation λ, and all that follows from them.
+
+Every function takes numbers or arrays, which are paired entry by entry, and returns arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from turnout.availability.arguments import at_least, refuse
+from turnout.availability.markov import lowest_correlation, switching_rates
+
+Numbers = float | int | Sequence[float | int] | np.ndarray
+
+
+def wake_and_sleep(pi: Numbers, lam: Numbers) -> tuple[np.ndarray, np.ndarray]:
+    """P(off → on) = (1 - λ) π and P(on → off) = (1 - λ)(1 - π); a pair (π, λ) that no chain has is refused."""
+    rate, correlation = _pair(pi, lam)
+    wake, sleep = switching_rates(rate.ravel(), correlation.ravel())
+    return wake.reshape(rate.shape), sleep.reshape(rate.shape)
+
+
+def rate_and_correlation(wake: Numbers, sleep: Numbers) -> tuple[np.ndarray, np.ndarray]:
+    """π = wake / (wake + sleep) and λ = 1 - wake - sleep: the way back from `wake_and_sleep`."""
+    up, down = _pair(wake, sleep)
+    for name, rate in (("wake", up), ("sleep", down)):
+        flat = rate.ravel()
+        refuse(~((flat >= 0) & (flat <= 1)), lambda k: f"client {k} has {name} = {flat[k]:g}", "must lie in [0, 1]")  # noqa: B023
+    refuse((up + down == 0).ravel(), lambda k: f"client {k} never changes", "wake or sleep must be positive")
+    return np.asarray(up / (up + down)), np.asarray(1 - up - down)
+
+
+def feasible_correlation(pi: Numbers) -> tuple[np.ndarray, np.ndarray]:
+    """The range [max(1 - 1/π, 1 - 1/(1 - π)), 1) in which λ may lie; its upper end is not part of it."""
+    rate = np.asarray(pi, dtype=np.float64)
+    flat = rate.ravel()
+    refuse(~((flat > 0) & (flat < 1)), lambda k: f"client {k} has pi = {flat[k]:g}", "must lie in (0, 1)")
+    return lowest_correlation(flat).reshape(rate.shape), np.ones_like(rate)
+
+
+def autocorrelation(lam: Numbers, lag: int | Sequence[int] | np.ndarray) -> np.ndarray:
+    """Correlation between the states of a client `lag` rounds apart, λ^lag."""
+    return np.asarray(np.asarray(lam, dtype=np.float64) ** np.abs(np.asarray(lag)))
+
+
+def mean_on_run(pi: Numbers, lam: Numbers) -> np.ndarray:
+    """Expected number of rounds for which a client that has come stays, 1 / ((1 - λ)(1 - π)); infinite for π = 1."""
+    _, sleep = wake_and_sleep(pi, lam)
+    return np.where(sleep > 0, 1 / np.where(sleep > 0, sleep, 1), np.inf)
+
+
+def mean_off_run(pi: Numbers, lam: Numbers) -> np.ndarray:
+    """Expected number of rounds for which a client that has left stays away, 1 / ((1 - λ) π)."""
+    wake, _ = wake_and_sleep(pi, lam)
+    return np.asarray(1 / wake)
+
+
+def integrated_autocorrelation_time(lam: Numbers) -> np.ndarray:
+    """Σ_s λ^|s| over all lags = (1 + λ)/(1 - λ): rounds of a long run that tell as much as one independent round."""
+    correlation = np.asarray(lam, dtype=np.float64)
+    _check_correlation(correlation)
+    return np.asarray((1 + correlation) / (1 - correlation))
+
+
+def effective_rounds(lam: Numbers, rounds: int) -> np.ndarray:
+    """Independent rounds whose mean availability has the variance of T rounds of the chain, exactly.
+
+    T² / Σ_{s,t < T} λ^|s-t|, which is T for λ = 0 and tends to T (1 - λ)/(1 + λ); infinite where the variance is 0.
+    """
+    total = _summed_correlations(lam, rounds)
+    return np.where(total > 0, rounds**2 / np.where(total > 0, total, 1), np.inf)
+
+
+def variance_of_mean(pi: Numbers, lam: Numbers, rounds: int) -> np.ndarray:
+    """Variance of the share of T rounds in which a stationary client is available, exact for every T.
+
+    π(1 - π)/T² · Σ_{s,t < T} λ^|s-t| = π(1 - π)/T² · [ T (1 + λ)/(1 - λ) - 2λ (1 - λ^T)/(1 - λ)² ].
+    """
+    rate, correlation = _pair(pi, lam)
+    wake_and_sleep(rate, correlation)
+    return np.asarray(rate * (1 - rate) * _summed_correlations(correlation, rounds) / rounds**2)
+
+
+def two_state_mixing_time(pi: Numbers, lam: Numbers, error: float = 0.25) -> np.ndarray:
+    """First round t at which |λ|^t max(π, 1 - π), the distance from the worst start, is at most `error`.
+
+    Whole numbers as floats, since a client that alternates strictly (λ = -1) never forgets: infinity.
+    """
+    if not 0 < error < 1:
+        raise ValueError(f"error = {error:g}: must lie in (0, 1)")
+    rate, correlation = _pair(pi, lam)
+    wake_and_sleep(rate, correlation)
+    farthest, memory = np.maximum(rate, 1 - rate), np.abs(correlation)
+    farthest = np.where(rate == 1, 0.0, farthest)  # who never leaves has no other state to start from
+    between = (memory > 0) & (memory < 1)
+    rounds = np.ceil(np.log(error / np.where(farthest > error, farthest, 1)) / np.log(np.where(between, memory, 0.5)))
+    # The logarithms may round to the wrong side of a whole number.
+    rounds = np.where(memory ** np.maximum(rounds - 1, 0) * farthest <= error, rounds - 1, rounds)
+    rounds = np.where(between, rounds, np.where(memory > 0, np.inf, 1.0))
+    return np.where(farthest <= error, 0.0, rounds)
+
+
+def _summed_correlations(lam: Numbers, rounds: int) -> np.ndarray:
+    """Σ_{s,t < T} λ^|s-t|, by doubling T: positive terms only for λ > 0, where the closed form cancels near λ = 1.
+
+    With g_T = Σ_{k < T} λ^k: S_{2T} = 2 S_T + 2λ g_T², and S_{T+1} = S_T + 1 + 2λ g_T.
+    """
+    rounds = at_least("rounds", rounds, 1)
+    correlation = np.asarray(lam, dtype=np.float64)
+    _check_correlation(correlation)
+    total, geometric, power = np.ones_like(correlation), np.ones_like(correlation), correlation  # T = 1
+    for bit in bin(rounds)[3:]:
+        total, geometric, power = 2 * total + 2 * correlation * geometric**2, geometric * (1 + power), power**2
+        if bit == "1":
+            total, geometric, power = total + 1 + 2 * correlation * geometric, geometric + power, power * correlation
+    return np.asarray(np.maximum(total, 0.0))
+
+
+def _check_correlation(lam: np.ndarray) -> None:
+    flat = lam.ravel()
+    refuse(~((flat >= -1) & (flat < 1)), lambda k: f"client {k} has lam = {flat[k]:g}", "must lie in [-1, 1)")
+
+
+def _pair(one: Numbers, other: Numbers) -> tuple[np.ndarray, np.ndarray]:
+    first, second = np.broadcast_arrays(np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64))
+    return np.array(first), np.array(second)
