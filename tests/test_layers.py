@@ -28,7 +28,7 @@ LAYERS = (
     {"loop"},
     {"group"},
     {"simulator"},
-    {"testing", "audit", "calibrate", "diagnose"},
+    {"testing", "audit", "calibrate", "diagnosis"},
     {ROOT},  # the public names
     {"experiment", "flower"},
     {"report"},
