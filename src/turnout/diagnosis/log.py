@@ -134,7 +134,7 @@ class Log:
         arrived: Float[np.ndarray, " clients"] | None = None,
         steps: Float[np.ndarray, " clients"] | None = None,
     ) -> Log:
-        """A log from a table of who was there, named 0, 1, 2 and so on by default; who was not watched was not there."""
+        """A log from a table of who was there, named 0, 1, 2 and so on; who was not watched was not there."""
         called = np.array([str(k) for k in range(len(present))] if names is None else list(names), dtype=np.str_)
         if len(called) != len(present):
             raise ValueError(f"{len(called)} names for {len(present)} clients; give one name a row")
