@@ -52,9 +52,22 @@ def test_zones_spread_over_the_day():
     assert np.allclose(peaks, np.repeat([4.0, 22.0, 16.0, 10.0], 2), atol=0.51)
 
 
+def test_shape_is_a_course_whatever_its_unit():
+    day = diurnal(2, rounds_per_day=24, mean=[0.4, 0.5], amplitude=[0.2, 0.1], shape=(40 * HOURS - 7).tolist())
+    profile = np.asarray(day.profile())
+    assert np.allclose(profile.mean(axis=0), [0.4, 0.5])
+    assert np.allclose(profile.max(axis=0), [0.6, 0.6])
+    assert np.allclose(np.corrcoef(profile.T, HOURS), 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"shape": [0.5] * 23}, "shape has 23 values: give 24"),
+        ({"shape": [0.5] * 24}, "the same at all hours"),
+        ({"shape": [0.5] * 23 + [np.inf]}, "hour 23 has inf: shape must be of finite numbers"),
+        ({"shape": HOURS.tolist(), "peak_hour": 3.0}, "shape is given beside peak_hour, sharpness or profile"),
+        ({"shape": HOURS.tolist(), "profile": [0.5] * 24}, "shape is given beside peak_hour, sharpness or profile"),
         ({"mean": 0.1, "amplitude": [0.1, 0.2, 0.1]}, "client 1 would be available with probability -0.1 to 0.3"),
         ({"profile": [0.5] * 23}, "profile has 23 values: give 24"),
         ({"profile": [0.5] * 23 + [1.5]}, "hour 23 has 1.5"),

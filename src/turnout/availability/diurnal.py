@@ -69,30 +69,35 @@ def diurnal(
     peak_hour: float | None = None,
     sharpness: float | None = None,
     profile: Sequence[float] | None = None,
+    shape: Sequence[float] | None = None,
     zones: int | Sequence[float] = 1,
     lam: float | Sequence[float] = 0.0,
 ) -> Diurnal:
     """Build from the shape of the day, the time zones and the persistence λ.
 
     The day is a cosine around `mean` (0.3) that reaches `mean + amplitude` (0.2 above) at `peak_hour` (4); a larger
-    `sharpness` (0) narrows the peak and keeps mean and height. Or `profile` gives the probability for each of 24
-    hours. `zones` is a number of zones spread evenly over 24 hours, or the hours by which each client is ahead.
+    `sharpness` (0) narrows the peak and keeps mean and height. In place of peak and sharpness, `shape` gives the course
+    of the day by 24 values of any unit, one an hour, which are moved and scaled to mean 0 and height 1. Or `profile`
+    gives the probability for each of 24 hours. `zones` is a number of zones spread evenly over 24 hours, or the hours by which each client is ahead.
     """
     num_clients = at_least("num_clients", num_clients, 1)
     rounds_per_day = at_least("rounds_per_day", rounds_per_day, 2)
+    if shape is not None and not (profile is None and peak_hour is None and sharpness is None):
+        raise ValueError("shape is given beside peak_hour, sharpness or profile: it takes the place of these")
     if profile is None:
-        shape = _day(4.0 if peak_hour is None else peak_hour, 0.0 if sharpness is None else sharpness)
+        smooth = (4.0 if peak_hour is None else peak_hour, 0.0 if sharpness is None else sharpness)
+        course = _day(*smooth) if shape is None else _scaled(shape)
         level = spread("mean", 0.3 if mean is None else mean, num_clients)
         swing = spread("amplitude", 0.2 if amplitude is None else amplitude, num_clients)
     elif mean is None and amplitude is None and peak_hour is None and sharpness is None:
-        shape, level, swing = _hours(profile), np.zeros(num_clients), np.ones(num_clients)
+        course, level, swing = _hours(profile), np.zeros(num_clients), np.ones(num_clients)
     else:
         raise ValueError("profile is given beside mean, amplitude, peak_hour or sharpness: it takes the place of these")
-    _check_range(level, swing, shape)
+    _check_range(level, swing, course)
     lams = spread("lam", lam, num_clients)
     refuse(~((lams >= 0) & (lams < 1)), lambda k: f"client {k} has lam = {lams[k]:g}", "must lie in [0, 1)")
     shift = np.mod(_ahead(zones, num_clients), 24) / 24
-    return Diurnal(*map(jnp.asarray, (shape, level, swing, shift, lams)), rounds_per_day=rounds_per_day)
+    return Diurnal(*map(jnp.asarray, (course, level, swing, shift, lams)), rounds_per_day=rounds_per_day)
 
 
 def _day(peak_hour: float, sharpness: float) -> np.ndarray:
@@ -114,6 +119,18 @@ def _hours(profile: Sequence[float]) -> np.ndarray:
     values = np.asarray(profile, dtype=np.float64)
     refuse(~((values >= 0) & (values <= 1)), lambda h: f"hour {h} has {values[h]:g}", "profile must lie in [0, 1]")
     return values
+
+
+def _scaled(shape: Sequence[float]) -> np.ndarray:
+    """The course of a day with mean 0 and height 1."""
+    if len(shape) != 24:
+        raise ValueError(f"shape has {len(shape)} values: give 24, one for each hour from midnight")
+    values = np.asarray(shape, dtype=np.float64)
+    refuse(~np.isfinite(values), lambda h: f"hour {h} has {values[h]}", "shape must be of finite numbers")
+    centred = values - values.mean()
+    if centred.max() <= 1e-9 * np.abs(values).max():
+        raise ValueError("shape is the same at all hours: a day without a course has amplitude = 0 and no shape")
+    return centred / centred.max()
 
 
 def _check_range(level: np.ndarray, swing: np.ndarray, shape: np.ndarray) -> None:

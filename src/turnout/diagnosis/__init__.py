@@ -1,0 +1,1 @@
+"""What a participation log tells about a fleet."""

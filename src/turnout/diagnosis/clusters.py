@@ -1,0 +1,309 @@
+"""Clients that come and go together, beyond what the fleet's own course and its cycles make them do.
+
+Two persistent clients look alike by accident: with autocorrelations ρ_i and ρ_j, the variance of their sample
+correlation over T slots is Σ_s ρ_i(s) ρ_j(s) / T (Bartlett 1946), many times 1/T. Two rarely seen clients are together
+by accident with a Poisson number of slots, whose tail is far heavier than a normal one. Both are accounted for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.spatial.distance import squareform
+from scipy.special import gammainc, ndtr
+
+from turnout.diagnosis.cycles import Cycles, excess_of, harmonics
+from turnout.diagnosis.log import Log
+from turnout.diagnosis.rates import Rates
+from turnout.diagnosis.sweeps import over_runs, per_slot, watched_runs
+
+Matrix = Float[np.ndarray, "rows slots"]  # in single precision, as matrices of many rows are multiplied
+Pairs = Float[np.ndarray, "rows rows"]
+
+MOST_CELLS, MOST_CLIENTS = 20_000_000, 3000  # of the matrix whose rows are compared
+FALSE_LINKS = 0.01  # false discovery rate among pairs
+LEAST_CORRELATION = 0.2  # what is weaker is no cluster, however sure
+LEAST_FLEET = 10  # in a smaller one the activity of the others is mostly that of one's own company
+FOLLOWS = 0.7  # how much less than its members a client may agree with a cluster's course and still be of it
+MOST_COURSES, MOST_STRENGTHS = 32, 200  # clusters that recruit, and whose strength is measured
+LEAST_CHANGES = 4  # of a pattern that several clients share exactly, before it is no accident
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Who moves with whom."""
+
+    label: Int[np.ndarray, " clients"]  # cluster of each client, the largest first; -1: moves alone
+    sizes: Int[np.ndarray, " clusters"]
+    strength: Float[np.ndarray, " clusters"]  # mean correlation of two clients of the cluster
+    identical: int  # clients with exactly the same course as another
+    dispersion: float  # variance of the number of clients there, over that of independent clients
+    sampled: int | None  # clients that were compared pair by pair, if not all
+
+    @property
+    def count(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def share(self) -> float:
+        """Share of the fleet that is in a cluster."""
+        return float((self.label >= 0).mean())
+
+    @property
+    def unit(self) -> Int[np.ndarray, " clients"]:
+        """What moves alone, numbered from 0: a cluster, or a client outside of all."""
+        alone = self.label < 0
+        return np.where(alone, self.count + np.cumsum(alone) - 1, self.label)
+
+
+def clusters(log: Log, rates: Rates, cycles: Cycles) -> Clusters:
+    """Find groups of clients that move together.
+
+    Clients with exactly the same course are one pattern. Patterns, or a sample of them, are compared pair by pair;
+    significant pairs are joined by average linkage, and who was not in the sample joins the cluster it follows.
+    """
+    pattern = _patterns(log)
+    labels, compared = _linked(log, rates, cycles, pattern)
+    label = _by_size(labels)
+    sizes = np.bincount(label[label >= 0]) if (label >= 0).any() else np.zeros(0, np.int64)
+    return Clusters(
+        label=label,
+        sizes=sizes,
+        strength=_strengths(log, label, len(sizes)),
+        identical=int((np.bincount(pattern)[pattern] > 1)[_moving(log)].sum()),
+        dispersion=_dispersion(log, rates),
+        sampled=compared,
+    )
+
+
+def _moving(log: Log) -> Bool[np.ndarray, " clients"]:
+    """Who changes often enough for its course to be its own."""
+    present = log.present
+    inner = (present.first > 0).astype(np.int64) + (present.end < log.num_slots)
+    return np.bincount(present.client, inner, minlength=log.num_clients) >= LEAST_CHANGES
+
+
+def _patterns(log: Log) -> Int[np.ndarray, " clients"]:
+    """The same number for clients with the same runs; found by a random 64-bit word for every change of state."""
+    words = np.random.default_rng(0).integers(0, 2**63, (2, log.num_slots + 1), dtype=np.uint64)
+    of_client = np.zeros(log.num_clients, np.uint64)
+    with np.errstate(over="ignore"):
+        np.add.at(of_client, log.present.client, words[0, log.present.first] + words[1, log.present.end])
+    alone = ~_moving(log)  # the never, the always and the rarely seen are alike for no reason
+    _, pattern = np.unique(of_client, return_inverse=True)
+    pattern = pattern.ravel().astype(np.int64)
+    pattern[alone] = pattern.max(initial=-1) + 1 + np.arange(alone.sum())
+    return np.unique(pattern, return_inverse=True)[1].ravel()
+
+
+def _linked(
+    log: Log, rates: Rates, cycles: Cycles, pattern: Int[np.ndarray, " clients"]
+) -> tuple[Int[np.ndarray, " clients"], int | None]:
+    """Labels before sorting (-1: alone), and how many patterns were compared if not all."""
+    _, first = np.unique(pattern, return_index=True)
+    moving = _moving(log)
+    candidates = np.sort(first[moving[first]])
+    most = max(2, min(MOST_CLIENTS, MOST_CELLS // max(log.num_slots, 1)))
+    chosen = candidates
+    if len(candidates) > most:
+        # Patterns that several clients share first: they are clusters already and lead others to them.
+        shared = np.bincount(pattern)[pattern[candidates]]
+        crowd = candidates[np.argsort(-shared, kind="stable")][: most // 4]
+        chosen = np.union1d(crowd[np.bincount(pattern)[pattern[crowd]] > 1], candidates[_even(len(candidates), most)])
+    group = np.full(log.num_clients, -1, np.int64)
+    if len(chosen) >= 2:
+        compared = _compare(log, cycles, chosen)
+        group[chosen] = _groups(compared)
+        if len(chosen) < len(candidates):
+            _recruit(log, rates, group, chosen, compared.residual)
+    label = _spread(group, pattern)
+    return label, None if len(chosen) == len(candidates) else len(chosen)
+
+
+def _even(count: int, most: int) -> Int[np.ndarray, " selected"]:
+    return np.unique(np.linspace(0, count - 1, most).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """The clients that are compared pair by pair."""
+
+    seen: Float[np.ndarray, "rows slots"]  # 1 where watched
+    fitted: Matrix  # chance of being there by the course of the fleet and the cycles
+    residual: Matrix  # presence beyond that; 0 where not watched
+
+    @property
+    def number(self) -> Float[np.ndarray, " rows"]:
+        return np.maximum(self.seen.sum(axis=1), 1)
+
+    @property
+    def deviation(self) -> Float[np.ndarray, " rows"]:
+        return np.sqrt((self.residual**2).sum(axis=1) / self.number)
+
+
+def _compare(log: Log, cycles: Cycles, chosen: Int[np.ndarray, " rows"]) -> _Compared:
+    """Regress each client's presence on the activity of all others and on the cycles."""
+    there, seen = log.matrix(chosen), log.watched_matrix(chosen)
+    total, watched = per_slot(log.present, log.num_slots), per_slot(watched_runs(log), log.num_slots)
+    slot = np.arange(log.num_slots)
+    columns = [harmonics(slot / cycle.period, 4) for cycle in cycles.found]
+    common = np.concatenate([np.ones((log.num_slots, 1)), *columns], axis=1)
+    fitted = np.zeros(there.shape, np.float32)
+    for row, mask in enumerate(seen):
+        design = common[mask]
+        if log.num_clients >= LEAST_FLEET:
+            others = (total[mask] - there[row, mask]) / np.maximum(watched[mask] - 1, 1)
+            design = np.column_stack([design, others])
+        solution = np.linalg.lstsq(design.T @ design, design.T @ there[row, mask].astype(np.float64), rcond=1e-9)[0]
+        fitted[row, mask] = np.clip(design @ solution, 0, 1)
+    return _Compared(seen.astype(np.float32), fitted, np.where(seen, there - fitted, 0.0).astype(np.float32))
+
+
+def _groups(compared: _Compared) -> Int[np.ndarray, " rows"]:
+    """Clusters of rows; -1 for rows that move alone."""
+    correlation = _correlations(compared)
+    linked = _significant(compared, correlation) & (correlation >= LEAST_CORRELATION)
+    group = np.full(len(correlation), -1, np.int64)
+    member = np.flatnonzero(linked.any(axis=1))
+    if len(member) < 2:
+        return group
+    # Cut where the mean correlation of two groups is half that of a typical link: within clusters it is about one.
+    cut = max(LEAST_CORRELATION, 0.5 * float(np.median(correlation[linked])))
+    distance = np.clip(1 - correlation[np.ix_(member, member)], 0, 2)
+    np.fill_diagonal(distance, 0.0)
+    found = fcluster(linkage(squareform(distance, checks=False), "average"), 1 - cut, "distance")
+    often = np.bincount(found)[found] > 1
+    group[member[often]] = found[often]
+    return group
+
+
+def _correlations(compared: _Compared) -> Pairs:
+    """Correlation of every two rows over the slots in which both were watched; 0 on the diagonal."""
+    residual = compared.residual
+    power = (residual**2) @ compared.seen.T  # of a row over the slots of another
+    found = (residual @ residual.T).astype(np.float64) / np.sqrt(np.maximum(power * power.T, 1e-9))
+    np.fill_diagonal(found, 0.0)
+    return found
+
+
+def _significant(compared: _Compared, correlation: Pairs) -> Bool[np.ndarray, "rows rows"]:
+    """Pairs that are together more often than chance allows, at a false discovery rate."""
+    both = (compared.seen @ compared.seen.T).astype(np.float64)
+    inflation = _bartlett(compared.residual)
+    score = correlation * np.sqrt(np.maximum(both, 1) / inflation)
+    upper = np.triu(np.ones_like(correlation, bool), 1) & (both >= 10)
+    row, column = np.nonzero(upper & (score > 3))
+    p_value = _tail(compared, row, column, score[row, column], (both * inflation)[row, column])
+    order = np.argsort(p_value)
+    below = np.flatnonzero(p_value[order] <= FALSE_LINKS * np.arange(1, len(order) + 1) / max(1, int(upper.sum())))
+    linked = np.zeros(correlation.shape, bool)
+    if len(below):
+        kept = order[: below[-1] + 1]
+        linked[row[kept], column[kept]] = linked[column[kept], row[kept]] = True
+    return linked
+
+
+def _bartlett(residual: Matrix) -> Pairs:
+    """Σ_s ρ_i(s) ρ_j(s), at least 1, from the sample autocorrelations up to T^(2/3)."""
+    count, slots = residual.shape
+    length, most = next_fast_len(2 * slots), max(2, int(slots ** (2 / 3)))
+    rho = np.empty((count, most), np.float32)
+    for begin in range(0, count, 256):
+        part = residual[begin : begin + 256]
+        lagged = irfft(np.abs(rfft(part, length, axis=1)) ** 2, length, axis=1)[:, : most + 1]
+        rho[begin : begin + 256] = lagged[:, 1:] / np.maximum(lagged[:, :1], 1e-9)
+    return np.maximum(1 + 2 * (rho @ rho.T).astype(np.float64), 1.0)
+
+
+def _tail(
+    compared: _Compared,
+    row: Int[np.ndarray, " pairs"],
+    column: Int[np.ndarray, " pairs"],
+    score: Float[np.ndarray, " pairs"],
+    inflated: Float[np.ndarray, " pairs"],
+) -> Float[np.ndarray, " pairs"]:
+    """p-value of the slots that two clients share.
+
+    Shared slots O of expectation E and variance φE are taken as φ times a Poisson number of mean E/φ. Two clients that
+    are mostly there share their absences instead; for a rare and a common one the normal tail is on the safe side.
+    """
+    p_value = ndtr(-score)
+    usual = compared.fitted.sum(axis=1) / compared.number > 0.5
+    deviation = compared.deviation.astype(np.float64)
+    for often in (False, True):
+        pair = (usual[row] == often) & (usual[column] == often)
+        if pair.any():
+            chance = compared.seen - compared.fitted if often else compared.fitted
+            i, j = row[pair], column[pair]
+            expected = np.maximum((chance @ chance.T)[i, j].astype(np.float64), 1e-6)
+            variance = (deviation[i] * deviation[j]) ** 2 * inflated[pair]
+            scale, shared = variance / expected, expected + score[pair] * np.sqrt(variance)
+            p_value[pair] = np.maximum(p_value[pair], gammainc(shared / scale, expected / scale))
+    return p_value
+
+
+def _recruit(
+    log: Log, rates: Rates, group: Int[np.ndarray, " clients"], chosen: Int[np.ndarray, " rows"], residual: Matrix
+) -> None:
+    """Put clients outside of the sample into the cluster whose mean course they follow."""
+    seen, count = watched_runs(log), log.num_clients
+    names, sizes = np.unique(group[chosen][group[chosen] >= 0], return_counts=True)
+    best, join = np.zeros(count), np.full(count, -1, np.int64)
+    deviation = np.sqrt(np.maximum(rates.on * (1 - np.nan_to_num(rates.pi)), 1e-9))
+    for name in names[np.argsort(-sizes)][:MOST_COURSES]:
+        course = residual[group[chosen] == name].mean(axis=0).astype(np.float64)
+        shared = over_runs(log.present, course, count) - np.nan_to_num(rates.pi) * over_runs(seen, course, count)
+        match = shared / deviation / np.sqrt(np.maximum(over_runs(seen, course**2, count), 1e-9))
+        own = np.median(match[chosen][group[chosen] == name])
+        better = (match > best) & (match > max(LEAST_CORRELATION, FOLLOWS * own))
+        best, join = np.where(better, match, best), np.where(better, name, join)
+    outside = np.ones(count, bool)
+    outside[chosen] = False
+    group[outside & _moving(log)] = join[outside & _moving(log)]
+
+
+def _spread(group: Int[np.ndarray, " clients"], pattern: Int[np.ndarray, " clients"]) -> Int[np.ndarray, " clients"]:
+    """Every client of a pattern is in the cluster of one of them; a shared pattern without one is a cluster itself."""
+    of_pattern = np.full(pattern.max(initial=-1) + 1, -1, np.int64)
+    np.maximum.at(of_pattern, pattern, group)
+    crowd = (np.bincount(pattern) > 1) & (of_pattern < 0)
+    of_pattern[crowd] = of_pattern.max(initial=-1) + 1 + np.arange(crowd.sum())
+    return of_pattern[pattern]
+
+
+def _by_size(label: Int[np.ndarray, " clients"]) -> Int[np.ndarray, " clients"]:
+    """Clusters numbered from the largest to the smallest; those of one client are none."""
+    inside = label >= 0
+    if not inside.any():
+        return label
+    _, place, size = np.unique(label[inside], return_inverse=True, return_counts=True)
+    rank = np.empty(len(size), np.int64)
+    rank[np.argsort(-size, kind="stable")] = np.arange(len(size))
+    found = np.full(len(label), -1, np.int64)
+    found[inside] = np.where(size[place] > 1, rank[place], -1)
+    return found
+
+
+def _strengths(log: Log, label: Int[np.ndarray, " clients"], count: int) -> Float[np.ndarray, " clusters"]:
+    """Mean correlation of the presence of two clients, from at most fifty clients a cluster."""
+    found = np.ones(count)
+    order = np.argsort(label, kind="stable")
+    begin = np.searchsorted(label[order], np.arange(count + 1))
+    for c in range(min(count, MOST_STRENGTHS)):
+        member = order[begin[c] : begin[c + 1]]
+        member = member[_even(len(member), 50)]
+        there, seen = log.matrix(member).astype(np.float32), log.watched_matrix(member).astype(np.float32)
+        mean = there.sum(axis=1, keepdims=True) / np.maximum(seen.sum(axis=1, keepdims=True), 1)
+        pairs = _correlations(_Compared(seen, mean * seen, (there - mean) * seen))
+        found[c] = pairs.sum() / max(len(member) * (len(member) - 1), 1)
+    return found
+
+
+def _dispersion(log: Log, rates: Rates) -> float:
+    excess, watched = excess_of(log, rates)
+    alone = per_slot(watched_runs(log), log.num_slots, np.nan_to_num(rates.pi * (1 - rates.pi)))
+    return float(((excess * watched) ** 2).sum() / max(alone.sum(), 1e-300))

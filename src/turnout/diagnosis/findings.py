@@ -1,0 +1,50 @@
+"""All that is found in a log, gathered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from turnout.diagnosis.clusters import Clusters, clusters
+from turnout.diagnosis.cycles import Cycles, cycles
+from turnout.diagnosis.drift import Drift, drift
+from turnout.diagnosis.gaps import Gaps, gaps
+from turnout.diagnosis.log import Log
+from turnout.diagnosis.mixing import Mixing, mixing
+from turnout.diagnosis.rates import Rates, rates
+from turnout.diagnosis.recognise import Recognised, recognise
+from turnout.diagnosis.weights import Weights, weights
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a log tells of its fleet."""
+
+    rates: Rates
+    clusters: Clusters
+    cycles: Cycles
+    gaps: Gaps
+    drift: Drift
+    mixing: Mixing
+    weights: Weights
+    recognised: Recognised
+
+
+def examine(log: Log) -> Findings:
+    """Estimate and test everything that is known to be looked for."""
+    if log.num_clients == 0 or log.num_slots == 0:
+        raise ValueError("the log has no clients or no slots: there must be at least one participation")
+    of_clients = rates(log)
+    rhythm = cycles(log, of_clients)
+    company = clusters(log, of_clients, rhythm)
+    change = drift(log, of_clients, rhythm, company.unit)
+    rest = gaps(log)
+    return Findings(
+        rates=of_clients,
+        clusters=company,
+        cycles=rhythm,
+        gaps=rest,
+        drift=change,
+        mixing=mixing(log, of_clients),
+        weights=weights(log),
+        recognised=recognise(of_clients, company, rhythm, rest, change),
+    )

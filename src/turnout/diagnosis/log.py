@@ -1,0 +1,153 @@
+"""A participation log once it is read: who was there in which slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Int32, Shaped
+
+Clients = Sequence[int] | Int[np.ndarray, " selected"]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Stretches of slots, sorted by client, then by first slot; those of a client neither overlap nor touch."""
+
+    client: Int32[np.ndarray, " runs"]
+    first: Int32[np.ndarray, " runs"]  # first slot
+    end: Int32[np.ndarray, " runs"]  # the slot after the last
+
+    @property
+    def length(self) -> Int32[np.ndarray, " runs"]:
+        """Number of slots in each stretch."""
+        return self.end - self.first
+
+    def slots_of(self, num_clients: int) -> Int[np.ndarray, " clients"]:
+        """Number of slots that each client's stretches hold."""
+        return np.bincount(self.client, self.length, minlength=num_clients).astype(np.int64)
+
+    def matrix(
+        self,
+        num_clients: int,
+        num_slots: int,
+        clients: Clients | None = None,
+        slots: tuple[int, int] | None = None,
+    ) -> Bool[np.ndarray, "selected slots"]:
+        """True in the stretches: a row for each of `clients`, as ordered, a column for each slot from first to end."""
+        wanted = np.arange(num_clients) if clients is None else np.asarray(clients, np.int64)
+        begin, stop = (0, num_slots) if slots is None else slots
+        low, high = np.searchsorted(self.client, wanted), np.searchsorted(self.client, wanted, side="right")
+        row = np.repeat(np.arange(len(wanted)), high - low)
+        run = np.arange(len(row)) + np.repeat(low - np.r_[0, np.cumsum(high - low)[:-1]], high - low)
+        first = np.clip(self.first[run].astype(np.int64), begin, stop) - begin
+        end = np.clip(self.end[run].astype(np.int64), begin, stop) - begin
+        change = np.zeros((len(wanted), stop - begin + 1), np.int8)
+        np.add.at(change, (row, first), np.int8(1))
+        np.add.at(change, (row, end), np.int8(-1))
+        return np.cumsum(change[:, :-1], axis=1, dtype=np.int8) > 0
+
+    @classmethod
+    def merge(
+        cls, client: Int[np.ndarray, " rows"], first: Int[np.ndarray, " rows"], end: Int[np.ndarray, " rows"]
+    ) -> Runs:
+        """The stretches that any rows [first, end) cover; rows may overlap, touch and come in any order."""
+        some = first < end
+        client, first, end = client[some], first[some], end[some]
+        order = np.lexsort((first, client))
+        client, first, end = client[order], first[order], end[order]
+        if len(client) == 0:
+            return cls(*(np.zeros(0, np.int32) for _ in range(3)))
+        # One running maximum finds the latest end so far of every client: each is lifted above the one before.
+        lift = (client.astype(np.int64) - client[0]) * (int(end.max()) - int(first.min()) + 1)
+        reached = np.maximum.accumulate(end + lift)
+        begins = np.r_[True, (first + lift)[1:] > reached[:-1]]
+        begins |= np.r_[True, client[1:] != client[:-1]]
+        last = np.r_[np.flatnonzero(begins)[1:] - 1, len(client) - 1]
+        ends = reached[last] - lift[last]
+        return cls(client[begins].astype(np.int32), first[begins].astype(np.int32), ends.astype(np.int32))
+
+    @classmethod
+    def from_matrix(cls, matrix: Bool[np.ndarray, "clients slots"]) -> Runs:
+        """The stretches of true values in each row."""
+        edge = np.zeros((matrix.shape[0], 1), np.int8)
+        change = np.diff(matrix.astype(np.int8), axis=1, prepend=edge, append=edge)
+        client, first = np.nonzero(change > 0)
+        end = np.nonzero(change < 0)[1]
+        return cls(client.astype(np.int32), first.astype(np.int32), end.astype(np.int32))
+
+
+@dataclass(frozen=True)
+class Log:
+    """Who was there, slot by slot; a slot is a round of the log, or a stretch of time of fixed length.
+
+    Clients are numbered in the order in which the log first names them.
+    """
+
+    names: Shaped[np.ndarray, " clients"]  # text
+    num_slots: int  # slots 0 to num_slots - 1
+    present: Runs  # when each client was there
+    watched: Runs | None = None  # when each client was observed at all; None: always
+    slot_seconds: float | None = None  # None: rounds without a clock
+    clock_start: float = 0.0  # seconds after a midnight of the log's own clock at which slot 0 begins
+    sizes: Float[np.ndarray, " clients"] | None = None  # examples of a client
+    losses: Float[np.ndarray, " clients"] | None = None  # mean reported loss, NaN where there is none
+    arrived: Float[np.ndarray, " clients"] | None = None  # share of participations whose update arrived
+    steps: Float[np.ndarray, " clients"] | None = None  # mean number of local steps
+    warnings: tuple[str, ...] = ()  # what was dropped or mended while reading
+    target: Float[np.ndarray, " clients"] | None = None  # α, how much each should count, summing to 1; None: not stated
+
+    @property
+    def num_clients(self) -> int:
+        return len(self.names)
+
+    def matrix(
+        self, clients: Clients | None = None, slots: tuple[int, int] | None = None
+    ) -> Bool[np.ndarray, "selected slots"]:
+        """Who was there, a row for each of `clients` (all if None), a column for each slot from `slots[0]` on.
+
+        The whole matrix of a million clients does not fit in memory; ask for some clients at a time.
+        """
+        return self.present.matrix(self.num_clients, self.num_slots, clients, slots)
+
+    def watched_matrix(
+        self, clients: Clients | None = None, slots: tuple[int, int] | None = None
+    ) -> Bool[np.ndarray, "selected slots"]:
+        """Who was observed, there or not, in the shape of `matrix`."""
+        if self.watched is not None:
+            return self.watched.matrix(self.num_clients, self.num_slots, clients, slots)
+        begin, stop = (0, self.num_slots) if slots is None else slots
+        return np.ones((self.num_clients if clients is None else len(clients), stop - begin), bool)
+
+    @classmethod
+    def from_matrix(
+        cls,
+        present: Bool[np.ndarray, "clients slots"],
+        names: Sequence[str] | None = None,
+        watched: Bool[np.ndarray, "clients slots"] | None = None,
+        *,
+        slot_seconds: float | None = None,
+        clock_start: float = 0.0,
+        sizes: Float[np.ndarray, " clients"] | None = None,
+        losses: Float[np.ndarray, " clients"] | None = None,
+        arrived: Float[np.ndarray, " clients"] | None = None,
+        steps: Float[np.ndarray, " clients"] | None = None,
+    ) -> Log:
+        """A log from a table of who was there, named 0, 1, 2 and so on; who was not watched was not there."""
+        called = np.array([str(k) for k in range(len(present))] if names is None else list(names), dtype=np.str_)
+        if len(called) != len(present):
+            raise ValueError(f"{len(called)} names for {len(present)} clients; give one name a row")
+        seen = present if watched is None else present & watched
+        return cls(
+            called,
+            present.shape[1],
+            Runs.from_matrix(seen),
+            None if watched is None else Runs.from_matrix(watched),
+            slot_seconds,
+            clock_start,
+            sizes,
+            losses,
+            arrived,
+            steps,
+        )
