@@ -12,21 +12,10 @@ from turnout.diagnosis.fit import Fitted, fit
 from turnout.diagnosis.likeness import SEEDS, Likeness, likeness
 from turnout.diagnosis.log import Log
 from turnout.diagnosis.plain import plain
+from turnout.diagnosis.ranking import ROUNDS, Ranking, rank
 from turnout.diagnosis.reading import read_log
 
 Progress = Callable[[str], None]  # is told what is being done
-
-
-@dataclass(frozen=True)
-class Rank:
-    """One strategy in the fitted world."""
-
-    strategy: str  # its label
-    distance: float  # total variation of its effective weights from the target
-    distance_low: float  # interval for chance
-    distance_high: float
-    consistent: bool  # whether the distance can be chance
-    note: str = ""  # what it needs or costs
 
 
 @dataclass(frozen=True)
@@ -38,7 +27,7 @@ class Diagnosis:
     findings: Findings
     fitted: Fitted
     likeness: Likeness
-    ranking: tuple[Rank, ...] | None = None  # strategies in the fitted world, the fairest first; None: not audited
+    ranking: Ranking | None = None  # strategies in the fitted world, the fairest first; None: not audited
 
     def to_json(self, clients: bool = True) -> dict[str, Any]:
         """All numbers as plain dicts and lists, null where not finite; `clients`: with those of every client."""
@@ -74,11 +63,13 @@ def diagnose(
     num_rounds: int | None = None,
     clients: str | PathLike[str] | None = None,
     seeds: int = SEEDS,
+    rounds: int = ROUNDS,
     progress: Progress | None = None,
 ) -> Diagnosis:
     """Diagnose a log, or a file that holds one: see `turnout.diagnosis.reading.read_log` for files and options.
 
-    `seeds` is the number of logs that are simulated from the fitted world and laid beside the real one.
+    `seeds` is the number of logs that are simulated from the fitted world and laid beside the real one; `rounds` is the
+    length of the audit that ranks strategies in it, 0 for none.
     """
     tell = progress or (lambda stage: None)
     if isinstance(log, Log):
@@ -92,4 +83,7 @@ def diagnose(
     tell("fitting a world")
     fitted = fit(read, findings)
     tell("comparing the world with the log")
-    return Diagnosis(source, read, findings, fitted, likeness(read, findings, fitted, seeds))
+    alike = likeness(read, findings, fitted, seeds)
+    tell("auditing strategies in that world")
+    ranking = rank(read, fitted, findings.weights.target, rounds) if rounds > 0 else None
+    return Diagnosis(source, read, findings, fitted, alike, ranking)

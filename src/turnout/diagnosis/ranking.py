@@ -1,0 +1,120 @@
+"""Which strategies would be fair to the target in a world like the log's: an audit of that world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from turnout import strategies
+from turnout.auditor import Audited, audit
+from turnout.diagnosis.fit import Fitted
+from turnout.diagnosis.log import Log
+from turnout.facts import Online
+from turnout.world import World, compute, links
+
+ROUNDS = 4000
+MANY = 5000  # clients above which a sample is audited
+SAMPLED = 2000
+# Every strategy that a server can run with what it sees for itself, one of each kind.
+CANDIDATES = {
+    "fedavg": strategies.FedAvg(),
+    "unbiased": strategies.Unbiased(),
+    "adafed": strategies.AdaFed(),
+    "fedau": strategies.FedAU(),
+    "debiased": strategies.Debiased(),
+    "mifa": strategies.MIFA(),
+    "fedvarp": strategies.FedVARP(),
+    "fedawe": strategies.FedAWE(),
+}
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One strategy in the fitted world."""
+
+    strategy: str  # its name in an experiment
+    distance: float  # total variation of its effective weights from the target
+    by_chance: float  # what of it chance alone would show
+    consistent: bool  # whether the distance can be chance
+    unsteady: float  # standard deviation of a round's total weight over its mean
+    memory: str  # what the server must keep
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The strategies, those that are fair and steady first."""
+
+    ranks: tuple[Rank, ...]
+    rounds: int
+    clients: int  # audited; fewer than the fleet has if it is large
+
+    @property
+    def best(self) -> Rank:
+        return self.ranks[0]
+
+
+def rank(log: Log, fitted: Fitted, target: np.ndarray, rounds: int = ROUNDS) -> Ranking | None:
+    """Audit the candidates in the fitted world; None where a large fleet cannot be cut down to a sample.
+
+    The server is told nothing: rates are estimated from what it sees. Losses of uploads and local steps are those of
+    the log, where it has them.
+    """
+    chosen = np.arange(fitted.num_clients)
+    if fitted.num_clients > MANY:
+        if fitted.kind == "minimum_separation":
+            return None  # clients take turns, so some of them are no fleet
+        chosen = np.sort(np.random.default_rng(0).choice(fitted.num_clients, SAMPLED, replace=False))
+        fitted = Fitted(fitted.kind, len(chosen), _cut(fitted, chosen), fitted.first_slot, fitted.notes)
+    importance = np.asarray(target, np.float64)[chosen]
+    if not importance.sum() > 0:
+        return None
+    world = World(fitted.process(), _links(log, chosen), _steps(log, chosen))
+    found = audit(world, CANDIDATES, importance=importance.tolist(), facts=Online(), rounds=rounds)
+    return Ranking(tuple(_rank(entry) for entry in found.ranked()), found.rounds, len(chosen))
+
+
+def _rank(entry: Audited) -> Rank:
+    return Rank(
+        strategy=entry.label,
+        distance=entry.total_variation,
+        by_chance=entry.noise,
+        consistent=entry.consistent,
+        unsteady=entry.step_variation,
+        memory=entry.strategy.server_memory,
+        note=f"in theory {entry.strategy.consistent}",
+    )
+
+
+def _cut(fitted: Fitted, chosen: np.ndarray) -> dict[str, Any]:
+    """The arguments for some of the clients; clusters that have nobody left are dropped."""
+    parameters = dict(fitted.parameters)
+    if fitted.kind == "clustered":
+        label = np.asarray(parameters["clusters"])[chosen]
+        kept, renamed = np.unique(label, return_inverse=True)
+        parameters["clusters"] = renamed.tolist()
+        for name in ("pi", "lam"):
+            parameters[name] = np.asarray(parameters[name])[kept].tolist()
+        return parameters
+    return {
+        name: np.asarray(values)[chosen].tolist() if np.size(values) == fitted.num_clients else values
+        for name, values in parameters.items()
+    }
+
+
+def _links(log: Log, chosen: np.ndarray) -> links.Links | None:
+    if log.arrived is None:
+        return None
+    arrived = np.asarray(log.arrived, np.float64)
+    usual = float(np.nanmean(arrived)) if np.isfinite(arrived).any() else 1.0
+    return links.bernoulli(len(chosen), np.where(np.isfinite(arrived), arrived, usual)[chosen].tolist())
+
+
+def _steps(log: Log, chosen: np.ndarray) -> compute.Compute | int:
+    if log.steps is None or not np.isfinite(log.steps).any():
+        return 1
+    usual = float(np.nanmedian(log.steps))
+    steps = np.maximum(np.rint(np.where(np.isfinite(log.steps), log.steps, usual)[chosen]), 1)
+    return compute.per_client(len(chosen), steps.astype(np.int64).tolist())
