@@ -48,7 +48,8 @@ def markov_bound(
     L, `diameter` diam(W), `gradient_bound` D ≥ ‖∇F_k‖, `noisy_gradient_bound` G, `loss_range` H ≥ |F_k(w) −
     F_k(w_B*)|, `heterogeneity` Γ, `noise` σ_k, `num_states` M, and |Pᵗ − ρ| ≤ C_P λᵗ from t = T_P on, with
     `mixing_rate` λ, `mixing_constant` C_P, `mixing_start` T_P. With S = Σ_t η_t, S₂ = Σ_t η_t², J_t = max(⌈ln(2 C_P H
-    t) / ln(1/λ)⌉, T_P, 0) and t₀ the first round from which on J_t ≤ t, the terms are, all divided by S,
+    t) / ln(1/λ)⌉, T_P, 0) and t₀ a round from which on J_t ≤ t, the one
+    for which the last two terms are smallest together, the terms are, all divided by S,
 
         distance       diam(W)² / (2E πᵀq)
         noise          (E+1)/4 · S₂ Σ π_k q_k² σ_k² / πᵀq
@@ -77,9 +78,10 @@ def markov_bound(
     check_step("steps[0]", float(eta[0]), 1 / (2 * smoothness * (1 + 2 * e * whole)), "1 / (2L (1 + 2EQ))")
     rounds = np.arange(1, eta.size + 1)
     lag = mixing_lags(rounds, loss_range, mixing_rate, mixing_constant, mixing_start)
-    late = rounds > int(rounds[lag > rounds].max(initial=0))
-    squares, length = float(eta @ eta), float(eta.sum())
     before = eta[np.maximum(rounds - lag, 1) - 1]
+    moved = 2 * e * gradient_bound * noisy_gradient_bound * whole * lag * before**2
+    late = rounds > _best_wait(loss_range * eta, moved, int(rounds[lag > rounds].max(initial=0)))
+    squares, length = float(eta @ eta), float(eta.sum())
     terms = MarkovBound(
         distance=diameter**2 / (2 * e * pushed),
         noise=(e + 1) / 4 * squares * float(pi @ (q * sigma) ** 2) / pushed,
@@ -87,7 +89,7 @@ def markov_bound(
         heterogeneity=2 * smoothness * (1 + e * whole) * (heterogeneity + loss_range) * squares,
         states=m * whole / 4 * (squares + float((1.0 / rounds**2).sum())) / pushed,
         warm_up=loss_range * float(eta[~late].sum()),
-        correlation=2 * e * gradient_bound * noisy_gradient_bound * whole * float((lag * before**2)[late].sum()),
+        correlation=float(moved[late].sum()),
     )
     return MarkovBound(**{name: term / length for name, term in terms.named().items()})
 
@@ -100,6 +102,13 @@ def mixing_lags(
         raise ValueError(f"mixing_rate = {mixing_rate:g}: λ(P) lies between 0 and 1, both excluded")
     needed = np.ceil(np.log(2 * mixing_constant * loss_range * rounds) / -np.log(mixing_rate))
     return np.maximum(needed, at_least("mixing_start", mixing_start, 0)).astype(np.int64)
+
+
+def _best_wait(waiting: np.ndarray, moved: np.ndarray, least: int) -> int:
+    """How many first rounds to count as warm-up, at least `least`, for the smallest sum of both terms."""
+    waits = np.concatenate([[0.0], np.cumsum(waiting)])
+    moves = np.concatenate([np.cumsum(moved[::-1])[::-1], [0.0]])
+    return least + int(np.argmin((waits + moves)[least:]))
 
 
 def _decreasing(steps: Values) -> np.ndarray:

@@ -15,6 +15,7 @@ from turnout.theory.inputs import Values, law, nonnegative, positive, shares
 
 STEP = 0.25  # of the quadrature: the error is near exp(-π²/STEP), below rounding
 FIRST = -4.25  # where exp(x - exp(-x)) is beyond rounding of its integral
+LEAST = 1e-290  # of the largest weight: what is smaller cannot be told from this
 NEGLIGIBLE = 80.0  # nodes below exp(-80) beside the whole are left out
 
 
@@ -92,7 +93,8 @@ def normalised_round_weights(rates: Values, weights: Values) -> np.ndarray:
     expected = np.zeros(pi.size)
     heard = (pi > 0) & (q > 0)
     if heard.any():
-        scaled = q[heard] / q.max()  # a common factor changes nothing
+        # A common factor changes nothing; beside 1, weights below the least are all alike.
+        scaled = np.maximum(q[heard] / q[heard].max(), LEAST)
         expected[heard] = _laplace_integral(pi[heard], scaled / scaled.sum())
     return expected
 

@@ -7,14 +7,12 @@ A_k is the noise of client k, B what does not depend on how Q is shared out.
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import root_scalar
 
 from turnout.theory.inputs import Values, check_nonnegative, check_positive, positive, vector
 
-SHRINK = 0.4  # of the weight of the bias from one problem to the next: then a Newton step does not overshoot
-MOST_STEPS = 200  # of Newton's method at the end; some 5 are usual
-ON_THE_WAY, CLOSE = 0.5, 1e-5  # largest relative move of any p_k at which a problem counts as solved
-SHORTEST = 1e-6  # part of a step, below which rounding hides whether the objective falls
-TO_BOUNDARY = 0.9  # a step goes at most this far towards the nearest zero
+MOST_STEPS = 200  # of one Newton search; some 10 are usual
+CLOSE = 1e-13  # relative error of Σ p and Σ p/π at which a search ends
 
 
 def fastest_weights(rates: Values, noise: Values, offset: float, total: float) -> np.ndarray:
@@ -55,18 +53,18 @@ def trade_off_weights(
     `bias` is c, what a unit of χ² costs in the unit of the first part: κ² Γ Σ_t η_t (Rodio et al. 2023, 11 and 13;
     their (14) leaves κ² out). c → 0 gives `fastest_weights`, c → ∞ the unbiased q_k ∝ α_k / π_k.
 
-    In terms of p the problem is convex on the simplex, with the Hessian of a diagonal and two products: Newton's
-    method in O(N) a step, from p = α at a large c down to the c that is asked for.
+    In terms of p the problem is convex on the simplex (not in q on Σ q_k = Q, where Σ π_k q_k is not constant). For a
+    fixed σ = Σ p_k / π_k it separates: p_k is the positive root of a cubic in two multipliers, which Newton's method
+    finds from the concave dual; σ is then the root of an increasing function. O(N) a step.
     """
     pi, a = _checked(rates, noise, offset, total)
     alpha = positive("target", target, pi.size)
-    alpha = alpha / alpha.sum()
     check_positive(bias=bias)
-    problem = _TradeOff(pi, a, offset, total, alpha)
-    p = alpha
-    for weight in _path(problem.weight_of_unbiased(), bias):
-        p = problem.solve(p, weight, ON_THE_WAY)
-    p = problem.solve(p, bias, CLOSE)
+    problem = _FixedSum(total * a / pi**2, bias * (alpha / alpha.sum()) ** 2, 1 / pi)
+    if np.ptp(pi) == 0:
+        p = problem.solve(1 / pi[0])
+    else:
+        p = problem.solve(_best_sum(problem, offset / total, float((1 / pi) @ (alpha / alpha.sum()))))
     q = p / pi
     return total * q / q.sum()
 
@@ -100,67 +98,69 @@ def _multipliers(pi: np.ndarray, a: np.ndarray, offset: float, total: float) -> 
     return iota, (iota * one - total) / zero
 
 
-def _path(first: float, last: float) -> list[float]:
-    """Weights of the bias from one that makes p = α nearly right down to just above the one asked for."""
-    steps = max(0, int(np.ceil(np.log(last / first) / np.log(SHRINK)))) if last < first else 0
-    return [first * SHRINK**k for k in range(steps)]
+def _best_sum(problem: _FixedSum, slope: float, unbiased: float) -> float:
+    """The σ at which the whole objective stops falling, searched from that of p = α towards either end."""
+
+    def rise(sigma: float) -> float:
+        p = problem.solve(sigma)
+        return slope - float(problem.bend @ p**2) / (2 * sigma**2) + problem.multipliers[1]
+
+    here, end = unbiased, float(problem.inverse.min() if rise(unbiased) > 0 else problem.inverse.max())
+    there = here
+    while (rise(there) > 0) == (end < unbiased):
+        here, there = there, there + (end - there) / 2
+        if there in (here, end):
+            return here
+    return float(root_scalar(rise, bracket=sorted((here, there)), method="brentq", xtol=1e-14 * unbiased).root)
 
 
-class _TradeOff:
-    """φ(p) = Q Σ a_k p_k² / (2σ) + B σ / Q + c Σ α_k² / p_k with a = A / π² and σ = Σ p_k / π_k: (14) in terms of p."""
+class _FixedSum:
+    """Minimise Σ a_k p_k² / (2σ) + Σ f_k / p_k over Σ p_k = 1 and Σ v_k p_k = σ; a = Q A/π², f = c α², v = 1/π.
 
-    def __init__(self, pi: np.ndarray, noise: np.ndarray, offset: float, total: float, alpha: np.ndarray) -> None:
-        self.inverse, self.bend = 1 / pi, noise / pi**2
-        self.offset, self.total, self.alpha = offset, total, alpha
+    The two multipliers are kept from one σ to the next, where they are nearly right.
+    """
 
-    def weight_of_unbiased(self) -> float:
-        """A weight of the bias beside which the rest of the gradient at p = α is small."""
-        slope = self.slope(self.alpha, 0.0)
-        return 10 * float(np.ptp(slope)) + np.finfo(float).tiny
+    def __init__(self, bend: np.ndarray, barrier: np.ndarray, inverse: np.ndarray) -> None:
+        self.bend, self.barrier, self.inverse = bend, barrier, inverse
+        self.sides = np.stack([np.ones_like(inverse), inverse], axis=1)
+        alpha = np.sqrt(barrier) / np.sqrt(barrier).sum()
+        push = bend * alpha / (inverse @ alpha) - barrier / alpha**2  # what the multipliers would have to be at p = α
+        self.multipliers = np.linalg.lstsq(self.sides, push, rcond=None)[0]
 
-    def value(self, p: np.ndarray, weight: float) -> float:
-        sigma = self.inverse @ p
-        fast = self.total * (self.bend @ p**2) / (2 * sigma) + self.offset * sigma / self.total
-        return float(fast + weight * ((self.alpha - p) ** 2 / p).sum())
-
-    def slope(self, p: np.ndarray, weight: float) -> np.ndarray:
-        sigma, push = self.inverse @ p, self.bend * p
-        fast = self.total * (push / sigma - (push @ p) / (2 * sigma**2) * self.inverse)
-        return fast + self.offset / self.total * self.inverse - weight * (self.alpha / p) ** 2
-
-    def solve(self, p: np.ndarray, weight: float, close: float) -> np.ndarray:
-        """Damped Newton from p until a step moves no p_k by more than a share `close`; that step is taken, too."""
+    def solve(self, sigma: float) -> np.ndarray:
+        due = np.array([1.0, sigma])
         for _ in range(MOST_STEPS):
-            step = self.step(p, weight)
-            move = float(np.abs(step / p).max())
-            length = 1.0 if move <= close else self.length(p, step, weight)
-            p = p + length * step
-            p = p / p.sum()
-            if move <= close:
+            p = self.roots(self.multipliers, sigma)
+            miss = due - self.sides.T @ p
+            if (np.abs(miss) <= CLOSE * due).all():
                 return p
+            answer = 1 / (self.bend / sigma + 2 * self.barrier / (p * p * p))  # dp/d(right side of the cubic)
+            step = np.linalg.lstsq((self.sides.T * answer) @ self.sides, miss, rcond=1e-15)[0]
+            length, value, gain = 1.0, self.dual(self.multipliers, p, due), float(miss @ step)
+            if gain <= CLOSE**2 * abs(value):
+                return p
+            while length > CLOSE:
+                tried = self.multipliers + length * step
+                if self.dual(tried, self.roots(tried, sigma), due) >= value + 0.1 * length * gain - CLOSE * abs(value):
+                    break
+                length /= 2
+            self.multipliers = self.multipliers + length * step
         raise ValueError(f"no convergence in {MOST_STEPS} steps: rates, noise or target span too many orders")
 
-    def length(self, p: np.ndarray, step: np.ndarray, weight: float) -> float:
-        """How much of a step to take: not over the boundary, and so that φ falls as promised."""
-        falling = step < 0
-        length = min(1.0, TO_BOUNDARY * float((-p[falling] / step[falling]).min(initial=np.inf)))
-        value, slope = self.value(p, weight), float(self.slope(p, weight) @ step)
-        while length > SHORTEST and self.value(p + length * step, weight) > value + 0.1 * length * slope:
-            length /= 2
-        return length
+    def dual(self, multipliers: np.ndarray, p: np.ndarray, due: np.ndarray) -> float:
+        right = self.sides @ multipliers
+        return float((self.bend @ p**2) / (2 * due[1]) + (self.barrier / p).sum() - right @ p + multipliers @ due)
 
-    def step(self, p: np.ndarray, weight: float) -> np.ndarray:
-        """The Newton step among those that keep Σ p = 1: a diagonal and two products, by Woodbury's identity."""
-        sigma, push = self.inverse @ p, self.bend * p
-        diagonal = self.total * self.bend / sigma + 2 * weight * self.alpha**2 / p**3
-        sides = np.stack([push, self.inverse], axis=1)
-        core = self.total / sigma**2 * np.array([[0.0, -1.0], [-1.0, (push @ p) / sigma]])
-        scaled = sides / diagonal[:, None]
-        small = np.linalg.inv(core) + sides.T @ scaled
-
-        def solve(right: np.ndarray) -> np.ndarray:
-            plain = right / diagonal
-            return plain - scaled @ np.linalg.solve(small, sides.T @ plain)
-
-        down, ones = solve(-self.slope(p, weight)), solve(np.ones_like(p))
-        return down - ones * (down.sum() / ones.sum())
+    def roots(self, multipliers: np.ndarray, sigma: float) -> np.ndarray:
+        """The positive roots of (a/σ) p³ − r p² − f = 0, r = μ + κ v, by Newton's method from above."""
+        lead, right = self.bend / sigma, self.sides @ multipliers
+        cube = np.cbrt(self.barrier / lead)
+        falling = np.sqrt(self.barrier / np.where(right < 0, -right, 1.0))
+        p = np.where(right < 0, np.minimum(cube, falling), cube + right / lead)
+        for _ in range(MOST_STEPS):
+            pull = lead * p - right
+            change = (p * p * pull - self.barrier) / (p * (2 * pull + lead * p))
+            p = p - change
+            if (np.abs(change) <= 1e-8 * p).all():  # the next error is the square of this one
+                break
+        return p
