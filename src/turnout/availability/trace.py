@@ -13,10 +13,10 @@ from jaxtyping import Array, Int, UInt8
 
 from turnout.availability.arguments import at_least
 from turnout.availability.base import Process
+from turnout.availability.slots import DAY, slots_covered, slots_within
 from turnout.types import Mask, RandomKey, Round
 
 COLUMNS = ("client_id", "start_s", "end_s", "state")
-DAY = 86400.0  # seconds
 
 
 class Trace(Process[tuple[()]]):
@@ -66,11 +66,10 @@ def trace(
     if count > recorded:
         raise ValueError(f"{path}: {count} clients are wanted, but the trace has {recorded}")
     origin, seconds = _windows(client, start, stop, recorded, align, wraps=end == "wrap")
-    length = np.maximum(np.ceil(seconds / slot - 1e-9), 1).astype(np.int64)
-    # A slot s is covered when its middle (s + ½)·slot lies in [start, stop).
+    length = slots_within(seconds, slot)
     keep = on & (client < count)
     client, start, stop = client[keep], start[keep] - origin[client[keep]], stop[keep] - origin[client[keep]]
-    first, last = np.ceil(start / slot - 0.5).astype(np.int64), np.ceil(stop / slot - 0.5).astype(np.int64)
+    first, last = slots_covered(start, stop, slot)
     bits = _pack(client, first, last, length[:count])
     return Trace(jnp.asarray(bits), jnp.asarray(length[:count], jnp.int32), end == "wrap")
 

@@ -1,0 +1,44 @@
+"""Results as plain dicts, lists and numbers, for JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+
+def plain(value: Any, without_length: int | None = None) -> Any:
+    """Records become dicts, with their yes-or-no properties; arrays become lists; what is not finite becomes None.
+
+    Arrays of `without_length` entries are left out of records: so are those with one value a client.
+    """
+    inner = partial(plain, without_length=without_length)
+    if is_dataclass(value) and not isinstance(value, type):
+        verdicts = {name: getattr(value, name) for name in ("found", "separated", "alike") if hasattr(value, name)}
+        record = {field.name: getattr(value, field.name) for field in fields(value)}
+        return inner(record | {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, bool)})
+    if isinstance(value, Mapping):
+        return {name: inner(one) for name, one in value.items() if not _long(one, without_length)}
+    if isinstance(value, list | tuple):
+        return [inner(one) for one in value]
+    if isinstance(value, np.ndarray):
+        return _list(value)
+    if isinstance(value, np.generic):
+        return inner(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def _long(value: Any, length: int | None) -> bool:
+    return length is not None and isinstance(value, np.ndarray | list | tuple) and len(value) == length
+
+
+def _list(values: np.ndarray) -> list[Any]:
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        return np.where(np.isfinite(values), values.astype(object), None).tolist()
+    return values.tolist()

@@ -1,0 +1,62 @@
+"""The world that was fitted to a log, as an experiment that can be run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from turnout.diagnosis.diagnose import Diagnosis
+from turnout.experiment import toml
+
+ROUNDS = 500
+STRATEGIES = ("fedavg", "unbiased", "adafed", "fedau", "mifa")
+
+
+def world_toml(diagnosis: Diagnosis) -> str:
+    """An experiment in the fitted world, on quadratics with one client each and the log's target as importance.
+
+    The server estimates what it knows of availability. Where the log tells whose updates arrived, links lose as many;
+    where it tells how many steps clients do, they do as many.
+    """
+    fitted, lines = diagnosis.fitted, ["Fitted by turnout diagnose; play it with turnout run."]
+    lines += [f"Note: {note}." for note in fitted.notes]
+    if diagnosis.likeness.differences:
+        lines.append(f"Unlike the log in: {', '.join(diagnosis.likeness.differences)}.")
+    return "".join(f"# {line}\n" for line in lines) + toml.write(document(diagnosis))
+
+
+def document(diagnosis: Diagnosis) -> toml.Document:
+    """The experiment as TOML's values."""
+    log, fitted = diagnosis.log, diagnosis.fitted
+    kind = fitted.kind.replace("_", " ")
+    task: dict[str, Any] = {"name": "quadratics", "num_clients": log.num_clients}
+    target = diagnosis.findings.weights.target
+    if np.ptp(target) > 0:
+        task["importance"] = _digits(target * log.num_clients)
+    found: toml.Document = {
+        "title": f"A {kind} world fitted to {diagnosis.source.replace(chr(92), '/').rpartition('/')[2]}",
+        "rounds": ROUNDS,
+        "seeds": 5,
+        "evaluate_every": 10,
+        "task": task,
+        "availability": {"name": fitted.kind, **fitted.parameters},
+    }
+    if log.arrived is not None and np.nanmin(log.arrived) < 1:
+        found["links"] = {"name": "bernoulli", "success": _digits(_filled(log.arrived))}
+    if log.steps is not None and np.nanmax(log.steps) >= 1:
+        steps = np.maximum(np.round(_filled(log.steps)), 1).astype(int)
+        found["compute"] = {"name": "per_client", "steps": steps.tolist()}
+    found["local"] = {"learning_rate": 0.02}
+    found["facts"] = "online"
+    found["strategies"] = [{"name": name} for name in STRATEGIES]
+    return found
+
+
+def _filled(values: np.ndarray) -> np.ndarray:
+    """Who told nothing is given the mean."""
+    return np.where(np.isfinite(values), values, np.nanmean(values))
+
+
+def _digits(values: np.ndarray) -> list[float]:
+    return [float(f"{value:.6g}") for value in values.tolist()]
