@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from turnout import availability, strategies, tasks, theory
     from turnout.auditor import Audit, audit, effective_weights
+    from turnout.diagnosis.diagnose import diagnose
+    from turnout.diagnosis.reading import read_log
     from turnout.facts import Online, Oracle
     from turnout.history import History
     from turnout.local import Local
@@ -28,8 +30,10 @@ __all__ = [
     "audit",
     "availability",
     "compute",
+    "diagnose",
     "effective_weights",
     "links",
+    "read_log",
     "simulate",
     "simulate_trials",
     "strategies",
@@ -47,7 +51,9 @@ _HOMES = {
     "Trial": "turnout.loop",
     "World": "turnout.world",
     "audit": "turnout.auditor",
+    "diagnose": "turnout.diagnosis.diagnose",
     "effective_weights": "turnout.auditor",
+    "read_log": "turnout.diagnosis.reading",
     "simulate": "turnout.simulator",
     "simulate_trials": "turnout.simulator",
 }

@@ -78,7 +78,8 @@ def diurnal(
     The day is a cosine around `mean` (0.3) that reaches `mean + amplitude` (0.2 above) at `peak_hour` (4); a larger
     `sharpness` (0) narrows the peak and keeps mean and height. In place of peak and sharpness, `shape` gives the course
     of the day by 24 values of any unit, one an hour, which are moved and scaled to mean 0 and height 1. Or `profile`
-    gives the probability for each of 24 hours. `zones` is a number of zones spread evenly over 24 hours, or the hours by which each client is ahead.
+    gives the probability for each of 24 hours. `zones` is a number of zones spread evenly over 24 hours, or the hours
+    by which each client is ahead.
     """
     num_clients = at_least("num_clients", num_clients, 1)
     rounds_per_day = at_least("rounds_per_day", rounds_per_day, 2)

@@ -16,15 +16,15 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.spatial.distance import squareform
 from scipy.special import gammainc, ndtr
 
-from turnout.diagnosis.cycles import Cycles, excess_of, harmonics
+from turnout.diagnosis.cycles import Cycles, harmonics
 from turnout.diagnosis.log import Log
 from turnout.diagnosis.rates import Rates
-from turnout.diagnosis.sweeps import over_runs, per_slot, watched_runs
+from turnout.diagnosis.sweeps import excess_of, over_runs, per_slot, watched_runs
 
 Matrix = Float[np.ndarray, "rows slots"]  # in single precision, as matrices of many rows are multiplied
 Pairs = Float[np.ndarray, "rows rows"]
 
-MOST_CELLS, MOST_CLIENTS = 20_000_000, 3000  # of the matrix whose rows are compared
+MOST_CELLS, MOST_CLIENTS = 15_000_000, 3000  # of the matrix whose rows are compared
 FALSE_LINKS = 0.01  # false discovery rate among pairs
 LEAST_CORRELATION = 0.2  # what is weaker is no cluster, however sure
 LEAST_FLEET = 10  # in a smaller one the activity of the others is mostly that of one's own company
@@ -239,11 +239,18 @@ def _tail(
         if pair.any():
             chance = compared.seen - compared.fitted if often else compared.fitted
             i, j = row[pair], column[pair]
-            expected = np.maximum((chance @ chance.T)[i, j].astype(np.float64), 1e-6)
+            expected = np.maximum(_products(chance, i, j), 1e-6)
             variance = (deviation[i] * deviation[j]) ** 2 * inflated[pair]
             scale, shared = variance / expected, expected + score[pair] * np.sqrt(variance)
             p_value[pair] = np.maximum(p_value[pair], gammainc(shared / scale, expected / scale))
     return p_value
+
+
+def _products(rows: Matrix, i: Int[np.ndarray, " pairs"], j: Int[np.ndarray, " pairs"]) -> Float[np.ndarray, " pairs"]:
+    """Inner products of some pairs of rows, pair by pair where they are few."""
+    if 20 * len(i) > len(rows) ** 2:
+        return (rows @ rows.T)[i, j].astype(np.float64)
+    return np.array([rows[a] @ rows[b] for a, b in zip(i, j, strict=True)], np.float64)
 
 
 def _recruit(
@@ -304,6 +311,6 @@ def _strengths(log: Log, label: Int[np.ndarray, " clients"], count: int) -> Floa
 
 
 def _dispersion(log: Log, rates: Rates) -> float:
-    excess, watched = excess_of(log, rates)
+    excess, watched = excess_of(log, rates.pi)
     alone = per_slot(watched_runs(log), log.num_slots, np.nan_to_num(rates.pi * (1 - rates.pi)))
     return float(((excess * watched) ** 2).sum() / max(alone.sum(), 1e-300))

@@ -15,9 +15,8 @@ from scipy.stats import f as f_law
 from scipy.stats import t as t_law
 
 from turnout.diagnosis.log import Log
-from turnout.diagnosis.mixing import activity
 from turnout.diagnosis.rates import Rates, discoveries
-from turnout.diagnosis.sweeps import PerClient, per_slot, sample, select, transform, watched_runs
+from turnout.diagnosis.sweeps import PerClient, excess_of, sample, select, transform, watched_runs
 
 DAY = 86400.0
 HARMONICS = 3
@@ -215,12 +214,12 @@ def describe(log: Log, rates: Rates, name: str, period: float, p_value: float) -
     """Strength and height of a cycle of given length, of the fleet and of each client."""
     start = log.clock_start / log.slot_seconds if log.slot_seconds else 0.0  # slots since midnight
     phase = np.mod((np.arange(log.num_slots) + start + 0.5) / period, 1.0)
-    excess, watched = excess_of(log, rates)
+    excess, watched = excess_of(log, rates.pi)
     design = harmonics(phase, HARMONICS)
     fitted = _fit(design, excess, watched)
     left = _weighted_mean((excess - design @ fitted) ** 2, watched)
     total = _weighted_mean(excess**2, watched)
-    mean = float(np.nanmean(activity(log)))
+    mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
     smooth = harmonics((np.arange(720) + 0.5) / 720, HARMONICS) @ fitted
     unit = period * (log.slot_seconds / 3600 if log.slot_seconds else 1.0)
     own = _clients(log, rates, period, start)
@@ -238,14 +237,6 @@ def describe(log: Log, rates: Rates, name: str, period: float, p_value: float) -
         client_amplitude=own[1],
         cyclic=own[2],
     )
-
-
-def excess_of(log: Log, rates: Rates) -> tuple[Float[np.ndarray, " slots"], Float[np.ndarray, " slots"]]:
-    """How much larger a share of the watched is there than their own π would have it, and how many are watched."""
-    seen = watched_runs(log)
-    watched = per_slot(seen, log.num_slots)
-    expected = per_slot(seen, log.num_slots, np.nan_to_num(rates.pi))
-    return (per_slot(log.present, log.num_slots) - expected) / np.maximum(watched, 1), watched
 
 
 def harmonics(phase: Float[np.ndarray, " points"], count: int) -> Float[np.ndarray, "points columns"]:

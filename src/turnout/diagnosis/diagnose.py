@@ -84,6 +84,7 @@ def diagnose(
     fitted = fit(read, findings)
     tell("comparing the world with the log")
     alike = likeness(read, findings, fitted, seeds)
+    if rounds == 0:
+        return Diagnosis(source, read, findings, fitted, alike)
     tell("auditing strategies in that world")
-    ranking = rank(read, fitted, findings.weights.target, rounds) if rounds > 0 else None
-    return Diagnosis(source, read, findings, fitted, alike, ranking)
+    return Diagnosis(source, read, findings, fitted, alike, rank(read, fitted, findings.weights.target, rounds))

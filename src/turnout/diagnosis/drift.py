@@ -9,17 +9,27 @@ from jaxtyping import Bool, Float, Int
 from scipy.linalg import solve_toeplitz
 from scipy.special import betaln, kolmogorov, ndtr
 
-from turnout.diagnosis.cycles import Cycles, excess_of, harmonics
+from turnout.diagnosis.cycles import Cycles, harmonics
 from turnout.diagnosis.log import Log
-from turnout.diagnosis.mixing import activity
 from turnout.diagnosis.rates import PRIOR_LEAVE, PRIOR_STAY, Rates, discoveries, transitions
-from turnout.diagnosis.sweeps import PerClient, per_block, per_slot, watched_runs
+from turnout.diagnosis.sweeps import (
+    PerClient,
+    excess_of,
+    own_time,
+    per_block,
+    per_slot,
+    watched_runs,
+    watched_slots,
+    window,
+)
 
 PerSlot = Float[np.ndarray, " slots"]
 
 BLOCKS = 12
 LEAST_MOVES = 10  # times a client must come and go before a change of its rate can be told from its habits
 CERTAIN = 1e-3
+MANY = 0.1  # of the clients
+WATCHED_ENOUGH = 0.9  # of the clients must be watched in a stretch that is to stand for the fleet
 
 
 @dataclass(frozen=True)
@@ -33,46 +43,60 @@ class Drift:
     client_p_value: PerClient  # of a constant rate of each client; 1 where it moved too little to tell
     drifting: Bool[np.ndarray, " clients"]  # at a false discovery rate of 5 %
     pooled_p_value: float  # of constant rates of all clients
+    inflation: float  # how much more blocks of the log differ from the next than those of chains would
     stationary_from: int  # first slot of the last stretch that looks stationary
     arrived_late: Bool[np.ndarray, " clients"]  # first seen later than their rates explain
     vanished: Bool[np.ndarray, " clients"]  # last seen earlier than their rates explain
 
     @property
     def found(self) -> bool:
-        """Whether the fleet is surely not stationary."""
-        return min(self.fleet_p_value, self.pooled_p_value) < CERTAIN
+        """Whether the fleet is surely not stationary: its level changed, or that of more than a few clients did."""
+        many = float(self.drifting.mean()) >= MANY
+        return self.fleet_p_value < CERTAIN or (self.pooled_p_value < CERTAIN and many)
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Each client's own time in blocks of equal length."""
+
+    length: Int[np.ndarray, " clients"]
+    there: Float[np.ndarray, "clients blocks"]  # slots of presence; 0 in blocks that are not full
+    full: Bool[np.ndarray, "clients blocks"]
 
 
 def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " clients"] | None = None) -> Drift:
     """Test for change; clients of the same `unit` move together and count as one where clients are pooled."""
-    excess, watched = excess_of(log, rates)
-    flat = excess - _cycle_part(log, cycles, excess, watched)
+    excess, watched = excess_of(log, rates.pi)
+    # Numbers rather than shares: where few are watched, shares jump about and say little.
+    flat = (excess - _cycle_part(log, cycles, excess, watched)) * watched
+    blocks = _blocks(log, cycles)
+    inflation = _inflation(blocks, rates)
     known = watched > 0
-    fleet_p, place = cusum(flat[known], _chains_variance(log, rates, watched, unit)) if known.sum() > 2 else (1.0, 0)
+    least = _chains_variance(log, rates, unit) * max(inflation, 1.0)
+    fleet_p, place = cusum(flat[known], least) if known.sum() > 2 else (1.0, 0)
     slot = int(np.flatnonzero(known)[place]) if known.any() else 0
-    edges = _edges(log, cycles)
-    client_p, statistic, client_edge = _clients(log, rates, edges)
-    level = activity(log)
+    client_p, statistic, client_slot = _clients(log, rates, blocks, inflation)
     changed = fleet_p < CERTAIN
-    pooled = _pooled(statistic, unit, len(edges) - 1)
+    pooled = _pooled(statistic, unit)
     late, gone = _comings(log)
+    mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
     return Drift(
         fleet_p_value=fleet_p,
         change_slot=slot if changed else None,
-        level_before=_mean(level[:slot] if changed else level),
-        level_after=_mean(level[slot:] if changed else level),
+        level_before=mean + (_mean(excess[:slot], watched[:slot]) if changed else 0.0),
+        level_after=mean + (_mean(excess[slot:], watched[slot:]) if changed else 0.0),
         client_p_value=client_p,
         drifting=discoveries(client_p),
         pooled_p_value=pooled,
-        stationary_from=_stationary_from(slot if changed else 0, pooled, client_p, client_edge, edges),
+        inflation=inflation,
+        stationary_from=_stationary_from(log, slot if changed else 0, pooled, client_p, client_slot),
         arrived_late=late,
         vanished=gone,
     )
 
 
-def _mean(values: PerSlot) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else float("nan")
+def _mean(values: PerSlot, weight: PerSlot) -> float:
+    return float((values * weight).sum() / max(float(weight.sum()), 1e-300))
 
 
 def _cycle_part(log: Log, cycles: Cycles, excess: PerSlot, watched: PerSlot) -> PerSlot:
@@ -85,13 +109,13 @@ def _cycle_part(log: Log, cycles: Cycles, excess: PerSlot, watched: PerSlot) -> 
     return design @ np.linalg.lstsq(weighted.T @ design, weighted.T @ excess, rcond=1e-9)[0]
 
 
-def _chains_variance(log: Log, rates: Rates, watched: PerSlot, unit: Int[np.ndarray, " clients"] | None) -> float:
-    """Long-run variance of the fleet's share if its units were independent chains."""
+def _chains_variance(log: Log, rates: Rates, unit: Int[np.ndarray, " clients"] | None) -> float:
+    """Long-run variance of the number of clients there if their units were independent chains."""
     slow = (1 + rates.lam) / (1 - rates.lam)
     if unit is not None:
         slow = slow * np.bincount(unit)[unit]  # n clients that move as one have n² times the variance of one
     total = per_slot(watched_runs(log), log.num_slots, np.nan_to_num(rates.pi * (1 - rates.pi)) * slow)
-    return float((total / np.maximum(watched, 1) ** 2)[watched > 0].mean())
+    return float(total[total > 0].mean()) if (total > 0).any() else 0.0
 
 
 def cusum(series: PerSlot, least_variance: float = 0.0) -> tuple[float, int]:
@@ -140,71 +164,90 @@ def long_run_variance(series: PerSlot) -> float:
     return chosen
 
 
-def _edges(log: Log, cycles: Cycles) -> Int[np.ndarray, " edges"]:
-    """Blocks of equal length, whole cycles each where there is one."""
-    edges = np.linspace(0, log.num_slots, BLOCKS + 1)
-    if cycles.found:
-        period = max((c.period for c in cycles.found if c.period * 4 <= log.num_slots), default=1.0)
-        edges = np.round(np.round(edges / period) * period)
-        edges = edges[edges <= log.num_slots]
-    return np.unique(edges.astype(np.int64))
+def _blocks(log: Log, cycles: Cycles) -> _Blocks:
+    """About twelve blocks of each client's own time, each of whole cycles where there are cycles."""
+    present, seen = own_time(log)
+    length = np.maximum(np.ceil(seen.length / BLOCKS), 1)
+    short = [cycle.period for cycle in cycles.found if cycle.period * 4 <= log.num_slots]
+    if short:
+        length = np.round(np.maximum(np.ceil(length / max(short)), 1) * max(short))
+    whole = length.astype(np.int64)
+    there = per_block(present, whole, log.num_clients, BLOCKS)
+    watched = per_block(seen, whole, log.num_clients, BLOCKS)
+    full = watched == whole[:, None]
+    return _Blocks(whole, np.where(full, there, 0.0), full)
+
+
+def _inflation(blocks: _Blocks, rates: Rates) -> float:
+    """How much more the sums of neighbouring blocks differ than those of chains would.
+
+    Differences of neighbours do not see slow change, and the median over places does not see a sudden one. A block of L
+    slots of a chain has variance v [L (1+λ)/(1-λ) - 2λ (1-λ^L)/(1-λ)²], v = π(1-π), and covariance
+    v λ (1-λ^L)²/(1-λ)² with the next.
+    """
+    both = blocks.full[:, 1:] & blocks.full[:, :-1]
+    lam, length = rates.lam, blocks.length
+    faded = 1 - np.sign(lam) ** (length % 2) * np.abs(lam) ** length
+    variance = length * (1 + lam) / (1 - lam) - 2 * lam * faded / (1 - lam) ** 2
+    apart = 2 * np.nan_to_num(rates.pi * (1 - rates.pi)) * (variance - lam * (faded / (1 - lam)) ** 2)
+    apart = np.maximum(apart, 0)
+    expected = (both * apart[:, None]).sum(axis=0)
+    seen = (np.diff(blocks.there, axis=1) ** 2 * both).sum(axis=0)
+    places = expected > 0.1 * expected.max(initial=0.0)
+    return float(np.median(seen[places] / expected[places])) if places.any() and expected.max() > 0 else 1.0
 
 
 def _clients(
-    log: Log, rates: Rates, edges: Int[np.ndarray, " edges"]
+    log: Log, rates: Rates, blocks: _Blocks, inflation: float
 ) -> tuple[PerClient, PerClient, Int[np.ndarray, " clients"]]:
-    """Of each client: p-value of a constant rate, mean square of its CUSUM (NaN if untestable), edge of its maximum.
+    """Of each client: p-value of a constant rate, mean square of its CUSUM (NaN if untestable), slot of its maximum.
 
     The long-run variance of a chain is π(1 - π)(1 + λ)/(1 - λ) a slot.
     """
-    there = per_block(log.present, edges, log.num_clients)
-    seen = per_block(watched_runs(log), edges, log.num_clients)
-    slots = seen.sum(axis=1, keepdims=True)
-    mean = there.sum(axis=1, keepdims=True) / np.maximum(slots, 1)
+    number = blocks.full.sum(axis=1)
+    mean = blocks.there.sum(axis=1) / np.maximum(number, 1)
     moves = transitions(log)
-    testable = (np.minimum(moves.off_on, moves.on_off) >= LEAST_MOVES) & ((seen > 0).sum(axis=1) >= 4)
-    variance = (mean * (1 - mean))[:, 0] * (1 + rates.lam) / (1 - rates.lam)
-    sums = np.cumsum(there - seen * mean, axis=1)[:, :-1]
-    bridge = sums / np.sqrt(np.maximum(variance * slots[:, 0], 1e-12))[:, None]
-    if bridge.shape[1] == 0:
-        nothing = np.ones(log.num_clients)
-        return nothing, nothing * np.nan, np.zeros(log.num_clients, np.int64)
-    largest = np.abs(bridge).max(axis=1)
-    p_value = np.where(testable, kolmogorov(largest), 1.0)
-    share = np.cumsum(seen, axis=1)[:, :-1] / np.maximum(slots, 1)
-    expected = np.maximum((share * (1 - share)).mean(axis=1), 1e-12)
-    statistic = np.where(testable, (bridge**2).mean(axis=1) / expected, np.nan)
-    return p_value, statistic, np.abs(bridge).argmax(axis=1) + 1
+    testable = (np.minimum(moves.off_on, moves.on_off) >= LEAST_MOVES) & (number >= 4)
+    share = mean / blocks.length
+    variance = share * (1 - share) * (1 + rates.lam) / (1 - rates.lam) * blocks.length * number * max(inflation, 1.0)
+    sums = np.cumsum(np.where(blocks.full, blocks.there - mean[:, None], 0.0), axis=1)[:, :-1]
+    bridge = sums / np.sqrt(np.maximum(variance, 1e-12))[:, None]
+    passed = np.cumsum(blocks.full, axis=1)[:, :-1] / np.maximum(number, 1)[:, None]
+    inner = passed < 1
+    expected = (passed * (1 - passed)).sum(axis=1)
+    statistic = np.where(testable, (bridge**2 * inner).sum(axis=1) / np.maximum(expected, 1e-12), np.nan)
+    p_value = np.where(testable, kolmogorov(np.abs(bridge).max(axis=1)), 1.0)
+    return p_value, statistic, (np.abs(bridge).argmax(axis=1) + 1) * blocks.length
 
 
-def _pooled(statistic: PerClient, unit: Int[np.ndarray, " clients"] | None, blocks: int) -> float:
+def _pooled(statistic: PerClient, unit: Int[np.ndarray, " clients"] | None) -> float:
     """p-value of the mean over units of the clients' statistics, each of mean 1 under constant rates."""
     known = np.isfinite(statistic)
-    if not known.any() or blocks < 2:
+    if not known.any():
         return 1.0
     group = np.arange(len(statistic)) if unit is None else unit
     _, place = np.unique(group[known], return_inverse=True)
     each = np.bincount(place, statistic[known]) / np.bincount(place)
-    u = np.arange(1, blocks) / blocks
+    u = np.arange(1, BLOCKS) / BLOCKS
     covariance = np.minimum.outer(u, u) * (1 - np.maximum.outer(u, u))
     variance = 2 * (covariance**2).sum() / np.trace(covariance) ** 2
     return float(ndtr(-(each.mean() - 1) / np.sqrt(variance / len(each))))
 
 
 def _stationary_from(
-    fleet_slot: int,
-    pooled: float,
-    client_p: PerClient,
-    client_edge: Int[np.ndarray, " clients"],
-    edges: Int[np.ndarray, " edges"],
+    log: Log, fleet_slot: int, pooled: float, client_p: PerClient, client_slot: Int[np.ndarray, " clients"]
 ) -> int:
-    """After the fleet's change, or after that of most clients who drift, but at least the last quarter is kept."""
+    """After the fleet's change, or that of half of the clients who drift; at least a quarter of the log is kept.
+
+    If many clients were not watched in that stretch, it says nothing of them, and the whole log is kept.
+    """
     start = fleet_slot
-    if pooled < CERTAIN:
-        drifting = discoveries(client_p)
-        if drifting.any():
-            start = max(start, int(np.median(edges[client_edge[drifting]])))
-    return int(min(start, int(edges[-1]) * 3 // 4))
+    drifting = discoveries(client_p)
+    if pooled < CERTAIN and drifting.any():
+        start = max(start, int(np.median(client_slot[drifting])))
+    start = min(start, log.num_slots * 3 // 4)
+    late, all_along = watched_slots(window(log, start, log.num_slots)), watched_slots(log)
+    return start if (late > 0.1 * all_along).mean() >= WATCHED_ENOUGH else 0
 
 
 def _comings(log: Log) -> tuple[Bool[np.ndarray, " clients"], Bool[np.ndarray, " clients"]]:

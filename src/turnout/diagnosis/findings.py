@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from turnout.diagnosis.clusters import Clusters, clusters
 from turnout.diagnosis.cycles import Cycles, cycles
 from turnout.diagnosis.drift import Drift, drift
@@ -13,6 +15,8 @@ from turnout.diagnosis.mixing import Mixing, mixing
 from turnout.diagnosis.rates import Rates, rates
 from turnout.diagnosis.recognise import Recognised, recognise
 from turnout.diagnosis.weights import Weights, weights
+
+DISPERSED = 1.5  # times the variance of chains, from which on intervals of π are widened
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ def examine(log: Log) -> Findings:
     rhythm = cycles(log, of_clients)
     company = clusters(log, of_clients, rhythm)
     change = drift(log, of_clients, rhythm, company.unit)
+    if change.inflation > DISPERSED:
+        of_clients = rates(log, widening=float(np.sqrt(change.inflation)))
     rest = gaps(log)
     return Findings(
         rates=of_clients,

@@ -13,16 +13,23 @@ from turnout import availability
 from turnout.availability.base import Process
 from turnout.availability.markov import lowest_correlation
 from turnout.diagnosis.clusters import Clusters, clusters
-from turnout.diagnosis.cycles import Cycle, cycles, harmonics
+from turnout.diagnosis.cycles import Cycle, harmonics
 from turnout.diagnosis.findings import Findings
 from turnout.diagnosis.gaps import Gaps, odds
 from turnout.diagnosis.log import Log
+from turnout.diagnosis.mixing import Mixing, mixing
 from turnout.diagnosis.rates import Rates, rates
 from turnout.diagnosis.sweeps import PerClient, over_runs, per_slot, watched_runs, window
 
 HIGHEST = 0.9999  # λ beyond which a log says no more than that a client hardly ever changes
 HOURS = 24
 SMOOTH = 4  # harmonics of the course of a day
+LOST = 0.1  # correlation below which the rest of a curve is noise
+SLOWER = 0.9  # power of λ from which on clients are called slower than their chains
+SLOW = (
+    "clients forget more slowly than from one slot to the next: λ was raised to the power {:.2f} "
+    "to have their autocorrelation over all lags"
+)
 
 
 @dataclass(frozen=True)
@@ -49,22 +56,62 @@ def fit(log: Log, findings: Findings) -> Fitted:
     features = findings.recognised.features
     first = findings.drift.stationary_from if "drifting" in features else 0
     notes = _missing(findings, first, log.num_slots)
-    of_clients, company, part = findings.rates, findings.clusters, log
+    of_clients, company, forgets, part = findings.rates, findings.clusters, findings.mixing, log
     if first > 0:
         part = window(log, first, log.num_slots)
         of_clients = rates(part)
-        company = clusters(part, of_clients, cycles(part, of_clients))
-    kind = _kind(findings)
+        company, forgets = clusters(part, of_clients, findings.cycles), mixing(part, of_clients)
+    kind, slowness = _kind(findings), 1.0
     if kind == "minimum_separation":
         parameters = _separated(part, of_clients, company, findings.gaps)
+    elif kind == "bernoulli":
+        parameters = {"pi": _plain(feasible(of_clients)[0])}
     elif kind == "diurnal":
-        parameters = _diurnal(part, of_clients, findings.cycles.found[0])
-    elif kind == "clustered":
-        parameters = _clustered(of_clients, company)
+        parameters, slowness = _diurnal(part, of_clients, findings.cycles.found[0], forgets)
     else:
         pi, lam = feasible(of_clients)
-        parameters = {"pi": _plain(pi)} | ({"lam": _plain(lam)} if kind == "markov" else {})
+        slowness = _slowness(forgets, lam)
+        lam = _slowed(lam, slowness)
+        parameters = _clustered(pi, lam, company) if kind == "clustered" else {"pi": _plain(pi), "lam": _plain(lam)}
+    if slowness < 1:
+        notes = (*notes, SLOW.format(slowness))
     return Fitted(kind, log.num_clients, parameters, first, notes)
+
+
+def _slowness(
+    forgets: Mixing,
+    lam: PerClient,
+    moved: PerClient | None = None,
+    course: Float[np.ndarray, " lags"] | None = None,
+) -> float:
+    """The power of λ at which chains forget as the log does, at all lags rather than from one slot to the next.
+
+    Clients that come for a session and flicker within it lose much of their correlation at once and the rest slowly,
+    which no chain does. `moved` is the share of each client's variance that a cycle makes and `course` the cycle's own
+    autocorrelation. Powers near 1, and above, are taken as 1: the log then forgets as its chains do.
+    """
+    fades = np.flatnonzero(~(forgets.curve >= LOST))
+    lags = slice(1, fades[0] if len(fades) else len(forgets.lags))
+    s = forgets.lags[lags]
+    if len(s) < 2:
+        return 1.0
+    some = np.unique(np.linspace(0, len(lam) - 1, min(len(lam), 1000)).astype(np.int64))
+    own, base = np.clip(lam[some], 0, 1), np.zeros((len(some), len(s)))
+    left = np.ones(len(some))
+    if moved is not None and course is not None:
+        base, left = moved[some, None] * course[lags], 1 - moved[some]
+    tried = np.linspace(0.3, 1.0, 71)
+    miss = [
+        ((np.median(base + left[:, None] * own[:, None] ** (g * s), axis=0) - forgets.curve[lags]) ** 2).sum()
+        for g in tried
+    ]
+    best = float(tried[int(np.argmin(miss))])
+    return best if best < SLOWER else 1.0
+
+
+def _slowed(lam: PerClient, slowness: float) -> PerClient:
+    """λ to a power where it is positive; six digits, rounded down."""
+    return np.where(lam > 0, np.trunc(np.minimum(np.maximum(lam, 0) ** slowness, HIGHEST) * 1e6) / 1e6, lam)
 
 
 def _kind(findings: Findings) -> str:
@@ -119,11 +166,11 @@ def feasible(rates: Rates) -> tuple[PerClient, PerClient]:
     return pi, np.where(pi == 1, 0.0, lam)
 
 
-def _clustered(rates: Rates, company: Clusters) -> dict[str, Any]:
+def _clustered(pi: PerClient, lam: PerClient, company: Clusters) -> dict[str, Any]:
     """One chain a cluster, with the mean rates of its clients; who moves alone is a cluster of one."""
     unit = company.unit
     number = np.bincount(unit)
-    pi, lam = (np.bincount(unit, values) / number for values in feasible(rates))
+    pi, lam = (np.bincount(unit, values) / number for values in (pi, lam))
     pi = np.array(_plain(pi))
     lam = np.where(pi == 1, 0.0, np.trunc(np.clip(lam, lowest_correlation(pi), HIGHEST) * 1e6) / 1e6)
     return {"clusters": unit.tolist(), "pi": _plain(pi), "lam": _plain(lam)}
@@ -149,13 +196,13 @@ def _separated(log: Log, rates: Rates, company: Clusters, gaps: Gaps) -> dict[st
     return parameters | ({"groups": unit.tolist()} if together else {})
 
 
-def _diurnal(log: Log, rates: Rates, cycle: Cycle) -> dict[str, Any]:
+def _diurnal(log: Log, rates: Rates, cycle: Cycle, forgets: Mixing) -> tuple[dict[str, Any], float]:
     """One course of the day for all; a mean, an amplitude, a time zone and a persistence for each client.
 
     Who clearly has a day of its own is given its own zone, by the phase of its first harmonic; the others are given the
-    fleet's. The course is the mean of all profiles, laid over each other by zone. With the variance v = A² mean(f²) that
-    the day gives a client and r its autocorrelation one slot on, λ is what is left of the correlation of neighbouring
-    slots, (λ̂ π(1-π) - v r) / (π(1-π) - v).
+    fleet's. The course is the mean of all profiles, laid over each other by zone. With v = A² mean(f²) the variance
+    that the day gives a client and r its autocorrelation one slot on, λ is what is left of the correlation of
+    neighbouring slots, (λ̂ π(1-π) - v r) / (π(1-π) - v). Also gives the slowness of the clients.
     """
     period = max(2, round(cycle.period))
     ahead = _zones(log, cycle)
@@ -167,18 +214,21 @@ def _diurnal(log: Log, rates: Rates, cycle: Cycle) -> dict[str, Any]:
     amplitude = np.array(_plain(np.maximum(np.minimum(amplitude, room) * (1 - 1e-5), 0)))
     moved = amplitude**2 * float((shape**2).mean())
     fine = np.interp((np.arange(period) + 0.5) / period * HOURS, np.arange(HOURS) + 0.5, shape, period=HOURS)
-    one_on = float((fine * np.roll(fine, -1)).mean() / max(float((fine**2).mean()), 1e-12))
+    course = np.array([(fine * np.roll(fine, -int(s))).mean() for s in (1, *forgets.lags)]) / (fine**2).mean()
     own = pi * (1 - pi)
-    persistence = (np.maximum(lam, 0) * own - moved * one_on) / np.maximum(own - moved, 1e-9)
+    persistence = (np.maximum(lam, 0) * own - moved * course[0]) / np.maximum(own - moved, 1e-9)
+    persistence = np.clip(persistence, 0, HIGHEST)
+    slowness = _slowness(forgets, persistence, np.minimum(moved / np.maximum(own, 1e-9), 1), course[1:])
     start = log.clock_start / 3600 if log.slot_seconds else 0.0
-    return {
+    parameters = {
         "rounds_per_day": period,
         "mean": _plain(pi),
         "amplitude": _plain(amplitude),
         "shape": _plain(shape),
         "zones": _plain(np.mod(ahead + start, HOURS)),
-        "lam": _plain(np.clip(persistence, 0, HIGHEST)),
+        "lam": _plain(_slowed(persistence, slowness)),
     }
+    return parameters, slowness
 
 
 def _zones(log: Log, cycle: Cycle) -> PerClient:

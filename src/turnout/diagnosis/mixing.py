@@ -10,10 +10,11 @@ from scipy.fft import irfft, next_fast_len, rfft
 
 from turnout.diagnosis.log import Log
 from turnout.diagnosis.rates import Rates
-from turnout.diagnosis.sweeps import PerClient, per_slot, sample, watched_runs
+from turnout.diagnosis.sweeps import PerClient, excess_of, sample
 
 MOST_CELLS, MOST_CLIENTS = 20_000_000, 1000  # of the matrix whose autocorrelation is taken
 MOST_LAGS = 500
+ENOUGH = 0.1  # of the largest number of watched clients, for a slot to tell of the fleet
 
 
 @dataclass(frozen=True)
@@ -51,15 +52,15 @@ def mixing(log: Log, rates: Rates, horizon: int | None = None) -> Mixing:
         curve=middle,
         curve_low=low,
         curve_high=high,
-        fleet_curve=autocorrelation_of(activity(log), lags),
+        fleet_curve=autocorrelation_of(_fleet(log, rates), lags),
         sampled=len(chosen) if len(chosen) < log.num_clients else None,
     )
 
 
-def activity(log: Log) -> Float[np.ndarray, " slots"]:
-    """Share of the watched clients that are there, slot by slot; NaN where nobody was watched."""
-    watched = per_slot(watched_runs(log), log.num_slots)
-    return np.where(watched > 0, per_slot(log.present, log.num_slots) / np.maximum(watched, 1), np.nan)
+def _fleet(log: Log, rates: Rates) -> Float[np.ndarray, " slots"]:
+    """Share of the fleet that is there beyond what its clients' rates say; NaN where few are watched."""
+    excess, watched = excess_of(log, rates.pi)
+    return np.where(watched >= max(1.0, ENOUGH * float(watched.max(initial=0.0))), excess, np.nan)
 
 
 def autocorrelation(

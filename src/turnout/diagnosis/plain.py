@@ -40,5 +40,6 @@ def _long(value: Any, length: int | None) -> bool:
 
 def _list(values: np.ndarray) -> list[Any]:
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        return np.where(np.isfinite(values), values.astype(object), None).tolist()
+        values = values.astype(object)
+        values[~np.isfinite(values.astype(float))] = None
     return values.tolist()

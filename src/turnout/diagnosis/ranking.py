@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from turnout.auditor import Audited, audit
 from turnout.diagnosis.fit import Fitted
 from turnout.diagnosis.log import Log
 from turnout.facts import Online
+from turnout.strategies.base import Strategy
 from turnout.world import World, compute, links
 
 ROUNDS = 4000
@@ -56,7 +59,13 @@ class Ranking:
         return self.ranks[0]
 
 
-def rank(log: Log, fitted: Fitted, target: np.ndarray, rounds: int = ROUNDS) -> Ranking | None:
+def rank(
+    log: Log,
+    fitted: Fitted,
+    target: np.ndarray,
+    rounds: int = ROUNDS,
+    candidates: Mapping[str, Strategy] = MappingProxyType(CANDIDATES),
+) -> Ranking | None:
     """Audit the candidates in the fitted world; None where a large fleet cannot be cut down to a sample.
 
     The server is told nothing: rates are estimated from what it sees. Losses of uploads and local steps are those of
@@ -72,7 +81,7 @@ def rank(log: Log, fitted: Fitted, target: np.ndarray, rounds: int = ROUNDS) -> 
     if not importance.sum() > 0:
         return None
     world = World(fitted.process(), _links(log, chosen), _steps(log, chosen))
-    found = audit(world, CANDIDATES, importance=importance.tolist(), facts=Online(), rounds=rounds)
+    found = audit(world, candidates, importance=importance.tolist(), facts=Online(), rounds=rounds)
     return Ranking(tuple(_rank(entry) for entry in found.ranked()), found.rounds, len(chosen))
 
 

@@ -50,19 +50,19 @@ class Rates:
     widening: float  # factor by which intervals of π were widened, where the log varies more than its chains
 
 
-def rates(log: Log, level: float = LEVEL) -> Rates:
+def rates(log: Log, level: float = LEVEL, widening: float = 1.0) -> Rates:
     """Estimate π and λ of every client.
 
     With wake rate a = P(off → on) and sleep rate s = P(on → off), π = a / (a + s) and λ = 1 - a - s. A posteriori a and
     s are independent and of Beta law. Their ratio and their sum have no such law, and get one with the same mean and
-    variance: the ratio, on a log scale, that of two gamma variables; the sum a Beta law on an interval.
+    variance: the ratio, on a log scale, that of two gamma variables; the sum a Beta law on an interval. Where clients
+    vary more in the long run than chains do, `widening` is by how much, as a factor on the deviation of log odds.
     """
     moves = transitions(log)
     watched, on = watched_slots(log), log.present.slots_of(log.num_clients)
     wake = (moves.off_on + PRIOR_LEAVE, moves.off_off + PRIOR_STAY)
     sleep = (moves.on_off + PRIOR_LEAVE, moves.on_on + PRIOR_STAY)
     tail = (1 - level) / 2
-    widening = dispersion(log, on, watched, moves)
     pi_low, pi_high = (_ratio_quantile(wake, sleep, share, widening) for share in (tail, 1 - tail))
     total_low, total_high = (_sum_quantile(wake, sleep, share) for share in (tail, 1 - tail))
     p_value = independence(log, on, watched)
@@ -218,8 +218,3 @@ def _sum_quantile(wake: tuple[PerClient, PerClient], sleep: tuple[PerClient, Per
 def _beta_variance(hits: PerClient, misses: PerClient) -> PerClient:
     total = hits + misses
     return hits * misses / total**2 / (total + 1)
-
-
-def dispersion(log: Log, on: Counts, watched: Counts, moves: Transitions) -> float:
-    """Placeholder."""
-    return 1.0

@@ -71,7 +71,8 @@ def _of_drift(drift: Drift) -> str:
     )
     return (
         f"{level}; {int(drift.drifting.sum())} clients changed their rates "
-        f"(p = {drift.pooled_p_value:.2g} that none did), {int(drift.arrived_late.sum())} came late and {int(drift.vanished.sum())} left"
+        f"(p = {drift.pooled_p_value:.2g} that none did), "
+        f"{int(drift.arrived_late.sum())} came late and {int(drift.vanished.sum())} left"
     )
 
 

@@ -53,6 +53,17 @@ def transform(runs: Runs, frequency: float, num_slots: int, num_clients: int) ->
     return over_runs(runs, np.exp(-2j * np.pi * frequency * np.arange(num_slots)), num_clients)
 
 
+def excess_of(log: Log, pi: PerClient) -> tuple[PerSlot, PerSlot]:
+    """How much larger a share of the watched is there than their own π would have it, and how many are watched.
+
+    So the share does not move with who is watched when.
+    """
+    seen = watched_runs(log)
+    watched = per_slot(seen, log.num_slots)
+    expected = per_slot(seen, log.num_slots, np.nan_to_num(pi))
+    return (per_slot(log.present, log.num_slots) - expected) / np.maximum(watched, 1), watched
+
+
 def holders(inner: Runs, outer: Runs, num_slots: int) -> Int[np.ndarray, " runs"]:
     """Index of the outer run that holds each inner one."""
     lifted = outer.client.astype(np.int64) * num_slots + outer.first
@@ -98,18 +109,39 @@ def sample(log: Log, most_cells: int, most_clients: int) -> Int[np.ndarray, " se
     return np.unique(np.linspace(0, log.num_clients - 1, count).astype(np.int64))
 
 
-def per_block(runs: Runs, edges: Int[np.ndarray, " edges"], num_clients: int) -> Float[np.ndarray, "clients blocks"]:
-    """Slots of each client's runs in each block, block b being the slots from edges[b] to before edges[b + 1]."""
-    count = len(edges) - 1
-    first, end = np.clip(runs.first, edges[0], edges[-1]), np.clip(runs.end, edges[0], edges[-1])
+def own_time(log: Log) -> tuple[Runs, Runs]:
+    """Presence, and what was watched, in each client's own time: its watched slots alone, numbered from 0.
+
+    What was watched is then one run a client; runs of presence may touch where unwatched time was left out.
+    """
+    seen = watched_runs(log)
+    length = seen.length.astype(np.int64)
+    passed = np.cumsum(length) - length
+    begins = np.searchsorted(seen.client, np.arange(log.num_clients))
+    of_client = np.concatenate([passed, [length.sum()]])[begins]
+    shift = (seen.first - (passed - of_client[seen.client]))[holders(log.present, seen, log.num_slots)]
+    present = Runs(
+        log.present.client,
+        (log.present.first - shift).astype(np.int32),
+        (log.present.end - shift).astype(np.int32),
+    )
+    everyone = np.arange(log.num_clients, dtype=np.int32)
+    return present, Runs(everyone, np.zeros_like(everyone), seen.slots_of(log.num_clients).astype(np.int32))
+
+
+def per_block(
+    runs: Runs, length: Int[np.ndarray, " clients"], num_clients: int, count: int
+) -> Float[np.ndarray, "clients blocks"]:
+    """Slots of each client's runs in each of `count` blocks of the client's own length, from slot 0 on."""
+    long = length[runs.client].astype(np.int64)
+    first, end = runs.first.astype(np.int64), np.minimum(runs.end, count * long)
     some = first < end
-    client, first, end = runs.client[some].astype(np.int64), first[some], end[some]
-    begin = np.searchsorted(edges, first, side="right") - 1
-    last = np.searchsorted(edges, end - 1, side="right") - 1
+    client, first, end, long = runs.client[some].astype(np.int64), first[some], end[some], long[some]
     found = np.zeros(num_clients * count)
     while len(client):  # once for most runs; those that cross an edge come back with their rest
-        cut = np.minimum(end, edges[begin + 1])
-        found += np.bincount(client * count + begin, cut - first, minlength=num_clients * count)
-        rest = begin < last
-        client, first, end, begin, last = client[rest], cut[rest], end[rest], begin[rest] + 1, last[rest]
+        block = first // long
+        cut = np.minimum(end, (block + 1) * long)
+        found += np.bincount(client * count + block, cut - first, minlength=num_clients * count)
+        rest = cut < end
+        client, first, end, long = client[rest], cut[rest], end[rest], long[rest]
     return found.reshape(num_clients, count)
