@@ -134,7 +134,7 @@ def diagnose_command(
     ] = None,
     audit_rounds: Annotated[
         int,
-        typer.Option("--audit", metavar="ROUNDS", min=0, help="Length of the audit that ranks strategies; 0: none."),
+        typer.Option("--audit", metavar="ROUNDS", min=0, help="Length of the audit that ranks; 0: none."),
     ] = 4000,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the page; runs/<log>-diagnosis-<time> if not given.")

@@ -219,9 +219,7 @@ def ranking_words(diagnosis: Diagnosis) -> list[str]:
     if ranking is None:
         return []
     some = "" if ranking.clients == diagnosis.log.num_clients else f", on a sample of {ranking.clients:,} clients"
-    how = (
-        f"An audit of {ranking.rounds:,} rounds in the fitted world{some}; the server estimates what it needs to know."
-    )
+    how = f"An audit of {ranking.rounds:,} rounds in the fitted world{some}; the server estimates what it must know."
     fair = [rank.strategy for rank in ranking.ranks if rank.consistent]
     if fair:
         return [how, f"Consistent with the target here, the steadiest first: {', '.join(fair)}."]
