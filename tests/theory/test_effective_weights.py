@@ -34,7 +34,7 @@ def all_sets(rates):
     return masks, np.where(masks, rates, 1 - np.asarray(rates)).prod(axis=1)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clients)
 def test_the_integral_agrees_with_enumeration(pairs):
     rates, weights = np.array(pairs).T
