@@ -48,8 +48,8 @@ def markov_bound(
     L, `diameter` diam(W), `gradient_bound` D ≥ ‖∇F_k‖, `noisy_gradient_bound` G, `loss_range` H ≥ |F_k(w) −
     F_k(w_B*)|, `heterogeneity` Γ, `noise` σ_k, `num_states` M, and |Pᵗ − ρ| ≤ C_P λᵗ from t = T_P on, with
     `mixing_rate` λ, `mixing_constant` C_P, `mixing_start` T_P. With S = Σ_t η_t, S₂ = Σ_t η_t², J_t = max(⌈ln(2 C_P H
-    t) / ln(1/λ)⌉, T_P, 0) and t₀ a round from which on J_t ≤ t, the one
-    for which the last two terms are smallest together, the terms are, all divided by S,
+    t) / ln(1/λ)⌉, T_P, 0) and t₀ a round from which on J_t ≤ t, the one for which the last two terms are smallest
+    together, the terms are, all divided by S,
 
         distance       diam(W)² / (2E πᵀq)
         noise          (E+1)/4 · S₂ Σ π_k q_k² σ_k² / πᵀq
@@ -62,8 +62,8 @@ def markov_bound(
     Deviations: sums run to T, not to infinity. The last line of their lemma 8 needs Σ_k q_k (F_k(w) − F_k(w_B*)) ≥ 0
     in every round, which fails for some sets of clients; keeping the factor 2η_t there and paying H for the rest
     gives the first four terms above (theirs are 4 times the first three, and 4LΓ(1+EQ) S₂, where their own (122)
-    gives 8LΓ(1+EQ) S₂). Rounds with J_t > t have not mixed and belong to the warm-up. J_t stands for ln(2 C_P H t) /
-    ln(1/λ), which is smaller and can be negative.
+    gives 8LΓ(1+EQ) S₂). Rounds with J_t > t have not mixed and belong to the warm-up. They put ln(2 C_P H t) /
+    ln(1/λ) for J_t, which is smaller and can be negative.
     """
     pi, eta = shares("rates", rates), _decreasing(steps)
     q, sigma = nonnegative("weights", weights, pi.size), nonnegative("noise", noise, pi.size)

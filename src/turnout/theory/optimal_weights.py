@@ -6,13 +6,15 @@ A_k is the noise of client k, B what does not depend on how Q is shared out.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from scipy.optimize import root_scalar
 
 from turnout.theory.inputs import Values, check_nonnegative, check_positive, positive, vector
 
 MOST_STEPS = 200  # of one Newton search; some 10 are usual
-CLOSE = 1e-13  # relative error of Σ p and Σ p/π at which a search ends
+CLOSE = 1e-11  # error of Σ p and of the scaled Σ p/π at which a search ends: rounding is not far below
 
 
 def fastest_weights(rates: Values, noise: Values, offset: float, total: float) -> np.ndarray:
@@ -101,9 +103,10 @@ def _multipliers(pi: np.ndarray, a: np.ndarray, offset: float, total: float) -> 
 def _best_sum(problem: _FixedSum, slope: float, unbiased: float) -> float:
     """The σ at which the whole objective stops falling, searched from that of p = α towards either end."""
 
+    @cache  # near the root, rounding makes a second answer differ even in its sign
     def rise(sigma: float) -> float:
         p = problem.solve(sigma)
-        return slope - float(problem.bend @ p**2) / (2 * sigma**2) + problem.multipliers[1]
+        return slope - float(problem.bend @ p**2) / (2 * sigma**2) + problem.multipliers[1] / problem.spread
 
     here, end = unbiased, float(problem.inverse.min() if rise(unbiased) > 0 else problem.inverse.max())
     there = here
@@ -117,42 +120,46 @@ def _best_sum(problem: _FixedSum, slope: float, unbiased: float) -> float:
 class _FixedSum:
     """Minimise Σ a_k p_k² / (2σ) + Σ f_k / p_k over Σ p_k = 1 and Σ v_k p_k = σ; a = Q A/π², f = c α², v = 1/π.
 
-    The two multipliers are kept from one σ to the next, where they are nearly right.
+    v is centred and scaled, v', for the two multipliers μ and κ to be well told apart. They are kept from one σ to the
+    next, where they are nearly right.
     """
 
     def __init__(self, bend: np.ndarray, barrier: np.ndarray, inverse: np.ndarray) -> None:
         self.bend, self.barrier, self.inverse = bend, barrier, inverse
-        self.sides = np.stack([np.ones_like(inverse), inverse], axis=1)
         alpha = np.sqrt(barrier) / np.sqrt(barrier).sum()
-        push = bend * alpha / (inverse @ alpha) - barrier / alpha**2  # what the multipliers would have to be at p = α
+        self.centre, self.spread = float(inverse @ alpha), float(np.ptp(inverse)) or 1.0
+        self.sides = np.stack([np.ones_like(inverse), (inverse - self.centre) / self.spread], axis=1)
+        push = bend * alpha / self.centre - barrier / alpha**2  # what the multipliers would have to be at p = α
         self.multipliers = np.linalg.lstsq(self.sides, push, rcond=None)[0]
 
     def solve(self, sigma: float) -> np.ndarray:
-        due = np.array([1.0, sigma])
+        due = np.array([1.0, (sigma - self.centre) / self.spread])
         for _ in range(MOST_STEPS):
             p = self.roots(self.multipliers, sigma)
             miss = due - self.sides.T @ p
-            if (np.abs(miss) <= CLOSE * due).all():
+            if (np.abs(miss) <= CLOSE).all():
                 return p
             answer = 1 / (self.bend / sigma + 2 * self.barrier / (p * p * p))  # dp/d(right side of the cubic)
-            step = np.linalg.lstsq((self.sides.T * answer) @ self.sides, miss, rcond=1e-15)[0]
-            length, value, gain = 1.0, self.dual(self.multipliers, p, due), float(miss @ step)
+            step = np.linalg.lstsq((self.sides.T * answer) @ self.sides, miss, rcond=None)[0]
+            length, value, gain = 1.0, self.dual(self.multipliers, p, due, sigma), float(miss @ step)
             if gain <= CLOSE**2 * abs(value):
                 return p
             while length > CLOSE:
                 tried = self.multipliers + length * step
-                if self.dual(tried, self.roots(tried, sigma), due) >= value + 0.1 * length * gain - CLOSE * abs(value):
+                if self.dual(tried, self.roots(tried, sigma), due, sigma) >= value + 0.1 * length * gain - CLOSE * abs(
+                    value
+                ):
                     break
                 length /= 2
             self.multipliers = self.multipliers + length * step
         raise ValueError(f"no convergence in {MOST_STEPS} steps: rates, noise or target span too many orders")
 
-    def dual(self, multipliers: np.ndarray, p: np.ndarray, due: np.ndarray) -> float:
+    def dual(self, multipliers: np.ndarray, p: np.ndarray, due: np.ndarray, sigma: float) -> float:
         right = self.sides @ multipliers
-        return float((self.bend @ p**2) / (2 * due[1]) + (self.barrier / p).sum() - right @ p + multipliers @ due)
+        return float((self.bend @ p**2) / (2 * sigma) + (self.barrier / p).sum() - right @ p + multipliers @ due)
 
     def roots(self, multipliers: np.ndarray, sigma: float) -> np.ndarray:
-        """The positive roots of (a/σ) p³ − r p² − f = 0, r = μ + κ v, by Newton's method from above."""
+        """The positive roots of (a/σ) p³ − r p² − f = 0, r = μ + κ v', by Newton's method from above."""
         lead, right = self.bend / sigma, self.sides @ multipliers
         cube = np.cbrt(self.barrier / lead)
         falling = np.sqrt(self.barrier / np.where(right < 0, -right, 1.0))
