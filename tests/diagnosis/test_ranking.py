@@ -21,7 +21,7 @@ def test_the_fair_one_comes_first():
     assert [rank.strategy for rank in found.ranks] == ["mifa", "fedavg"]
     assert found.best.consistent
     assert not found.ranks[1].consistent
-    assert found.ranks[1].distance == pytest.approx(0.27, abs=0.03)
+    assert found.ranks[1].distance == pytest.approx(0.359, abs=0.02)  # 0.9 against 0.2, mostly not together
     assert (found.rounds, found.clients) == (500, 4)
 
 

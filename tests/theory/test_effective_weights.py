@@ -12,7 +12,6 @@ from turnout.theory import (
     effective_fedacs,
     effective_fednova,
     effective_importance_sampling,
-    effective_minimum_separation,
     effective_normalised,
     effective_raw,
     normalised_round_weights,
@@ -117,20 +116,12 @@ def test_importance_sampling_and_fedacs_against_masks_alone(draws):
         assert counts / counts.sum() == pytest.approx(exact, abs=0.01)
 
 
-def test_minimum_separation():
-    p = [0.25, 0.25, 0.5]
-    assert effective_minimum_separation(p) == pytest.approx(p)
-    assert effective_minimum_separation(p, separation=1) == pytest.approx([0.3, 0.3, 0.4])
-    assert effective_minimum_separation(p, separation=2) == pytest.approx([1 / 3] * 3)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: normalised_round_weights([0.5, 1.5], [1, 1]), "client 1 has rates = 1.5: must lie between 0 and 1"),
         (lambda: normalised_round_weights([0.5], [1, 1]), "weights has 2 values for 1 clients"),
         (lambda: effective_raw([0, 0], [1, 1]), "all values are 0"),
-        (lambda: effective_minimum_separation([1, 1], 1, 2), "3 clients must be resting or drawn, there are 2"),
         (lambda: normalised_round_weights_of_law(np.ones((2, 2)), [1.0], [1, 1]), "one row for each"),
         (lambda: normalised_round_weights_of_law(np.ones((1, 2)), [0.5], [1, 1]), "must add up to 1"),
     ],

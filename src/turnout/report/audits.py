@@ -63,7 +63,9 @@ def _on_the_first(entry: Audited) -> str:
     if entry.consistent:
         return f"{entry.label} gives every client its target here."
     half = _clients_with_half(entry)
-    over, under = (", ".join(_client(entry, k) for k in side) for side in (entry.over(SHOWN), entry.under(SHOWN)))
+    over, under = (
+        ", ".join(_client(entry, k) for k in side.tolist()) for side in (entry.over(SHOWN), entry.under(SHOWN))
+    )
     return (
         f"{entry.label} puts {100 * entry.total_variation:.1f} % of the weight in the wrong place: half of it goes to "
         f"{100 * half:.0f} % of the clients. Most above target: {over}. Most below: {under}."

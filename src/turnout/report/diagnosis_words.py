@@ -223,7 +223,5 @@ def ranking_words(diagnosis: Diagnosis) -> list[str]:
     fair = [rank.strategy for rank in ranking.ranks if rank.consistent]
     if fair:
         return [how, f"Consistent with the target here, the steadiest first: {', '.join(fair)}."]
-    return [
-        how,
-        f"None is consistent here; {ranking.best.strategy} comes nearest, {percent(ranking.best.distance)} off.",
-    ]
+    nearest = f"{ranking.best.strategy} comes nearest, {percent(ranking.best.distance)} off"
+    return [how, f"None is consistent here; {nearest}."]

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from turnout.availability.arguments import at_least
-from turnout.availability.symmetric import inclusion_probabilities
-from turnout.theory.inputs import Values, law, nonnegative, positive, shares
+from turnout.theory.inputs import Values, law, nonnegative, shares
 
 STEP = 0.25  # of the quadrature: the error is near exp(-π²/STEP), below rounding
 FIRST = -4.25  # where exp(x - exp(-x)) is beyond rounding of its integral
@@ -54,20 +52,6 @@ def effective_fedacs(target: Values) -> np.ndarray:
 def effective_debiased(target: Values) -> np.ndarray:
     """Debiased FedAvg divides by the share of participations, which settles: Ω = α, 1/N in Sun et al. 2025."""
     return law("target", target)
-
-
-def effective_minimum_separation(odds: Values, batch: int = 1, separation: int = 0) -> np.ndarray:
-    """Plain averages over batches of B clients that then rest R rounds (Sun et al. 2025): Ω = π_R.
-
-    With n = B (R + 1) and e the elementary symmetric polynomials, π_R(k) = p_k e_{n−1}(p without k) / (n e_n(p)).
-    """
-    p = positive("odds", odds)
-    size = at_least("batch", batch, 1) * (at_least("separation", separation, 0) + 1)
-    if size > p.size:
-        raise ValueError(
-            f"batch = {batch}, separation = {separation}: {size} clients must be resting or drawn, there are {p.size}"
-        )
-    return law("π_R", inclusion_probabilities(p, size))
 
 
 def effective_normalised(rates: Values, weights: Values, reach: Values | None = None) -> np.ndarray:

@@ -30,7 +30,7 @@ def total_variation_over_time(transition: Transition, rounds: int, start: Start 
 
 
 def mixing_time(transition: Transition, error: float = 0.25, start: Start = None) -> int:
-    """First round t with d(t) ≤ error, d as in `total_variation_over_time`: exact, found by doubling for the worst start.
+    """First round t with d(t) ≤ error, d as in `total_variation_over_time`; exact, by doubling for the worst start.
 
     From a given start the chain is followed for up to a million rounds, which suits large sparse chains.
     """
