@@ -51,13 +51,15 @@ def test_law_and_masks_fit_the_chain(fleet):
 def test_mixing_lies_between_the_bounds(fleet, error):
     pi, lam = fleet
     lower, upper = product_mixing_bounds(pi, lam, error)
-    assert lower <= mixing_time(product_chain(client_chains(pi, lam)), error) <= upper
+    joint, rounding = product_chain(client_chains(pi, lam)), 1e-9  # a distance may equal the error
+    assert lower <= mixing_time(joint, error * (1 - rounding))
+    assert mixing_time(joint, error * (1 + rounding)) <= upper
 
 
 def test_bounds_are_tight_for_large_fleets():
     lower, upper = product_mixing_bounds(np.full(10**4, 0.5), 0.9)
     # Both grow like ½ log N / log(1/λ) = 43.7 rounds.
-    assert 40 < lower <= upper < 58
+    assert 39 < lower <= upper < 53
     assert product_mixing_bounds(0.5, 0.9) == (7, 7)
     assert product_mixing_bounds([1.0, 1.0], 0.0) == (0, 0)
 
