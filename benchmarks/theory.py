@@ -65,8 +65,10 @@ def large_fleet(name: str, p: np.ndarray) -> None:
     chosen = np.argsort(p)[np.linspace(0, p.size - 1, SAMPLED).astype(int)]
     expected = inclusions_in_extended_precision(p, [5100], chosen)[0]
     error = np.abs(5100 * shares[chosen] - expected)
-    next_window = p * (1 - 5100 * shares)  # I_{n+1}(i) ∝ p_i (1 - I_n(i)), for every client
-    identity = np.abs(next_window / next_window.sum() - minimum_separation(p, 1, 5100)).max() * 5101
+    # I_{n+1}(i) = slope_i (1 - I_n(i)) for every client: the error of I_n and I_{n+1} that explains what is left.
+    slope = 5101 * p / (p * (1 - 5100 * shares)).sum()
+    left = 5101 * minimum_separation(p, 1, 5100) - slope * (1 - 5100 * shares)
+    identity = np.abs(left / (1 + slope)).max()
     print(
         f"N = 100,000, B = 100, R = 50, {name}: {took:.2f} s; error of n π_R: {error.max():.1e} absolute, "
         f"{(error / expected).max():.1e} relative ({SAMPLED} clients); Σ π - 1 = {shares.sum() - 1:.1e}; "

@@ -175,7 +175,7 @@ def test_a_hundred_thousand_states_on_a_cycle():
     assert np.abs(MANY * stationary_law(matrix) - 1).max() < 1e-9
     assert period(matrix) == 1
     gap = spectral_gap(matrix)
-    assert gap == pytest.approx((1 - math.cos(2 * math.pi / MANY)) / 2, rel=1e-6)
+    assert gap == pytest.approx((1 - math.cos(2 * math.pi / MANY)) / 2, rel=1e-5)  # 1e-14 of 1
     assert time.process_time() - began < 20
 
 
