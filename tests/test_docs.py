@@ -24,6 +24,11 @@ def test_readme():
     exec(compile(python_of("README.md"), "README.md", "exec"), {})
 
 
+@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs" / "theory").glob("*.md")))
+def test_theory(page):
+    exec(compile(python_of(f"docs/theory/{page}"), page, "exec"), {"__name__": "docs"})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["docs/simulate.md", "docs/audit.md", "docs/extend.md", "docs/tasks.md"])
 def test_page(page):

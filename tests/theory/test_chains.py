@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from turnout.theory import (
@@ -105,8 +105,9 @@ def test_mixing_time_is_the_first_round_within_the_error(matrix, error):
     matrix = 0.9 * matrix + 0.1 * np.eye(len(matrix))
     t = mixing_time(matrix, error)
     distances = total_variation_over_time(matrix, t)
-    assert distances[t] <= error + 1e-12
-    assert (distances[:t] > error - 1e-12).all()
+    assume(np.abs(distances - error).min() > 1e-12)  # else rounding decides
+    assert distances[t] <= error
+    assert (distances[:t] > error).all()
     by_start = [mixing_time(sp.csr_array(matrix), error, start=s) for s in range(len(matrix))]
     assert max(by_start) == t
     mixture = np.full(len(matrix), 1 / len(matrix))
@@ -174,7 +175,7 @@ def test_a_hundred_thousand_states_on_a_cycle():
     assert np.abs(MANY * stationary_law(matrix) - 1).max() < 1e-9
     assert period(matrix) == 1
     gap = spectral_gap(matrix)
-    assert gap == pytest.approx((1 - math.cos(2 * math.pi / MANY)) / 2, rel=1e-6)
+    assert gap == pytest.approx((1 - math.cos(2 * math.pi / MANY)) / 2, rel=1e-5)  # 1e-14 of 1
     assert time.process_time() - began < 20
 
 

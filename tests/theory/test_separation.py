@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
 
 from turnout.availability import minimum_separation as process
 from turnout.theory import (
@@ -58,7 +59,9 @@ def test_without_spare_clients_all_take_turns(n, batch):
         visits = visits + now @ chain.masks
     assert np.abs(visits - 1).max() < 1e-12  # from every start, each client comes once in R+1 rounds
     assert np.abs(now - np.eye(len(now))).max() < 1e-12  # and then all begins anew
-    if separation > 1:
+    cycles = math.factorial(n) // math.factorial(batch) ** (separation + 1) // (separation + 1)
+    assert connected_components(chain.transition, connection="strong")[0] == cycles
+    if n > 2:
         with pytest.raises(ValueError, match="not irreducible"):
             participation_law(chain)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from turnout.availability.arguments import at_least
+from turnout.availability.arguments import at_least, refuse
 from turnout.theory.chains import checked_transition, stationary_law
 from turnout.theory.spectrum import second_eigenvalue
 from turnout.theory.two_state import Numbers, wake_and_sleep
@@ -30,9 +30,6 @@ def client_chains(pi: Numbers, lam: Numbers) -> list[np.ndarray]:
 def product_chain(transitions: Sequence[np.ndarray]) -> np.ndarray:
     """Transition matrix of independent chains side by side, their Kronecker product; the last chain moves fastest."""
     _check(transitions)
-    count = int(np.prod([len(matrix) for matrix in transitions], dtype=np.float64))
-    if count > MOST_STATES:
-        raise ValueError(f"the {len(transitions)} chains together have {count} states: at most {MOST_STATES}")
     checked = [np.asarray(checked_transition(matrix)) for matrix in transitions]
     return functools.reduce(lambda slow, fast: np.kron(slow, fast), checked)
 
@@ -46,12 +43,14 @@ def product_law(transitions: Sequence[np.ndarray]) -> np.ndarray:
 def product_masks(num_clients: int) -> np.ndarray:
     """Who is available in each of the 2^N states of the product of N on/off clients: the table `finite_chain` takes."""
     count = at_least("num_clients", num_clients, 1)
+    _check_states(2.0**count, f"{count} on/off clients")
     return np.array(list(itertools.product((False, True), repeat=count)))
 
 
 def product_second_eigenvalue(transitions: Sequence[np.ndarray]) -> float:
     """λ of independent chains side by side, max_k λ(P_k); for on/off clients, max_k |λ_k|."""
-    _check(transitions)
+    if not transitions:
+        raise ValueError("transitions is empty: give the matrix of at least one chain")
     return max(map(second_eigenvalue, transitions))
 
 
@@ -69,11 +68,8 @@ def product_mixing_bounds(pi: Numbers, lam: Numbers, error: float = 0.25) -> tup
         raise ValueError(f"error = {error:g}: must lie in (0, 1)")
     rate, memory = (np.atleast_1d(value) for value in np.broadcast_arrays(pi, lam))
     wake_and_sleep(rate, memory)
+    refuse(memory <= -1, lambda k: f"client {k} has lam = {memory[k]:g}", "who alternates never forgets its start")
     rate, memory = rate[rate < 1], np.abs(memory[rate < 1])  # who never leaves is always at its law
-    if (memory >= 1).any():
-        raise ValueError(
-            f"client {int(np.argmax(memory >= 1))} has lam = -1: it alternates and never forgets its start"
-        )
 
     def distances(t: int) -> tuple[np.ndarray, float]:
         # From the rarer of its two states a client is farthest from its law.
@@ -110,3 +106,9 @@ def _first(holds: Callable[[int], bool]) -> int:
 def _check(transitions: Sequence[np.ndarray]) -> None:
     if not transitions:
         raise ValueError("transitions is empty: give the matrix of at least one chain")
+    _check_states(float(np.prod([float(len(matrix)) for matrix in transitions])), f"{len(transitions)} chains")
+
+
+def _check_states(count: float, of: str) -> None:
+    if count > MOST_STATES:
+        raise ValueError(f"{of} together have {count:.6g} states: at most {MOST_STATES} can be listed")

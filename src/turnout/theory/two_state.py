@@ -25,9 +25,8 @@ def wake_and_sleep(pi: Numbers, lam: Numbers) -> tuple[np.ndarray, np.ndarray]:
 def rate_and_correlation(wake: Numbers, sleep: Numbers) -> tuple[np.ndarray, np.ndarray]:
     """π = wake / (wake + sleep) and λ = 1 - wake - sleep: the way back from `wake_and_sleep`."""
     up, down = _pair(wake, sleep)
-    for name, rate in (("wake", up), ("sleep", down)):
-        flat = rate.ravel()
-        refuse(~((flat >= 0) & (flat <= 1)), lambda k: f"client {k} has {name} = {flat[k]:g}", "must lie in [0, 1]")  # noqa: B023
+    _check_share("wake", up.ravel())
+    _check_share("sleep", down.ravel())
     refuse((up + down == 0).ravel(), lambda k: f"client {k} never changes", "wake or sleep must be positive")
     return np.asarray(up / (up + down)), np.asarray(1 - up - down)
 
@@ -116,6 +115,10 @@ def _summed_correlations(lam: Numbers, rounds: int) -> np.ndarray:
         if bit == "1":
             total, geometric, power = total + 1 + 2 * correlation * geometric, geometric + power, power * correlation
     return np.asarray(np.maximum(total, 0.0))
+
+
+def _check_share(name: str, rate: np.ndarray) -> None:
+    refuse(~((rate >= 0) & (rate <= 1)), lambda k: f"client {k} has {name} = {rate[k]:g}", "must lie in [0, 1]")
 
 
 def _check_correlation(lam: np.ndarray) -> None:
