@@ -59,6 +59,8 @@ ROUNDS, INTERVALS, STATES = "round,client", "client,start,end", "client,start,en
         ([INTERVALS, "a,0,noon"], r"line 2 \(client a\) has end = 'noon'; must be seconds or an ISO 8601 timestamp"),
         ([INTERVALS, "a,0,0"], r"no row lasts any time; ends must come after starts"),
         ([INTERVALS, "a,0,10", "a,0,99999999999"], r"slots of 600 s; at most 10,000,000 can be read: are they seconds"),
+        ([INTERVALS, "a,0,200"], r"the log lasts 200 s, less than one slot of 600 s; take shorter slots"),
+        ([INTERVALS, "a,0,200", "b,500,700"], r"no row covers the middle of a slot of 600 s; take shorter slots"),
         ([STATES, "a,0,10,1", "a,10,20,2"], r"line 3 \(client a\) has state = 2; must be 0 or 1"),
         ([STATES, "a,0,10,on"], r"line 2 \(client a\) has state = 'on'; must be 0 or 1"),
         (

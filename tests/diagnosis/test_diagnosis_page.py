@@ -118,7 +118,7 @@ def test_durations(seconds, text):
     assert diagnosis_words.duration(float(seconds)) == text
 
 
-@pytest.mark.parametrize(("share", "text"), [(0.0, "0 %"), (0.0012, "0.12 %"), (0.055, "5.5 %"), (0.123, "12 %")])
+@pytest.mark.parametrize(("share", "text"), [(0.0, "0 %"), (3e-15, "0 %"), (0.0012, "0.12 %"), (0.055, "5.5 %"), (0.123, "12 %")])
 def test_shares(share, text):
     assert diagnosis_words.percent(share) == text
 
