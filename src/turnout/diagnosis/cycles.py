@@ -223,7 +223,10 @@ def describe(log: Log, rates: Rates, name: str, period: float, p_value: float) -
     mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
     smooth = harmonics((np.arange(720) + 0.5) / 720, HARMONICS) @ fitted
     unit = period * (log.slot_seconds / 3600 if log.slot_seconds else 1.0)
-    height, swing, own_p = _clients(log, rates, period, start)
+    if p_value < CERTAIN:
+        height, swing, own_p = _clients(log, rates, period, start)
+    else:  # what is not there has no phase
+        height, swing, own_p = np.full(log.num_clients, np.nan), np.zeros(log.num_clients), np.ones(log.num_clients)
     variance = np.maximum(np.nan_to_num(rates.pi * (1 - rates.pi)), 1e-12)
     return Cycle(
         name=name,
