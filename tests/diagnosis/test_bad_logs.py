@@ -40,7 +40,7 @@ ROUNDS, INTERVALS, STATES = "round,client", "client,start,end", "client,start,en
         ([ROUNDS, ",", ","], r"no row tells who took part"),
         ([ROUNDS], r"has a header but no rows"),
         (["", ROUNDS, "0,a"], r"line 1 is blank; the header must be the first line"),
-        ([ROUNDS, "0,a", b"1,caf\xe9", "2,b"], r"line 3 is not UTF-8 \(byte 0xe9 at offset 22 of the file\); save"),
+        ([ROUNDS, "0,a", b"1,ren\xe9", "2,b"], r"line 3 is not UTF-8 \(byte 0xe9 at offset 22 of the file\); save"),
         ([b"round,cli\xe9nt", "0,a"], r"line 1 is not UTF-8 \(byte 0xe9 at offset 9"),
         (["round,client".encode("utf-16"), "0,a"], r"line 1 holds zero bytes; save the file as UTF-8"),
         (
@@ -101,7 +101,7 @@ def test_lines_that_are_no_json(file):
     assert "line 3 is not a JSON object ([1, 2])" in refusal(file(good, "", "[1, 2]", name="log.jsonl"))
     many = [good] * 2000
     assert 'line 2001 is not a JSON object ({"round": 1, "n' in refusal(file(*many, good[:15], name="log.jsonl"))
-    bad = b'{"round": 2, "node_id": "caf\xe9", "event": "fit"}'
+    bad = b'{"round": 2, "node_id": "ren\xe9", "event": "fit"}'
     assert "line 2001 is not UTF-8 (byte 0xe9" in refusal(file(*many, bad, name="log.jsonl"))
     negative = good.replace("1", "-1")
     assert "line 4 (client 4) has round = -1" in refusal(file(good, "", "", negative, name="log.jsonl"))

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from turnout.availability import trace
 from turnout.diagnosis import table
+from turnout.diagnosis.columns import ALIASES
+from turnout.diagnosis.events import VOCABULARY
 from turnout.diagnosis.reading import read_log
 
 
@@ -300,3 +302,9 @@ def test_recorded_phones(name, clients, availability, constant, autocorrelation)
     assert np.median(rates) == pytest.approx(availability, abs=0.002)
     assert clients - len(correlations) == constant
     assert np.median(correlations) == pytest.approx(autocorrelation, abs=0.002)
+
+
+def test_the_docs_name_every_column_and_event():
+    page = (Path(__file__).parent.parent.parent / "docs" / "diagnose.md").read_text()
+    for names in (*ALIASES.values(), *VOCABULARY.values()):
+        assert ", ".join(f"`{name}`" for name in names) in page
