@@ -2,6 +2,7 @@
 
 import gzip
 import re
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,10 @@ ROUNDS, INTERVALS, STATES = "round,client", "client,start,end", "client,start,en
         ([ROUNDS, "0,a", "1"], r"line 3 has no client"),
         ([ROUNDS, "0,a", "1,b,c"], r"line 3 has 3 fields, but the header has 2; put a text"),
         ([ROUNDS, "0,a", "1000000000000,b", "1,b"], r"line 3 \(client b\) has round = 1000000000000, so that the log"),
+        (
+            [ROUNDS, "0,a", '1,"b', *["2,c"] * 99],
+            r"line 3 has a client of 399 letters, where 256 are the most; is a quo",
+        ),
         ([ROUNDS, ",", ","], r"no row tells who took part"),
         ([ROUNDS], r"has a header but no rows"),
         (["", ROUNDS, "0,a"], r"line 1 is blank; the header must be the first line"),
@@ -104,7 +109,11 @@ def test_lines_that_are_no_json(file):
     bad = b'{"round": 2, "node_id": "ren\xe9", "event": "fit"}'
     assert "line 2001 is not UTF-8 (byte 0xe9" in refusal(file(*many, bad, name="log.jsonl"))
     negative = good.replace("1", "-1")
-    assert "line 4 (client 4) has round = -1" in refusal(file(good, "", "", negative, name="log.jsonl"))
+    path = Path(file(good, "", "", negative, name="log.jsonl"))
+    assert "line 4 (client 4) has round = -1" in refusal(path)
+    packed = path.with_suffix(".jsonl.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert "line 4 (client 4) has round = -1" in refusal(packed)
 
 
 def test_clients_that_are_not_listed(file):

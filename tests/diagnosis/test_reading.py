@@ -112,6 +112,8 @@ def test_times_give_the_clock(file):
     }
     log = read_log(file("round,client,timestamp", *(f"{t},a,{time}" for t, time in times.items())))
     assert (log.num_slots, log.slot_seconds, log.clock_start) == (5, 100.0, 6 * 3600.0)
+    late = read_log(file("round,client,time", "0,a,", "1,a,500", "2,a,600"))
+    assert (late.slot_seconds, late.clock_start) == (100.0, 400.0)
     told = read_log(file("round,client,time", "0,a,100", "1,a,160"), slot_seconds=50.0)
     assert (told.slot_seconds, told.clock_start) == (50.0, 100.0)
 
