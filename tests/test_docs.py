@@ -7,6 +7,7 @@ import jax
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PAGES = ["docs/simulate.md", "docs/audit.md", "docs/diagnose.md", "docs/extend.md", "docs/tasks.md"]
 
 
 def python_of(page):
@@ -30,7 +31,7 @@ def test_theory(page):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["docs/simulate.md", "docs/audit.md", "docs/extend.md", "docs/tasks.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_page(page):
     code = python_of(page)
     assert code

@@ -2,16 +2,20 @@
 
 import io
 import json
+import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from turnout.diagnosis.diagnose import diagnose
 from turnout.diagnosis.ranking import Rank, Ranking
 from turnout.diagnosis.weights import Weights, total_variation
+from turnout.experiment.config import read_experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.report import diagnosis_folder, diagnosis_tables, diagnosis_words
 from turnout.report.diagnosis_page import page
@@ -122,7 +126,9 @@ def test_durations(seconds, text):
     assert diagnosis_words.duration(float(seconds)) == text
 
 
-@pytest.mark.parametrize(("share", "text"), [(0.0, "0 %"), (0.0012, "0.12 %"), (0.055, "5.5 %"), (0.123, "12 %")])
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.0, "0 %"), (3e-15, "0 %"), (0.0012, "0.12 %"), (0.055, "5.5 %"), (0.123, "12 %")]
+)
 def test_shares(share, text):
     assert diagnosis_words.percent(share) == text
 
@@ -151,3 +157,16 @@ def test_the_folder_is_whole_or_absent(diagnosis, tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match="no ink"):
         diagnosis_folder.save(diagnosis, tmp_path / "other")
     assert [file.name for file in tmp_path.iterdir()] == ["new"]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("name", "autocorrelation"), [("flash1000", "0.83"), ("stunner_100", "0.89")])
+def test_recorded_phones_are_diagnosed_end_to_end(name, autocorrelation, tmp_path):
+    data = os.environ.get("TURNOUT_DATA")
+    if data is None:
+        pytest.skip("TURNOUT_DATA is not set")
+    found = diagnose(Path(data) / "traces" / f"{name}_intervals.csv.gz")
+    text = (diagnosis_folder.save(found, tmp_path / name) / "diagnosis.html").read_text()
+    assert f"autocorrelation from one slot of 10 minutes to the next is {autocorrelation}." in text
+    assert "There is a daily cycle" in text
+    read_experiment(str(tmp_path / name / "world.toml"))

@@ -90,9 +90,10 @@ def _moving(log: Log) -> Bool[np.ndarray, " clients"]:
 def _patterns(log: Log) -> Int[np.ndarray, " clients"]:
     """The same number for clients with the same runs; found by a random 64-bit word for every change of state."""
     words = np.random.default_rng(0).integers(0, 2**63, (2, log.num_slots + 1), dtype=np.uint64)
-    of_client = np.zeros(log.num_clients, np.uint64)
-    with np.errstate(over="ignore"):
-        np.add.at(of_client, log.present.client, words[0, log.present.first] + words[1, log.present.end])
+    total = np.zeros(len(log.present.client) + 1, np.uint64)
+    np.cumsum(words[0, log.present.first] + words[1, log.present.end], out=total[1:])  # wraps around, as it may
+    bounds = np.searchsorted(log.present.client, np.arange(log.num_clients + 1))
+    of_client = total[bounds[1:]] - total[bounds[:-1]]
     alone = ~_moving(log)  # the never, the always and the rarely seen are alike for no reason
     _, pattern = np.unique(of_client, return_inverse=True)
     pattern = pattern.ravel().astype(np.int64)

@@ -44,7 +44,8 @@ class Cycle:
         np.ndarray, " bins"
     ]  # share of the fleet there, over equal parts of the cycle from where `peak` counts
     client_peak: PerClient  # each client's own height, in the units of `peak`; NaN where unclear
-    client_amplitude: PerClient  # of each client's first harmonic, noise taken off
+    client_amplitude: PerClient  # of each client's first harmonic, shrunk by the share of its power that is noise
+    client_p_value: PerClient  # of no cycle
     cyclic: Bool[np.ndarray, " clients"]  # who follows the cycle, at a false discovery rate of 5 %
 
     @property
@@ -222,20 +223,24 @@ def describe(log: Log, rates: Rates, name: str, period: float, p_value: float) -
     mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
     smooth = harmonics((np.arange(720) + 0.5) / 720, HARMONICS) @ fitted
     unit = period * (log.slot_seconds / 3600 if log.slot_seconds else 1.0)
-    own = _clients(log, rates, period, start)
+    if p_value < CERTAIN:
+        height, swing, own_p = _clients(log, rates, period, start)
+    else:  # what is not there has no phase
+        height, swing, own_p = np.full(log.num_clients, np.nan), np.zeros(log.num_clients), np.ones(log.num_clients)
     variance = np.maximum(np.nan_to_num(rates.pi * (1 - rates.pi)), 1e-12)
     return Cycle(
         name=name,
         period=float(period),
         p_value=float(p_value),
         variance_share=float(np.clip(1 - left / max(total, 1e-300), 0, 1)),
-        client_share=float(np.average(np.minimum(own[1] ** 2 / 2 / variance, 1), weights=rates.watched + 1e-12)),
+        client_share=float(np.average(np.minimum(swing**2 / 2 / variance, 1), weights=rates.watched + 1e-12)),
         amplitude=float(np.ptp(smooth) / 2),
         peak=float((np.argmax(smooth) + 0.5) / 720 * unit),
         profile=_profile(phase, excess, watched, min(BINS, max(2, int(period)))) + mean,
-        client_peak=own[0] * unit,
-        client_amplitude=own[1],
-        cyclic=own[2],
+        client_peak=height * unit,
+        client_amplitude=swing,
+        client_p_value=own_p,
+        cyclic=discoveries(own_p),
     )
 
 
@@ -269,20 +274,21 @@ def _profile(
     return np.bincount(place, excess * watched, minlength=bins) / np.maximum(number, 1)
 
 
-def _clients(
-    log: Log, rates: Rates, period: float, start: float
-) -> tuple[PerClient, PerClient, Bool[np.ndarray, " clients"]]:
-    """Height (a share of the cycle), amplitude and significance of each client's first harmonic."""
+def _clients(log: Log, rates: Rates, period: float, start: float) -> tuple[PerClient, PerClient, PerClient]:
+    """Height (a share of the cycle), amplitude and p-value of each client's first harmonic."""
     span = _span(log)
     around = _neighbours(1 / period, span, period)
     own = _spectrum(log, rates.pi, 1 / period)
     count = np.maximum(rates.watched, 1)
     if not around:
         nothing = np.full(log.num_clients, np.nan)
-        return nothing, np.zeros(log.num_clients), np.zeros(log.num_clients, bool)
+        return nothing, np.zeros(log.num_clients), np.ones(log.num_clients)
     noise = np.mean([np.abs(_spectrum(log, rates.pi, f)) ** 2 for f in around], axis=0)
     power = np.abs(own) ** 2
     p_value = np.where(noise > 0, f_law.sf(power / np.maximum(noise, 1e-300), 2, 2 * len(around)), 1.0)
-    amplitude = 2 * np.sqrt(np.maximum(power - noise, 0)) / count
+    # The cycle makes the same share of all clients' variance on average; what a client shows is shrunk toward that.
+    scale = np.nan_to_num(rates.pi * (1 - rates.pi)) * count**2
+    signal = scale * max(0.0, float((power - noise).sum()) / max(float(scale.sum()), 1e-300))
+    amplitude = 2 * np.sqrt(power * signal / np.maximum(signal + noise, 1e-300)) / count
     height = np.mod(-np.angle(own) / (2 * np.pi) + (start + 0.5) / period, 1.0)
-    return np.where(power > noise, height, np.nan), amplitude, discoveries(p_value)
+    return np.where(power > noise, height, np.nan), amplitude, p_value

@@ -11,13 +11,14 @@ from scipy.special import betaln, kolmogorov, ndtr
 
 from turnout.diagnosis.cycles import Cycles, harmonics
 from turnout.diagnosis.log import Log
-from turnout.diagnosis.rates import PRIOR_LEAVE, PRIOR_STAY, Rates, discoveries, transitions
+from turnout.diagnosis.rates import PRIOR_LEAVE, PRIOR_STAY, Rates, Transitions, discoveries, transitions
 from turnout.diagnosis.sweeps import (
     PerClient,
     excess_of,
     own_time,
     per_block,
     per_slot,
+    select,
     watched_runs,
     watched_slots,
     window,
@@ -26,6 +27,7 @@ from turnout.diagnosis.sweeps import (
 PerSlot = Float[np.ndarray, " slots"]
 
 BLOCKS = 12
+LEAST_BLOCKS = 4
 LEAST_MOVES = 10  # times a client must come and go before a change of its rate can be told from its habits
 CERTAIN = 1e-3
 MANY = 0.1  # of the clients
@@ -69,16 +71,21 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
     excess, watched = excess_of(log, rates.pi)
     # Numbers rather than shares: where few are watched, shares jump about and say little.
     flat = (excess - _cycle_part(log, cycles, excess, watched)) * watched
-    blocks = _blocks(log, cycles)
-    inflation = _inflation(blocks, rates)
+    moves = transitions(log)
+    lively = np.flatnonzero(np.minimum(moves.off_on, moves.on_off) >= LEAST_MOVES)
+    blocks = _blocks(select(log, lively), cycles)
+    inflation = _inflation(blocks, rates.pi[lively], rates.lam[lively])
     known = watched > 0
     least = _chains_variance(log, rates, unit) * max(inflation, 1.0)
     fleet_p, place = cusum(flat[known], least) if known.sum() > 2 else (1.0, 0)
     slot = int(np.flatnonzero(known)[place]) if known.any() else 0
-    client_p, statistic, client_slot = _clients(log, rates, blocks, inflation)
+    p_value, statistic, client_slot = _clients(blocks, rates.lam[lively], inflation)
+    client_p = np.ones(log.num_clients)
+    client_p[lively] = p_value
+    drifting = discoveries(client_p)
     changed = fleet_p < CERTAIN
-    pooled = _pooled(statistic, unit)
-    late, gone = _comings(log)
+    pooled = _pooled(statistic, lively if unit is None else unit[lively])
+    late, gone = _comings(log, moves)
     mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
     return Drift(
         fleet_p_value=fleet_p,
@@ -86,10 +93,10 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
         level_before=mean + (_mean(excess[:slot], watched[:slot]) if changed else 0.0),
         level_after=mean + (_mean(excess[slot:], watched[slot:]) if changed else 0.0),
         client_p_value=client_p,
-        drifting=discoveries(client_p),
+        drifting=drifting,
         pooled_p_value=pooled,
         inflation=inflation,
-        stationary_from=_stationary_from(log, slot if changed else 0, pooled, client_p, client_slot),
+        stationary_from=_stationary_from(log, slot if changed else 0, client_slot[drifting[lively]], pooled),
         arrived_late=late,
         vanished=gone,
     )
@@ -178,7 +185,7 @@ def _blocks(log: Log, cycles: Cycles) -> _Blocks:
     return _Blocks(whole, np.where(full, there, 0.0), full)
 
 
-def _inflation(blocks: _Blocks, rates: Rates) -> float:
+def _inflation(blocks: _Blocks, pi: PerClient, lam: PerClient) -> float:
     """How much more the sums of neighbouring blocks differ than those of chains would.
 
     Differences of neighbours do not see slow change, and the median over places does not see a sudden one. A block of L
@@ -186,10 +193,10 @@ def _inflation(blocks: _Blocks, rates: Rates) -> float:
     v λ (1-λ^L)²/(1-λ)² with the next.
     """
     both = blocks.full[:, 1:] & blocks.full[:, :-1]
-    lam, length = rates.lam, blocks.length
+    length = blocks.length
     faded = 1 - np.sign(lam) ** (length % 2) * np.abs(lam) ** length
     variance = length * (1 + lam) / (1 - lam) - 2 * lam * faded / (1 - lam) ** 2
-    apart = 2 * np.nan_to_num(rates.pi * (1 - rates.pi)) * (variance - lam * (faded / (1 - lam)) ** 2)
+    apart = 2 * pi * (1 - pi) * (variance - lam * (faded / (1 - lam)) ** 2)
     apart = np.maximum(apart, 0)
     expected = (both * apart[:, None]).sum(axis=0)
     seen = (np.diff(blocks.there, axis=1) ** 2 * both).sum(axis=0)
@@ -198,7 +205,7 @@ def _inflation(blocks: _Blocks, rates: Rates) -> float:
 
 
 def _clients(
-    log: Log, rates: Rates, blocks: _Blocks, inflation: float
+    blocks: _Blocks, lam: PerClient, inflation: float
 ) -> tuple[PerClient, PerClient, Int[np.ndarray, " clients"]]:
     """Of each client: p-value of a constant rate, mean square of its CUSUM (NaN if untestable), slot of its maximum.
 
@@ -206,10 +213,9 @@ def _clients(
     """
     number = blocks.full.sum(axis=1)
     mean = blocks.there.sum(axis=1) / np.maximum(number, 1)
-    moves = transitions(log)
-    testable = (np.minimum(moves.off_on, moves.on_off) >= LEAST_MOVES) & (number >= 4)
+    testable = number >= LEAST_BLOCKS
     share = mean / blocks.length
-    variance = share * (1 - share) * (1 + rates.lam) / (1 - rates.lam) * blocks.length * number * max(inflation, 1.0)
+    variance = share * (1 - share) * (1 + lam) / (1 - lam) * blocks.length * number * max(inflation, 1.0)
     sums = np.cumsum(np.where(blocks.full, blocks.there - mean[:, None], 0.0), axis=1)[:, :-1]
     bridge = sums / np.sqrt(np.maximum(variance, 1e-12))[:, None]
     passed = np.cumsum(blocks.full, axis=1)[:, :-1] / np.maximum(number, 1)[:, None]
@@ -220,13 +226,12 @@ def _clients(
     return p_value, statistic, (np.abs(bridge).argmax(axis=1) + 1) * blocks.length
 
 
-def _pooled(statistic: PerClient, unit: Int[np.ndarray, " clients"] | None) -> float:
+def _pooled(statistic: PerClient, unit: Int[np.ndarray, " clients"]) -> float:
     """p-value of the mean over units of the clients' statistics, each of mean 1 under constant rates."""
     known = np.isfinite(statistic)
     if not known.any():
         return 1.0
-    group = np.arange(len(statistic)) if unit is None else unit
-    _, place = np.unique(group[known], return_inverse=True)
+    _, place = np.unique(unit[known], return_inverse=True)
     each = np.bincount(place, statistic[known]) / np.bincount(place)
     u = np.arange(1, BLOCKS) / BLOCKS
     covariance = np.minimum.outer(u, u) * (1 - np.maximum.outer(u, u))
@@ -234,23 +239,20 @@ def _pooled(statistic: PerClient, unit: Int[np.ndarray, " clients"] | None) -> f
     return float(ndtr(-(each.mean() - 1) / np.sqrt(variance / len(each))))
 
 
-def _stationary_from(
-    log: Log, fleet_slot: int, pooled: float, client_p: PerClient, client_slot: Int[np.ndarray, " clients"]
-) -> int:
+def _stationary_from(log: Log, fleet_slot: int, client_slots: Int[np.ndarray, " drifting"], pooled: float) -> int:
     """After the fleet's change, or that of half of the clients who drift; at least a quarter of the log is kept.
 
     If many clients were not watched in that stretch, it says nothing of them, and the whole log is kept.
     """
     start = fleet_slot
-    drifting = discoveries(client_p)
-    if pooled < CERTAIN and drifting.any():
-        start = max(start, int(np.median(client_slot[drifting])))
+    if pooled < CERTAIN and len(client_slots):
+        start = max(start, int(np.median(client_slots)))
     start = min(start, log.num_slots * 3 // 4)
     late, all_along = watched_slots(window(log, start, log.num_slots)), watched_slots(log)
     return start if (late > 0.1 * all_along).mean() >= WATCHED_ENOUGH else 0
 
 
-def _comings(log: Log) -> tuple[Bool[np.ndarray, " clients"], Bool[np.ndarray, " clients"]]:
+def _comings(log: Log, moves: Transitions) -> tuple[Bool[np.ndarray, " clients"], Bool[np.ndarray, " clients"]]:
     """Who was absent for longer at the beginning, or at the end, than its wake rate while it was around explains.
 
     With wake rate a of law Beta(α, β) after what was seen in between, an absence of f slots has probability
@@ -262,12 +264,13 @@ def _comings(log: Log) -> tuple[Bool[np.ndarray, " clients"], Bool[np.ndarray, "
     last[present.client] = present.end  # the last written stays: runs are in order
     first[present.client[::-1]] = present.first[::-1]
     before, after = _watched_outside(log, first, last)
-    moves = transitions(log)
     leave = np.maximum(moves.off_on - (before > 0), 0) + PRIOR_LEAVE
     stay = np.maximum(moves.off_off - before - after, 0) + PRIOR_STAY
 
+    before_it = betaln(leave, stay)
+
     def unlikely(absence: Int[np.ndarray, " clients"]) -> Bool[np.ndarray, " clients"]:
-        chance = np.exp(betaln(leave, stay + absence) - betaln(leave, stay))
+        chance = np.exp(betaln(leave, stay + absence) - before_it)
         return discoveries(np.where(seen_once, chance, 1.0)) & seen_once
 
     return unlikely(before), unlikely(after)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from turnout import availability
 from turnout.availability.base import Process
@@ -24,6 +24,7 @@ from turnout.diagnosis.sweeps import PerClient, over_runs, per_slot, watched_run
 HIGHEST = 0.9999  # λ beyond which a log says no more than that a client hardly ever changes
 HOURS = 24
 SMOOTH = 4  # harmonics of the course of a day
+OWN_DAY = 0.05  # p-value of no cycle up to which a client is given its own time zone
 LOST = 0.1  # correlation below which the rest of a curve is noise
 SLOWER = 0.9  # power of λ from which on clients are called slower than their chains
 SLOW = (
@@ -209,7 +210,7 @@ def _diurnal(log: Log, rates: Rates, cycle: Cycle, forgets: Mixing) -> tuple[dic
     profile = _profiles(log, cycle.period, ahead)
     shape = _course(profile, rates)
     pi, lam = feasible(rates)
-    amplitude = np.clip(_amplitudes(profile, shape, rates, cycle), 0, None)
+    amplitude = np.clip(_amplitudes(profile, shape, cycle), 0, None)
     room = np.minimum((1 - pi) / shape.max(), pi / -shape.min())
     amplitude = np.array(_plain(np.maximum(np.minimum(amplitude, room) * (1 - 1e-5), 0)))
     moved = amplitude**2 * float((shape**2).mean())
@@ -231,10 +232,15 @@ def _diurnal(log: Log, rates: Rates, cycle: Cycle, forgets: Mixing) -> tuple[dic
     return parameters, slowness
 
 
+def _has_own_day(cycle: Cycle) -> Bool[np.ndarray, " clients"]:
+    """Whose phase is known well enough to be its own; a wrong one costs less than the fleet's for all."""
+    return (cycle.client_p_value < OWN_DAY) & np.isfinite(cycle.client_peak)
+
+
 def _zones(log: Log, cycle: Cycle) -> PerClient:
     """Hours (24ths of the cycle) by which each client is ahead of the fleet."""
     unit = cycle.period * (log.slot_seconds / 3600 if log.slot_seconds else 1.0)
-    clear = cycle.cyclic & np.isfinite(cycle.client_peak)
+    clear = _has_own_day(cycle)
     if not clear.any():
         return np.zeros(log.num_clients)
     turn = np.exp(2j * np.pi * np.where(clear, cycle.client_peak, 0.0) / unit)
@@ -273,11 +279,10 @@ def _course(profile: Float[np.ndarray, "clients hours"], rates: Rates) -> Float[
 
 
 def _amplitudes(
-    profile: Float[np.ndarray, "clients hours"], shape: Float[np.ndarray, " hours"], rates: Rates, cycle: Cycle
+    profile: Float[np.ndarray, "clients hours"], shape: Float[np.ndarray, " hours"], cycle: Cycle
 ) -> PerClient:
-    """How far each client swings along the common course, shrunk by how much of its swing is noise."""
+    """How far each client swings along the common course: by its first harmonic, of which noise was taken off."""
     projected = profile @ shape / (shape @ shape)
-    raw = np.maximum(np.abs(projected), 1e-12)
     harmonic = 2 * np.abs(np.mean(shape * np.exp(-2j * np.pi * np.arange(HOURS) / HOURS)))
-    kept = np.clip(cycle.client_amplitude / np.maximum(raw * harmonic, 1e-12), 0, 1)
-    return projected * kept
+    own = cycle.client_amplitude / harmonic
+    return np.where(_has_own_day(cycle), own, np.minimum(projected, own))

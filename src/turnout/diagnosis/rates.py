@@ -60,28 +60,51 @@ def rates(log: Log, level: float = LEVEL, widening: float = 1.0) -> Rates:
     """
     moves = transitions(log)
     watched, on = watched_slots(log), log.present.slots_of(log.num_clients)
-    wake = (moves.off_on + PRIOR_LEAVE, moves.off_off + PRIOR_STAY)
-    sleep = (moves.on_off + PRIOR_LEAVE, moves.on_on + PRIOR_STAY)
-    tail = (1 - level) / 2
-    pi_low, pi_high = (_ratio_quantile(wake, sleep, share, widening) for share in (tail, 1 - tail))
-    total_low, total_high = (_sum_quantile(wake, sleep, share) for share in (tail, 1 - tail))
     p_value = independence(log, on, watched)
     pi = np.where(watched > 0, on / np.maximum(watched, 1), np.nan)
+    lam, pi_low, pi_high, lam_low, lam_high = _estimates(moves, level, widening)
     return Rates(
         watched=watched,
         on=on,
         pi=pi,
         pi_low=np.where(on == 0, 0.0, np.minimum(pi_low, np.nan_to_num(pi))),
         pi_high=np.where(on == watched, 1.0, np.maximum(pi_high, np.nan_to_num(pi))),
-        lam=1 - wake[0] / sum(wake) - sleep[0] / sum(sleep),
-        lam_low=1 - total_high,
-        lam_high=1 - total_low,
+        lam=lam,
+        lam_low=lam_low,
+        lam_high=lam_high,
         p_value=p_value,
         persistent=discoveries(p_value),
-        fleet_p_value=float(np.min(adjusted(p_value))) if len(p_value) else 1.0,
+        fleet_p_value=float(np.min(adjusted(p_value), initial=1.0)),
         level=level,
         widening=widening,
     )
+
+
+def _estimates(
+    moves: Transitions, level: float, widening: float
+) -> tuple[PerClient, PerClient, PerClient, PerClient, PerClient]:
+    """λ̂ and the ends of the intervals of π and λ, once for clients that moved alike."""
+    alike, place = _distinct(moves.off_off, moves.off_on, moves.on_off, moves.on_on)
+    off_off, off_on, on_off, on_on = alike
+    wake, sleep = (off_on + PRIOR_LEAVE, off_off + PRIOR_STAY), (on_off + PRIOR_LEAVE, on_on + PRIOR_STAY)
+    tail = (1 - level) / 2
+    lam = 1 - wake[0] / sum(wake) - sleep[0] / sum(sleep)
+    pi_low, pi_high = (_ratio_quantile(wake, sleep, share, widening) for share in (tail, 1 - tail))
+    lam_low, lam_high = (1 - _sum_quantile(wake, sleep, share) for share in (1 - tail, tail))
+    return lam[place], pi_low[place], pi_high[place], lam_low[place], lam_high[place]
+
+
+def _distinct(*counts: Counts) -> tuple[list[Counts], Int[np.ndarray, " clients"]]:
+    """The different rows of some columns of counts, and which of them each client has."""
+    key, room = np.zeros(len(counts[0]), np.int64), 1
+    for column in counts:
+        width = int(column.max(initial=0)) + 1
+        room *= width
+        if room >= 2**63:  # too many to number: take all as different
+            return list(counts), np.arange(len(key))
+        key = key * width + column
+    _, first, place = np.unique(key, return_index=True, return_inverse=True)
+    return [column[first] for column in counts], place.ravel()
 
 
 def transitions(log: Log) -> Transitions:
@@ -116,8 +139,8 @@ def independence(log: Log, on: Counts, watched: Counts) -> PerClient:
     runs = np.bincount(log.present.client, minlength=log.num_clients)
     if log.watched is not None:
         runs = runs - _joints(log)
-    table, place = np.unique(np.stack([runs, on, watched], axis=1), axis=0, return_inverse=True)
-    return _runs_test(table[:, 0], table[:, 1], table[:, 2])[place.ravel()]
+    alike, place = _distinct(runs, on, watched)
+    return _runs_test(*alike)[place]
 
 
 def _joints(log: Log) -> Counts:

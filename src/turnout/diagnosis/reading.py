@@ -105,7 +105,8 @@ def _remarks(log: Log) -> list[str]:
     if log.num_clients == 1:
         remarks.append("there is a single client: nothing can be said about who counts more")
     if log.num_slots == 1:
-        remarks.append("there is a single round: nothing can be said about time")
+        slot = "round" if log.slot_seconds is None else "slot"
+        remarks.append(f"there is a single {slot}: nothing can be said about time")
     seen = log.present.slots_of(log.num_clients)
     if log.num_slots > 1 and seen.max(initial=0) <= 1:
         remarks.append("no client was seen more than once: nothing can be said about correlation")

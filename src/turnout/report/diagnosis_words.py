@@ -32,7 +32,7 @@ def sentences(diagnosis: Diagnosis) -> dict[str, list[str]]:
 def percent(share: float) -> str:
     """A share for reading: two digits where it is small."""
     value = 100 * share
-    return f"{value:.0f} %" if value >= 9.95 or value == 0 else f"{value:.2g} %"
+    return f"{value:.0f} %" if value >= 9.95 or value < 0.005 else f"{value:.2g} %"
 
 
 def duration(seconds: float) -> str:
@@ -124,7 +124,7 @@ def _availability(diagnosis: Diagnosis) -> list[str]:
     neighbours = lag_one(diagnosis.log)
     if np.isfinite(neighbours).any():
         slot = "round" if diagnosis.log.slot_seconds is None else f"slot of {duration(diagnosis.log.slot_seconds)}"
-        told.append(f"Their median autocorrelation from one {slot} to the next is {np.nanmedian(neighbours):.2f}.")
+        told.append(f"Their median autocorrelation from one {slot} to the next is {np.nanmedian(neighbours):z.2f}.")
     return told
 
 
@@ -205,9 +205,7 @@ def _world(diagnosis: Diagnosis) -> list[str]:
     kind = fitted.kind.replace("_", " ")
     told = [f"A {kind} world was fitted."]
     if likeness.alike:
-        told.append(
-            f"Logs simulated from it ({likeness.seeds} of them) are like the real one in all that was compared."
-        )
+        told.append(f"{likeness.seeds} logs simulated from it are like the real one in all that was compared.")
     else:
         told.append(f"Logs simulated from it differ from the real one in: {', '.join(likeness.differences)}.")
     return told + [f"{note[0].upper()}{note[1:]}." for note in fitted.notes]
