@@ -72,7 +72,7 @@ def scene(lossy=True):
 
 @pytest.mark.parametrize(
     "strategy",
-    [FedAvg(), MIFA(), FedVARP(cohort=2), FedAWE(), FedLaAvg(cohort=2), Debiased()],
+    [FedVARP(cohort=2), FedAWE(), FedLaAvg(cohort=2), Debiased()],
     ids=lambda s: type(s).__name__,
 )
 def test_votes_count_as_a_model_with_a_number_for_each_client_does(strategy):
@@ -172,13 +172,13 @@ def test_the_audit_predicts_where_training_ends():
     """Effective weights say which optimum the simulator reaches, on quadratics of curvature one and small steps."""
     task = quadratics(num_clients=6, dimension=3, seed=1)
     world = World(availability.markov(6, pi=PI, lam=LAM), compute=1)
-    local = Local(learning_rate=0.002, batch_size=1)
+    local = Local(learning_rate=0.004, batch_size=1)
     for strategy in (FedAvg(), MIFA()):
         weights = effective_weights(strategy, world, importance=np.asarray(task.importance).tolist())
         predicted = task.minimiser(jnp.asarray(weights, jnp.float32))
-        run = simulate_trials(task, [Trial(strategy, world, local)], rounds=6000, seeds=32, evaluate_every=6000)[0]
-        mean, error = run.params.mean(axis=0), run.params.std(axis=0, ddof=1) / np.sqrt(32)
-        assert (np.abs(mean - predicted) <= 5 * error + 2e-3).all()
+        run = simulate_trials(task, [Trial(strategy, world, local)], rounds=3000, seeds=16, evaluate_every=3000)[0]
+        mean, error = run.params.mean(axis=0), run.params.std(axis=0, ddof=1) / np.sqrt(16)
+        assert (np.abs(mean - predicted) <= 5 * error + 4e-3).all()
         biased = isinstance(strategy, FedAvg)
         far = np.linalg.norm(predicted - task.optimum)
         assert far > 0.05 if biased else far < 1e-3
@@ -186,8 +186,8 @@ def test_the_audit_predicts_where_training_ends():
 
 def test_losses_and_lengths_are_said_to_be_left_out():
     found = audit(World(availability.bernoulli(6, 0.5)), [CAFed(), OptimalSampling(cohort=2)], rounds=100)
-    assert "losses" in found.entries[0].notes[0]
-    assert "length" in found.entries[1].notes[0]
+    assert "losses" in " ".join(found.entries[0].notes)
+    assert "length" in " ".join(found.entries[1].notes)
     assert len(audit_words(found)) >= 4
 
 
@@ -243,3 +243,12 @@ def test_fleets_with_no_target_for_some_client():
     assert entry.weights[1] == 0
     assert np.isnan(entry.ratio[1])
     assert Fleet(jnp.asarray(fleet)).target[1] == 0
+
+
+def test_nothing_is_held_against_a_strategy_for_clients_that_hardly_come():
+    world = World(availability.markov(6, pi=[0.5, 0.5, 0.5, 0.5, 0.5, 0.0005]))
+    entry = audit(world, FedAWE(), rounds=2000).entries[0]
+    assert entry.seldom.tolist() == [False] * 5 + [True]
+    assert entry.consistent
+    assert entry.noise >= 0.5 * abs(entry.weights[5] - entry.target[5])
+    assert "1 clients came fewer" in entry.notes[0]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ROUNDS = 10_000
 CONFIDENCE = 0.95  # of the interval of each client
 DOUBT = 0.01  # chance that a consistent strategy is called biased
+SELDOM = 10  # arrivals below which a client's share cannot be told
 EXACTLY = 1e-6  # total variation up to which a closed form counts as the target
 
 
@@ -41,6 +42,7 @@ class Audited:
     weights: np.ndarray  # the share that it has, as played
     errors: np.ndarray  # standard error of that
     freedom: int  # degrees of freedom of the errors
+    seldom: np.ndarray  # whether it came too seldom for that error to mean anything
     exact: np.ndarray | None  # the share in closed form, where there is one
     available: np.ndarray  # share of rounds in which the client is there
     arrived: np.ndarray  # share of rounds in which its update comes in
@@ -77,8 +79,11 @@ class Audited:
 
     @property
     def noise(self) -> float:
-        """Total variation that chance alone would show in a run of this length; zero for a closed form."""
-        return 0.0 if self.exact is not None else float(self.errors.sum() / np.sqrt(2 * np.pi))
+        """Total variation that chance alone may show in a run of this length; zero for a closed form."""
+        if self.exact is not None:
+            return 0.0
+        unknown = np.abs(self.weights - self.target)[self.seldom].sum() / 2
+        return float(unknown + self.errors[~self.seldom].sum() / np.sqrt(2 * np.pi))
 
     @property
     def chi_square(self) -> float:
@@ -90,12 +95,16 @@ class Audited:
 
     @cached_property
     def consistent(self) -> bool:
-        """Whether every client has its target: exactly, or within what chance explains (Bonferroni over clients)."""
+        """Whether every client has its target: exactly, or within what chance explains (Bonferroni over clients).
+
+        Nothing is held against a strategy for clients that hardly ever came.
+        """
         if self.exact is not None:
             return self.total_variation <= EXACTLY
         limit = float(student.ppf(1 - DOUBT / (2 * self.target.size), self.freedom))
         rounding = 1e-5 * self.target  # weights are added up in single precision
-        return bool((np.abs(self.weights - self.target) <= limit * self.errors + rounding).all())
+        fair = np.abs(self.weights - self.target) <= limit * self.errors + rounding
+        return bool((fair | self.seldom).all())
 
     @property
     def step(self) -> float:
@@ -266,6 +275,7 @@ def _audited(label: str, trial: Trial, fleet: Fleet, votes: Votes) -> Audited:
         weights=weights,
         errors=errors,
         freedom=freedom,
+        seldom=clients["arrived"].sum(axis=0) < SELDOM,
         exact=exact_weights(trial, fleet),
         available=clients["available"].mean(axis=0) / rounds,
         arrived=clients["arrived"].mean(axis=0) / rounds,
@@ -275,7 +285,7 @@ def _audited(label: str, trial: Trial, fleet: Fleet, votes: Votes) -> Audited:
         participants=a_round("cohort"),
         uploads=a_round("uploads"),
         arrivals=a_round("arrived"),
-        notes=_notes(trial.strategy),
+        notes=_notes(trial.strategy, int((clients["arrived"].sum(axis=0) < SELDOM).sum())),
     )
 
 
@@ -297,11 +307,13 @@ def _shares(counted: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     return shares, errors, count - 1
 
 
-def _notes(strategy: Strategy) -> tuple[str, ...]:
-    """What playing without a model leaves open."""
+def _notes(strategy: Strategy, seldom: int) -> tuple[str, ...]:
+    """What playing without a model, and not for ever, leaves open."""
     notes = []
+    if seldom:
+        notes.append(f"{seldom} clients came fewer than {SELDOM} times, too seldom to tell their share")
     if strategy.probes:
-        notes.append("weighs clients by their losses, which were all alike here")
+        notes.append("clients are weighed by their losses, which were all alike here")
     if not strategy.admits_all:
-        notes.append("chooses by the length of updates, which all had the same length a step here")
+        notes.append("uploads are chosen by the length of updates, which all had the same length a step here")
     return tuple(notes)

@@ -64,7 +64,8 @@ class Setting:
             pi[cluster] = self.pi
             return normalised_round_weights(pi, totals)[cluster] * weights / totals[cluster]
         if isinstance(process, FiniteChain):
-            return normalised_round_weights_of_law(np.asarray(process.masks), np.asarray(process.law), weights)
+            law = np.asarray(process.law, np.float64)
+            return normalised_round_weights_of_law(np.asarray(process.masks), law / law.sum(), weights)
         if isinstance(process, MinimumSeparation) and np.ptp(weights) <= UNSETTLED * weights.max():
             return self.pi  # batches of one size: each divided by the same
         return None

@@ -55,7 +55,10 @@ def off_target(entry: Audited) -> str:
 def audit_words(audit: Audit) -> list[str]:
     """What a reader should take away."""
     sentences = [_on_the_first(audit.entries[0]), _on_the_rest(audit)]
-    sentences += [f"{entry.label} {note}." for entry in audit.entries for note in entry.notes]
+    said = dict.fromkeys(note for entry in audit.entries for note in entry.notes)
+    for note in said:
+        concerned = [entry.label for entry in audit.entries if note in entry.notes]
+        sentences.append(f"{'All' if len(concerned) == len(audit.entries) else ', '.join(concerned)}: {note}.")
     return [sentence for sentence in sentences if sentence]
 
 
