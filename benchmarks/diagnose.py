@@ -1,4 +1,4 @@
-"""Time and memory to read a participation log of many rows.
+"""Time and memory to read a participation log of many rows, and to examine it.
 
     python benchmarks/diagnose.py                         # 10 million rows of round,client
     python benchmarks/diagnose.py --rows 1000000 --clients 1000000
@@ -23,11 +23,16 @@ import polars as pl
 CHILD = """
 import json, resource, sys, time
 import polars
+from turnout.diagnosis.findings import examine
 from turnout.diagnosis.reading import read_log
 begin, cpu = time.perf_counter(), time.process_time()
 log = read_log(sys.argv[1])
 result = {"seconds": time.perf_counter() - begin, "cpu": time.process_time() - cpu}
 result |= {"peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}
+begin = time.perf_counter()
+examine(log)
+result |= {"examined": time.perf_counter() - begin}
+result |= {"peak_examined": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}
 result |= {"clients": log.num_clients, "rounds": log.num_slots, "participations": int(log.present.length.sum())}
 print(json.dumps(result | {"warnings": list(log.warnings)}))
 """
@@ -48,7 +53,8 @@ def main() -> None:
                 found = json.loads(child.stdout)
                 print(
                     f"{kind}, {size:.0f} MiB, {found['participations']:,} rows of {found['clients']:,} clients: "
-                    f"{found['seconds']:.1f} s ({found['cpu']:.1f} s of CPU), peak {found['peak_gib']:.2f} GiB"
+                    f"{found['seconds']:.1f} s ({found['cpu']:.1f} s of CPU), peak {found['peak_gib']:.2f} GiB; "
+                    f"then examined in {found['examined']:.1f} s, peak {found['peak_examined']:.2f} GiB"
                 )
 
 

@@ -18,6 +18,7 @@ availability = { name = "two_classes" }
 local = { steps = 2, learning_rate = 0.1 }
 strategies = [{ name = "fedavg", cohort = [2, 3] }]
 """
+ROUNDS_BETWEEN = (("a", 1), ("b", 1), ("c", 2), ("d", 5), ("e", 10))
 
 
 @pytest.fixture
@@ -170,3 +171,46 @@ def test_list_of_nothing_known(turnout):
     result = turnout("list", "strategy")
     assert result.exit_code == 2
     assert "did you mean 'strategies'" in result.stderr
+
+
+LOG = "round,client\n" + "".join(f"{t},{name}\n" for t in range(40) for name, every in ROUNDS_BETWEEN if t % every == 0)
+
+
+def test_a_diagnosis_tells_what_it_found_and_leaves_a_folder(turnout, tmp_path):
+    (tmp_path / "log.csv").write_text(LOG)
+    result = turnout("diagnose", "log.csv")
+    assert result.exit_code == 0, result.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("log-diagnosis-")
+    assert {file.name for file in folder.iterdir()} == {"diagnosis.html", "diagnosis.json", "world.toml"}
+    assert result.stdout.startswith("FedAvg on this fleet trains")
+    for expected in ("5 clients over 40 rounds", "Page: runs/log-diagnosis-", "Next: turnout run runs/log-diagnosis-"):
+        assert expected in result.stdout
+
+
+def test_a_diagnosis_for_another_program(turnout, tmp_path):
+    (tmp_path / "log.csv").write_text(LOG)
+    (tmp_path / "all.csv").write_text("client,size\n" + "".join(f"{name},10\n" for name in "abcdef"))
+    result = turnout("diagnose", "log.csv", "--clients", "all.csv", "--rounds", "50", "--json", "--out", "found")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert (found["folder"], found["log"]["clients"], found["log"]["slots"]) == ("found", 6, 50)
+    assert turnout("diagnose", "log.csv", "--quiet", "--out", "other").stdout == "other\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["absent.csv"], "error: absent.csv: there is no such file; give"),
+        (["bad.csv"], "error: bad.csv: line 3 (client b) has round = 'x'; must be a whole number from 0 on"),
+        (["bad.csv", "--slot", "0"], "error: slot_seconds = 0.0: must be a positive number"),
+        (["bad.csv", "--out", "."], "exists already"),
+    ],
+)
+def test_a_bad_log_is_one_line(turnout, tmp_path, arguments, message):
+    (tmp_path / "bad.csv").write_text("round,client\n0,a\nx,b\n")
+    result = turnout("diagnose", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "runs").exists()

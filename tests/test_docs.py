@@ -25,7 +25,7 @@ def test_readme():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["docs/simulate.md", "docs/extend.md", "docs/tasks.md"])
+@pytest.mark.parametrize("page", ["docs/simulate.md", "docs/extend.md", "docs/tasks.md", "docs/diagnose.md"])
 def test_page(page):
     code = python_of(page)
     assert code

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from turnout import availability, strategies, tasks
+    from turnout.diagnosis.diagnose import diagnose
+    from turnout.diagnosis.reading import read_log
     from turnout.facts import Online, Oracle
     from turnout.history import History
     from turnout.local import Local
@@ -25,7 +27,9 @@ __all__ = [
     "World",
     "availability",
     "compute",
+    "diagnose",
     "links",
+    "read_log",
     "simulate",
     "simulate_trials",
     "strategies",
@@ -40,6 +44,8 @@ _HOMES = {
     "Server": "turnout.server",
     "Trial": "turnout.loop",
     "World": "turnout.world",
+    "diagnose": "turnout.diagnosis.diagnose",
+    "read_log": "turnout.diagnosis.reading",
     "simulate": "turnout.simulator",
     "simulate_trials": "turnout.simulator",
 }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from turnout.diagnosis.diagnose import Diagnosis
     from turnout.experiment.run import Run
 
 DEMO = "demo"
@@ -79,6 +80,71 @@ def run_command(
             typer.echo(str(folder))
         else:
             _print_result(finished, experiment, folder)
+
+
+@app.command("diagnose")
+def diagnose_command(
+    log: Annotated[str, typer.Argument(metavar="LOG", help="A participation log: CSV, JSON Lines or Parquet.")],
+    slot: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Length of a slot, 600 s if not given; or of a round.")
+    ] = None,
+    clients: Annotated[
+        str | None, typer.Option(metavar="FILE", help="All clients: client,size[,target]; those that never came, too.")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds that were played, where nobody came to the last of them.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the page; runs/<log>-diagnosis-<time> if not given.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+) -> None:
+    """Tell from a participation log who comes when, and whom the model is trained for."""
+    with _one_line_errors(debug):
+        stem = Path(log).name.split(".")[0]
+        folder = out or Path("runs") / f"{stem}-diagnosis-{datetime.now():%Y%m%d-%H%M%S}"
+        found = _diagnose(log, slot, clients, rounds, folder, show_progress=not quiet)
+        if as_json:
+            from turnout.report.diagnosis_folder import numbers
+
+            typer.echo(json.dumps({"folder": str(folder)} | numbers(found), indent=2))
+        elif quiet:
+            typer.echo(str(folder))
+        else:
+            _print_diagnosis(found, folder)
+
+
+def _diagnose(
+    log: str, slot: float | None, clients: str | None, rounds: int | None, folder: Path, show_progress: bool
+) -> Diagnosis:
+    """Read and diagnose a log, and leave the folder with its page."""
+    from rich.console import Console
+
+    console = Console(stderr=True, quiet=not show_progress or not sys.stderr.isatty())
+    with console.status("reading") as status:
+        from turnout.diagnosis.diagnose import diagnose
+        from turnout.experiment.store import free_folder
+
+        free_folder(folder)
+        found = diagnose(log, slot_seconds=slot, num_rounds=rounds, clients=clients, progress=status.update)
+        status.update("writing")
+        from turnout.report.diagnosis_folder import save
+
+        save(found, folder)
+    return found
+
+
+def _print_diagnosis(found: Diagnosis, folder: Path) -> None:
+    from rich.console import Console
+
+    from turnout.report.diagnosis_tables import overview
+
+    console = Console(highlight=False)
+    console.print(overview(found))
+    console.print(f"\nPage: {folder / 'diagnosis.html'}", markup=False, soft_wrap=True)
+    console.print(f"Next: turnout run {folder / 'world.toml'}   (the fitted world)", markup=False, soft_wrap=True)
 
 
 @app.command("list")
@@ -219,10 +285,11 @@ def _one_line_errors(debug: bool) -> Iterator[None]:
         typer.echo("stopped: nothing was written", err=True)
         raise typer.Exit(130) from None
     except Exception as error:
+        from turnout.diagnosis.errors import LogError
         from turnout.experiment.errors import ExperimentError
 
         text = " ".join(str(error).split())
-        if not isinstance(error, ExperimentError):
+        if not isinstance(error, ExperimentError | LogError):
             text = f"{type(error).__name__}: {text} (--debug shows more)"
         typer.echo(f"error: {text}", err=True)
         raise typer.Exit(2) from None

@@ -2,6 +2,7 @@
 
 import gzip
 import re
+from pathlib import Path
 
 import pytest
 
@@ -37,10 +38,15 @@ ROUNDS, INTERVALS, STATES = "round,client", "client,start,end", "client,start,en
         ([ROUNDS, "0,a", "1"], r"line 3 has no client"),
         ([ROUNDS, "0,a", "1,b,c"], r"line 3 has 3 fields, but the header has 2; put a text"),
         ([ROUNDS, "0,a", "1000000000000,b", "1,b"], r"line 3 \(client b\) has round = 1000000000000, so that the log"),
+        ([ROUNDS, "0,a", '1,"b', "2,c"], r"line 3 opens a quotation mark that is never closed; close or remove it"),
+        (
+            [ROUNDS, "0,a", f"1,{'b' * 300}"],
+            r"line 3 has a client of 300 letters, where 256 are the most; is a quotation",
+        ),
         ([ROUNDS, ",", ","], r"no row tells who took part"),
         ([ROUNDS], r"has a header but no rows"),
         (["", ROUNDS, "0,a"], r"line 1 is blank; the header must be the first line"),
-        ([ROUNDS, "0,a", b"1,caf\xe9", "2,b"], r"line 3 is not UTF-8 \(byte 0xe9 at offset 22 of the file\); save"),
+        ([ROUNDS, "0,a", b"1,ren\xe9", "2,b"], r"line 3 is not UTF-8 \(byte 0xe9 at offset 22 of the file\); save"),
         ([b"round,cli\xe9nt", "0,a"], r"line 1 is not UTF-8 \(byte 0xe9 at offset 9"),
         (["round,client".encode("utf-16"), "0,a"], r"line 1 holds zero bytes; save the file as UTF-8"),
         (
@@ -59,6 +65,8 @@ ROUNDS, INTERVALS, STATES = "round,client", "client,start,end", "client,start,en
         ([INTERVALS, "a,0,noon"], r"line 2 \(client a\) has end = 'noon'; must be seconds or an ISO 8601 timestamp"),
         ([INTERVALS, "a,0,0"], r"no row lasts any time; ends must come after starts"),
         ([INTERVALS, "a,0,10", "a,0,99999999999"], r"slots of 600 s; at most 10,000,000 can be read: are they seconds"),
+        ([INTERVALS, "a,0,200"], r"the log lasts 200 s, less than one slot of 600 s; take shorter slots"),
+        ([INTERVALS, "a,0,200", "b,500,700"], r"no row covers the middle of a slot of 600 s; take shorter slots"),
         ([STATES, "a,0,10,1", "a,10,20,2"], r"line 3 \(client a\) has state = 2; must be 0 or 1"),
         ([STATES, "a,0,10,on"], r"line 2 \(client a\) has state = 'on'; must be 0 or 1"),
         (
@@ -99,10 +107,14 @@ def test_lines_that_are_no_json(file):
     assert "line 3 is not a JSON object ([1, 2])" in refusal(file(good, "", "[1, 2]", name="log.jsonl"))
     many = [good] * 2000
     assert 'line 2001 is not a JSON object ({"round": 1, "n' in refusal(file(*many, good[:15], name="log.jsonl"))
-    bad = b'{"round": 2, "node_id": "caf\xe9", "event": "fit"}'
+    bad = b'{"round": 2, "node_id": "ren\xe9", "event": "fit"}'
     assert "line 2001 is not UTF-8 (byte 0xe9" in refusal(file(*many, bad, name="log.jsonl"))
     negative = good.replace("1", "-1")
-    assert "line 4 (client 4) has round = -1" in refusal(file(good, "", "", negative, name="log.jsonl"))
+    path = Path(file(good, "", "", negative, name="log.jsonl"))
+    assert "line 4 (client 4) has round = -1" in refusal(path)
+    packed = path.with_suffix(".jsonl.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert "line 4 (client 4) has round = -1" in refusal(packed)
 
 
 def test_clients_that_are_not_listed(file):

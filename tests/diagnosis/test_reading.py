@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from turnout.availability import trace
 from turnout.diagnosis import table
+from turnout.diagnosis.columns import ALIASES
+from turnout.diagnosis.events import VOCABULARY
 from turnout.diagnosis.reading import read_log
 
 
@@ -110,6 +112,8 @@ def test_times_give_the_clock(file):
     }
     log = read_log(file("round,client,timestamp", *(f"{t},a,{time}" for t, time in times.items())))
     assert (log.num_slots, log.slot_seconds, log.clock_start) == (5, 100.0, 6 * 3600.0)
+    late = read_log(file("round,client,time", "0,a,", "1,a,500", "2,a,600"))
+    assert (late.slot_seconds, late.clock_start) == (100.0, 400.0)
     told = read_log(file("round,client,time", "0,a,100", "1,a,160"), slot_seconds=50.0)
     assert (told.slot_seconds, told.clock_start) == (50.0, 100.0)
 
@@ -172,11 +176,11 @@ def test_overlaps_are_merged_and_disorder_is_sorted_with_a_warning(file):
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(1, 12)), min_size=1, max_size=12))
 def test_any_sessions_cover_their_slots(tmp_path_factory, sessions):
     path = tmp_path_factory.mktemp("log") / "log.csv"
+    sessions = [(9, 0, 45), *sessions]
     path.write_text("client,start,end\n" + "".join(f"{k},{start},{start + size}\n" for k, start, size in sessions))
     log = read_log(path, slot_seconds=4.0)
-    origin = min(start for _, start, _ in sessions)
     for row, name in zip(log.matrix(), log.names, strict=True):
-        middles = origin + 4.0 * (np.arange(log.num_slots) + 0.5)
+        middles = 4.0 * (np.arange(log.num_slots) + 0.5)
         mine = [(start, start + size) for k, start, size in sessions if str(k) == name]
         assert row.tolist() == [any(start <= middle < end for start, end in mine) for middle in middles]
 
@@ -300,3 +304,9 @@ def test_recorded_phones(name, clients, availability, constant, autocorrelation)
     assert np.median(rates) == pytest.approx(availability, abs=0.002)
     assert clients - len(correlations) == constant
     assert np.median(correlations) == pytest.approx(autocorrelation, abs=0.002)
+
+
+def test_the_docs_name_every_column_and_event():
+    page = (Path(__file__).parent.parent.parent / "docs" / "diagnose.md").read_text()
+    for names in (*ALIASES.values(), *VOCABULARY.values()):
+        assert ", ".join(f"`{name}`" for name in names) in page

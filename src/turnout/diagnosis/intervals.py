@@ -27,15 +27,21 @@ def from_intervals(rows: Rows, slot_seconds: float | None) -> Log:
             f"{rows.table.path}: the times go from {origin:.15g} to {end.max():.15g} s, {seconds / slot:.3g} slots of "
             f"{slot:g} s; at most {MOST_SLOTS:,} can be read: are they seconds? Or take longer slots"
         )
+    if seconds < slot:
+        raise LogError(
+            f"{rows.table.path}: the log lasts {seconds:g} s, less than one slot of {slot:g} s; take shorter slots"
+        )
     num_slots = int(slots_within(np.array([seconds]), slot)[0])
     first, after = slots_covered(start - origin, end - origin, slot)
     after = np.minimum(after, num_slots)
-    there = Runs.merge(client[on], first[on], after[on])
+    there, watched = Runs.merge(client[on], first[on], after[on]), Runs.merge(client, first, after)
+    if not len(watched.client):
+        raise LogError(f"{rows.table.path}: no row covers the middle of a slot of {slot:g} s; take shorter slots")
     return Log(
         rows.names["client"],
         num_slots,
         there,
-        watched=Runs.merge(client, first, after) if "state" in rows.numbers else None,
+        watched=watched if "state" in rows.numbers else None,
         slot_seconds=slot,
         clock_start=origin % DAY,
         sizes=mean_of(rows, "size", used),

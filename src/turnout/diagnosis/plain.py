@@ -24,6 +24,8 @@ def plain(value: Any, without_length: int | None = None) -> Any:
     if isinstance(value, Mapping):
         return {name: inner(one) for name, one in value.items() if not _long(one, without_length)}
     if isinstance(value, list | tuple):
+        if {int, float}.issuperset(map(type, value)):
+            return [one if math.isfinite(one) else None for one in value]
         return [inner(one) for one in value]
     if isinstance(value, np.ndarray):
         return _list(value)
@@ -40,5 +42,6 @@ def _long(value: Any, length: int | None) -> bool:
 
 def _list(values: np.ndarray) -> list[Any]:
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        return np.where(np.isfinite(values), values.astype(object), None).tolist()
+        values = values.astype(object)
+        values[~np.isfinite(values.astype(float))] = None
     return values.tolist()

@@ -34,9 +34,9 @@ def read_log(
     `client,size[,target]` of all clients, those that never came as well; the log may then name no others.
     """
     if slot_seconds is not None and not 0 < slot_seconds < np.inf:
-        raise ValueError(f"slot_seconds = {slot_seconds}: must be a positive number of seconds")
+        raise LogError(f"slot_seconds = {slot_seconds}: must be a positive number of seconds")
     if num_rounds is not None and num_rounds < 1:
-        raise ValueError(f"num_rounds = {num_rounds}: must be at least 1")
+        raise LogError(f"num_rounds = {num_rounds}: must be at least 1")
     listed = None if clients is None else _client_list(fspath(clients))
     with open_table(fspath(path)) as table:
         found, warnings = known_columns(table.header)
@@ -105,7 +105,8 @@ def _remarks(log: Log) -> list[str]:
     if log.num_clients == 1:
         remarks.append("there is a single client: nothing can be said about who counts more")
     if log.num_slots == 1:
-        remarks.append("there is a single round: nothing can be said about time")
+        slot = "round" if log.slot_seconds is None else "slot"
+        remarks.append(f"there is a single {slot}: nothing can be said about time")
     seen = log.present.slots_of(log.num_clients)
     if log.num_slots > 1 and seen.max(initial=0) <= 1:
         remarks.append("no client was seen more than once: nothing can be said about correlation")

@@ -11,7 +11,6 @@ from turnout.diagnosis.log import Log, Runs
 from turnout.diagnosis.table import Rows
 
 MOST_SLOTS = 10_000_000  # more are taken for a mistake
-LARGEST = np.iinfo(np.int64).max
 WHOLE = "must be a whole number from 0 on"
 SPARSE = 0.01  # share of rounds with a participant below which something is odd
 
@@ -60,15 +59,18 @@ def slots_of_rounds(rows: Rows, used: np.ndarray) -> tuple[np.ndarray, int]:
     number = rows.numbers["round"]
     with np.errstate(invalid="ignore"):
         whole = number.astype(np.int64)
-    rows.refuse(
-        used & ~((whole == number) & (whole >= 0)), lambda r: f"has round = {rows.written('round', r)}; {WHOLE}"
-    )
-    if not used.any():
+    wrong = whole != number
+    wrong |= whole < 0
+    wrong &= used
+    rows.refuse(wrong, lambda r: f"has round = {rows.written('round', r)}; {WHOLE}")
+    every = bool(used.all())
+    taken = whole if every else whole[used]
+    if not len(taken):
         raise LogError(f"{rows.table.path}: no row tells who took part; every row needs a round and a client")
-    least, last = np.min(whole, where=used, initial=LARGEST), int(np.max(whole, where=used, initial=0))
-    first = int(least)
+    first, last = int(taken.min()), int(taken.max())
     if last - first >= MOST_SLOTS:
-        far = used & (number == (last if last - np.median(number[used]) > np.median(number[used]) - first else first))
+        middle = np.median(taken)
+        far = used & (whole == (last if last - middle > middle - first else first))
         rows.refuse(
             far,
             lambda r: (
@@ -76,7 +78,8 @@ def slots_of_rounds(rows: Rows, used: np.ndarray) -> tuple[np.ndarray, int]:
                 f"at most {MOST_SLOTS:,} can be read: mend the row, or number the rounds one by one"
             ),
         )
-    return np.where(used, whole - first, -1), first
+    whole -= first
+    return whole if every else np.where(used, whole, -1), first
 
 
 def count_slots(rows: Rows, slot: np.ndarray, first: int, num_rounds: int | None) -> int:
@@ -95,7 +98,9 @@ def count_slots(rows: Rows, slot: np.ndarray, first: int, num_rounds: int | None
 def runs_of_points(client: np.ndarray, slot: np.ndarray, num_slots: int) -> tuple[Runs, np.ndarray]:
     """Runs of the slots in which each client has a row, and which rows repeat an earlier one."""
     wide = num_slots + 1  # so that a client's last slot does not touch the next client's first one
-    key = client * np.int64(wide) + slot
+    key = client.astype(np.int64)
+    key *= wide
+    key += slot
     order = np.sort(key)
     apart = np.diff(order)
     repeats = np.zeros(0, np.int64)
@@ -103,11 +108,12 @@ def runs_of_points(client: np.ndarray, slot: np.ndarray, num_slots: int) -> tupl
         repeats = np.argsort(key, kind="stable")[1:][apart == 0]
         order = order[np.r_[True, apart > 0]]
         apart = np.diff(order)
-    gaps = np.flatnonzero(apart != 1)
-    first, last = order[np.r_[0, gaps + 1]], order[np.r_[gaps, len(order) - 1]]
-    who = first // wide
-    runs = Runs(who.astype(np.int32), (first - who * wide).astype(np.int32), (last - who * wide + 1).astype(np.int32))
-    return runs, repeats
+    edge = np.r_[-1, np.flatnonzero(apart != 1), len(order) - 1]
+    first, last = order[edge[:-1] + 1], order[edge[1:]]
+    clients = np.arange(int(order[-1] // wide) + 2)
+    who = np.repeat(clients[:-1].astype(np.int32), np.diff(np.searchsorted(first, clients * wide)))
+    begin = who.astype(np.int64) * wide
+    return Runs(who, (first - begin).astype(np.int32), (last - begin + 1).astype(np.int32)), repeats
 
 
 def dropped(rows: Rows, which: np.ndarray, what: str) -> list[str]:
@@ -165,12 +171,12 @@ def clock_of(rows: Rows, slot: np.ndarray, slot_seconds: float | None) -> tuple[
                 f"round {before + shift} at {begins[before]:.15g} s; mend the times, or leave the column out"
             ),
         )
-    start = float((begins[known[0]] - known[0] * (slot_seconds or 0.0)) % DAY)
-    if slot_seconds is not None:
-        return Clock(slot_seconds, start), []
-    if len(lengths) == 0 or np.median(lengths) == 0:
+    length = slot_seconds
+    if length is None:
+        length = float(np.median(lengths)) if len(lengths) else 0.0
+    if length == 0:
         return Clock(), ["the times do not tell how long a round takes; they were left out"]
-    return Clock(float(np.median(lengths)), start), []
+    return Clock(length, float((begins[known[0]] - known[0] * length) % DAY)), []
 
 
 def refuse_milliseconds(rows: Rows, column: str) -> None:

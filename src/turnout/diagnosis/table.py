@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 ROWS_AT_ONCE = 1 << 21
+MOST_LETTERS = 256  # of a name
 LINES_FOR_KEYS = 1000  # of a JSON Lines file, to learn its keys
 DELIMITERS = ",;\t"
 TRUTH = {"true": "1", "false": "0"}
@@ -209,9 +210,23 @@ def read_rows(table: Table, columns: dict[str, str]) -> Rows:
     if not done:
         raise LogError(f"{table.path}: has a header but no rows; there must be at least one")
     numbers = {name: np.concatenate(pieces.pop(name)) for name in columns if name not in TEXT}
-    texts = {name: _trimmed(np.concatenate(pieces.pop(name)), known[name].names) for name in known}
-    codes, names = ({name: pair[part] for name, pair in texts.items()} for part in (0, 1))
+    codes, names = {}, {}
+    for name, numbering in known.items():
+        codes[name] = np.concatenate(pieces.pop(name))
+        _refuse_long(table, name, codes[name], numbering.names)
+        codes[name], names[name] = _trimmed(codes[name], numbering.names)
     return Rows(table, codes, names, numbers, not_numbers)
+
+
+def _refuse_long(table: Table, column: str, codes: np.ndarray, names: pl.Series) -> None:
+    """One long name would make all of them long, as arrays of text have a fixed width."""
+    letters = names.str.len_chars().to_numpy()
+    if letters.max(initial=0) > MOST_LETTERS:
+        row = int(np.argmax(np.isin(codes, np.flatnonzero(letters > MOST_LETTERS))))
+        raise LogError(
+            f"{table.path}: {table.place(row)} has a {column} of {letters[codes[row]]:,} letters, where {MOST_LETTERS} "
+            "are the most; is a quotation mark not closed?"
+        )
 
 
 def _batches(table: Table, columns: dict[str, str]) -> Iterator[pl.DataFrame]:
@@ -271,17 +286,27 @@ def _refuse_file(table: Table) -> None:
     """Find, line by line, what the fast reader could not take."""
     if table.format == "parquet":
         return
-    offset = 0
+    offset, opened = 0, None  # where a quotation mark was opened that is not closed yet
     with table.file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             text = _decoded(table.path, line, number, offset)
             offset += len(line)
-            if table.format == "jsonl" and line.strip():
+            if table.format == "csv":
+                _refuse_fields(table, text, number)
+                if line.count(b'"') % 2:
+                    opened = number if opened is None else None
+            elif line.strip():
                 _json_object(table.path, line, number)
-            elif table.format == "csv" and line.count(table.delimiter.encode()) >= len(table.header):
-                fields = len(next(csv.reader([text], delimiter=table.delimiter)))
-                if fields > len(table.header):
-                    raise LogError(
-                        f"{table.path}: line {number} has {fields} fields, but the header has {len(table.header)}; "
-                        "put a text that holds the separator in double quotes"
-                    )
+    if opened is not None:
+        raise LogError(f"{table.path}: line {opened} opens a quotation mark that is never closed; close or remove it")
+
+
+def _refuse_fields(table: Table, text: str, number: int) -> None:
+    if text.count(table.delimiter) < len(table.header):
+        return
+    fields = len(next(csv.reader([text], delimiter=table.delimiter)))
+    if fields > len(table.header):
+        raise LogError(
+            f"{table.path}: line {number} has {fields} fields, but the header has {len(table.header)}; "
+            "put a text that holds the separator in double quotes"
+        )

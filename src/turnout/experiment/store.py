@@ -44,7 +44,7 @@ def free_folder(out: str | Path) -> Path:
 def save(run: Run, out: str | Path, extra: Extra | None = None) -> Path:
     """Write a run folder; if anything fails on the way, nothing is left behind."""
     folder = free_folder(out)
-    with _whole_or_absent(folder) as work:
+    with whole_or_absent(folder) as work:
         (work / "experiment.toml").write_text(run.experiment.to_toml(), encoding="utf-8")
         run.frame().write_parquet(work / "history.parquet")
         run.clients_frame().write_parquet(work / "clients.parquet")
@@ -56,7 +56,7 @@ def save(run: Run, out: str | Path, extra: Extra | None = None) -> Path:
 
 
 @contextmanager
-def _whole_or_absent(folder: Path) -> Iterator[Path]:
+def whole_or_absent(folder: Path) -> Iterator[Path]:
     """A folder to work in that takes its place only when all is done."""
     made = [parent for parent in (folder.parent, *folder.parent.parents) if not parent.exists()]
     folder.parent.mkdir(parents=True, exist_ok=True)

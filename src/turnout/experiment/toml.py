@@ -42,6 +42,8 @@ def write_value(value: Any) -> str:
         inside = ", ".join(f"{_key(key)} = {write_value(one)}" for key, one in value.items())
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, list | tuple):
+        if {int, float}.issuperset(map(type, value)):  # Python's own form is TOML's, and a million numbers are many
+            return repr(list(value))
         return f"[{', '.join(map(write_value, value))}]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
