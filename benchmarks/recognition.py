@@ -38,7 +38,7 @@ class Truth:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Are logs recognised for what they are?")
     parser.add_argument("--seeds", type=int, default=50)
     begin = time.perf_counter()
     print(report(recognise_all(parser.parse_args().seeds)))

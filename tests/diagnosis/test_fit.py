@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from turnout.availability import diurnal, minimum_separation
 from turnout.diagnosis.findings import examine
 from turnout.diagnosis.fit import Fitted, feasible, fit
-from turnout.diagnosis.likeness import play
 from turnout.diagnosis.log import Log
 from turnout.diagnosis.rates import rates
 
@@ -53,35 +52,49 @@ def test_clusters(chains):
 
 
 @pytest.mark.parametrize("clock", [None, 1800.0])
-def test_days(clock):
+def test_days(chains, clock):
     zone = np.where(np.arange(CLIENTS) % 2, 6.0, 0.0)
     swing = 0.8 * np.minimum(PI, 1 - PI)
     lam = LAM * 0.8
     world = diurnal(CLIENTS, 48, PI.tolist(), swing.tolist(), 6.0, zones=(zone + 3).tolist(), lam=lam.tolist())
     start = {} if clock is None else {"slot_seconds": clock, "clock_start": 3 * 3600.0}
-    found = fitted_to(play(world, SLOTS, 0), **start)
+    day = np.asarray(world.profile(), np.float64)
+    found = fitted_to(chains(5, np.tile(day, (SLOTS // 48 + 1, 1))[:SLOTS], lam, SLOTS), **start)
     assert found.kind == "diurnal"
     assert found.parameters["rounds_per_day"] == 48
     # The same chances of every client in every round of a day.
-    off = np.asarray(found.process().profile()) - np.asarray(world.profile())
+    off = np.asarray(found.process().profile()) - day
     assert np.abs(off).mean() < 0.07
     assert np.abs(np.array(found.parameters["lam"]) - lam).mean() < 0.08
 
 
+def rested(weights, separation, slots):
+    """One unit a slot, drawn by weight among those that have rested."""
+    draw, wait, present = np.random.default_rng(0), np.zeros(len(weights)), np.zeros((len(weights), slots), bool)
+    for t in range(slots):
+        p = np.where(wait == 0, weights, 0)
+        unit = draw.choice(len(weights), p=p / p.sum())
+        wait = np.maximum(wait - 1, 0)
+        wait[unit], present[unit, t] = separation, True
+    return present
+
+
 def test_rests():
-    world = minimum_separation(30, tail=1.0, batch=3, separation=3)
-    found = fitted_to(play(world, 2000, 0))
+    weights = 1 / np.arange(1, 11)
+    found = fitted_to(rested(weights, 3, 4000))
     assert found.kind == "minimum_separation"
-    assert (found.parameters["batch"], found.parameters["separation"]) == (3, 3)
-    np.testing.assert_allclose(found.process().stationary(), world.stationary(), rtol=0.2)
+    assert (found.parameters["batch"], found.parameters["separation"]) == (1, 3)
+    world = minimum_separation(10, weights.tolist(), separation=3)
+    np.testing.assert_allclose(found.process().stationary(), world.stationary(), rtol=0.1)
 
 
 def test_rests_of_whole_groups():
-    world = minimum_separation(20, tail=0.5, groups=10, batch=2, separation=2)
-    found = fitted_to(play(world, 1000, 1))
+    found = fitted_to(rested(1 / np.arange(1, 11), 2, 1000).repeat(2, axis=0))
     assert found.kind == "minimum_separation"
-    assert len(set(found.parameters["groups"])) == 10
-    assert (found.parameters["batch"], found.parameters["separation"]) == (2, 2)
+    group = np.array(found.parameters["groups"]).reshape(10, 2)
+    assert (group[:, 0] == group[:, 1]).all()
+    assert sorted(group[:, 0]) == list(range(10))
+    assert (found.parameters["batch"], found.parameters["separation"]) == (1, 2)
 
 
 def test_the_stretch_after_a_change(chains):
