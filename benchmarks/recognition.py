@@ -38,19 +38,19 @@ class Truth:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Are logs recognised for what they are?")
     parser.add_argument("--seeds", type=int, default=50)
     begin = time.perf_counter()
     print(report(recognise_all(parser.parse_args().seeds)))
     print(f"{time.perf_counter() - begin:.0f} s")
 
 
-def recognise_all(seeds: int) -> dict[str, list[tuple[Truth, Findings]]]:
+def recognise_all(seeds: int, sizes: tuple[tuple[int, int], ...] = SIZES) -> dict[str, list[tuple[Truth, Findings]]]:
     """What is found in so many logs of each kind."""
     found: dict[str, list[tuple[Truth, Findings]]] = {kind: [] for kind in KINDS}
     for kind in KINDS:
         for seed in range(seeds):
-            truth = WORLDS[kind](np.random.default_rng(seed), *SIZES[seed % len(SIZES)], seed)
+            truth = WORLDS[kind](np.random.default_rng(seed), *sizes[seed % len(sizes)], seed)
             found[kind].append((truth, examine(truth.log)))
     return found
 

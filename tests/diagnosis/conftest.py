@@ -1,3 +1,7 @@
+import importlib.util
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -33,3 +37,26 @@ def persistent() -> Log:
 @pytest.fixture(scope="session")
 def diagnosis(persistent) -> Diagnosis:
     return diagnose(persistent, seeds=2, rounds=0)
+
+
+@pytest.fixture(scope="session")
+def recognition():
+    """The benchmark of recognition, whose worlds the tests share."""
+    path = Path(__file__).parents[2] / "benchmarks" / "recognition.py"
+    spec = importlib.util.spec_from_file_location("recognition", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def chains(recognition):
+    """Play chains of given chance (one a client, or slots by clients) and persistence; clients by slots."""
+
+    def play(seed, chance, lam, slots):
+        chance = np.asarray(chance, np.float64)
+        each_slot = np.broadcast_to(chance, (slots, chance.shape[-1]))
+        return recognition.chain(np.random.default_rng(seed), each_slot, np.asarray(lam, np.float64))
+
+    return play

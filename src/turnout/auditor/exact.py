@@ -66,8 +66,12 @@ class Setting:
         if isinstance(process, FiniteChain):
             law = np.asarray(process.law, np.float64)
             return normalised_round_weights_of_law(np.asarray(process.masks), law / law.sum(), weights)
-        if isinstance(process, MinimumSeparation) and np.ptp(weights) <= UNSETTLED * weights.max():
-            return self.pi  # batches of one size: each divided by the same
+        if isinstance(process, MinimumSeparation):
+            unit = np.asarray(process.unit)
+            totals = np.bincount(unit, weights)
+            # One unit at a time, or units of one weight: what is divided by does not depend on who else came.
+            if process.batch == 1 or np.ptp(totals) <= UNSETTLED * totals.max():
+                return self.pi * weights / totals[unit]
         return None
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.fft import irfft, next_fast_len, rfft
 from scipy.spatial.distance import squareform
 from scipy.special import gammainc, ndtr
 
 from turnout.diagnosis.cycles import Cycles, harmonics
 from turnout.diagnosis.log import Log
+from turnout.diagnosis.mixing import lagged_sums
 from turnout.diagnosis.rates import Rates
 from turnout.diagnosis.sweeps import excess_of, over_runs, per_slot, watched_runs
 
@@ -210,13 +210,8 @@ def _significant(compared: _Compared, correlation: Pairs) -> Bool[np.ndarray, "r
 
 def _bartlett(residual: Matrix) -> Pairs:
     """Σ_s ρ_i(s) ρ_j(s), at least 1, from the sample autocorrelations up to T^(2/3)."""
-    count, slots = residual.shape
-    length, most = next_fast_len(2 * slots), max(2, int(slots ** (2 / 3)))
-    rho = np.empty((count, most), np.float32)
-    for begin in range(0, count, 256):
-        part = residual[begin : begin + 256]
-        lagged = irfft(np.abs(rfft(part, length, axis=1)) ** 2, length, axis=1)[:, : most + 1]
-        rho[begin : begin + 256] = lagged[:, 1:] / np.maximum(lagged[:, :1], 1e-9)
+    lagged = lagged_sums(residual, max(2, int(residual.shape[1] ** (2 / 3))))
+    rho = (lagged[:, 1:] / np.maximum(lagged[:, :1], 1e-9)).astype(np.float32)
     return np.maximum(1 + 2 * (rho @ rho.T).astype(np.float64), 1.0)
 
 

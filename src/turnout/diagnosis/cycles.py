@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Complex, Float, Int
-from scipy.fft import rfft
 from scipy.stats import f as f_law
 from scipy.stats import t as t_law
 
@@ -174,7 +173,7 @@ def _search(log: Log, rates: Rates) -> Cycle | None:
     chosen = sample(log, MOST_CELLS, 1000)
     part, pi = select(log, chosen), np.nan_to_num(rates.pi[chosen])
     centred = (part.matrix() - pi[:, None]) * part.watched_matrix()
-    transformed = rfft(centred.astype(np.float32), axis=1)
+    transformed = np.fft.rfft(centred.astype(np.float32), axis=1)
     slots = log.num_slots
     whitening = _whitening(pi, rates.lam[chosen], np.arange(transformed.shape[1]) / slots)
     pooled = np.einsum("kf,fk->f", np.abs(transformed) ** 2, whitening)

@@ -76,8 +76,9 @@ def _log_chance(times: PerClient, slots: PerClient, separation: int) -> PerClien
 def odds(rates: PerClient, batch: int, separation: int) -> PerClient:
     """The weights p under which a minimum separation has these participation rates, summing to 1.
 
-    Inverts π(R + 1) = p e_{n-1}(p without i) / e_n(p), n = B(R + 1), the law of a conditional Poisson sample: the log
-    odds are moved by what the log odds of inclusion lack, which for independent draws would be exact at once.
+    Inverts π(R + 1) = p e_{n-1}(p without i) / e_n(p), n = B(R + 1), the law of a conditional Poisson sample. In each
+    round log p is moved by what the log odds of inclusion lack, which is exact for independent draws, or by what the
+    logarithm of inclusion lacks, which is exact for a sample of one: whichever comes nearer.
     """
     size = batch * (separation + 1)
     if size >= len(rates):
@@ -87,10 +88,14 @@ def odds(rates: PerClient, batch: int, separation: int) -> PerClient:
     for _ in range(20):
         wanted = np.clip(wanted * size / wanted.sum(), 1e-9, 1 - 1e-6)
     weight = logit(wanted)
+    reached = inclusion_probabilities(np.exp(weight - weight.max()), size)
     for _ in range(ROUNDS_OF_INVERSION):
-        reached = inclusion_probabilities(np.exp(weight - weight.max()), size)
-        missing = logit(wanted) - logit(np.clip(reached, 1e-12, 1 - 1e-12))
-        weight = weight + missing
+        inner = np.clip(reached, 1e-12, 1 - 1e-12)
+        steps = (logit(wanted) - logit(inner), np.log(wanted / inner))
+        moved = [weight + step for step in steps]
+        found = [inclusion_probabilities(np.exp(each - each.max()), size) for each in moved]
+        best = int(np.argmin([np.abs(each - wanted).max() for each in found]))
+        weight, reached = moved[best], found[best]
         if np.abs(reached - wanted).max() < 1e-10:
             break
     p = np.exp(weight - weight.max())

@@ -44,6 +44,11 @@ class Comparison:
     tolerance: float  # what simulated logs and a small allowance account for
 
     @property
+    def worst(self) -> str:
+        """The point at which the two differ most."""
+        return self.points[int(np.argmax(np.abs(self.real - self.simulated)))]
+
+    @property
     def alike(self) -> bool:
         """Whether the real log is about as far from simulated ones as these are from each other."""
         return self.distance <= self.tolerance

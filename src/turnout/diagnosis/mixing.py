@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.fft import irfft, next_fast_len, rfft
 
 from turnout.diagnosis.log import Log
 from turnout.diagnosis.rates import Rates
@@ -69,14 +68,12 @@ def autocorrelation(
     lags: Int[np.ndarray, " lags"],
 ) -> Float[np.ndarray, "clients lags"]:
     """Autocorrelation of each row at each lag, over the pairs of watched slots; NaN for rows that never change."""
-    count, slots = present.shape
-    length = next_fast_len(slots + int(lags.max(initial=0)) + 1)
-    found = np.full((count, len(lags)), np.nan)
-    rows_at_once = max(1, 4_000_000 // length)
-    for begin in range(0, count, rows_at_once):
-        part = slice(begin, begin + rows_at_once)
-        found[part] = _correlated(present[part].astype(np.float64), watched[part].astype(np.float64), lags, length)
-    return found
+    return np.concatenate(
+        [
+            _correlated(present[rows].astype(np.float64), watched[rows].astype(np.float64), lags)
+            for rows in _pieces(*present.shape)
+        ]
+    )
 
 
 def autocorrelation_of(
@@ -84,28 +81,36 @@ def autocorrelation_of(
 ) -> Float[np.ndarray, " lags"]:
     """Autocorrelation of one series over the slots where it is known."""
     known = np.isfinite(series)
-    length = next_fast_len(len(series) + int(lags.max(initial=0)) + 1)
-    values = np.where(known, series, 0.0)
-    return _correlated(values[None], known[None].astype(np.float64), lags, length)[0]
+    return _correlated(np.where(known, series, 0.0)[None], known[None].astype(np.float64), lags)[0]
+
+
+def lagged_sums(values: Float[np.ndarray, "rows slots"], most: int) -> Float[np.ndarray, "rows lags"]:
+    """Σ_t v_t v_{t+s} of each row for s = 0, …, most, by Fourier transform."""
+    length = 1 << (values.shape[1] + most).bit_length()
+    return np.concatenate(
+        [
+            np.fft.irfft(np.abs(np.fft.rfft(values[rows], length, axis=1)) ** 2, length, axis=1)[:, : most + 1]
+            for rows in _pieces(len(values), length)
+        ]
+    )
+
+
+def _pieces(count: int, slots: int) -> list[slice]:
+    """So many rows at a time that their transforms take little room."""
+    step = max(1, 4_000_000 // max(slots, 1))
+    return [slice(begin, begin + step) for begin in range(0, max(count, 1), step)]
 
 
 def _correlated(
-    values: Float[np.ndarray, "rows slots"],
-    known: Float[np.ndarray, "rows slots"],
-    lags: Int[np.ndarray, " lags"],
-    length: int,
+    values: Float[np.ndarray, "rows slots"], known: Float[np.ndarray, "rows slots"], lags: Int[np.ndarray, " lags"]
 ) -> Float[np.ndarray, "rows lags"]:
     number = np.maximum(known.sum(axis=1, keepdims=True), 1)
     centred = (values - (values * known).sum(axis=1, keepdims=True) / number) * known
-    pairs = np.maximum(np.round(_lagged(known, length)[:, lags]), 1)
-    products = _lagged(centred, length)[:, lags] / pairs
+    most = int(lags.max(initial=0))
+    pairs = np.maximum(np.round(lagged_sums(known, most)[:, lags]), 1)
+    products = lagged_sums(centred, most)[:, lags] / pairs
     variance = (centred**2).sum(axis=1, keepdims=True) / number
     return np.where(variance > 1e-12, products / np.maximum(variance, 1e-12), np.nan)
-
-
-def _lagged(values: Float[np.ndarray, "rows slots"], length: int) -> Float[np.ndarray, "rows length"]:
-    """Σ_t v_t v_{t+s} for every s, by Fourier transform."""
-    return irfft(np.abs(rfft(values, length, axis=1)) ** 2, length, axis=1)
 
 
 def _spaced(most: int, every: int = 24, count: int = 60) -> Int[np.ndarray, " lags"]:

@@ -24,6 +24,8 @@ def plain(value: Any, without_length: int | None = None) -> Any:
     if isinstance(value, Mapping):
         return {name: inner(one) for name, one in value.items() if not _long(one, without_length)}
     if isinstance(value, list | tuple):
+        if {int, float}.issuperset(map(type, value)):
+            return [one if math.isfinite(one) else None for one in value]
         return [inner(one) for one in value]
     if isinstance(value, np.ndarray):
         return _list(value)

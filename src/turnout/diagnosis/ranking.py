@@ -43,7 +43,7 @@ class Rank:
     consistent: bool  # whether the distance can be chance
     unsteady: float  # standard deviation of a round's total weight over its mean
     memory: str  # what the server must keep
-    note: str = ""
+    note: str = ""  # in which worlds it is consistent in theory
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _rank(entry: Audited) -> Rank:
         consistent=entry.consistent,
         unsteady=entry.step_variation,
         memory=entry.strategy.server_memory,
-        note=f"in theory {entry.strategy.consistent}",
+        note=entry.strategy.consistent,
     )
 
 

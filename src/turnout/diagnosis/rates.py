@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from scipy.special import betaincinv, digamma, ndtr, polygamma
 from scipy.stats import hypergeom
 
@@ -17,6 +17,7 @@ Counts = Int[np.ndarray, " clients"]
 # Pseudo-transitions in each state. Less weight on leaving than Jeffreys' half: slow clients leave a handful of times in
 # a log, and with a half the intervals of λ in [0.9, 0.98] held the truth in 86 % of logs of 30 slots, now in 92 %.
 PRIOR_LEAVE, PRIOR_STAY = 0.25, 0.5
+PERSISTENT_SHARE = 0.9  # quantile of the others' λ that is given to who never came, or never left
 LEVEL = 0.95  # of the credible intervals
 FALSE_DISCOVERIES = 0.05  # share of wrongly named clients that is borne
 
@@ -63,12 +64,14 @@ def rates(log: Log, level: float = LEVEL, widening: float = 1.0) -> Rates:
     p_value = independence(log, on, watched)
     pi = np.where(watched > 0, on / np.maximum(watched, 1), np.nan)
     lam, pi_low, pi_high, lam_low, lam_high = _estimates(moves, level, widening)
+    both = (on > 0) & (on < watched)
+    rare_low, rare_high = _one_sided(watched, lam[both], (1 - level) / 2, widening)
     return Rates(
         watched=watched,
         on=on,
         pi=pi,
-        pi_low=np.where(on == 0, 0.0, np.minimum(pi_low, np.nan_to_num(pi))),
-        pi_high=np.where(on == watched, 1.0, np.maximum(pi_high, np.nan_to_num(pi))),
+        pi_low=np.where(on == 0, 0.0, np.where(on == watched, rare_low, np.minimum(pi_low, np.nan_to_num(pi)))),
+        pi_high=np.where(on == watched, 1.0, np.where(on == 0, rare_high, np.maximum(pi_high, np.nan_to_num(pi)))),
         lam=lam,
         lam_low=lam_low,
         lam_high=lam_high,
@@ -94,7 +97,21 @@ def _estimates(
     return lam[place], pi_low[place], pi_high[place], lam_low[place], lam_high[place]
 
 
-def _distinct(*counts: Counts) -> tuple[list[Counts], Int[np.ndarray, " clients"]]:
+def _one_sided(
+    watched: Counts, others: Float[np.ndarray, " others"], tail: float, widening: float
+) -> tuple[PerClient, PerClient]:
+    """Least π of who was always there, and largest of who never was.
+
+    Their own memory cannot be seen, so it is taken as that of the more persistent among the others, whose λ makes
+    W (1 - λ)/(1 + λ) independent slots of W watched ones; these get Jeffreys' prior.
+    """
+    lam = max(float(np.quantile(others, PERSISTENT_SHARE)), 0.0) if len(others) else 0.0
+    slots = watched * (1 - lam) / (1 + lam) / widening**2
+    ends = betaincinv(0.5, slots + 0.5, 1 - tail)
+    return 1 - ends, ends
+
+
+def _distinct(*counts: Counts) -> tuple[list[Int[np.ndarray, " distinct"]], Int[np.ndarray, " clients"]]:
     """The different rows of some columns of counts, and which of them each client has."""
     key, room = np.zeros(len(counts[0]), np.int64), 1
     for column in counts:

@@ -43,7 +43,8 @@ def over_runs(runs: Runs, value: Shaped[np.ndarray, " slots"], num_clients: int)
     total = np.concatenate([np.zeros(1, value.dtype), np.cumsum(value)])
     of_run = total[runs.end] - total[runs.first]
     if np.iscomplexobj(of_run):
-        real, imaginary = (np.bincount(runs.client, part, minlength=num_clients) for part in (of_run.real, of_run.imag))
+        parts = (np.real(of_run), np.imag(of_run))
+        real, imaginary = (np.bincount(runs.client, part, minlength=num_clients) for part in parts)
         return real + 1j * imaginary
     return np.bincount(runs.client, of_run, minlength=num_clients)
 
