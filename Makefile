@@ -15,7 +15,7 @@ BENCH := $(BENCH_VENV)/.installed
 PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-integration test-browser lint format bench clean
+.PHONY: help demo test test-slow test-integration test-browser lint format bench bench-theory clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -49,6 +49,12 @@ format: $(DEV) ## rewrite the code in house style
 
 bench: $(BENCH) ## measure the simulator's speed beside a loop in PyTorch
 	$(BENCH_VENV)/bin/python benchmarks/simulator.py $(ARGS)
+
+bench-theory: $(RUNTIME) ## measure the audit, the theory, the reading of logs and the recognition of worlds (many minutes)
+	$(BIN)/python benchmarks/audit.py
+	$(BIN)/python benchmarks/theory.py
+	$(BIN)/python benchmarks/diagnose.py
+	$(BIN)/python benchmarks/recognition.py
 
 clean: ## remove environments, caches and builds; results under runs/ stay
 	rm -rf $(VENV) $(BENCH_VENV) .pytest_cache .ruff_cache .hypothesis build dist
