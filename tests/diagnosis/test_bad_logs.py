@@ -41,7 +41,7 @@ ROUNDS, INTERVALS, STATES = "round,client", "client,start,end", "client,start,en
         ([ROUNDS, "0,a", '1,"b', "2,c"], r"line 3 opens a quotation mark that is never closed; close or remove it"),
         (
             [ROUNDS, "0,a", f"1,{'b' * 300}"],
-            r"line 3 has a client of 300 letters, where 256 are the most; is a quotation",
+            r"line 3 has a client of 300 letters, where 256 are the most; is a quo",
         ),
         ([ROUNDS, ",", ","], r"no row tells who took part"),
         ([ROUNDS], r"has a header but no rows"),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnout.availability import trace
-from turnout.diagnosis import table
+from turnout.diagnosis import rows as reading_of_rows
 from turnout.diagnosis.columns import ALIASES
 from turnout.diagnosis.events import VOCABULARY
 from turnout.diagnosis.reading import read_log
@@ -71,7 +71,7 @@ def test_pieces_make_the_whole(tmp_path_factory, rows, at_once):
     path = tmp_path_factory.mktemp("log") / "log.csv"
     path.write_text("round,client\n" + "".join(f"{t},c{k}\n" for t, k in sorted(rows)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table, "ROWS_AT_ONCE", at_once)
+        patch.setattr(reading_of_rows, "ROWS_AT_ONCE", at_once)
         log = read_log(path)
     first = min(t for t, _ in rows)
     seen = {(t + first, log.names[k]) for k, t in zip(*np.nonzero(log.matrix()), strict=True)}

@@ -6,7 +6,7 @@ import numpy as np
 
 from turnout.diagnosis.log import Log
 from turnout.diagnosis.rounds import clock_of, count_slots, dropped, mean_of, runs_of_points, slots_of_rounds
-from turnout.diagnosis.table import Rows
+from turnout.diagnosis.rows import Rows
 
 # What an event says, by any of its names; capitals, spaces and hyphens do not matter.
 VOCABULARY: dict[str, tuple[str, ...]] = {

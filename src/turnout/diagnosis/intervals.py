@@ -8,7 +8,7 @@ from turnout.availability.slots import DAY, slots_covered, slots_within
 from turnout.diagnosis.errors import LogError
 from turnout.diagnosis.log import Log, Runs
 from turnout.diagnosis.rounds import MOST_SLOTS, dropped, mean_of, refuse_milliseconds
-from turnout.diagnosis.table import Rows
+from turnout.diagnosis.rows import Rows
 
 SLOT_SECONDS = 600.0
 

@@ -82,7 +82,7 @@ class Runs:
 class Log:
     """Who was there, slot by slot; a slot is a round of the log, or a stretch of time of fixed length.
 
-    Clients are numbered in the order in which the log first names them.
+    Clients are numbered in the order in which the log first names them, or as a list of all clients has them.
     """
 
     names: Shaped[np.ndarray, " clients"]  # text

@@ -13,7 +13,8 @@ from turnout.diagnosis.events import from_events
 from turnout.diagnosis.intervals import from_intervals
 from turnout.diagnosis.log import Log
 from turnout.diagnosis.rounds import SPARSE, from_rounds
-from turnout.diagnosis.table import Rows, open_table, read_rows
+from turnout.diagnosis.rows import Rows, read_rows
+from turnout.diagnosis.table import open_table
 
 
 def read_log(

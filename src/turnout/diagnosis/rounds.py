@@ -8,7 +8,7 @@ import numpy as np
 
 from turnout.diagnosis.errors import LogError
 from turnout.diagnosis.log import Log, Runs
-from turnout.diagnosis.table import Rows
+from turnout.diagnosis.rows import Rows
 
 MOST_SLOTS = 10_000_000  # more are taken for a mistake
 WHOLE = "must be a whole number from 0 on"
