@@ -82,8 +82,8 @@ def _known(log: Log, rates: Rates, name: str, period: float) -> Cycle | None:
         return None
     chosen = _bounded(log)
     part, pi, lam = select(log, chosen), rates.pi[chosen], rates.lam[chosen]
-    harmonics = [h for h in range(1, HARMONICS + 1) if h / period < 0.4 and not (name == "weekly" and h == 7)]
-    p_value = min(len(harmonics) * _test(part, pi, lam, h / period, span, period) for h in harmonics)
+    tried = [h / period for h in range(1, HARMONICS + 1) if h / period < 0.4]
+    p_value = min(len(tried) * _test(part, pi, lam, frequency, span, period) for frequency in tried)
     return describe(log, rates, name, period, min(p_value, 1.0))
 
 

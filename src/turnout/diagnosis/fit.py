@@ -143,7 +143,7 @@ def _missing(findings: Findings, first: int, num_slots: int) -> tuple[str, ...]:
         notes.append("clusters are left out, as the day moves the clients more")
     if kind == "clustered" and findings.clusters.count and float(findings.clusters.strength.min()) < 0.9:
         notes.append("clients of a cluster are always together in the fitted world, in the log only mostly")
-    if findings.cycles.weekly is not None and findings.cycles.weekly.found:
+    if "weekly" in [cycle.name for cycle in findings.cycles.found[1:]]:
         notes.append("the weekly cycle is left out: days are alike in the fitted world")
     return tuple(notes)
 
@@ -220,7 +220,7 @@ def _diurnal(log: Log, rates: Rates, cycle: Cycle, forgets: Mixing) -> tuple[dic
     persistence = (np.maximum(lam, 0) * own - moved * course[0]) / np.maximum(own - moved, 1e-9)
     persistence = np.clip(persistence, 0, HIGHEST)
     slowness = _slowness(forgets, persistence, np.minimum(moved / np.maximum(own, 1e-9), 1), course[1:])
-    start = log.clock_start / 3600 if log.slot_seconds else 0.0
+    start = log.clock_start / log.slot_seconds / cycle.period * HOURS if log.slot_seconds else 0.0
     parameters = {
         "rounds_per_day": period,
         "mean": _plain(pi),
