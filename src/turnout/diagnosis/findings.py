@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,13 +38,15 @@ def examine(log: Log) -> Findings:
     """Estimate and test everything that is known to be looked for."""
     if log.num_clients == 0 or log.num_slots == 0:
         raise ValueError("the log has no clients or no slots: there must be at least one participation")
-    of_clients = rates(log)
-    rhythm = cycles(log, of_clients)
-    company = clusters(log, of_clients, rhythm)
-    change = drift(log, of_clients, rhythm, company.unit)
+    with ThreadPoolExecutor(1) as beside:  # what needs nothing else is counted on another core meanwhile
+        resting, weighing = beside.submit(gaps, log), beside.submit(weights, log)
+        of_clients = rates(log)
+        rhythm = cycles(log, of_clients)
+        company = clusters(log, of_clients, rhythm)
+        change = drift(log, of_clients, rhythm, company.unit)
+        rest, weight = resting.result(), weighing.result()
     if change.inflation > DISPERSED:
         of_clients = rates(log, widening=float(np.sqrt(change.inflation)))
-    rest = gaps(log)
     return Findings(
         rates=of_clients,
         clusters=company,
@@ -51,6 +54,6 @@ def examine(log: Log) -> Findings:
         gaps=rest,
         drift=change,
         mixing=mixing(log, of_clients),
-        weights=weights(log),
+        weights=weight,
         recognised=recognise(of_clients, company, rhythm, rest, change),
     )
