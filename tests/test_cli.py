@@ -237,4 +237,5 @@ def test_an_audit_in_the_terminal(turnout, tmp_path):
     assert turnout(*asked, "--out", "found").exit_code == 2
     found = json.loads(turnout(*asked, "--json").stdout)
     assert found["strategies"][0]["consistent"] is False
-    assert turnout("audit", "demo", "--rounds", "0", "--out", "none").stderr == "error: rounds must be 1 or more, not 0\n"
+    refused = turnout("audit", "demo", "--rounds", "0", "--out", "none")
+    assert refused.stderr == "error: rounds must be 1 or more, not 0\n"
