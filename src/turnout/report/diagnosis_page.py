@@ -26,7 +26,8 @@ h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; border-bot
 figure { margin: 1.2rem 0; overflow-x: auto; } svg { width: 100%; height: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
 th, td { text-align: right; padding: 0.2rem 0.8rem; border-bottom: 1px solid var(--line); }
-th:first-child, td:first-child { text-align: left; }
+th:first-child, td:first-child, .told th:last-child, .told td:last-child { text-align: left; }
+.told td:last-child { min-width: 16rem; } .told td { white-space: nowrap; } .told td:last-child { white-space: normal; }
 """
 
 
@@ -130,10 +131,12 @@ def _number(value: float) -> str:
     return f"{100 * value:.3g} %"
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]], told: bool = False) -> str:
+    """Numbers to the right; `told` says that the last column is words."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>\n"
+    kind = ' class="told"' if told else ""
+    return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>\n"
 
 
 def _ranking(diagnosis: Diagnosis) -> tuple[list[str], str]:
@@ -153,7 +156,7 @@ def _ranking(diagnosis: Diagnosis) -> tuple[list[str], str]:
         for rank in ranking.ranks
     ]
     header = ("strategy", "consistent", "off target", "by chance", "unsteady", "server memory", "consistent in theory")
-    return ranking_words(diagnosis), _table(header, rows)
+    return ranking_words(diagnosis), _table(header, rows, told=True)
 
 
 def _likeness(diagnosis: Diagnosis, drawn: dict[str, str]) -> str:
