@@ -47,6 +47,13 @@ def test_each_client_does_its_own_number_of_steps(chunk):
     np.testing.assert_allclose(losses, first * np.array(shrink), rtol=1e-4)
 
 
+def test_one_by_one_is_the_same_as_side_by_side():
+    task, local = Quadratics.of(CENTRES), Local(batch_size=1, optimizer=optax.sgd(1.0, momentum=0.5))
+    together, alone = (train(local, task, [4] * 5, common=4, chunk=chunk) for chunk in (8, 1))
+    for ours, theirs in zip(alone, together, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
 def test_a_step_scale_is_a_factor_of_the_learning_rate():
     updates, _ = train(Local(batch_size=1), Quadratics.of(CENTRES), [1] * 5, common=1, rates=[0.1, 0.2, 0.3, 0.0, 0.5])
     np.testing.assert_allclose(updates, np.array([[0.1], [0.2], [0.3], [0.0], [0.5]]) * np.array(CENTRES), rtol=1e-5)
