@@ -1,0 +1,33 @@
+import builtins
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def data_folder(tmp_path, monkeypatch):
+    """A data folder of the test's own, and no way to download anything."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    monkeypatch.setenv("TURNOUT_DATA", str(folder))
+    plain = builtins.__import__
+
+    def without_pooch(name, *rest, **words):
+        if name == "pooch":
+            raise ImportError(name)
+        return plain(name, *rest, **words)
+
+    monkeypatch.setattr(builtins, "__import__", without_pooch)
+    return folder
+
+
+@pytest.fixture
+def pictures():
+    """Random images and labels; every class is there."""
+
+    def make(count, *shape, classes=10, seed=0):
+        generator = np.random.default_rng(seed)
+        labels = generator.permutation(np.arange(count) % classes)
+        return generator.integers(0, 256, (count, *shape), dtype=np.uint8), labels.astype(np.uint8)
+
+    return make
