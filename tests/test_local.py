@@ -5,6 +5,7 @@ import optax
 import pytest
 
 from turnout import tree
+from turnout.batches import noise
 from turnout.cohort_work import train_cohort
 from turnout.local import Jobs, Local
 from turnout.streams import scramble
@@ -52,6 +53,13 @@ def test_one_by_one_is_the_same_as_side_by_side():
     together, alone = (train(local, task, [4] * 5, common=4, chunk=chunk) for chunk in (8, 1))
     for ours, theirs in zip(alone, together, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_noise_is_new_in_every_step_and_for_every_client():
+    words = scramble(jnp.arange(20, dtype=jnp.uint32))
+    drawn_ones = {int(noise(word, jnp.asarray(s, jnp.int32))) for word in words for s in range(5)}
+    assert len(drawn_ones) == 100
+    assert not drawn_ones & set(words.tolist())
 
 
 def test_a_step_scale_is_a_factor_of_the_learning_rate():

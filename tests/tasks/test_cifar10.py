@@ -5,6 +5,7 @@ import importlib
 import io
 import tarfile
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -75,7 +76,7 @@ def test_colours_are_read_channel_by_channel(data_folder, parts):
     task = cifar10.cifar10(num_clients=4, min_size=5)
     pixels = np.asarray(task.train.inputs)[np.asarray(task.train.rows[:3])] / 255
     expected = (pixels - cifar10.COLOURS.mean) / np.array(cifar10.COLOURS.deviation)
-    np.testing.assert_allclose(task.train.cut(np.arange(3))[0], expected, atol=1e-5)
+    np.testing.assert_allclose(task.train.cut(jnp.arange(3))[0], expected, atol=1e-5)
 
 
 def test_missing_members_and_wrong_sizes_are_told(data_folder, parts):

@@ -10,7 +10,7 @@ import numpy as np
 
 from turnout.tasks.data import DataTask
 from turnout.tasks.downloads import Remote, given, located
-from turnout.tasks.images import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
+from turnout.tasks.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
 from turnout.tasks.integrity import read_members, read_npz, reading, verify
 from turnout.tasks.networks import ModelName
 

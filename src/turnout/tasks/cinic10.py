@@ -10,7 +10,7 @@ import numpy as np
 
 from turnout.tasks.data import DataTask
 from turnout.tasks.downloads import Remote, given, located
-from turnout.tasks.images import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
+from turnout.tasks.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
 from turnout.tasks.integrity import keep_npz, read_members, read_npz, reading
 from turnout.tasks.networks import ModelName
 from turnout.tasks.png import read_pngs

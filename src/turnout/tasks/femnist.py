@@ -13,7 +13,7 @@ import numpy as np
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data import DataTask
 from turnout.tasks.downloads import Remote, given, located
-from turnout.tasks.images import Colours, Pixels
+from turnout.tasks.image_sets import Colours, Pixels
 from turnout.tasks.integrity import keep_npz, read_members, read_npz, reading, verify
 from turnout.tasks.networks import ModelName, model_named
 from turnout.tasks.partition import TEST, by_writer, divide

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from turnout.tasks.downloads import Remote, located
-from turnout.tasks.images import Images
+from turnout.tasks.image_sets import Images
 from turnout.tasks.integrity import reading, verify
 
 BYTES = b"\x00\x00\x08"  # two zeros, then the code of unsigned bytes

@@ -7,7 +7,7 @@ from typing import Literal
 
 from turnout.tasks.data import DataTask
 from turnout.tasks.idx import load_idx
-from turnout.tasks.images import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
+from turnout.tasks.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
 from turnout.tasks.networks import ModelName
 
 COLOURS = Colours((0.1307,), (0.3081,))
