@@ -1,4 +1,6 @@
 import builtins
+import dataclasses
+import hashlib
 
 import numpy as np
 import pytest
@@ -31,3 +33,14 @@ def pictures():
         return generator.integers(0, 256, (count, *shape), dtype=np.uint8), labels.astype(np.uint8)
 
     return make
+
+
+@pytest.fixture
+def expect(monkeypatch):
+    """Make a data set expect an archive that a test has written."""
+
+    def change(module, path):
+        checksum = f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+        monkeypatch.setattr(module, "ARCHIVE", dataclasses.replace(module.ARCHIVE, checksum=checksum))
+
+    return change

@@ -12,7 +12,7 @@ cinic10 = importlib.import_module("turnout.tasks.cinic10")
 
 
 @pytest.fixture
-def archive(data_folder):
+def archive(data_folder, expect):
     """Two images a class and set, some of them grey, in an order of the archive's own."""
     generator = np.random.default_rng(0)
     made, path = {}, data_folder / "CINIC-10.tar.gz"
@@ -28,6 +28,7 @@ def archive(data_folder):
                 member.size = len(content)
                 file.addfile(member, io.BytesIO(content))
         file.addfile(tarfile.TarInfo("./README.md"), io.BytesIO(b""))
+    expect(cinic10, path)
     return path, made
 
 
@@ -48,9 +49,12 @@ def test_the_task_validates_on_the_set_made_for_it(archive):
     check_task(task)
 
 
-def test_a_damaged_archive_is_told_and_nothing_is_kept(archive):
+def test_a_damaged_archive_is_told_and_nothing_is_kept(archive, expect):
     path, _ = archive
     path.write_bytes(path.read_bytes()[:-4000])
+    with pytest.raises(ValueError, match=r"CINIC-10.tar.gz is damaged .*the sha256 of what it holds"):
+        cinic10.load()
+    expect(cinic10, path)  # as if it had been so in the first place
     with pytest.raises(ValueError, match=r"CINIC-10.tar.gz is damaged"):
         cinic10.load()
     assert [file.name for file in path.parent.iterdir()] == ["CINIC-10.tar.gz"]

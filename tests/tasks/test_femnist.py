@@ -83,9 +83,11 @@ def write_federated(folder, pages):
 
 
 @pytest.mark.parametrize("write", [write_arrays, write_leaf, write_federated])
-def test_every_format_gives_the_writers_their_images(data_folder, monkeypatch, pages, write):
+def test_every_format_gives_the_writers_their_images(data_folder, monkeypatch, pages, write, expect):
     monkeypatch.setitem(sys.modules, "h5py", types.SimpleNamespace(File=FakeFile))
     write(data_folder, pages)
+    if write is write_federated:
+        expect(femnist, data_folder / "fed_emnist.tar.bz2")
     for _ in range(2):  # the second time, the archive's arrays are there
         written = femnist.load()
         for (split, writer), (images, labels) in pages.items():
@@ -125,10 +127,13 @@ def test_the_sample_is_known_by_its_checksums(data_folder, pages):
         femnist.load()
 
 
-def test_damaged_and_missing_files_are_told(data_folder, pages, monkeypatch):
+def test_damaged_and_missing_files_are_told(data_folder, pages, monkeypatch, expect):
     with pytest.raises(FileNotFoundError, match=r"fed_emnist.tar.bz2 is missing .*set TURNOUT_DATA"):
         femnist.load()
     write_federated(data_folder, pages)
+    with pytest.raises(ValueError, match=r"fed_emnist.tar.bz2 is damaged .*the sha256 of what it holds"):
+        femnist.load()
+    expect(femnist, data_folder / "fed_emnist.tar.bz2")
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(FileNotFoundError, match="pip install h5py"):
         femnist.load()

@@ -11,7 +11,7 @@ import numpy as np
 from turnout.tasks.data import DataTask
 from turnout.tasks.downloads import Remote, given, located
 from turnout.tasks.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
-from turnout.tasks.integrity import keep_npz, read_members, read_npz, reading
+from turnout.tasks.integrity import keep_npz, read_members, read_npz, reading, verify_file
 from turnout.tasks.networks import ModelName
 from turnout.tasks.png import read_pngs
 
@@ -76,6 +76,7 @@ def convert(archive: Path, converted: Path) -> tuple[Images, Images, Images]:
     """The three sets from the archive, class by class and by name, and kept as arrays beside it."""
     found: dict[str, list[tuple[int, str, bytes]]] = {part: [] for part in PARTS}
     with reading(archive):
+        verify_file(archive, ARCHIVE.checksum)
         for name, content in read_members(archive, lambda name: name.endswith(".png")):
             *_, part, kind, file = PurePosixPath(name).parts
             found[part].append((CLASSES.index(kind), file, content))

@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from turnout.tasks.arrays import from_pool
 from turnout.tasks.data import DataTask
 from turnout.tasks.downloads import Remote, given, located
 from turnout.tasks.image_sets import Colours, Pixels
-from turnout.tasks.integrity import keep_npz, read_members, read_npz, reading, verify
+from turnout.tasks.integrity import keep_npz, read_members, read_npz, reading, verify, verify_file
 from turnout.tasks.networks import ModelName, model_named
 from turnout.tasks.partition import TEST, by_writer, divide
 
@@ -127,27 +127,28 @@ def read_arrays(path: Path) -> Writing:
     return written
 
 
-Pages = Iterable[tuple[int, str, np.ndarray, np.ndarray]]  # split, writer, pixels from 0 to 1, classes
+Page = tuple[int, str, np.ndarray, np.ndarray]  # split, writer, images, classes
 
 
-def gathered(pages: Pages) -> Writing:
+def gathered(pages: Iterable[Page]) -> Writing:
     """One array of each; writers are numbered by name."""
     splits, names, pixels, labels = zip(*pages, strict=True)
     sizes = [len(classes) for classes in labels]
     _, numbers = np.unique(names, return_inverse=True)
     return Writing(
-        np.concatenate([as_bytes(page) for page in pixels]),
+        np.concatenate(pixels),
         np.concatenate(labels).astype(np.uint8),
         np.repeat(numbers.reshape(-1), sizes),
         np.repeat(np.array(splits, np.uint8), sizes),
     )
 
 
-def as_bytes(pixels: np.ndarray) -> np.ndarray:
+def as_bytes(pixels: Any) -> np.ndarray:
+    """Images of one writer, whose pixels go from 0 to 1."""
     return np.rint(255 * np.asarray(pixels, np.float32)).astype(np.uint8).reshape(-1, SIDE, SIDE)
 
 
-def read_leaf(folder: Path) -> Iterator[tuple[int, str, np.ndarray, np.ndarray]]:
+def read_leaf(folder: Path) -> Iterator[Page]:
     """Pages from the JSON files that LEAF's script writes under `train` and `test`."""
     for split, part in enumerate(("train", "test")):
         files = sorted((folder / part).glob("*.json"))
@@ -157,18 +158,19 @@ def read_leaf(folder: Path) -> Iterator[tuple[int, str, np.ndarray, np.ndarray]]
             with reading(file):
                 for writer, page in json.loads(file.read_text(encoding="utf-8"))["user_data"].items():
                     if page["y"]:
-                        yield split, writer, np.asarray(page["x"], np.float32), np.asarray(page["y"])
+                        yield split, writer, as_bytes(page["x"]), np.asarray(page["y"])
 
 
 def convert(archive: Path, converted: Path) -> Writing:
     """Writing from TensorFlow Federated's archive, kept as arrays beside it."""
     with reading(archive):
+        verify_file(archive, ARCHIVE.checksum)
         written = gathered(read_federated(archive))
     keep_npz(converted, **written._asdict())
     return written
 
 
-def read_federated(archive: Path) -> Iterator[tuple[int, str, np.ndarray, np.ndarray]]:
+def read_federated(archive: Path) -> Iterator[Page]:
     """Pages from the two HDF5 files of the archive: a group a writer."""
     try:
         import h5py  # pyright: ignore[reportMissingImports]
@@ -180,5 +182,5 @@ def read_federated(archive: Path) -> Iterator[tuple[int, str, np.ndarray, np.nda
             file.write_bytes(content)
             with h5py.File(file, "r") as opened:
                 for writer, page in opened["examples"].items():
-                    yield int("test" in file.stem), writer, np.asarray(page["pixels"]), np.asarray(page["label"])
+                    yield int("test" in file.stem), writer, as_bytes(page["pixels"]), np.asarray(page["label"])
             file.unlink()

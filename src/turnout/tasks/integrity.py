@@ -19,9 +19,18 @@ UNREADABLE = (EOFError, KeyError, ValueError, gzip.BadGzipFile, tarfile.TarError
 
 def verify(content: bytes | np.ndarray, checksum: str) -> None:
     """Raise unless the content has the checksum, "md5:…" or "sha256:…"; arrays count in C order."""
-    algorithm, _, expected = checksum.partition(":")
     data = np.ascontiguousarray(content).data if isinstance(content, np.ndarray) else content
-    found = hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
+    _compare(hashlib.new(checksum.partition(":")[0], data, usedforsecurity=False).hexdigest(), checksum)
+
+
+def verify_file(path: Path, checksum: str) -> None:
+    """Raise unless the file as it lies there has the checksum."""
+    with path.open("rb") as file:
+        _compare(hashlib.file_digest(file, checksum.partition(":")[0]).hexdigest(), checksum)
+
+
+def _compare(found: str, checksum: str) -> None:
+    algorithm, _, expected = checksum.partition(":")
     if found != expected:
         raise ValueError(f"the {algorithm} of what it holds is {found}, not {expected}")
 
