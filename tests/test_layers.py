@@ -41,7 +41,7 @@ NARROW = {
     "availability": {"types"},
     "facts": {"types"},
     "strategies": {"types", "tree"},
-    "tasks": {"types", "tree"},
+    "tasks": {"types", "streams", "tree"},
     "theory": {"types", "availability"},
     "local": {"types", "streams", "tree", "batches", "tasks"},
     "server": {"types", "streams", "tree", "strategies", "facts"},

@@ -5,6 +5,7 @@ import optax
 import pytest
 
 from turnout import tree
+from turnout.batches import noise
 from turnout.cohort_work import train_cohort
 from turnout.local import Jobs, Local
 from turnout.streams import scramble
@@ -45,6 +46,20 @@ def test_each_client_does_its_own_number_of_steps(chunk):
     first = 0.5 * (np.array(CENTRES) ** 2).sum(axis=1)
     shrink = [np.mean([0.81**s for s in range(n)]) if n else 0.0 for n in steps]
     np.testing.assert_allclose(losses, first * np.array(shrink), rtol=1e-4)
+
+
+def test_one_by_one_is_the_same_as_side_by_side():
+    task, local = Quadratics.of(CENTRES), Local(batch_size=1, optimizer=optax.sgd(1.0, momentum=0.5))
+    together, alone = (train(local, task, [4] * 5, common=4, chunk=chunk) for chunk in (8, 1))
+    for ours, theirs in zip(alone, together, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_noise_is_new_in_every_step_and_for_every_client():
+    words = scramble(jnp.arange(20, dtype=jnp.uint32))
+    drawn_ones = {int(noise(word, jnp.asarray(s, jnp.int32))) for word in words for s in range(5)}
+    assert len(drawn_ones) == 100
+    assert not drawn_ones & set(words.tolist())
 
 
 def test_a_step_scale_is_a_factor_of_the_learning_rate():

@@ -12,6 +12,7 @@ Present = Float[Array, " batch"]
 Word = UInt32[Array, ""]
 
 _GOLDEN = 0x9E3779B9  # 2³² / φ, so that successive steps land far apart
+_OTHER = 0x85EBCA6B  # any odd word
 _SHUFFLE_ROUNDS = 24
 
 
@@ -29,6 +30,11 @@ def shuffled(word: Word, s: Int[Array, ""], size: Int[Array, ""], batch_size: in
     place = (s % batches) * batch_size + jnp.arange(batch_size, dtype=jnp.int32)
     present = (place < size).astype(jnp.float32)
     return permuted(epoch, jnp.minimum(place, size - 1), size), present
+
+
+def noise(word: Word, s: Int[Array, ""]) -> Word:
+    """A word for whatever else step s of a client's round draws, apart from those of its batch."""
+    return scramble(scramble(word + s.astype(jnp.uint32) * jnp.uint32(_GOLDEN)) ^ jnp.uint32(_OTHER))
 
 
 def permuted(word: Word, places: Positions, size: Int[Array, ""]) -> Positions:

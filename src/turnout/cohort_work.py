@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from turnout import tree
 from turnout.local import Jobs, Local
@@ -20,8 +20,11 @@ def train_cohort(
     """Updates and mean losses of all jobs, in their order; zero for a job of no steps.
 
     Slots train in chunks, those of most steps first, each chunk as long as its own longest; chunks with nothing to do
-    are not visited. So the cost follows the sum of steps, and a chunk may be chosen to fit a cache.
+    are not visited. So the cost follows the sum of steps, and a chunk may be chosen to fit a cache. Chunks of one are
+    clients one after another.
     """
+    if chunk == 1:
+        return _train_one_by_one(local, task, start, jobs)
     slots = jobs.clients.shape[0]
     # Empty slots come last as it is: where all steps are equal there is nothing to sort.
     order = jnp.arange(slots) if common is not None else jnp.argsort(-jobs.steps)
@@ -38,6 +41,21 @@ def _train(local: Local, task: Task, start: Params, jobs: Jobs, common: int | No
     if common is None:
         return local.train(task, start, jobs, jnp.max(jobs.steps), masked=True)
     return local.train(task, start, jobs, common, masked=False)
+
+
+def _train_one_by_one(local: Local, task: Task, start: Params, jobs: Jobs) -> tuple[Params, PerSlot]:
+    """A plain map, each job for as many steps as it has.
+
+    Not the loop over chunks below: where lanes run side by side its bound differs between them, and every turn would
+    then copy the updates of the whole cohort.
+    """
+
+    def alone(one: tuple[Params, Jobs]) -> tuple[Params, Float[Array, ""]]:
+        begin, job = jax.tree.map(lambda leaf: leaf[None], one)
+        update, loss = local.train(task, begin, job, job.steps[0], masked=False)
+        return jax.tree.map(lambda leaf: leaf[0], update), loss[0]
+
+    return jax.lax.map(alone, (start, jobs))
 
 
 def _train_in_chunks(

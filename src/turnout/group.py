@@ -131,7 +131,7 @@ def _plan(task: Task, trials: list[Trial], roots: Any, pace: Pace) -> Plan:
         round_room=_room(pace.rounds),
         common_steps=common,
         most_steps=max(trial.world.compute.most for trial in trials),
-        chunk=_chunk(often, equal_steps=common is not None),
+        chunk=_chunk(task, often, equal_steps=common is not None),
         metrics=pace.metrics,
     )
 
@@ -144,12 +144,14 @@ def crowd_sizes(worlds: list[World], roots: Any, rounds: int) -> tuple[int, int]
     return int(np.max(found.most)), int(np.ceil(np.max(mean + spread)))
 
 
-def _chunk(usual: int, equal_steps: bool) -> int:
+def _chunk(task: Task, usual: int, equal_steps: bool) -> int:
     """Slots trained side by side.
 
-    Equal steps: all that a usual round has, so that a second chunk is seldom needed. Unequal steps: few, since a chunk
-    lasts as long as its longest.
+    One by one on a CPU where the task's model is better trained so. Equal steps: all that a usual round has, so that a
+    second chunk is seldom needed. Unequal steps: few, since a chunk lasts as long as its longest.
     """
+    if _on_cpu() and task.one_by_one_on_cpu:
+        return 1
     if equal_steps:
         return rounded(usual)
     return 8 if _on_cpu() else 32

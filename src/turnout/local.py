@@ -12,7 +12,7 @@ import optax
 from jaxtyping import Array, Float, Int, UInt32
 
 from turnout import tree
-from turnout.batches import drawn, shuffled
+from turnout.batches import drawn, noise, shuffled
 from turnout.tasks.base import Task
 from turnout.types import Params, PerSlot, Round, Scalar, Schedule, rate_at
 
@@ -74,7 +74,7 @@ class Local(eqx.Module):
         choose = drawn if self.batches == "drawn" else shuffled
         positions, present = choose(job.words, s, task.sizes[job.clients], self.batch_size)
         batch = task.batch(job.clients, positions)
-        loss, gradient = jax.value_and_grad(task.loss)(params, batch, present)
+        loss, gradient = jax.value_and_grad(task.training_loss)(params, batch, present, noise(job.words, s))
         params, state = self._move(params, start, gradient, state, s, job.rates)
         return params, state, losses + loss
 

@@ -7,9 +7,13 @@ from turnout.tasks.partition import (
     TEST,
     TRAIN,
     VALIDATION,
+    alike,
+    by_writer,
     dirichlet,
     divide,
+    draw_groups,
     iid,
+    label_counts,
     one_class_a_client,
     random_pairs,
     swap_labels,
@@ -134,3 +138,53 @@ def test_swapping_twice_changes_nothing_and_others_keep_their_labels(labels, cou
 def test_impossible_partitions_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12), min_size=st.integers(1, 6), data=st.data())
+def test_writers_become_clients_with_all_their_samples(sizes, min_size, data):
+    writers = np.random.default_rng(0).permutation(np.repeat(3 * np.arange(len(sizes)), sizes))
+    enough = sum(size >= min_size for size in sizes)
+    if enough == 0:
+        with pytest.raises(ValueError, match="asked of 0 writers"):
+            by_writer(writers, min_size=min_size)
+        return
+    count, seed = data.draw(st.integers(1, enough)), data.draw(seeds)
+    owners = by_writer(writers, count, min_size, seed)
+    np.testing.assert_array_equal(owners, by_writer(writers, count, min_size, seed))
+    assert sorted(set(owners.tolist()) - {-1}) == list(range(count))
+    for client in range(count):
+        (writer,) = set(writers[owners == client].tolist())
+        assert (owners[writers == writer] == client).all()
+        assert (writers == writer).sum() >= min_size
+    assert by_writer(writers, None, min_size).max() + 1 == enough
+
+
+@settings(max_examples=40, deadline=None)
+@given(num_clients=st.integers(1, 12), alpha=st.floats(0.05, 10), count=st.integers(1, 300), seed=seeds)
+def test_other_samples_follow_each_clients_own_law(num_clients, alpha, count, seed):
+    owned, others = some_labels(200, seed=1), some_labels(count, classes=6, seed=2)
+    owners = dirichlet(owned, num_clients, alpha, seed=seed)
+    dealt = alike(others, owned, owners, num_clients, seed)
+    np.testing.assert_array_equal(dealt, alike(others, owned, owners, num_clients, seed))
+    assert dealt.min() >= 0
+    assert dealt.max() < num_clients
+    given_counts, have = (label_counts(*pair, num_clients) for pair in ((others, dealt), (owned, owners)))
+    for label in np.unique(others):
+        law = have[:, label] if label < 5 else have.sum(axis=1)  # nobody owns the sixth class
+        expected = law / law.sum() * (others == label).sum()
+        assert np.abs(given_counts[:, label] - expected).max() <= 1 + 1e-9
+        assert (given_counts[law == 0, label] == 0).all()
+
+
+def test_label_counts_by_hand():
+    counts = label_counts(np.array([0, 2, 2, 1]), np.array([1, 1, 1, 3]), 4)
+    assert counts.tolist() == [[0, 0, 0], [1, 0, 2], [0, 0, 0], [0, 1, 0]]
+
+
+def test_groups():
+    generator = np.random.default_rng(0)
+    assert draw_groups(10_000, "random", generator).mean() == pytest.approx(0.5, abs=0.02)
+    assert draw_groups(5, "halves", generator).tolist() == [False, False, False, True, True]
+    with pytest.raises(ValueError, match="groups is 'thirds'"):
+        draw_groups(5, "thirds", generator)

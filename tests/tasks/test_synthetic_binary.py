@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from turnout.tasks import synthetic_binary
-from turnout.tasks.synthetic_binary import draw_groups
 
 
 def test_defaults_are_the_papers():
@@ -44,12 +43,6 @@ def test_labels_of_the_first_group_follow_the_sigmoid():
     for low, high in ((-1.5, -1.4), (0.4, 0.5), (1.0, 1.1)):
         near = (x > low) & (x < high)
         assert y[near].mean() == pytest.approx(1 / (1 + np.exp(-w * (low + high) / 2)), abs=0.02)
-
-
-def test_groups_are_tossed_or_halved():
-    generator = np.random.default_rng(0)
-    assert draw_groups(10_000, "random", generator).mean() == pytest.approx(0.5, abs=0.02)
-    assert draw_groups(5, "halves", generator).tolist() == [False, False, False, True, True]
 
 
 @pytest.mark.parametrize(

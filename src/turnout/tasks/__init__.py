@@ -2,10 +2,16 @@
 
 from turnout.tasks.arrays import from_arrays, from_pool
 from turnout.tasks.base import Task
+from turnout.tasks.cifar10 import cifar10
+from turnout.tasks.cinic10 import cinic10
 from turnout.tasks.data import DataTask, Split
 from turnout.tasks.digits import digits
+from turnout.tasks.fashion_mnist import fashion_mnist
+from turnout.tasks.femnist import femnist
 from turnout.tasks.losses import Loss
+from turnout.tasks.mnist import mnist
 from turnout.tasks.models import Model, linear, mlp
+from turnout.tasks.networks import model_named, network
 from turnout.tasks.quadratics import Quadratics, quadratics
 from turnout.tasks.robust_regression import robust_regression
 from turnout.tasks.synthetic_binary import synthetic_binary
@@ -19,11 +25,18 @@ __all__ = [
     "Quadratics",
     "Split",
     "Task",
+    "cifar10",
+    "cinic10",
     "digits",
+    "fashion_mnist",
+    "femnist",
     "from_arrays",
     "from_pool",
     "linear",
     "mlp",
+    "mnist",
+    "model_named",
+    "network",
     "quadratics",
     "robust_regression",
     "synthetic_binary",

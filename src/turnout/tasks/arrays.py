@@ -10,7 +10,7 @@ from jaxtyping import Int, Shaped
 
 from turnout.tasks import partition
 from turnout.tasks.checks import Samples, check_parts, check_pool, check_ridge
-from turnout.tasks.data import DataTask, Split
+from turnout.tasks.data import DataTask, Factor, Split
 from turnout.tasks.losses import Loss, loss_named
 from turnout.tasks.models import Model
 from turnout.types import PerClient
@@ -33,15 +33,15 @@ def from_arrays(
     num_clients: int | None = None,
     validation_share: float = 0.2,
     seed: int = 0,
-    scale: float = 1 / 255,
-    shift: float = 0.0,
+    scale: Factor = 1 / 255,
+    shift: Factor = 0.0,
 ) -> DataTask:
     """Make a task of your own data: for each part the inputs, the labels and the client that owns each sample.
 
     Clients are numbered from 0 and each needs a training sample. Where no validation data are given, a random
     `validation_share` of each client's training samples (rounded down, drawn with `seed`) is held out; test data are
-    never touched. Bytes stay bytes on the device and are read as `scale * byte + shift` when a batch is cut; other
-    inputs are taken as they are.
+    never touched. Bytes stay bytes on the device and are read as `scale * byte + shift` when a batch is cut, with
+    one number each or one a channel; other inputs are taken as they are.
     """
     judge = loss_named(loss)
     given = {"train": train, "validation": validation, "test": test}
@@ -78,8 +78,8 @@ def from_pool(
     ridge: float = 0.0,
     importance: Importance = "size",
     num_clients: int | None = None,
-    scale: float = 1 / 255,
-    shift: float = 0.0,
+    scale: Factor = 1 / 255,
+    shift: Factor = 0.0,
 ) -> DataTask:
     """Make a task of entries over one pool of inputs: entry i is row `rows[i]` and belongs to a client and to a part.
 

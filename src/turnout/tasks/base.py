@@ -7,7 +7,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, UInt32
 
 from turnout import tree
 from turnout.types import Fleet, Params, PerClient, RandomKey, divide
@@ -44,6 +44,12 @@ class Task(eqx.Module):
     def loss(self, params: Params, batch: Batch, present: Float[Array, " batch"]) -> Float[Array, ""]:
         """Mean loss over the batch, penalties included; `present` is 0 for padding, 1 else."""
 
+    def training_loss(
+        self, params: Params, batch: Batch, present: Float[Array, " batch"], word: UInt32[Array, ""]
+    ) -> Float[Array, ""]:
+        """The loss whose gradient is followed, where training draws random numbers: `word` is a seed for them."""
+        return self.loss(params, batch, present)
+
     @abc.abstractmethod
     def per_client(self, params: Params) -> dict[str, PerClient]:
         """Metrics of one model on each client, NaN where a client has no such data.
@@ -55,6 +61,11 @@ class Task(eqx.Module):
     def optimum(self) -> Params | None:
         """The minimiser of the target objective where it is known."""
         return None
+
+    @property
+    def one_by_one_on_cpu(self) -> bool:
+        """Whether a CPU should train clients one after another, which suits large models, rather than side by side."""
+        return False
 
     @property
     def num_clients(self) -> int:

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Int, Shaped, UInt32
 
 from turnout.tasks.base import Task
 from turnout.tasks.losses import Loss
@@ -18,6 +18,7 @@ from turnout.types import Params, PerClient, RandomKey, Scalar, divide
 Inputs = Shaped[Array, "batch ..."]
 Labels = Shaped[Array, " batch"]
 DataBatch = tuple[Inputs, Labels]
+Factor = float | tuple[float, ...]  # one number, or one a channel, which is the last axis
 
 
 class Split(eqx.Module):
@@ -33,8 +34,8 @@ class Split(eqx.Module):
     owners: Int[Array, " entries"]  # never decreasing
     starts: Int[Array, " clients"]  # first entry of each client
     sizes: Int[Array, " clients"]
-    scale: float = eqx.field(static=True, default=1.0)  # bytes b are read as scale * b + shift
-    shift: float = eqx.field(static=True, default=0.0)
+    scale: Factor = eqx.field(static=True, default=1.0)  # bytes b are read as scale * b + shift
+    shift: Factor = eqx.field(static=True, default=0.0)
 
     @classmethod
     def group(
@@ -44,8 +45,8 @@ class Split(eqx.Module):
         owners: Int[np.ndarray, " entries"],
         num_clients: int,
         rows: Int[np.ndarray, " entries"] | None = None,
-        scale: float = 1.0,
-        shift: float = 0.0,
+        scale: Factor = 1.0,
+        shift: Factor = 0.0,
     ) -> Split:
         """Sort entries by owner; without `rows` entry i is row i of the pool."""
         order = np.argsort(owners, kind="stable")
@@ -70,8 +71,14 @@ class Split(eqx.Module):
         """Inputs and labels of the given entries; bytes become floats only here."""
         inputs = self.inputs[self.rows[entries]]
         if inputs.dtype == jnp.uint8:
-            inputs = inputs.astype(jnp.float32) * self.scale + self.shift
+            inputs = inputs.astype(jnp.float32) * along(self.scale, inputs.ndim) + along(self.shift, inputs.ndim)
         return inputs, self.labels[entries]
+
+
+def along(factor: Factor, rank: int) -> Array:
+    """The factor in a shape that goes with arrays of that rank."""
+    numbers = jnp.asarray(factor, jnp.float32)
+    return numbers.reshape((1,) * (rank - 1) + (-1,)) if numbers.size > 1 else numbers.reshape(())
 
 
 class DataTask(Task):
@@ -98,6 +105,10 @@ class DataTask(Task):
     def importance(self) -> PerClient:
         return self.worth
 
+    @property
+    def one_by_one_on_cpu(self) -> bool:
+        return self.model.one_by_one_on_cpu
+
     def init(self, key: RandomKey) -> Params:
         return self.model.init(key)
 
@@ -105,9 +116,21 @@ class DataTask(Task):
         return self.train.cut(self.train.starts[client] + positions)
 
     def loss(self, params: Params, batch: DataBatch, present: Float[Array, " batch"]) -> Float[Array, ""]:
-        inputs, labels = batch
-        losses = self.judge.per_sample(self.model.apply(params, inputs), labels)
+        return self._mean_loss(params, self.model.apply(params, batch[0]), batch[1], present)
+
+    def _mean_loss(
+        self, params: Params, outputs: Array, labels: Labels, present: Float[Array, " batch"]
+    ) -> Float[Array, ""]:
+        losses = self.judge.per_sample(outputs, labels)
         return divide(jnp.sum(losses * present), jnp.sum(present)) + self.penalty(params)
+
+    def training_loss(
+        self, params: Params, batch: DataBatch, present: Float[Array, " batch"], word: UInt32[Array, ""]
+    ) -> Float[Array, ""]:
+        """The loss, with the model's own noise where it has any."""
+        if self.model.apply_noisily is None:
+            return self.loss(params, batch, present)
+        return self._mean_loss(params, self.model.apply_noisily(params, batch[0], word), batch[1], present)
 
     def penalty(self, params: Params) -> Float[Array, ""]:
         squares = [jnp.sum(leaf**2) for leaf in jax.tree.leaves(params)]

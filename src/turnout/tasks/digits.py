@@ -10,7 +10,7 @@ import numpy as np
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data import DataTask
 from turnout.tasks.models import linear, mlp
-from turnout.tasks.partition import PARTITIONS, TRAIN, divide, random_pairs, swap_labels
+from turnout.tasks.partition import PARTITIONS, TRAIN, divide, draw_groups, random_pairs, swap_labels
 
 NUM_PIXELS, NUM_CLASSES, BRIGHTEST = 64, 10, 16
 MIN_SIZE = 5  # so that with the default shares every client has something to train, validate and test
@@ -46,7 +46,7 @@ def digits(
         rows, parts = np.arange(labels.size), divide(owners, validation, test, seed)
     if model not in ("linear", "mlp"):
         raise ValueError(f"model is {model!r}; it must be 'linear' or 'mlp'")
-    second_half = np.arange(num_clients) >= num_clients / 2
+    second_half = draw_groups(num_clients, "halves", np.random.default_rng(seed))
     pairs = random_pairs(NUM_CLASSES, swapped_pairs, seed)
     return from_pool(
         images,

@@ -33,6 +33,10 @@ class Model:
 
     init: Callable[[RandomKey], Params]
     apply: Callable[[Params, Array], Array]
+    # What is trained where that is not `apply`, as with dropout: it also takes a word of random bits.
+    apply_noisily: Callable[[Params, Array, Any], Array] | None = None
+    # Whether clients are better trained one after another on a CPU: so where the step of one fills the cache.
+    one_by_one_on_cpu: bool = False
 
     @classmethod
     def from_module(cls, build: Callable[[RandomKey], Any]) -> Model:

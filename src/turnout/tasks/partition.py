@@ -78,6 +78,49 @@ def one_class_a_client(labels: Labels, num_clients: int, seed: int = 0) -> Owner
     return owners
 
 
+def by_writer(writers: Owners, num_clients: int | None = None, min_size: int = 1, seed: int = 0) -> Owners:
+    """Make each writer a client; samples of those left out get −1.
+
+    Writers of fewer than `min_size` samples are left out. Of the others so many as asked for are drawn, all if not
+    said; they keep their order.
+    """
+    known, places, sizes = np.unique(writers, return_inverse=True, return_counts=True)
+    (enough,) = np.nonzero(sizes >= min_size)
+    num_clients = enough.size if num_clients is None else num_clients
+    if not 1 <= num_clients <= enough.size:
+        raise ValueError(
+            f"{num_clients} clients were asked of {enough.size} writers who have {min_size} samples or more"
+        )
+    chosen = np.sort(np.random.default_rng(seed).choice(enough, num_clients, replace=False))
+    numbers = np.full(known.size, -1, np.int64)
+    numbers[chosen] = np.arange(num_clients)
+    return numbers[places.reshape(-1)]
+
+
+def alike(
+    labels: Labels,
+    owned_labels: Int[np.ndarray, " owned"],
+    owned_by: Int[np.ndarray, " owned"],
+    num_clients: int,
+    seed: int = 0,
+) -> Owners:
+    """Deal other samples so that a client gets of every class in proportion to what it owns already.
+
+    So test samples follow each client's own law. Of a class with n samples, a client with the share s of it has ns of
+    them, rounded; a class that nobody owns is dealt by the clients' sizes.
+    """
+    generator = np.random.default_rng(seed)
+    sizes = np.bincount(owned_by, minlength=num_clients)
+    owners = np.empty(labels.shape[0], np.int64)
+    for label in np.unique(labels):
+        members = generator.permutation(np.flatnonzero(labels == label))
+        owned = np.bincount(owned_by[owned_labels == label], minlength=num_clients)
+        ends = np.cumsum(owned if owned.any() else sizes)
+        cuts = np.rint(ends[:-1] / ends[-1] * members.size).astype(np.int64)
+        owners[members] = np.searchsorted(cuts, np.arange(members.size), side="right")
+    return owners
+
+
 PARTITIONS: dict[str, Callable[..., Owners]] = {
     "iid": iid,
     "dirichlet": dirichlet,
@@ -117,6 +160,15 @@ def random_pairs(num_classes: int, count: int, seed: int = 0) -> list[tuple[int,
     return [(int(a), int(b)) for a, b in drawn]
 
 
+def draw_groups(num_clients: int, groups: str, generator: np.random.Generator) -> Bool[np.ndarray, " clients"]:
+    """Whether each client is of the second of two groups: a coin a client, or the second half of them."""
+    if groups == "random":
+        return generator.random(num_clients) < 0.5
+    if groups == "halves":
+        return np.arange(num_clients) >= num_clients / 2
+    raise ValueError(f"groups is {groups!r}; it must be 'random' or 'halves'")
+
+
 def swap_labels(
     labels: Labels, owners: Owners, group: Bool[np.ndarray, " clients"], pairs: Sequence[tuple[int, int]]
 ) -> Labels:
@@ -130,6 +182,13 @@ def swap_labels(
         swapped[of_group & (labels == a)] = b
         swapped[of_group & (labels == b)] = a
     return swapped
+
+
+def label_counts(labels: Labels, owners: Owners, num_clients: int) -> Int[np.ndarray, "clients classes"]:
+    """How many samples of each class every client owns."""
+    num_classes = int(labels.max()) + 1
+    counts = np.bincount(owners * num_classes + labels, minlength=num_clients * num_classes)
+    return counts.reshape(num_clients, num_classes)
 
 
 def check_enough(num_samples: int, num_clients: int, min_size: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data import DataTask
 from turnout.tasks.models import linear
-from turnout.tasks.partition import TEST, TRAIN, VALIDATION
+from turnout.tasks.partition import TEST, TRAIN, VALIDATION, draw_groups
 
 
 def synthetic_binary(
@@ -56,12 +56,3 @@ def synthetic_binary(
         ridge=ridge,
         importance=importance,
     )
-
-
-def draw_groups(num_clients: int, groups: Literal["random", "halves"], generator: np.random.Generator) -> np.ndarray:
-    """Whether each client is of the second group."""
-    if groups == "random":
-        return generator.random(num_clients) < 0.5
-    if groups == "halves":
-        return np.arange(num_clients) >= num_clients / 2
-    raise ValueError(f"groups is {groups!r}; it must be 'random' or 'halves'")

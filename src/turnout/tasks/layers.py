@@ -1,0 +1,143 @@
+"""Layers of image networks: plain descriptions, each with its parameters and what it does.
+
+A layer has `init(key, shape)`, which gives its parameters and the shape of its output, and `apply(params, inputs,
+word)`, where `word` is a source of random bits while training and None when a model is judged.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float, UInt32
+
+from turnout.streams import scramble
+from turnout.types import Params, RandomKey
+
+Shape = tuple[int, ...]  # of one sample
+Word = UInt32[Array, ""]
+Pictures = Float[Array, "batch height width channels"]
+Outcome = Float[Array, "batch down across features"]
+
+
+class Layer(abc.ABC):
+    """One step of a network."""
+
+    def init(self, key: RandomKey, shape: Shape) -> tuple[Params, Shape]:
+        """Parameters and the shape of an output; by default no parameters and the shape of the input."""
+        return {}, shape
+
+    @abc.abstractmethod
+    def apply(self, params: Params, inputs: Array, word: Word | None) -> Array:
+        """Outputs of a batch."""
+
+
+@dataclass(frozen=True)
+class Conv(Layer):
+    """A convolution of stride 1: He weights, zero biases."""
+
+    channels: int
+    size: int = 3
+    padding: int = 1
+
+    def init(self, key: RandomKey, shape: Shape) -> tuple[Params, Shape]:
+        height, width, channels = shape
+        fan_in = self.size**2 * channels
+        shrink = 2 * self.padding - self.size + 1
+        if min(height, width) + shrink < 1:
+            raise ValueError(f"a convolution of size {self.size} does not fit into an image of {height} × {width}")
+        weight = math.sqrt(2 / fan_in) * jr.normal(key, (fan_in, self.channels))
+        return {"weight": weight, "bias": jnp.zeros(self.channels)}, (height + shrink, width + shrink, self.channels)
+
+    def apply(self, params: Params, inputs: Pictures, word: Word | None) -> Outcome:
+        return convolve(params["weight"], inputs, self.size, self.padding) + params["bias"][None, None, None, :]
+
+
+def convolve(weight: Float[Array, "patch features"], images: Pictures, size: int, padding: int) -> Outcome:
+    """Convolution as one matrix product: every patch of the images, as a row, times the kernel.
+
+    Where each client has a kernel of its own, the convolution of the compiler becomes one in groups, which it does
+    several times more slowly than this product.
+    """
+    rows = patches(images, size, padding)
+    flat = rows.reshape(-1, rows.shape[-1]) @ weight  # one tall product: two axes in front cost a third more on a CPU
+    return flat.reshape(*rows.shape[:-1], weight.shape[-1])
+
+
+def patches(images: Pictures, size: int, padding: int) -> Float[Array, "batch down across patch"]:
+    """The neighbourhood of every pixel, pixel by pixel and row by row, channels last."""
+    padded = jnp.pad(images, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
+    height, width = padded.shape[1] - size + 1, padded.shape[2] - size + 1
+    moved = [padded[:, i : i + height, j : j + width] for i in range(size) for j in range(size)]
+    return jnp.concatenate(moved, axis=-1)
+
+
+@dataclass(frozen=True)
+class Pool(Layer):
+    """The largest of every square of pixels; a rest at the border is left out."""
+
+    size: int = 2
+
+    def init(self, key: RandomKey, shape: Shape) -> tuple[Params, Shape]:
+        height, width, channels = shape
+        if min(height, width) < self.size:
+            raise ValueError(f"there is no square of {self.size} pixels in an image of {height} × {width}")
+        return {}, (height // self.size, width // self.size, channels)
+
+    def apply(self, params: Params, inputs: Pictures, word: Word | None) -> Outcome:
+        # A reshape and a maximum: the gradient of a window that is moved over the image would be a scatter.
+        batch, height, width, channels = inputs.shape
+        down, across = height // self.size, width // self.size
+        cropped = inputs[:, : down * self.size, : across * self.size]
+        return cropped.reshape(batch, down, self.size, across, self.size, channels).max(axis=(2, 4))
+
+
+@dataclass(frozen=True)
+class Dense(Layer):
+    """A fully connected layer: He weights, or Glorot's in the last layer; zero biases."""
+
+    outputs: int
+    last: bool = False
+
+    def init(self, key: RandomKey, shape: Shape) -> tuple[Params, Shape]:
+        fan_in = math.prod(shape)
+        variance = 2 / (fan_in + self.outputs) if self.last else 2 / fan_in
+        weight = math.sqrt(variance) * jr.normal(key, (fan_in, self.outputs))
+        return {"weight": weight, "bias": jnp.zeros(self.outputs)}, (self.outputs,)
+
+    def apply(self, params: Params, inputs: Array, word: Word | None) -> Float[Array, "batch outputs"]:
+        return inputs.reshape(inputs.shape[0], -1) @ params["weight"] + params["bias"][None, :]
+
+
+@dataclass(frozen=True)
+class Relu(Layer):
+    """Whatever is negative becomes zero."""
+
+    def apply(self, params: Params, inputs: Array, word: Word | None) -> Array:
+        return jax.nn.relu(inputs)
+
+
+@dataclass(frozen=True)
+class Dropout(Layer):
+    """While training each number is dropped with probability `rate`; those kept grow by 1 / (1 − rate)."""
+
+    rate: float = 0.2
+
+    def apply(self, params: Params, inputs: Array, word: Word | None) -> Array:
+        if word is None:
+            return inputs
+        bits = scramble(word + jnp.arange(inputs.size, dtype=jnp.uint32)).reshape(inputs.shape)
+        kept = bits >= jnp.uint32(int(self.rate * 2**32))
+        return jnp.where(kept, inputs / (1 - self.rate), 0.0)
+
+
+def run_layers(layers: tuple[Layer, ...], params: Any, inputs: Array, word: Word | None) -> Array:
+    """A batch through all layers; each layer that draws has bits of its own."""
+    for place, (layer, mine) in enumerate(zip(layers, params, strict=True)):
+        inputs = layer.apply(mine, inputs, None if word is None else scramble(word + jnp.uint32(place)))
+    return inputs

@@ -1,0 +1,50 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from turnout.tasks.image_sets import Colours, Dealing, Images, image_task
+
+DEALING = Dealing(5, "iid", 0.5, 2, 0, "halves", 0.2, "by_client", None, 0)
+GREY = Colours((0.5,), (0.25,))
+OPTIONS = {"model": "linear", "hidden": (), "ridge": 0.0, "importance": "size", "pixels": "unit"}
+
+
+def some_images(count, classes=4, seed=0):
+    generator = np.random.default_rng(seed)
+    pixels = generator.integers(0, 256, (count, 6, 6), dtype=np.uint8)
+    return Images(pixels, generator.permutation(np.arange(count) % classes))
+
+
+@pytest.mark.parametrize(
+    ("dealing", "options", "told"),
+    [
+        ({"partition": "by_hand"}, {}, "partition is 'by_hand'; it must be one of iid, dirichlet, one_class_a_client"),
+        ({"test_set": "all"}, {}, "test_set is 'all'; it must be 'by_client' or 'common'"),
+        ({"groups": "thirds", "swapped_pairs": 1}, {}, "groups is 'thirds'; it must be 'random' or 'halves'"),
+        ({"num_images": 0}, {}, "num_images is 0; there are 100"),
+        ({"swapped_pairs": 3}, {}, "3 disjoint pairs were asked of 4 classes"),
+        ({}, {"pixels": "raw"}, "pixels is 'raw'; it must be 'standard'"),
+        ({}, {"model": "cnn"}, "model is 'cnn'; it must be one of linear, mlp, mlp_debiased, cnn_ca_fed"),
+        ({}, {"model": "cnn_ca_fed"}, "a convolution of size 5 does not fit into an image of 1 × 1"),
+    ],
+)
+def test_bad_settings_are_refused(dealing, options, told):
+    asked = dataclasses.replace(DEALING, **dealing)
+    with pytest.raises(ValueError, match=told):
+        image_task(some_images(100), some_images(20), asked, GREY, **OPTIONS | options)
+
+
+def test_a_validation_set_of_its_own_takes_the_place_of_a_share():
+    train, test, validation = (some_images(count, seed=count) for count in (100, 20, 30))
+    task = image_task(train, test, DEALING, GREY, validation=validation, **OPTIONS)
+    assert [int(split.sizes.sum()) for split in (task.train, task.validation, task.test)] == [100, 30, 20]
+    held = np.asarray(task.validation.inputs)[np.asarray(task.validation.rows)]
+    assert sorted(map(bytes, held)) == sorted(map(bytes, validation.pixels))
+
+
+def test_pixels_are_read_channel_by_channel():
+    scale, shift = Colours((0.25, 0.5), (0.5, 0.125)).reading("standard")
+    np.testing.assert_allclose(np.array([255, 0]) * scale + shift, [1.5, -4.0])
+    assert GREY.reading("unit") == (1 / 255, 0.0)
+    assert GREY.reading("standard") == ((1 / (255 * 0.25),), (-2.0,))
