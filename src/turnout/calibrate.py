@@ -15,7 +15,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.auditor.voting import play_trials
+from turnout.auditor.voting import local_rates, play_trials
 from turnout.facts import Facts, Oracle
 from turnout.local import Local
 from turnout.loop import Trial
@@ -39,7 +39,7 @@ def mean_step(
     """Mean length of the strategy's direction, in units of the clients' learning rate and under agreeing gradients."""
     works = Local() if local is None else local
     trial = Trial(strategy, world, works, Oracle() if facts is None else facts)
-    mean_rate = np.mean([float(works.rate(t)) for t in range(rounds)])
+    mean_rate = local_rates(works, rounds).mean()
     return float(mean_moves(fleet, [trial], rounds=rounds, seeds=seeds)[0] / mean_rate)
 
 

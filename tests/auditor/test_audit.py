@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from turnout import Local, Trial, World, audit, availability, compute, effective_weights, links, simulate_trials
-from turnout.auditor.audit import _shares
+from turnout.auditor.auditing import _shares
 from turnout.auditor.voting import BURN_IN, SEGMENTS, play_trials
 from turnout.experiment.audits import audit_experiment
 from turnout.experiment.config import read_experiment

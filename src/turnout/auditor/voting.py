@@ -26,7 +26,7 @@ from jaxtyping import Array, Float
 
 from turnout import loop
 from turnout.group import as_arrays, crowd_sizes, num_workers, rounded
-from turnout.local import Jobs
+from turnout.local import Jobs, Local
 from turnout.loop import Carry, Clients, Plan, Tally, Trial
 from turnout.server import PLAIN_STEP
 from turnout.simulator import chosen_seeds, use_compilation_cache
@@ -96,6 +96,12 @@ def play_trials(
 
     with ThreadPoolExecutor(num_workers()) as pool:
         return list(pool.map(one, plain, plans))
+
+
+def local_rates(local: Local, rounds: int) -> np.ndarray:
+    """The clients' learning rate in every round."""
+    rate = local.learning_rate
+    return np.array([float(rate(t)) for t in range(rounds)]) if callable(rate) else np.full(rounds, float(rate))
 
 
 def _plans(fleet: Fleet, trials: Sequence[Trial], plain: list[Trial], roots: Any, rounds: int) -> list[Plan]:

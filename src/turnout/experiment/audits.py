@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from turnout.auditor import Audit, audit_trials
-from turnout.auditor.audit import ROUNDS
+from turnout.auditor.auditing import ROUNDS
 from turnout.experiment.build import build
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from turnout.auditor.exact import exact_weights
-from turnout.auditor.voting import BURN_IN, SEGMENTS, Votes, play_trials
+from turnout.auditor.voting import BURN_IN, SEGMENTS, Votes, local_rates, play_trials
 from turnout.facts import Facts, Oracle
 from turnout.local import Local
 from turnout.loop import Trial
@@ -263,7 +263,7 @@ def _audited(label: str, trial: Trial, fleet: Fleet, votes: Votes) -> Audited:
     clients = {name: np.asarray(sums, np.float64) for name, sums in votes.clients.items()}
     rounds = votes.moves.shape[-1]
     late = rounds // SEGMENTS * BURN_IN
-    rates = np.array([float(trial.local.rate(t)) for t in range(late, rounds)])
+    rates = local_rates(trial.local, rounds)[late:]
 
     def a_round(name: str) -> float:
         return float(votes.records[name][:, late:].mean())
