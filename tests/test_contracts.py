@@ -72,7 +72,24 @@ STRATEGIES = {
 }
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+# Further settings of strategies that are checked anyway.
+VARIANTS = {
+    "fedavg cohort",
+    "optimal_sampling approximate",
+    "debiased weight",
+    "mifa wait",
+    "fedvarp cohort",
+    "fednova all",
+    "fednova draws",
+    "f3ast correlated",
+    "ca_fed clusters",
+    "separated draws",
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in VARIANTS else name for name in STRATEGIES]
+)
 def test_strategy(name):
     check_strategy(STRATEGIES[name])
 
