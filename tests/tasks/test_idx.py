@@ -41,6 +41,7 @@ def test_an_array_comes_back_however_it_was_packed(tmp_path, pack):
         (gzip.compress(CONTENT)[:30] + b"\x00" + gzip.compress(CONTENT)[31:], "is damaged"),
         (CONTENT[:-1] + bytes([CONTENT[-1] ^ 1]), "the md5 of what it holds is"),
     ],
+    ids=["short", "long", "empty", "head", "type", "page", "cut", "damaged", "other"],  # gzip writes down the time
 )
 def test_a_damaged_file_is_named_with_what_is_wrong(tmp_path, content, told):
     path = tmp_path / "train-images-idx3-ubyte.gz"
