@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnout.auditor import Audit, Audited
+from turnout.diagnosis.plain import plain
 from turnout.experiment.store import free_folder, whole_or_absent
 from turnout.report.audit_figure import effective_weights_figure
 from turnout.report.figures import PIXELS
@@ -124,19 +125,14 @@ def _numbers(entry: Audited) -> dict[str, Any]:
         "most_under": [int(k) for k in entry.under()],
         "notes": list(entry.notes),
         "clients": {
-            "target": [plain(value) for value in entry.target],
-            "weight": [plain(value) for value in entry.best],
-            "played": [plain(value) for value in entry.weights],
-            "low": [plain(value) for value in entry.low],
-            "high": [plain(value) for value in entry.high],
-            "available": [plain(value) for value in entry.available],
+            "target": plain(entry.target),
+            "weight": plain(entry.best),
+            "played": plain(entry.weights),
+            "low": plain(entry.low),
+            "high": plain(entry.high),
+            "available": plain(entry.available),
         },
     }
-
-
-def plain(value: Any) -> float | None:
-    """A number that JSON knows."""
-    return float(value) if np.isfinite(value) else None
 
 
 def save_audit(audit: Audit, out: str | Path, experiment: str, title: str = "") -> Path:
