@@ -261,6 +261,7 @@ def _audited(label: str, trial: Trial, fleet: Fleet, votes: Votes) -> Audited:
     target = np.asarray(fleet.target, np.float64)
     weights, errors, freedom = _shares(np.asarray(votes.counted, np.float64))
     clients = {name: np.asarray(sums, np.float64) for name, sums in votes.clients.items()}
+    seldom, exact = clients["arrived"].sum(axis=0) < SELDOM, exact_weights(trial, fleet)
     rounds = votes.moves.shape[-1]
     late = rounds // SEGMENTS * BURN_IN
     rates = local_rates(trial.local, rounds)[late:]
@@ -275,8 +276,8 @@ def _audited(label: str, trial: Trial, fleet: Fleet, votes: Votes) -> Audited:
         weights=weights,
         errors=errors,
         freedom=freedom,
-        seldom=clients["arrived"].sum(axis=0) < SELDOM,
-        exact=exact_weights(trial, fleet),
+        seldom=seldom,
+        exact=exact,
         available=clients["available"].mean(axis=0) / rounds,
         arrived=clients["arrived"].mean(axis=0) / rounds,
         stalest=clients["stalest"].max(axis=0),
@@ -285,7 +286,7 @@ def _audited(label: str, trial: Trial, fleet: Fleet, votes: Votes) -> Audited:
         participants=a_round("cohort"),
         uploads=a_round("uploads"),
         arrivals=a_round("arrived"),
-        notes=_notes(trial.strategy, int((clients["arrived"].sum(axis=0) < SELDOM).sum())),
+        notes=_notes(trial.strategy, int(seldom.sum()) if exact is None else 0),
     )
 
 
