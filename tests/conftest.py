@@ -4,6 +4,9 @@ from jaxtyping import install_import_hook
 
 install_import_hook("turnout", "beartype.beartype")  # not as a context: submodules are imported later, by the tests
 
+import os  # noqa: E402
+from pathlib import Path  # noqa: E402
+
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
@@ -16,3 +19,12 @@ def lenient_promotion():
     """Optax's Adam itself mixes integers and floats."""
     with jax.numpy_dtype_promotion("standard"):
         yield
+
+
+@pytest.fixture
+def recorded_phones():
+    """Path of a phone trace by its name, in the folder that TURNOUT_DATA names; no test of the suite needs it."""
+    folder = os.environ.get("TURNOUT_DATA")
+    if folder is None:
+        pytest.skip("TURNOUT_DATA is not set")
+    return lambda name: Path(folder) / "traces" / f"{name}_intervals.csv.gz"

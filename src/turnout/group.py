@@ -276,10 +276,15 @@ def _finish(
     return eqx.filter_vmap(loop.finish, in_axes=(*_BY_LANE, 0))(task, trials, law, plan, roots, carry)
 
 
+def check_overflow(overflow: np.ndarray) -> None:
+    """Refuse a result in which a strategy asked more clients than it had announced."""
+    if lost := int(np.nansum(overflow)):
+        raise RuntimeError(f"{lost} asked clients found no slot: the strategy's capacity is below what it asks")
+
+
 def _histories(whole: dict[str, Any], num_trials: int, seeds: tuple[int, ...], pace: Pace) -> list[History]:
     """What the lanes wrote, trial by trial."""
-    if overflow := int(np.nansum(whole["records"].pop("overflow"))):
-        raise RuntimeError(f"{overflow} asked clients found no slot: the strategy's capacity is below what it asks")
+    check_overflow(whole["records"].pop("overflow"))
     evaluated = np.minimum(np.arange(pace.blocks) * pace.every, pace.rounds)
 
     def history(number: int) -> History:

@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import numpy as np
@@ -125,11 +124,8 @@ def test_refuses_bad_arguments(file):
 
 @pytest.mark.integration
 @pytest.mark.parametrize(("name", "clients", "mean"), [("flash1000", 710, 0.095), ("stunner_100", 776, 0.243)])
-def test_recorded_phones(name, clients, mean):
-    folder = os.environ.get("TURNOUT_DATA")
-    if folder is None:
-        pytest.skip("TURNOUT_DATA is not set")
-    process = trace(str(Path(folder) / "traces" / f"{name}_intervals.csv.gz"), slot=600.0, align=True)
+def test_recorded_phones(name, clients, mean, recorded_phones):
+    process = trace(str(recorded_phones(name)), slot=600.0, align=True)
     assert process.num_clients == clients
     masks = np.unpackbits(np.asarray(process.bits), axis=1)
     rates = [masks[:length, client].mean() for client, length in enumerate(process.length.tolist())]

@@ -2,11 +2,9 @@
 
 import io
 import json
-import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -161,11 +159,8 @@ def test_the_folder_is_whole_or_absent(diagnosis, tmp_path, monkeypatch):
 
 @pytest.mark.integration
 @pytest.mark.parametrize(("name", "autocorrelation"), [("flash1000", "0.83"), ("stunner_100", "0.89")])
-def test_recorded_phones_are_diagnosed_end_to_end(name, autocorrelation, tmp_path):
-    data = os.environ.get("TURNOUT_DATA")
-    if data is None:
-        pytest.skip("TURNOUT_DATA is not set")
-    found = diagnose(Path(data) / "traces" / f"{name}_intervals.csv.gz")
+def test_recorded_phones_are_diagnosed_end_to_end(name, autocorrelation, recorded_phones, tmp_path):
+    found = diagnose(recorded_phones(name))
     text = (diagnosis_folder.save(found, tmp_path / name) / "diagnosis.html").read_text()
     assert f"autocorrelation from one slot of 10 minutes to the next is {autocorrelation}." in text
     assert "There is a daily cycle" in text

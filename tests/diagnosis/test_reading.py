@@ -1,7 +1,6 @@
 """Logs of every shape and format are read as they are meant, and mended with a warning where that is safe."""
 
 import gzip
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -288,12 +287,9 @@ def test_a_million_clients_seen_once(tmp_path):
     ("name", "clients", "availability", "constant", "autocorrelation"),
     [("flash1000", 710, 0.055, 63, 0.83), ("stunner_100", 776, 0.213, 13, 0.894)],
 )
-def test_recorded_phones(name, clients, availability, constant, autocorrelation):
+def test_recorded_phones(name, clients, availability, constant, autocorrelation, recorded_phones):
     """Lag-1 autocorrelation over pairs of watched slots, of the clients that are neither always nor never there."""
-    folder = os.environ.get("TURNOUT_DATA")
-    if folder is None:
-        pytest.skip("TURNOUT_DATA is not set")
-    log = read_log(Path(folder) / "traces" / f"{name}_intervals.csv.gz")
+    log = read_log(recorded_phones(name))
     assert (log.num_clients, log.slot_seconds, log.warnings) == (clients, 600.0, ())
     correlations, rates = [], []
     for row, watched in zip(log.matrix(), log.watched_matrix(), strict=True):

@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from turnout import loop
-from turnout.group import as_arrays, crowd_sizes, num_workers, rounded
+from turnout.group import as_arrays, check_overflow, crowd_sizes, num_workers, rounded
 from turnout.local import Jobs, Local
 from turnout.loop import Carry, Clients, Plan, Tally, Trial
 from turnout.server import PLAIN_STEP
@@ -90,8 +90,7 @@ def play_trials(
         votes = jax.tree.map(np.asarray, _play_lanes(fleet, trial, trial.world.law(), plan, roots, length, count))
         if report is not None:
             report(next(done))
-        if overflow := int(votes.records["overflow"].sum()):
-            raise RuntimeError(f"{overflow} asked clients found no slot: the strategy's capacity is below what it asks")
+        check_overflow(votes.records["overflow"])
         return votes
 
     with ThreadPoolExecutor(num_workers()) as pool:
@@ -113,7 +112,18 @@ def _plans(fleet: Fleet, trials: Sequence[Trial], plain: list[Trial], roots: Any
         if world not in crowds:
             crowds[world] = crowd_sizes([arrays.world], roots, rounds)[0]
         slots = min(fleet.num_clients, rounded(trial.strategy.capacity(crowds[world])))
-        plans.append(Plan(slots, fleet.num_clients, 0, 0, None, trial.world.compute.most, slots, None))
+        plans.append(
+            Plan(
+                slots=slots,
+                most_available=fleet.num_clients,
+                room=0,  # nothing is evaluated
+                round_room=0,
+                common_steps=None,
+                most_steps=trial.world.compute.most,
+                chunk=slots,
+                metrics=None,
+            )
+        )
     return plans
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from turnout.diagnosis.log import Log
-from turnout.diagnosis.rounds import clock_of, count_slots, dropped, mean_of, runs_of_points, slots_of_rounds
+from turnout.diagnosis.rounds import clock_of, count_slots, dropped, log_of_rounds, runs_of_points, slots_of_rounds
 from turnout.diagnosis.rows import Rows
 
 # What an event says, by any of its names; capitals, spaces and hyphens do not matter.
@@ -38,18 +40,8 @@ def from_events(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     repeated = _repeated(rows, of_client, slot, num_slots)
     warnings += [*more, *dropped(rows, repeated, "duplicate rows")]
     counted = of_client & ~repeated
-    return Log(
-        rows.names["client"],
-        num_slots,
-        there,
-        slot_seconds=clock.slot_seconds,
-        clock_start=clock.start,
-        sizes=mean_of(rows, "size", counted),
-        losses=mean_of(rows, "loss", counted),
-        arrived=_share_arrived(rows.codes["client"], slot, kind, count),
-        steps=mean_of(rows, "steps", counted),
-        warnings=tuple(warnings),
-    )
+    log = log_of_rounds(rows, num_slots, there, clock, counted, warnings)
+    return replace(log, arrived=_share_arrived(rows.codes["client"], slot, kind, count))
 
 
 def _kinds(rows: Rows) -> tuple[np.ndarray, list[str]]:

@@ -11,8 +11,10 @@ import numpy as np
 
 from turnout import strategies
 from turnout.auditor import Audited, audit
+from turnout.availability.base import Process
 from turnout.diagnosis.fit import Fitted
 from turnout.diagnosis.log import Log
+from turnout.diagnosis.uploads import steps_of, success_of
 from turnout.facts import Online
 from turnout.strategies.base import Strategy
 from turnout.world import World, compute, links
@@ -80,7 +82,7 @@ def rank(
     importance = np.asarray(target, np.float64)[chosen]
     if not importance.sum() > 0:
         return None
-    world = World(fitted.process(), _links(log, chosen), _steps(log, chosen))
+    world = _world(log, fitted.process(), chosen)
     found = audit(world, candidates, importance=importance.tolist(), facts=Online(), rounds=rounds)
     return Ranking(tuple(_rank(entry) for entry in found.ranked()), found.rounds, len(chosen))
 
@@ -113,17 +115,8 @@ def _cut(fitted: Fitted, chosen: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _links(log: Log, chosen: np.ndarray) -> links.Links | None:
-    if log.arrived is None:
-        return None
-    arrived = np.asarray(log.arrived, np.float64)
-    usual = float(np.nanmean(arrived)) if np.isfinite(arrived).any() else 1.0
-    return links.bernoulli(len(chosen), np.where(np.isfinite(arrived), arrived, usual)[chosen].tolist())
-
-
-def _steps(log: Log, chosen: np.ndarray) -> compute.Compute | int:
-    if log.steps is None or not np.isfinite(log.steps).any():
-        return 1
-    usual = float(np.nanmedian(log.steps))
-    steps = np.maximum(np.rint(np.where(np.isfinite(log.steps), log.steps, usual)[chosen]), 1)
-    return compute.per_client(len(chosen), steps.astype(np.int64).tolist())
+def _world(log: Log, process: Process, chosen: np.ndarray) -> World:
+    """The fitted process with the log's own losses and work; all work alike where it tells nothing."""
+    success, steps = success_of(log), steps_of(log)
+    lossy = None if success is None else links.bernoulli(len(chosen), success[chosen].tolist())
+    return World(process, lossy, 1 if steps is None else compute.per_client(len(chosen), steps[chosen].tolist()))

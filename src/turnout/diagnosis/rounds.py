@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,6 +40,15 @@ def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     repeated = np.zeros(rows.count, bool)
     repeated[np.flatnonzero(~blank)[twice]] = True
     counted = ~(blank | repeated)
+    warnings += [*more, *dropped(rows, repeated, "duplicate rows")]
+    log = log_of_rounds(rows, num_slots, present, clock, counted, warnings)
+    return replace(log, arrived=mean_of(rows, "arrived", counted))
+
+
+def log_of_rounds(
+    rows: Rows, num_slots: int, present: Runs, clock: Clock, counted: np.ndarray, warnings: list[str]
+) -> Log:
+    """The log with what its counted rows tell of each client, but for whose updates arrived."""
     return Log(
         rows.names["client"],
         num_slots,
@@ -48,9 +57,8 @@ def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
         clock_start=clock.start,
         sizes=mean_of(rows, "size", counted),
         losses=mean_of(rows, "loss", counted),
-        arrived=mean_of(rows, "arrived", counted),
         steps=mean_of(rows, "steps", counted),
-        warnings=(*warnings, *more, *dropped(rows, repeated, "duplicate rows")),
+        warnings=tuple(warnings),
     )
 
 

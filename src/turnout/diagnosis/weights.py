@@ -61,5 +61,5 @@ def received(log: Log, weight: PerClient) -> PerClient:
 
 
 def total_variation(one: PerClient, other: PerClient) -> float:
-    """½ Σ |p - q|."""
+    """½ Σ |p - q|, also where one of them is nothing at all: who has a target may never have come."""
     return float(np.abs(one - other).sum() / 2)

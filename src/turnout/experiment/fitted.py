@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from turnout.diagnosis.diagnose import Diagnosis
+from turnout.diagnosis.uploads import steps_of, success_of
 from turnout.experiment import toml
 
 ROUNDS = 500
@@ -42,20 +43,15 @@ def document(diagnosis: Diagnosis) -> toml.Document:
         "task": task,
         "availability": {"name": fitted.kind, **fitted.parameters},
     }
-    if log.arrived is not None and np.nanmin(log.arrived) < 1:
-        found["links"] = {"name": "bernoulli", "success": _digits(_filled(log.arrived))}
-    if log.steps is not None and np.nanmax(log.steps) >= 1:
-        steps = np.maximum(np.round(_filled(log.steps)), 1).astype(int)
+    success, steps = success_of(log), steps_of(log)
+    if success is not None:
+        found["links"] = {"name": "bernoulli", "success": _digits(success)}
+    if steps is not None:
         found["compute"] = {"name": "per_client", "steps": steps.tolist()}
     found["local"] = {"learning_rate": 0.02}
     found["facts"] = "online"
     found["strategies"] = [{"name": name} for name in STRATEGIES]
     return found
-
-
-def _filled(values: np.ndarray) -> np.ndarray:
-    """Who told nothing is given the mean."""
-    return np.where(np.isfinite(values), values, np.nanmean(values))
 
 
 def _digits(values: np.ndarray) -> list[float]:

@@ -66,20 +66,20 @@ def audit_words(audit: Audit) -> list[str]:
 def _on_the_first(entry: Audited) -> str:
     if entry.consistent:
         return f"{entry.label} gives every client its target here."
-    half = _clients_with_half(entry)
+    half = with_half(entry.best).size / entry.best.size
     over, under = (
         ", ".join(_client(entry, k) for k in side.tolist()) for side in (entry.over(SHOWN), entry.under(SHOWN))
     )
     return (
-        f"{entry.label} puts {100 * entry.total_variation:.1f} % of the weight in the wrong place: half of it goes to "
-        f"{100 * half:.0f} % of the clients. Most above target: {over}. Most below: {under}."
+        f"{entry.label} puts {100 * entry.total_variation:.1f} % of the weight in the wrong place: half of all weight "
+        f"goes to {100 * half:.0f} % of the clients. Most above target: {over}. Most below: {under}."
     )
 
 
-def _clients_with_half(entry: Audited) -> float:
-    """Share of the clients, largest weights first, that have half of the weight together."""
-    cumulated = np.cumsum(np.sort(entry.best)[::-1])
-    return (int(np.searchsorted(cumulated, 0.5)) + 1) / entry.target.size
+def with_half(weights: np.ndarray) -> np.ndarray:
+    """The fewest clients that have half of the weight together."""
+    order = np.argsort(-weights, kind="stable")
+    return order[: int(np.searchsorted(np.cumsum(weights[order]), 0.5 - 1e-12)) + 1]
 
 
 def _client(entry: Audited, k: int) -> str:
@@ -87,11 +87,16 @@ def _client(entry: Audited, k: int) -> str:
 
 
 def _on_the_rest(audit: Audit) -> str:
+    nearest = min(audit.entries, key=lambda entry: entry.total_variation)
     good = [entry.label for entry in audit.ranked() if entry.consistent]
-    if not good:
-        nearest = min(audit.entries, key=lambda entry: entry.total_variation)
-        return f"None is consistent here; {nearest.label} comes nearest, {100 * nearest.total_variation:.2f} % off."
-    return f"Consistent here, the steadiest first: {', '.join(good)}."
+    return who_is_fair(good, nearest.label, f"{100 * nearest.total_variation:.2f} %")
+
+
+def who_is_fair(fair: list[str], nearest: str, off: str) -> str:
+    """The strategies that an audit finds consistent, or else the one that comes nearest."""
+    if fair:
+        return f"Consistent here, the steadiest first: {', '.join(fair)}."
+    return f"None is consistent here; {nearest} comes nearest, {off} off."
 
 
 def audit_summary(audit: Audit) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import numpy as np
 from turnout.diagnosis.cycles import Cycle
 from turnout.diagnosis.diagnose import Diagnosis
 from turnout.diagnosis.lag_one import lag_one
+from turnout.report.audits import who_is_fair, with_half
 
-HALF = 0.5
 FAIR = 0.05  # total variation below which plain averaging does about what it is asked
 FORGOTTEN = 0.1  # share of its target below which a client hardly counts
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
@@ -54,9 +54,8 @@ def span(diagnosis: Diagnosis, slots: float) -> str:
 def favoured(diagnosis: Diagnosis) -> tuple[float, float]:
     """The fewest clients that get half of the weight: their share of the fleet and of the target."""
     weights = diagnosis.findings.weights
-    order = np.argsort(-weights.weighted, kind="stable")
-    number = int(np.searchsorted(np.cumsum(weights.weighted[order]), HALF - 1e-12)) + 1
-    return number / len(order), float(weights.target[order[:number]].sum())
+    favoured = with_half(weights.weighted)
+    return favoured.size / weights.target.size, float(weights.target[favoured].sum())
 
 
 def headline(diagnosis: Diagnosis) -> str:
@@ -219,7 +218,4 @@ def ranking_words(diagnosis: Diagnosis) -> list[str]:
     some = "" if ranking.clients == diagnosis.log.num_clients else f", on a sample of {ranking.clients:,} clients"
     how = f"An audit of {ranking.rounds:,} rounds in the fitted world{some}; the server estimates what it must know."
     fair = [rank.strategy for rank in ranking.ranks if rank.consistent]
-    if fair:
-        return [how, f"Consistent with the target here, the steadiest first: {', '.join(fair)}."]
-    nearest = f"{ranking.best.strategy} comes nearest, {percent(ranking.best.distance)} off"
-    return [how, f"None is consistent here; {nearest}."]
+    return [how, who_is_fair(fair, ranking.best.strategy, percent(ranking.best.distance))]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from turnout.diagnosis.plain import plain
 from turnout.experiment.run import Outcome, Run
 from turnout.report.groups import attention
 from turnout.report.metrics import Metric, headline, shown_metrics
@@ -94,9 +95,5 @@ def _point(run: Run, outcome: Outcome) -> dict[str, Any]:
 
 def _statistics(values: np.ndarray) -> dict[str, Any]:
     """Mean, standard deviation and every seed's value; null where not finite, as JSON knows no NaN."""
-
-    def plain(value: Any) -> float | None:
-        return float(value) if np.isfinite(value) else None
-
     deviation = values.std(ddof=1) if values.size > 1 else 0.0
-    return {"mean": plain(values.mean()), "std": plain(deviation), "seeds": [plain(value) for value in values]}
+    return plain({"mean": values.mean(), "std": deviation, "seeds": values})

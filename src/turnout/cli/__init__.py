@@ -1,0 +1,55 @@
+"""The command `turnout`. Heavy imports wait until a command needs them, so that help is instant."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from turnout.cli.audit import audit_command
+from turnout.cli.diagnose import diagnose_command
+from turnout.cli.listing import cite_command, list_command
+from turnout.cli.run import run_command
+
+COMMANDS = {  # in the order of the help
+    "run": run_command,
+    "audit": audit_command,
+    "diagnose": diagnose_command,
+    "list": list_command,
+    "cite": cite_command,
+}
+app = typer.Typer(
+    name="turnout",
+    help="Federated learning for fleets whose clients come and go.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> bool:
+    if wanted:
+        from turnout import __version__
+
+        typer.echo(f"turnout {__version__}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def _turnout(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Federated learning for fleets whose clients come and go."""
+
+
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()

@@ -1,0 +1,46 @@
+"""`turnout audit`: for whom the strategies of an experiment would train."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnout.cli.folders import import_from, new_folder, stem_of
+from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Settings
+from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
+
+
+def audit_command(
+    experiment: Experiment = DEMO,
+    rounds: Annotated[int, typer.Option(help="Rounds to play.")] = 10_000,
+    seeds: Annotated[int, typer.Option(help="Number of seeds: more runs, narrower intervals.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Folder; runs/<experiment>-audit-<time> if not given.")] = None,
+    settings: Settings = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Tell which clients each strategy trains for, without training: the server's decisions only."""
+    with one_line_errors(debug):
+        import_from(Path.cwd(), Path(experiment).absolute().parent)
+        from turnout.experiment.audits import audit_experiment
+        from turnout.experiment.config import read_experiment
+        from turnout.experiment.store import free_folder
+
+        folder = free_folder(out or new_folder(f"{stem_of(experiment)}-audit"))
+        described = read_experiment(experiment, tuple(settings or []))
+        with progress_bar(not quiet, "playing") as progress:
+            found = audit_experiment(described, rounds, seeds, progress)
+        from turnout.report.audits import audit_summary, audit_table, audit_words, save_audit
+
+        save_audit(found, folder, described.to_toml(), described.title)
+        if as_json:
+            typer.echo(json.dumps(audit_summary(found) | {"folder": str(folder)}, indent=2))
+        elif quiet:
+            typer.echo(str(folder))
+        else:
+            ends = (f"\nFolder: {folder}", f"Next: turnout run {experiment}   (train the strategies and compare)")
+            print_lines(audit_table(found, described.title), audit_words(found), *ends)

@@ -1,0 +1,93 @@
+"""`turnout diagnose`: what a participation log tells."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnout.cli.folders import new_folder
+from turnout.cli.options import AsJson, Debug, Quiet
+from turnout.cli.terminal import one_line_errors, print_lines
+
+if TYPE_CHECKING:
+    from turnout.diagnosis.diagnose import Diagnosis
+
+
+def diagnose_command(
+    log: Annotated[str, typer.Argument(metavar="LOG", help="A participation log: CSV, JSON Lines or Parquet.")],
+    slot: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Length of a slot, 600 s if not given; or of a round.")
+    ] = None,
+    clients: Annotated[
+        str | None, typer.Option(metavar="FILE", help="All clients: client,size[,target]; those that never came, too.")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds that were played, where nobody came to the last of them.")
+    ] = None,
+    audit_rounds: Annotated[
+        int,
+        typer.Option("--audit", metavar="ROUNDS", min=0, help="Length of the audit that ranks; 0: none."),
+    ] = 4000,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the page; runs/<log>-diagnosis-<time> if not given.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Tell from a participation log who comes when, and whom the model is trained for."""
+    with one_line_errors(debug):
+        folder = out or new_folder(f"{Path(log).name.split('.')[0]}-diagnosis")
+        found = _diagnose(log, slot, clients, rounds, audit_rounds, folder, show_progress=not quiet)
+        if as_json:
+            from turnout.report.diagnosis_folder import numbers
+
+            typer.echo(json.dumps({"folder": str(folder)} | numbers(found), indent=2))
+        elif quiet:
+            typer.echo(str(folder))
+        else:
+            _print_diagnosis(found, folder)
+
+
+def _diagnose(
+    log: str,
+    slot: float | None,
+    clients: str | None,
+    rounds: int | None,
+    audit_rounds: int,
+    folder: Path,
+    show_progress: bool,
+) -> Diagnosis:
+    """Read and diagnose a log, and leave the folder with its page."""
+    from rich.console import Console
+
+    console = Console(stderr=True, quiet=not show_progress or not sys.stderr.isatty())
+    with console.status("reading") as status:
+        from turnout.diagnosis.diagnose import diagnose
+        from turnout.experiment.store import free_folder
+
+        free_folder(folder)
+        found = diagnose(
+            log,
+            slot_seconds=slot,
+            num_rounds=rounds,
+            clients=clients,
+            rounds=audit_rounds,
+            progress=status.update,
+        )
+        status.update("writing")
+        from turnout.report.diagnosis_folder import save
+
+        save(found, folder)
+    return found
+
+
+def _print_diagnosis(found: Diagnosis, folder: Path) -> None:
+    from turnout.report.diagnosis_tables import overview
+
+    ends = (f"\nPage: {folder / 'diagnosis.html'}", f"Next: turnout run {folder / 'world.toml'}   (the fitted world)")
+    print_lines(overview(found), [], *ends)

@@ -1,0 +1,18 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+DEMO = "demo"
+Experiment = Annotated[
+    str, typer.Argument(metavar="[FILE.toml|NAME]", help="A TOML file, or the name of a shipped experiment.")
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as task.gamma=1.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder and nothing else.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
