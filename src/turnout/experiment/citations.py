@@ -21,6 +21,21 @@ def cited(source: str) -> tuple[list[str], list[str]]:
     return [known[key] for key in wanted], [name for name, found in keys.items() if not found]
 
 
+def short_citation(key: str) -> str:
+    """A reference as it stands in a sentence: authors and year."""
+    known = _entries()
+    if key not in known:
+        raise ExperimentError(f"there is no reference {key!r}: {nearest(key, known)}")
+    author, year = (
+        re.search(rf"{field}\s*=\s*\{{(.*?)\}},?$", known[key], re.MULTILINE) for field in ("author", "year")
+    )
+    assert author is not None  # every entry of ours has both
+    assert year is not None
+    names = [name.partition(",")[0] for name in re.split(r"\s+and\s+", author.group(1))]
+    told = f"{names[0]} et al." if len(names) > 2 else " and ".join(names)
+    return f"{told} {year.group(1)}"
+
+
 def _entries() -> dict[str, str]:
     text = (resources.files("turnout") / "strategies" / "references.bib").read_text(encoding="utf-8")
     entries = re.findall(r"^@.*?^\}$", text, re.MULTILINE | re.DOTALL)

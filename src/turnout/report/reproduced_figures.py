@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -15,7 +15,8 @@ from turnout.report.colours import strategy_called
 from turnout.report.figures import PANEL, framed, legend
 from turnout.report.groups import groups_of
 from turnout.report.metrics import Metric, metric_named
-from turnout.reproduction.measured import Curve
+from turnout.reproduction.measured import Curve, Measured
+from turnout.reproduction.measures import MEASURES, Entry
 
 HEIGHT = 280
 ALONE = 560  # width of a panel that has no other beside it
@@ -23,8 +24,10 @@ IN_A_ROW = 3  # panels side by side
 ROW = 30  # height of a label's row
 BAR = 24  # width of a label's bar
 INK = "#444444"
+SHARES = ("weight_share", "asked_share")
+ON_THE_WAY = {"best": "best", "time_average": "mean over the rounds", "late_deviation": "late deviation"}
 
-Measure = Callable[[Sequence[Curve]], np.ndarray]  # from the curves of a label in a panel, one number a seed
+Measure = Mapping[str, Any]  # its name and its arguments, as in a claim
 
 
 def curves(
@@ -53,9 +56,9 @@ def curves(
     return _side_by_side(rows, panels, draw)
 
 
-def bars(curves: Sequence[Curve], measure: Measure, title: str, factor: float = 1.0) -> alt.TopLevelMixin:
+def bars(curves: Sequence[Curve], measure: Measure, title: str = "") -> alt.TopLevelMixin:
     """A measure by label: the mean over the seeds, a whisker of one standard deviation, the number beside it."""
-    rows = pl.DataFrame(list(_measured(curves, measure, factor)), infer_schema_length=None)
+    rows = pl.DataFrame(list(_measured(curves, measure)), infer_schema_length=None)
     panels, labels = _unique(rows["panel"]), _unique(rows["label"])
     width = PANEL if len(panels) > 1 else ALONE
     colour = _legend(curves, "circle", width)[0].legend(None)  # the rows say it
@@ -64,7 +67,7 @@ def bars(curves: Sequence[Curve], measure: Measure, title: str, factor: float = 
         mine = base.properties(width=width, height=alt.Step(ROW))  # pyright: ignore[reportArgumentType]
         y = alt.Y("label:N", sort=labels, title=None, axis=alt.Axis(labelLimit=300, domain=False, ticks=False))
         scale = alt.Scale(zero=False, padding=14)
-        x = alt.X("mean:Q", title=title, scale=scale)
+        x = alt.X("mean:Q", title=title or measure_title(measure), scale=scale)
         whiskers = mine.mark_rule(strokeWidth=2).encode(alt.X("low:Q", scale=scale), alt.X2("high:Q"), y, colour)
         dots = mine.mark_circle(size=110, opacity=1).encode(x, y, colour)
         number = mine.mark_text(dy=-11, fontSize=12, color=INK).encode(x, y, text="number:N")
@@ -78,11 +81,10 @@ def sweep(
     curves: Sequence[Curve],
     measure: Measure,
     over: str,
-    title: str,
-    factor: float = 1.0,
+    title: str = "",
+    x_title: str = "",
     log_x: bool = False,
     log_y: bool = False,
-    x_title: str = "",
 ) -> alt.TopLevelMixin:
     """A measure over a swept number, a line a strategy; dashed across, those that do not have it.
 
@@ -90,7 +92,7 @@ def sweep(
     panel's name.
     """
     rows = pl.DataFrame(
-        [_placed(row, over) for row in _measured(curves, measure, factor) if row["mean"] is not None],
+        [_placed(row, over) for row in _measured(curves, measure) if row["mean"] is not None],
         schema_overrides={"x": pl.Float64},
     )
     panels = _unique(rows["panel"])
@@ -98,7 +100,7 @@ def sweep(
     colour, dash = _legend_of(_unique(rows["label"]), "stroke", width * min(len(panels), IN_A_ROW))
     x = alt.X("x:Q", title=x_title or over, scale=_scale(log_x, zero=False), axis=_axis(log_x))
     scale, axis = _scale(log_y, zero=False), _axis(log_y)
-    y = alt.Y("mean:Q", title=title, scale=scale, axis=axis)
+    y = alt.Y("mean:Q", title=title or measure_title(measure), scale=scale, axis=axis)
 
     def draw(base: alt.Chart) -> Any:
         swept = base.transform_filter("isValid(datum.x)")
@@ -112,9 +114,10 @@ def sweep(
 
 
 def groups(curves: Sequence[Curve]) -> alt.TopLevelMixin:
-    """How much a client of each class counts, over what it would if all counted alike; classes by π and λ.
+    """How much the clients of each class count, over how much they should; classes by π and λ.
 
-    Taken from curves over the clients: "weight" by label, "pi" and "lam" of the panel.
+    Taken from curves over the clients: "weight" and "pi", and "lam" and "target" where they are known. Without a target
+    all clients should count alike.
     """
     rows = pl.DataFrame([row for curve in _of_metric(curves, "weight") for row in _by_class(curve, curves)])
     panels, labels = _unique(rows["panel"]), _unique(rows["label"])
@@ -126,7 +129,7 @@ def groups(curves: Sequence[Curve]) -> alt.TopLevelMixin:
     offset = alt.XOffset("label:N", sort=labels)
 
     def draw(base: alt.Chart) -> Any:
-        columns = base.mark_bar(stroke="white").encode(x, alt.Y("mean:Q", title=EQUAL_SHARE), offset, colour)
+        columns = base.mark_bar(stroke="white").encode(x, alt.Y("mean:Q", title="Weight over target"), offset, colour)
         whiskers = base.mark_rule(color=INK).encode(x, alt.Y("low:Q"), alt.Y2("high:Q"), offset)
         equal = base.mark_rule(strokeDash=[5, 4]).encode(y=alt.datum(1.0))
         return alt.layer(columns, whiskers, equal).properties(width=width, height=HEIGHT)
@@ -134,21 +137,22 @@ def groups(curves: Sequence[Curve]) -> alt.TopLevelMixin:
     return _side_by_side(rows, panels, draw)
 
 
-EQUAL_SHARE = "Mean weight of a client, over that of all"
+FIGURES: dict[str, Callable[..., Any]] = {figure.__name__: figure for figure in (curves, bars, sweep, groups)}
 
 
 def _by_class(weight: Curve, curves: Sequence[Curve]) -> Iterator[dict[str, Any]]:
-    """Mean weight over the clients of each class, one row a class."""
-    laws = {curve.metric: curve for curve in curves if curve.panel == weight.panel and curve.metric in ("pi", "lam")}
-    if "pi" not in laws:
-        raise ValueError(f"panel {weight.panel!r} has no curve 'pi': the classes of its clients are not known")
-    pi = np.asarray(laws["pi"].values)[0]
-    lam = np.asarray(laws["lam"].values)[0] if "lam" in laws else None
-    values = np.asarray(weight.values, np.float64)
-    relative = values / values.mean(axis=1, keepdims=True)
-    for place, group in enumerate(groups_of(pi, lam)):
-        row = {"panel": weight.panel, "label": weight.label, "group": group.name, "place": place}
-        yield row | _mean_and_band(relative[:, group.members].mean(axis=1))
+    """Weight of each class over its target, one row a class."""
+    mine = {
+        curve.metric: curve.values[0] for curve in curves if (curve.panel, curve.label) == (weight.panel, weight.label)
+    }
+    if "pi" not in mine:
+        raise ValueError(f"{weight.label}: without a curve of 'pi' the classes of the clients are not known")
+    target = mine.get("target", np.ones(len(weight.x)))
+    target = target / target.sum()
+    shares = weight.values / weight.values.sum(axis=1, keepdims=True)
+    for place, group in enumerate(groups_of(mine["pi"], mine.get("lam"))):
+        got = shares[:, group.members].sum(axis=1) / target[group.members].sum()
+        yield {"panel": weight.panel, "label": weight.label, "group": group.name, "place": place} | _mean_and_band(got)
 
 
 def _of_metric(curves: Sequence[Curve], metric: str) -> list[Curve]:
@@ -172,16 +176,41 @@ def _mean_and_band(values: np.ndarray) -> dict[str, float]:
     return {"mean": mean, "low": mean - spread, "high": mean + spread}
 
 
-def _measured(curves: Sequence[Curve], measure: Measure, factor: float) -> Iterator[dict[str, Any]]:
+def measure_title(measure: Measure) -> str:
+    """What a measure is, as the title of an axis."""
+    name, metric = measure["name"], metric_named(measure.get("metric", ""))
+    if name in SHARES:
+        return "Share of all weight (%)" if name == "weight_share" else "Asked when available (%)"
+    if name == "rounds_to":
+        return f"Rounds to a {metric.title.lower()} of {_goal(measure, metric)}"
+    if name == "cost_to":
+        return f"{metric_named(measure.get('cost', 'local_steps')).title} to a {metric.title.lower()} of {_goal(measure, metric)}"
+    if name == "at":
+        return f"{metric.title} after {measure['x']:g} rounds{' (%)' if metric.percent else ''}"
+    return f"{metric.title}{', ' + ON_THE_WAY[name] if name in ON_THE_WAY else ''}{' (%)' if metric.percent else ''}"
+
+
+def _goal(measure: Measure, metric: Metric) -> str:
+    return f"{metric.factor * measure['target']:g}{' %' if metric.percent else ''}"
+
+
+def _factor(measure: Measure) -> float:
+    if measure["name"] in ("rounds_to", "cost_to"):
+        return 1.0
+    return 100.0 if measure["name"] in SHARES else metric_named(measure.get("metric", "")).factor
+
+
+def _measured(curves: Sequence[Curve], measure: Measure) -> Iterator[dict[str, Any]]:
     """One row a panel and label; no numbers where a seed has none, such as a target that is never reached."""
+    arguments = {key: value for key, value in measure.items() if key != "name"}
     for panel, label in _unique((curve.panel, curve.label) for curve in curves):
-        values = factor * measure([curve for curve in curves if (curve.panel, curve.label) == (panel, label)])
+        values = _factor(measure) * MEASURES[measure["name"]](Entry(Measured(curves), panel, label), **arguments)
         row = {"panel": panel, "label": label}
         if np.isfinite(values).all():
             band = _mean_and_band(values)
             yield row | band | {"number": f"{band['mean']:.4g}", "never": ""}
         else:
-            lost = f"not in {np.sum(~np.isfinite(values))} of {values.size} seeds"
+            lost = f"never in {np.sum(~np.isfinite(values))} of {values.size} seeds"
             yield row | {"mean": None, "low": None, "high": None, "number": "", "never": lost}
 
 

@@ -1,0 +1,58 @@
+"""The figure of a reproduced claim, from what its folder holds."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from turnout.experiment import toml
+from turnout.experiment.citations import short_citation
+from turnout.experiment.errors import ExperimentError, nearest
+from turnout.report.figures import PIXELS, framed
+from turnout.report.reproduced_figures import FIGURES
+from turnout.reproduction.measured import Curve, read_curves
+
+LINE = 90  # letters of the claim above a figure
+SPREADS = {
+    "curves": "Line: mean over {seeds}. Band: one standard deviation.",
+    "bars": "Dot: mean over {seeds}. Whisker: one standard deviation.",
+    "sweep": "Dot: mean over {seeds}. Whisker: one standard deviation.",
+    "groups": "Bar: mean over {seeds}. Whisker: one standard deviation. Dashed: the target.",
+}
+
+
+def write_figure(folder: Path) -> Path:
+    """Draw `figure.png` of a reproduction's folder from its claim.toml and curves.csv."""
+    path = folder / "figure.png"
+    claim_figure(toml.read(folder / "claim.toml"), read_curves(folder / "curves.csv")).save(path, scale_factor=PIXELS)
+    return path
+
+
+def claim_figure(claim: dict[str, Any], curves: Sequence[Curve]) -> Any:
+    """The figure that a claim asks for; without a word of it, the curves of the first metric there is."""
+    table = dict(claim.get("figure") or {"name": "curves", "metric": curves[0].metric})
+    name = table.pop("name")
+    if name not in FIGURES:
+        raise ExperimentError(f"figure.name: there is no figure {name!r}: {nearest(name, FIGURES)}")
+    known = list(inspect.signature(FIGURES[name]).parameters)[1:]
+    for key in table:
+        if key not in known:
+            raise ExperimentError(f"figure: unknown key {key!r}: {nearest(key, known)}")
+    about = textwrap.wrap(claim.get("claim", ""), LINE)
+    return framed(
+        FIGURES[name](curves, **table), claim.get("title", ""), [*about, source(claim), _spread(name, curves)]
+    )
+
+
+def source(claim: dict[str, Any]) -> str:
+    """Where a claim stands: authors, year, and the place in the paper."""
+    paper = short_citation(claim["paper"]) if claim.get("paper") else ""
+    return ", ".join(part for part in (paper, claim.get("where", "")) if part)
+
+
+def _spread(name: str, curves: Sequence[Curve]) -> str:
+    seeds = max(len(curve.seeds) for curve in curves)
+    return SPREADS[name].format(seeds=f"{seeds} seeds") if seeds > 1 else ""
