@@ -10,6 +10,7 @@ from turnout.report import reproduced_figures as figures
 from turnout.reproduction.measured import Curve, write_curves
 
 FINAL = {"name": "final", "metric": "test_accuracy"}
+FINAL_LOSS = {"name": "final", "metric": "loss"}
 
 
 def curve(label, values, panel="", metric="test_accuracy", x=None):
@@ -77,9 +78,7 @@ def test_a_target_that_is_not_reached_is_said():
 
 def test_a_sweep_finds_its_numbers_in_labels():
     swept = [curve(f"CA-Fed kappa={kappa:g} tau=0", [[kappa]], metric="loss") for kappa in (0.01, 100.0, 1e-05)]
-    rows = rows_of(
-        figures.sweep([*swept, curve("Unbiased", [[0.4]], metric="loss")], FINAL | {"metric": "loss"}, "kappa")
-    )
+    rows = rows_of(figures.sweep([*swept, curve("Unbiased", [[0.4]], metric="loss")], FINAL_LOSS, "kappa"))
     assert [row["x"] for row in rows] == [0.01, 100.0, 1e-05, None]
     assert {row["label"] for row in rows} == {"CA-Fed tau=0", "Unbiased"}
     assert all(row["x"] in (None, row["mean"]) for row in rows)
@@ -87,10 +86,10 @@ def test_a_sweep_finds_its_numbers_in_labels():
 
 def test_a_sweep_finds_its_numbers_in_panels():
     swept = [curve("A", [[1 / count]], f"{count} clients", "loss") for count in (10, 160)]
-    rows = rows_of(figures.sweep(swept, FINAL | {"metric": "loss"}, "panel"))
+    rows = rows_of(figures.sweep(swept, FINAL_LOSS, "panel"))
     assert {row["x"]: row["mean"] for row in rows} == {10.0: 0.1, 160.0: 1 / 160}
     with pytest.raises(ValueError, match="there is none in 'few'"):
-        figures.sweep([curve("A", [[1.0]], "few", "loss")], FINAL | {"metric": "loss"}, "panel")
+        figures.sweep([curve("A", [[1.0]], "few", "loss")], FINAL_LOSS, "panel")
 
 
 def clients(label, weight, target=None):

@@ -26,14 +26,9 @@ def short_citation(key: str) -> str:
     known = _entries()
     if key not in known:
         raise ExperimentError(f"there is no reference {key!r}: {nearest(key, known)}")
-    author, year = (
-        re.search(rf"{field}\s*=\s*\{{(.*?)\}},?$", known[key], re.MULTILINE) for field in ("author", "year")
-    )
-    assert author is not None  # every entry of ours has both
-    assert year is not None
-    names = [name.partition(",")[0] for name in re.split(r"\s+and\s+", author.group(1))]
-    told = f"{names[0]} et al." if len(names) > 2 else " and ".join(names)
-    return f"{told} {year.group(1)}"
+    fields = dict(re.findall(r"^ *(author|year) *= *\{(.*?)\},?$", known[key], re.MULTILINE))
+    names = [name.partition(",")[0] for name in fields["author"].split(" and ")]
+    return f"{f'{names[0]} et al.' if len(names) > 2 else ' and '.join(names)} {fields['year']}"
 
 
 def _entries() -> dict[str, str]:

@@ -12,7 +12,7 @@ import polars as pl
 
 from turnout.experiment.registry import entries
 from turnout.report.colours import strategy_called
-from turnout.report.figures import PANEL, framed, legend
+from turnout.report.figures import PANEL, legend
 from turnout.report.groups import groups_of
 from turnout.report.metrics import Metric, metric_named
 from turnout.reproduction.measured import Curve, Measured
@@ -33,7 +33,7 @@ Measure = Mapping[str, Any]  # its name and its arguments, as in a claim
 def curves(
     curves: Sequence[Curve], metric: str, log_y: bool = False, log_x: bool = False, x_title: str = "Round"
 ) -> alt.TopLevelMixin:
-    """A metric over the rounds: a line a label, in a band of one standard deviation over the seeds; a column a panel."""
+    """A metric over the rounds: a line a label in a band of one standard deviation over the seeds, a column a panel."""
     shown = _of_metric(curves, metric)
     about = metric_named(metric)
     rows = pl.DataFrame([row for curve in shown for row in _along(curve, about)])
@@ -184,7 +184,8 @@ def measure_title(measure: Measure) -> str:
     if name == "rounds_to":
         return f"Rounds to a {metric.title.lower()} of {_goal(measure, metric)}"
     if name == "cost_to":
-        return f"{metric_named(measure.get('cost', 'local_steps')).title} to a {metric.title.lower()} of {_goal(measure, metric)}"
+        cost = metric_named(measure.get("cost", "local_steps"))
+        return f"{cost.title} to a {metric.title.lower()} of {_goal(measure, metric)}"
     if name == "at":
         return f"{metric.title} after {measure['x']:g} rounds{' (%)' if metric.percent else ''}"
     return f"{metric.title}{', ' + ON_THE_WAY[name] if name in ON_THE_WAY else ''}{' (%)' if metric.percent else ''}"
