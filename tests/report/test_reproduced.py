@@ -147,7 +147,7 @@ def test_the_words_above_a_figure():
 @pytest.mark.parametrize(
     ("figure", "complaint"),
     [
-        ({"name": "curvs"}, "no figure 'curvs': did you mean 'curves'"),
+        ({"name": "curvs"}, "there is no 'curvs': did you mean 'curves'"),
         ({"name": "curves", "metrc": "loss"}, "unknown key 'metrc': did you mean 'metric'"),
     ],
 )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import csv
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Entrant, Experiment
 from turnout.experiment.errors import ExperimentError, nearest
+from turnout.experiment.folders import free_folder, whole_or_absent
 from turnout.experiment.parts import Part
 from turnout.experiment.run import Outcome, Progress, Run, run
 from turnout.experiment.sweep import Point, labelled, points
@@ -27,6 +32,7 @@ class Choice:
     best: Point
     chosen: dict[str, Any]  # the tuned keys and their best values
     grid: tuple[Point, ...]
+    seeds: tuple[int, ...]
     values: np.ndarray  # the metric at the end, (grid, seeds)
 
     def at_edge(self) -> dict[str, Any]:
@@ -42,8 +48,8 @@ class Choice:
         """The whole grid, one row a point and seed."""
         for point, by_seed in zip(self.grid, self.values, strict=True):
             tuned = {key: point.settings[key] for key in self.chosen}
-            for number, value in enumerate(by_seed.tolist()):
-                yield {"label": self.label, **tuned, "number": number, metric: value, "chosen": point is self.best}
+            for seed, value in zip(self.seeds, by_seed.tolist(), strict=True):
+                yield {"label": self.label, **tuned, "seed": seed, metric: value, "chosen": point is self.best}
 
 
 @dataclass(frozen=True)
@@ -72,8 +78,8 @@ def tune(
 ) -> Tuned:
     """Run the whole grid and choose for each strategy; `keep` names swept keys that are compared, not chosen.
 
-    `among` are the tables whose sweeps are chosen from. A metric of test data is refused: what is chosen by test data is
-    not judged by it any more.
+    `among` are the tables whose sweeps are chosen from. A metric of test data is refused: what is chosen by test data
+    is not judged by it any more.
     """
     check_metric(metric)
     grid = points(experiment)
@@ -125,13 +131,13 @@ def _choose(label: str, grid: list[Point], kept: dict[str, Any], finished: Run, 
     means = np.where(np.isfinite(values), values, worst).mean(axis=1)
     best = grid[int(np.argmin(means) if smaller_is_better(metric) else np.argmax(means))]
     chosen = {key: value for key, value in best.settings.items() if key not in kept}
-    return Choice(label, best, chosen, tuple(grid), values)
+    return Choice(label, best, chosen, tuple(grid), histories[0].seeds, values)
 
 
 def _with_chosen(experiment: Experiment, choices: Sequence[Choice]) -> Experiment:
     """What all have alike in the common tables, and every strategy with what it has to itself."""
     shared = {role: _alike([getattr(choice.best, role) for choice in choices]) for role in RATES}
-    entrants = [_entrant(choice, shared) for choice in choices]
+    entrants = [_entrant(choice, shared, experiment.facts) for choice in choices]
     calibrate = experiment.calibrate
     if calibrate is not None and calibrate not in [entrant.label for entrant in entrants]:
         raise ExperimentError(f"calibrate: {calibrate!r} is swept: steps cannot be made as long as those of many")
@@ -148,14 +154,39 @@ def _has(table: Part, key: str, value: Any) -> bool:
     return key in table.arguments and table.arguments[key] == value
 
 
-def _entrant(choice: Choice, shared: dict[str, Part]) -> Entrant:
+def _entrant(choice: Choice, shared: dict[str, Part], facts: Part) -> Entrant:
     own = {}
     for role, table in shared.items():
         mine: Part = getattr(choice.best, role)
         arguments = {key: value for key, value in mine.arguments.items() if not _has(table, key, value)}
         own[role] = replace(mine, arguments=arguments) if arguments else None
-    return Entrant(choice.best.strategy, choice.label, facts=choice.best.facts, **own)
+    mine = choice.best.facts
+    return Entrant(choice.best.strategy, choice.label, facts=None if mine == facts else mine, **own)
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def save_tuned(tuned: Tuned, asked: Experiment, out: str | Path) -> Path:
+    """Write a folder: the experiment that was asked for with the chosen values, the whole grid, the circumstances."""
+    folder = free_folder(out)
+    chosen = replace(tuned.experiment(), seeds=asked.seeds, rounds=asked.rounds)
+    about = {"metric": tuned.metric, "seeds": list(tuned.run.experiment.seeds), "rounds": tuned.run.experiment.rounds}
+    with whole_or_absent(folder) as work:
+        (work / "experiment.toml").write_text(chosen.to_toml(), encoding="utf-8")
+        write_rows((row for choice in tuned.choices for row in choice.rows(tuned.metric)), work / "tuning.csv")
+        (work / "tuning.json").write_text(json.dumps(about | circumstances(), indent=2) + "\n", encoding="utf-8")
+    return folder
+
+
+def write_rows(rows: Iterable[dict[str, Any]], path: Path) -> None:
+    """A table of rows that may lack columns; none if there are no rows."""
+    found = list(rows)
+    if not found:
+        return
+    columns = list(dict.fromkeys(key for row in found for key in row))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(found)

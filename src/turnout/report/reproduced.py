@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import Any
 
 from turnout.experiment import toml
 from turnout.experiment.citations import short_citation
-from turnout.experiment.errors import ExperimentError, nearest
 from turnout.report.figures import PIXELS, framed
 from turnout.report.reproduced_figures import FIGURES
 from turnout.reproduction.measured import Curve, read_curves
+from turnout.reproduction.tables import function_and_arguments
 
 LINE = 90  # letters of the claim above a figure
 SPREADS = {
@@ -33,18 +32,10 @@ def write_figure(folder: Path) -> Path:
 
 def claim_figure(claim: dict[str, Any], curves: Sequence[Curve]) -> Any:
     """The figure that a claim asks for; without a word of it, the curves of the first metric there is."""
-    table = dict(claim.get("figure") or {"name": "curves", "metric": curves[0].metric})
-    name = table.pop("name")
-    if name not in FIGURES:
-        raise ExperimentError(f"figure.name: there is no figure {name!r}: {nearest(name, FIGURES)}")
-    known = list(inspect.signature(FIGURES[name]).parameters)[1:]
-    for key in table:
-        if key not in known:
-            raise ExperimentError(f"figure: unknown key {key!r}: {nearest(key, known)}")
-    about = textwrap.wrap(claim.get("claim", ""), LINE)
-    return framed(
-        FIGURES[name](curves, **table), claim.get("title", ""), [*about, source(claim), _spread(name, curves)]
-    )
+    figure = claim.get("figure") or {"name": "curves", "metric": curves[0].metric}
+    draw, arguments = function_and_arguments(FIGURES, figure, "figure", ("curves",))
+    lines = [*textwrap.wrap(claim.get("claim", ""), LINE), source(claim), _spread(figure["name"], curves)]
+    return framed(draw(curves, **arguments), claim.get("title", ""), lines)
 
 
 def source(claim: dict[str, Any]) -> str:

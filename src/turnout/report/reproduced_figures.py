@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import altair as alt
@@ -15,8 +15,8 @@ from turnout.report.colours import strategy_called
 from turnout.report.figures import PANEL, legend
 from turnout.report.groups import groups_of
 from turnout.report.metrics import Metric, metric_named
+from turnout.reproduction.checks import measure_values
 from turnout.reproduction.measured import Curve, Measured
-from turnout.reproduction.measures import MEASURES, Entry
 
 HEIGHT = 280
 ALONE = 560  # width of a panel that has no other beside it
@@ -27,7 +27,7 @@ INK = "#444444"
 SHARES = ("weight_share", "asked_share")
 ON_THE_WAY = {"best": "best", "time_average": "mean over the rounds", "late_deviation": "late deviation"}
 
-Measure = Mapping[str, Any]  # its name and its arguments, as in a claim
+Measure = dict[str, Any]  # its name and its arguments, as in a claim
 
 
 def curves(
@@ -203,9 +203,8 @@ def _factor(measure: Measure) -> float:
 
 def _measured(curves: Sequence[Curve], measure: Measure) -> Iterator[dict[str, Any]]:
     """One row a panel and label; no numbers where a seed has none, such as a target that is never reached."""
-    arguments = {key: value for key, value in measure.items() if key != "name"}
     for panel, label in _unique((curve.panel, curve.label) for curve in curves):
-        values = _factor(measure) * MEASURES[measure["name"]](Entry(Measured(curves), panel, label), **arguments)
+        values = _factor(measure) * measure_values(Measured(curves), measure, panel, label, "figure.measure")
         row = {"panel": panel, "label": label}
         if np.isfinite(values).all():
             band = _mean_and_band(values)

@@ -27,9 +27,8 @@ class Curve:
 
     def __post_init__(self) -> None:
         if self.values.shape != (len(self.seeds), len(self.x)):
-            raise ValueError(
-                f"{self.label} {self.metric}: {len(self.seeds)} seeds and {len(self.x)} x, but values of {self.values.shape}"
-            )
+            expected = (len(self.seeds), len(self.x))
+            raise ValueError(f"{self.label} {self.metric}: values must be of shape {expected}, not {self.values.shape}")
 
 
 @dataclass(frozen=True)
@@ -80,6 +79,8 @@ def read_curves(path: Path) -> list[Curve]:
             xs.append(float(x))
             values.append(float(value))
     return [
-        Curve(*marks, np.asarray(next(iter(seeds.values()))[0]), tuple(seeds), np.asarray([v for _, v in seeds.values()]))
+        Curve(
+            *marks, np.asarray(next(iter(seeds.values()))[0]), tuple(seeds), np.asarray([v for _, v in seeds.values()])
+        )
         for marks, seeds in found.items()
     ]
