@@ -32,6 +32,7 @@ LAYERS = (
     {"calibrate", "diagnosis"},
     {ROOT},  # the public names
     {"experiment", "flower"},
+    {"reproduction"},
     {"report"},
     {"cli"},
     {"__main__"},

@@ -9,12 +9,16 @@ import typer
 from turnout.cli.audit import audit_command
 from turnout.cli.diagnose import diagnose_command
 from turnout.cli.listing import cite_command, list_command
+from turnout.cli.reproduce import reproduce_command
 from turnout.cli.run import run_command
+from turnout.cli.tune import tune_command
 
 COMMANDS = {  # in the order of the help
     "run": run_command,
+    "tune": tune_command,
     "audit": audit_command,
     "diagnose": diagnose_command,
+    "reproduce": reproduce_command,
     "list": list_command,
     "cite": cite_command,
 }

@@ -28,7 +28,7 @@ def audit_command(
         import_from(Path.cwd(), Path(experiment).absolute().parent)
         from turnout.experiment.audits import audit_experiment
         from turnout.experiment.config import read_experiment
-        from turnout.experiment.store import free_folder
+        from turnout.experiment.folders import free_folder
 
         folder = free_folder(out or new_folder(f"{stem_of(experiment)}-audit"))
         described = read_experiment(experiment, tuple(settings or []))

@@ -68,7 +68,7 @@ def _diagnose(
     console = Console(stderr=True, quiet=not show_progress or not sys.stderr.isatty())
     with console.status("reading") as status:
         from turnout.diagnosis.diagnose import diagnose
-        from turnout.experiment.store import free_folder
+        from turnout.experiment.folders import free_folder
 
         free_folder(folder)
         found = diagnose(

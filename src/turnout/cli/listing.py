@@ -13,7 +13,7 @@ from turnout.cli.terminal import one_line_errors
 def list_command(
     kind: Annotated[
         str | None,
-        typer.Argument(metavar="[strategies|availability|tasks|links|compute|facts|experiments]"),
+        typer.Argument(metavar="[strategies|availability|tasks|links|compute|facts|experiments|claims]"),
     ] = None,
     debug: Debug = False,
 ) -> None:

@@ -45,8 +45,9 @@ def _simulate(source: str, settings: tuple[str, ...], folder: Path, show_progres
     """Check, build and run an experiment, and leave its run folder."""
     import_from(Path.cwd(), Path(source).absolute().parent)
     from turnout.experiment.config import read_experiment
+    from turnout.experiment.folders import free_folder
     from turnout.experiment.run import run
-    from turnout.experiment.store import free_folder, save
+    from turnout.experiment.store import save
 
     experiment = read_experiment(source, settings)
     free_folder(folder)

@@ -16,12 +16,13 @@ def cited(source: str) -> tuple[list[str], list[str]]:
     """Entries for a strategy or an experiment, each once and in order, and the strategies that have none."""
     names = [source] if source in registry.entries("strategies") else list(dict.fromkeys(_strategies(source)))
     keys = {name: _keys(name) for name in names}
-    known = _entries()
+    known = references()
     wanted = dict.fromkeys(key for found in keys.values() for key in found)
     return [known[key] for key in wanted], [name for name, found in keys.items() if not found]
 
 
-def _entries() -> dict[str, str]:
+def references() -> dict[str, str]:
+    """BibTeX entries by their key."""
     text = (resources.files("turnout") / "strategies" / "references.bib").read_text(encoding="utf-8")
     entries = re.findall(r"^@.*?^\}$", text, re.MULTILINE | re.DOTALL)
     return {entry.partition("{")[2].partition(",")[0]: entry for entry in entries}
@@ -63,4 +64,4 @@ def _keys_of_another(name: str) -> tuple[str, ...]:
         found = getattr(registry.find("strategies", name, "cite"), "references", ())
     except ExperimentError:
         return ()
-    return tuple(key for key in found if key in _entries())
+    return tuple(key for key in found if key in references())

@@ -21,7 +21,8 @@ from turnout.experiment.errors import ExperimentError, nearest
 
 PACKAGES = ("strategies", "availability", "tasks")  # one builder a file, named as the file
 MODULES = {"links": "world.links", "compute": "world.compute", "facts": "facts"}  # several builders in one file
-KINDS = (*PACKAGES, *MODULES, "experiments")
+SHIPPED = {"experiments": ("experiment", "library"), "claims": ("reproduction", "claims")}  # folders of TOML files
+KINDS = (*PACKAGES, *MODULES, *SHIPPED)
 NOT_BUILDERS = {"base", "sampling"}
 FILLED = ("num_clients", "sizes", "batch_size")  # arguments that an experiment gives by itself
 
@@ -43,8 +44,8 @@ def entries(kind: str) -> dict[str, Entry]:
     """All that can be named of a kind, by name."""
     if kind not in KINDS:
         raise ExperimentError(f"there is no kind {kind!r}: {nearest(kind, KINDS)}")
-    if kind == "experiments":
-        found = _shipped_experiments()
+    if kind in SHIPPED:
+        found = _shipped(kind)
     elif kind in PACKAGES:
         found = _of_package(kind)
     else:
@@ -77,7 +78,12 @@ def experiment_path(name: str) -> Path:
         return path
     if name not in entries("experiments"):
         raise ExperimentError(f"there is no experiment {name!r}: {nearest(name, entries('experiments'))}, or a path")
-    return Path(str(_library() / f"{name}.toml"))
+    return shipped_path("experiments", name)
+
+
+def shipped_path(kind: str, name: str) -> Path:
+    """The file of a shipped experiment or claim."""
+    return Path(str(_folder(kind) / f"{name}.toml"))
 
 
 def _imported(name: str, where: str) -> Callable[..., Any]:
@@ -106,14 +112,14 @@ def _of_optax(kind: str) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _library() -> Any:
-    return resources.files("turnout") / "experiment" / "library"
+def _folder(kind: str) -> Any:
+    return resources.files("turnout").joinpath(*SHIPPED[kind])
 
 
-def _shipped_experiments() -> Iterator[Entry]:
+def _shipped(kind: str) -> Iterator[Entry]:
     import tomllib
 
-    for file in _library().iterdir():
+    for file in _folder(kind).iterdir():
         if file.name.endswith(".toml"):
             title = tomllib.loads(file.read_text(encoding="utf-8")).get("title", "")
             yield Entry(file.name.removesuffix(".toml"), title)

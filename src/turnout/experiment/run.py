@@ -14,6 +14,7 @@ from turnout.experiment.build import Batch, build
 from turnout.experiment.calibration import calibrated
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
+from turnout.experiment.folders import free_folder
 from turnout.experiment.sweep import points
 from turnout.history import History
 from turnout.simulator import simulate_trials
@@ -97,9 +98,7 @@ def run(experiment: Experiment, out: str | Path | None = None, progress: Progres
 
     A folder that is in the way is refused before anything runs.
     """
-    from turnout.experiment import store
-
-    folder = None if out is None else store.free_folder(out)
+    folder = None if out is None else free_folder(out)
     batches = build(points(experiment))
     begun = time.perf_counter()
     found: dict[str, Outcome] = {}
@@ -110,7 +109,9 @@ def run(experiment: Experiment, out: str | Path | None = None, progress: Progres
     ordered = tuple(found[point.label] for point in points(experiment))
     finished = Run(experiment, ordered, time.perf_counter() - begun)
     if folder is not None:
-        store.save(finished, folder)
+        from turnout.experiment.store import save
+
+        save(finished, folder)
     return finished
 
 

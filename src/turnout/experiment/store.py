@@ -1,18 +1,9 @@
-"""A run folder: whole or absent. It is written under a temporary name beside its place and then renamed."""
+"""A run folder, written and read back."""
 
 from __future__ import annotations
 
 import json
-import os
-import platform
-import shlex
-import shutil
-import subprocess
-import sys
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib import metadata
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +12,17 @@ import numpy as np
 import polars as pl
 
 from turnout.experiment import toml
+from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
+from turnout.experiment.folders import free_folder, whole_or_absent
 from turnout.experiment.run import Outcome, Run
 from turnout.experiment.sweep import points
 from turnout.history import History
 
-PACKAGES = ("turnout", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "polars", "altair")
 CLIENT_MARKS = ("label", "strategy", "seed", "client", "target", "pi", "lam")
 
 Extra = Callable[[Run, Path], Any]  # writes something more into the folder
-
-
-def free_folder(out: str | Path) -> Path:
-    """The folder to write to, refused if there is something in it."""
-    folder = Path(out)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ExperimentError(f"{folder}: exists already: choose another folder, or remove it")
-    return folder
 
 
 def save(run: Run, out: str | Path, extra: Extra | None = None) -> Path:
@@ -49,30 +33,10 @@ def save(run: Run, out: str | Path, extra: Extra | None = None) -> Path:
         run.frame().write_parquet(work / "history.parquet")
         run.clients_frame().write_parquet(work / "clients.parquet")
         np.savez(work / "models.npz", **_models(run))
-        (work / "run.json").write_text(json.dumps(_circumstances(run), indent=2) + "\n", encoding="utf-8")
+        (work / "run.json").write_text(json.dumps(_about(run), indent=2) + "\n", encoding="utf-8")
         if extra is not None:
             extra(run, work)
     return folder
-
-
-@contextmanager
-def whole_or_absent(folder: Path) -> Iterator[Path]:
-    """A folder to work in that takes its place only when all is done."""
-    made = [parent for parent in (folder.parent, *folder.parent.parents) if not parent.exists()]
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    work = folder.parent / f".{folder.name}-{uuid.uuid4().hex[:8]}"
-    work.mkdir()
-    try:
-        yield work
-        if folder.exists():  # empty, and Windows does not rename onto a folder
-            folder.rmdir()
-        os.replace(work, folder)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        for parent in made:
-            if parent.exists() and not any(parent.iterdir()):
-                parent.rmdir()
-        raise
 
 
 def _models(run: Run) -> dict[str, Any]:
@@ -85,40 +49,15 @@ def _models(run: Run) -> dict[str, Any]:
     return arrays
 
 
-def _circumstances(run: Run) -> dict[str, Any]:
-    device = jax.devices()[0]
+def _about(run: Run) -> dict[str, Any]:
     factors = {outcome.label: outcome.rate_factor for outcome in run.points}
     return ({} if run.experiment.calibrate is None else {"rate_factors": factors}) | {
         "title": run.experiment.title,
         "labels": [outcome.label for outcome in run.points],
         "seeds": list(run.experiment.seeds),
         "seconds": round(run.seconds, 3),
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
-        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
-        "platform": platform.platform(),
-        "commit": _commit(),
+        **circumstances(),
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _commit() -> str | None:
-    """Commit of the repository in which the run was started, marked where files had changed since."""
-
-    def git(*arguments: str) -> str:
-        asked = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=5, check=True)
-        return asked.stdout.strip()
-
-    try:
-        return git("rev-parse", "HEAD") + (" with changes" if git("status", "--porcelain") else "")
-    except (OSError, subprocess.SubprocessError):
-        return None
 
 
 def load(folder: str | Path) -> Run:

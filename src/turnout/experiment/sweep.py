@@ -63,8 +63,12 @@ def _point(label: str, parts: dict[str, Part], chosen: dict[tuple[str, Path], An
         for role, part in parts.items()
     }
     settings = {_dotted(role, path): value for (role, path), value in chosen.items()}
-    named = [f"{_short(key, list(settings))}={_shown(value)}" for key, value in settings.items()]
-    return Point(" ".join([label, *named]), label, settings, **fixed)
+    return Point(labelled(label, settings), label, settings, **fixed)
+
+
+def labelled(entrant: str, settings: dict[str, Any]) -> str:
+    """A strategy's label with the settings that are its own: `fedavg cohort=10`."""
+    return " ".join([entrant, *(f"{_short(key, list(settings))}={_shown(value)}" for key, value in settings.items())])
 
 
 def _dotted(role: str, path: Path) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from turnout.auditor import Audit, Audited
 from turnout.diagnosis.plain import plain
-from turnout.experiment.store import free_folder, whole_or_absent
+from turnout.experiment.folders import free_folder, whole_or_absent
 from turnout.report.audit_figure import effective_weights_figure
 from turnout.report.figures import PIXELS
 

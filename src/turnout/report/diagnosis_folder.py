@@ -9,7 +9,7 @@ from typing import Any
 from turnout import __version__
 from turnout.diagnosis.diagnose import Diagnosis
 from turnout.experiment.fitted import world_toml
-from turnout.experiment.store import free_folder, whole_or_absent
+from turnout.experiment.folders import free_folder, whole_or_absent
 from turnout.report.diagnosis_page import page
 from turnout.report.diagnosis_words import sentences
 

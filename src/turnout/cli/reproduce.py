@@ -1,0 +1,135 @@
+"""`turnout reproduce`: claims of papers, run and checked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from turnout.cli.options import AsJson, Debug, Quiet, Settings
+from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
+
+if TYPE_CHECKING:
+    from turnout.reproduction.claim import Claim, Profile
+
+HOME = Path("runs") / "reproduced"
+
+
+def reproduce_command(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME|FILE.toml]…", help="Claims: `turnout list claims` shows them.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All claims, one after another.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="In minutes on a laptop; this is the default.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="In the paper's size; most need a GPU.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Run anew what has been run before.")] = False,
+    redo: Annotated[
+        Path | None, typer.Option("--refresh", metavar="DIR", help="Check and draw stored results anew, run nothing.")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--page", metavar="FILE.md", help="Write a page of the results that DIR holds.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the results: <DIR>/<quick or full>/<claim>.")] = HOME,
+    settings: Settings = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Run a claim of a paper and say whether it holds: the paper's number, ours, and the figure."""
+    with one_line_errors(debug):
+        from turnout.experiment.errors import ExperimentError
+
+        if quick and full:
+            raise ExperimentError("--quick and --full: choose one")
+        if redo is not None:
+            results = _refreshed(redo, quiet)
+        else:
+            profile: Profile = "full" if full else "quick"
+            results = _reproduced(_claims(names or [], everything, profile, tuple(settings or [])), out, again, quiet)
+        if page is not None:
+            _write_page(redo or out, page)
+        _show(results, as_json, quiet)
+
+
+def _claims(names: list[str], everything: bool, profile: Profile, settings: tuple[str, ...]) -> list[Claim]:
+    from turnout.experiment.errors import ExperimentError, nearest
+    from turnout.reproduction.claim import claim_names, read_claim
+
+    if everything == bool(names):
+        raise ExperimentError(f"name claims, or --all: {nearest('', claim_names())}")
+    stored = [name for name in names if name.endswith(".toml")]
+    return [read_claim(name, None if name in stored else profile, settings) for name in names or claim_names()]
+
+
+def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> list[dict[str, Any]]:
+    """Results in order; a claim that was run before is not run again, one that cannot run says why."""
+    import shutil
+
+    from turnout.experiment.errors import ExperimentError
+    from turnout.reproduction.reproduce import is_done, not_run, read_result, reproduce
+
+    draw, results = _drawing(), []
+    for number, claim in enumerate(claims):
+        folder = out / claim.profile / claim.name
+        if not again and is_done(claim, folder):
+            results.append(read_result(folder) | {"folder": str(folder)})
+            continue
+        if folder.exists():  # another version of the claim, or one that is to be run again
+            shutil.rmtree(folder)
+        try:
+            with progress_bar(not quiet, f"{claim.name} ({number + 1} of {len(claims)})") as progress:
+                reproduce(claim, folder, progress, draw)
+            results.append(read_result(folder) | {"folder": str(folder)})
+        except ExperimentError as error:
+            if len(claims) == 1:
+                raise
+            results.append(not_run(claim, str(error)))
+    return results
+
+
+def _refreshed(folder: Path, quiet: bool) -> list[dict[str, Any]]:
+    from turnout.experiment.errors import ExperimentError
+    from turnout.reproduction.reproduce import refresh
+
+    found = sorted(path.parent for path in folder.rglob("result.json"))
+    if not found:
+        raise ExperimentError(f"{folder}: holds no result of a reproduction")
+    draw = _drawing()
+    with progress_bar(not quiet, "checking") as progress:
+        results = []
+        for number, each in enumerate(found):
+            results.append(refresh(each, draw) | {"folder": str(each)})
+            if progress is not None:
+                progress((number + 1) / len(found))
+    return results
+
+
+def _drawing() -> Any:
+    """How a figure is drawn, or None where the libraries for it are not installed."""
+    try:
+        from turnout.report.reproduced import write_figure
+    except ImportError as error:
+        typer.echo(f"no figures: {error}; `turnout reproduce --refresh` draws them elsewhere", err=True)
+        return None
+    return write_figure
+
+
+def _write_page(folder: Path, page: Path) -> None:
+    from turnout.report.claims_page import claims_page
+
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(claims_page(folder, page.parent), encoding="utf-8")
+
+
+def _show(results: list[dict[str, Any]], as_json: bool, quiet: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(results, indent=2, ensure_ascii=False))
+    elif quiet:
+        for result in results:
+            typer.echo(result.get("folder", f"{result['name']}: not run"))
+    else:
+        from turnout.report.claims_table import claims_table, claims_words
+
+        print_lines(claims_table(results), claims_words(results))

@@ -1,0 +1,67 @@
+"""`turnout tune`: the best of each strategy's sweep, by validation data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from turnout.cli.folders import import_from, new_folder, stem_of
+from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Settings
+from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
+
+if TYPE_CHECKING:
+    from turnout.experiment.tuning import Tuned
+
+FIRST_SEED = 1000  # of a search, so that the seeds of the later run are fresh
+
+
+def tune_command(
+    experiment: Experiment = DEMO,
+    metric: Annotated[str, typer.Option(help="By which to choose; not one of the test data.")] = "validation_accuracy",
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="KEY", help="A swept key to compare rather than choose, dotted.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help=f"Seeds to search with: {FIRST_SEED}, {FIRST_SEED + 1}, …")] = 3,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds, instead of the experiment's.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder; runs/<experiment>-tuned-<time> if not given.")] = None,
+    settings: Settings = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Choose each strategy's learning rates, or whatever is swept, by validation data."""
+    with one_line_errors(debug):
+        import_from(Path.cwd(), Path(experiment).absolute().parent)
+        from dataclasses import replace
+
+        from turnout.experiment.config import read_experiment
+        from turnout.experiment.folders import free_folder
+        from turnout.experiment.tuning import save_tuned, tune
+
+        folder = free_folder(out or new_folder(f"{stem_of(experiment)}-tuned"))
+        asked = read_experiment(experiment, tuple(settings or []))
+        searched = replace(asked, seeds=tuple(range(FIRST_SEED, FIRST_SEED + seeds)), rounds=rounds or asked.rounds)
+        with progress_bar(not quiet, "searching") as progress:
+            tuned = tune(searched, metric, tuple(keep or ()), progress=progress)
+        save_tuned(tuned, asked, folder)
+        if as_json:
+            typer.echo(json.dumps(_summary(tuned) | {"folder": str(folder)}, indent=2))
+        elif quiet:
+            typer.echo(str(folder))
+        else:
+            _print_choices(tuned, folder)
+
+
+def _summary(tuned: Tuned) -> dict[str, Any]:
+    choices = {choice.label: choice.chosen for choice in tuned.choices}
+    return {"metric": tuned.metric, "chosen": choices, "at_edge": {c.label: c.at_edge() for c in tuned.choices}}
+
+
+def _print_choices(tuned: Tuned, folder: Path) -> None:
+    from turnout.report.tuning import choices_table, choices_words
+
+    ends = (f"\nTuned experiment: {folder / 'experiment.toml'}", f"Next: turnout run {folder / 'experiment.toml'}")
+    print_lines(choices_table(tuned), choices_words(tuned), *ends)

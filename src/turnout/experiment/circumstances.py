@@ -1,0 +1,47 @@
+"""Under what circumstances a result came to be: command, device, versions, commit."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+
+PACKAGES = ("turnout", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "polars", "altair")
+
+
+def circumstances() -> dict[str, Any]:
+    """What one must know to get the same numbers again, beside the experiment."""
+    device = jax.devices()[0]
+    return {
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "platform": platform.platform(),
+        "commit": _commit(),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """Commit of the repository in which the run was started, marked where files had changed since."""
+
+    def git(*arguments: str) -> str:
+        asked = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=5, check=True)
+        return asked.stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + (" with changes" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None

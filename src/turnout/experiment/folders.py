@@ -1,0 +1,40 @@
+"""A folder that is whole or absent: it is written under a temporary name beside its place and then renamed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from turnout.experiment.errors import ExperimentError
+
+
+def free_folder(out: str | Path) -> Path:
+    """The folder to write to, refused if there is something in it."""
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ExperimentError(f"{folder}: exists already: choose another folder, or remove it")
+    return folder
+
+
+@contextmanager
+def whole_or_absent(folder: Path) -> Iterator[Path]:
+    """A folder to work in that takes its place only when all is done."""
+    made = [parent for parent in (folder.parent, *folder.parent.parents) if not parent.exists()]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    work = folder.parent / f".{folder.name}-{uuid.uuid4().hex[:8]}"
+    work.mkdir()
+    try:
+        yield work
+        if folder.exists():  # empty, and Windows does not rename onto a folder
+            folder.rmdir()
+        os.replace(work, folder)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        for parent in made:
+            if parent.exists() and not any(parent.iterdir()):
+                parent.rmdir()
+        raise

@@ -1,0 +1,192 @@
+"""The best point of each strategy's sweep, by validation data: what `turnout tune` chooses and `reproduce` reports."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from turnout.experiment.circumstances import circumstances
+from turnout.experiment.config import Entrant, Experiment
+from turnout.experiment.errors import ExperimentError, nearest
+from turnout.experiment.folders import free_folder, whole_or_absent
+from turnout.experiment.parts import Part
+from turnout.experiment.run import Outcome, Progress, Run, run
+from turnout.experiment.sweep import Point, labelled, points
+
+RATES = ("local", "server")  # tables whose sweeps are a choice of learning rates
+OWN = ("strategy", "facts", *RATES)  # tables that may differ from strategy to strategy
+SMALLER_IS_BETTER = ("loss", "distance")  # endings of metrics
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One strategy's grid, and the point of it that did best on average over the seeds."""
+
+    label: str  # of the strategy, with the settings that are compared rather than chosen
+    best: Point
+    chosen: dict[str, Any]  # the tuned keys and their best values
+    grid: tuple[Point, ...]
+    seeds: tuple[int, ...]
+    values: np.ndarray  # the metric at the end, (grid, seeds)
+
+    def at_edge(self) -> dict[str, Any]:
+        """Chosen numbers that are the smallest or largest of their grid, which may have been too narrow."""
+        found = {}
+        for key, value in self.chosen.items():
+            tried = sorted({point.settings[key] for point in self.grid if _is_number(point.settings[key])})
+            if len(tried) > 1 and value in (tried[0], tried[-1]):
+                found[key] = value
+        return found
+
+    def rows(self, metric: str) -> Iterator[dict[str, Any]]:
+        """The whole grid, one row a point and seed."""
+        for point, by_seed in zip(self.grid, self.values, strict=True):
+            tuned = {key: point.settings[key] for key in self.chosen}
+            for seed, value in zip(self.seeds, by_seed.tolist(), strict=True):
+                yield {"label": self.label, **tuned, "seed": seed, metric: value, "chosen": point is self.best}
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Every strategy's choice, and the runs that it was made from."""
+
+    run: Run
+    metric: str
+    choices: tuple[Choice, ...]
+
+    def experiment(self) -> Experiment:
+        """The experiment that was searched, with the chosen values and no sweep left in it."""
+        return _with_chosen(self.run.experiment, self.choices)
+
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """The runs at the chosen points, each under its strategy's label."""
+        return tuple(replace(self.run[choice.best.label], label=choice.label) for choice in self.choices)
+
+
+def tune(
+    experiment: Experiment,
+    metric: str,
+    keep: Sequence[str] = (),
+    among: Sequence[str] = ("strategy", *RATES),
+    progress: Progress | None = None,
+) -> Tuned:
+    """Run the whole grid and choose for each strategy; `keep` names swept keys that are compared, not chosen.
+
+    `among` are the tables whose sweeps are chosen from. A metric of test data is refused: what is chosen by test data
+    is not judged by it any more.
+    """
+    check_metric(metric)
+    grid = points(experiment)
+    _check_keep(grid, keep)
+    finished = run(experiment, progress=progress)
+    groups: dict[str, list[Point]] = {}
+    kept_of: dict[str, dict[str, Any]] = {}
+    for point in grid:
+        kept = {key: value for key, value in point.settings.items() if key in keep or key.split(".")[0] not in among}
+        label = labelled(point.entrant, kept)
+        groups.setdefault(label, []).append(point)
+        kept_of[label] = kept
+    choices = [_choose(label, members, kept_of[label], finished, metric) for label, members in groups.items()]
+    return Tuned(finished, metric, tuple(choices))
+
+
+def check_metric(metric: str) -> None:
+    """Refuse to choose by test data."""
+    if metric.startswith(("test", "worst")):
+        raise ExperimentError(
+            f"tuning: {metric!r} is taken on test data, and what is chosen by them cannot be judged by them: "
+            "choose by validation_accuracy, validation_loss or train_loss"
+        )
+
+
+def smaller_is_better(metric: str) -> bool:
+    return metric.endswith(SMALLER_IS_BETTER)
+
+
+def _check_keep(grid: Sequence[Point], keep: Sequence[str]) -> None:
+    swept = dict.fromkeys(key for point in grid for key in point.settings)
+    for key in keep:
+        if key not in swept:
+            raise ExperimentError(f"keep: {key!r} is not swept: {nearest(key, swept)}")
+    if not swept:
+        raise ExperimentError("there is nothing to choose: give lists, such as local.learning_rate = [0.01, 0.1]")
+    for key in swept:
+        if key.split(".")[0] not in OWN:
+            raise ExperimentError(f"{key} is swept, but differs between worlds or data: give each an experiment")
+
+
+def _choose(label: str, grid: list[Point], kept: dict[str, Any], finished: Run, metric: str) -> Choice:
+    histories = [finished[point.label].history for point in grid]
+    if metric not in histories[0].metrics:
+        known = [name for name in histories[0].metrics if not name.startswith(("test", "worst"))]
+        raise ExperimentError(f"tuning: {metric!r} was not taken: {nearest(metric, known)}")
+    values = np.stack([history.final(metric) for history in histories])
+    worst = np.inf if smaller_is_better(metric) else -np.inf
+    means = np.where(np.isfinite(values), values, worst).mean(axis=1)
+    best = grid[int(np.argmin(means) if smaller_is_better(metric) else np.argmax(means))]
+    chosen = {key: value for key, value in best.settings.items() if key not in kept}
+    return Choice(label, best, chosen, tuple(grid), histories[0].seeds, values)
+
+
+def _with_chosen(experiment: Experiment, choices: Sequence[Choice]) -> Experiment:
+    """What all have alike in the common tables, and every strategy with what it has to itself."""
+    shared = {role: _alike([getattr(choice.best, role) for choice in choices]) for role in RATES}
+    entrants = [_entrant(choice, shared, experiment.facts) for choice in choices]
+    calibrate = experiment.calibrate
+    if calibrate is not None and calibrate not in [entrant.label for entrant in entrants]:
+        raise ExperimentError(f"calibrate: {calibrate!r} is swept: steps cannot be made as long as those of many")
+    return replace(experiment, strategies=tuple(entrants), **shared)
+
+
+def _alike(tables: list[Part]) -> Part:
+    first, *others = tables
+    same = {key: value for key, value in first.arguments.items() if all(_has(one, key, value) for one in others)}
+    return replace(first, arguments=same)
+
+
+def _has(table: Part, key: str, value: Any) -> bool:
+    return key in table.arguments and table.arguments[key] == value
+
+
+def _entrant(choice: Choice, shared: dict[str, Part], facts: Part) -> Entrant:
+    own = {}
+    for role, table in shared.items():
+        mine: Part = getattr(choice.best, role)
+        arguments = {key: value for key, value in mine.arguments.items() if not _has(table, key, value)}
+        own[role] = replace(mine, arguments=arguments) if arguments else None
+    mine = choice.best.facts
+    return Entrant(choice.best.strategy, choice.label, facts=None if mine == facts else mine, **own)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def save_tuned(tuned: Tuned, asked: Experiment, out: str | Path) -> Path:
+    """Write a folder: the experiment that was asked for with the chosen values, the whole grid, the circumstances."""
+    folder = free_folder(out)
+    chosen = replace(tuned.experiment(), seeds=asked.seeds, rounds=asked.rounds)
+    about = {"metric": tuned.metric, "seeds": list(tuned.run.experiment.seeds), "rounds": tuned.run.experiment.rounds}
+    with whole_or_absent(folder) as work:
+        (work / "experiment.toml").write_text(chosen.to_toml(), encoding="utf-8")
+        write_rows((row for choice in tuned.choices for row in choice.rows(tuned.metric)), work / "tuning.csv")
+        (work / "tuning.json").write_text(json.dumps(about | circumstances(), indent=2) + "\n", encoding="utf-8")
+    return folder
+
+
+def write_rows(rows: Iterable[dict[str, Any]], path: Path) -> None:
+    """A table of rows that may lack columns; none if there are no rows."""
+    found = list(rows)
+    if not found:
+        return
+    columns = list(dict.fromkeys(key for row in found for key in row))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(found)

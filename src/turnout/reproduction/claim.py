@@ -1,0 +1,213 @@
+"""A claim of a paper as data: what it says, how to run it in two sizes, and the checks that it comes to."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from turnout.experiment import registry, toml
+from turnout.experiment.citations import references
+from turnout.experiment.config import Experiment
+from turnout.experiment.errors import ExperimentError, nearest
+from turnout.experiment.schema import shown
+from turnout.experiment.tuning import check_metric
+from turnout.reproduction.checks import CHECKS
+from turnout.reproduction.measured import Curve
+from turnout.reproduction.measures import MEASURES
+from turnout.reproduction.tables import function_and_arguments
+
+Profile = Literal["quick", "full"]
+Document = dict[str, Any]
+
+TEXTS = ("title", "paper", "where", "claim", "notes")
+RUNS = ("experiment", "panels", "procedure", "tuning", "clients", "costs")  # what decides the numbers
+SAYS = (*TEXTS, "checks", "figure")  # what is said of them
+KEYS = (*SAYS, *RUNS, "profiles", "same_runs_as")
+OF_CLIENTS = ("weight", "asked", "available", "arrived", "stalest")
+COSTS = ("uploads", "local_steps")
+
+
+@dataclass(frozen=True)
+class Search:
+    """How learning rates are chosen: by which metric, and with which seeds and rounds if not those of the run."""
+
+    metric: str
+    keep: tuple[str, ...] = ()
+    seeds: tuple[int, ...] | None = None
+    rounds: int | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says, and all that is needed to see whether it is so."""
+
+    name: str
+    profile: Profile
+    document: Document  # with the profile applied
+    panels: dict[str, Experiment]
+    procedure: Callable[[], list[Curve]] | None
+    search: Search | None
+
+    def __getattr__(self, key: str) -> Any:
+        if key in TEXTS:
+            return self.document.get(key, "")
+        raise AttributeError(key)
+
+    @property
+    def runs(self) -> Document:
+        """The part of the document that decides the numbers."""
+        return {key: self.document[key] for key in RUNS if key in self.document}
+
+    def to_toml(self) -> str:
+        return toml.write({"profile": self.profile, "name": self.name, **self.document})
+
+
+def claim_names() -> list[str]:
+    """All claims that are shipped."""
+    return list(registry.entries("claims"))
+
+
+def read_claim(source: str | Path, profile: Profile | None = None, settings: tuple[str, ...] = ()) -> Claim:
+    """A shipped claim by its name, or one from a file, in one of its sizes (quick, if not said).
+
+    A file that a reproduction left has its size already: a profile only chooses where there are any.
+    """
+    path = _path(str(source))
+    document = toml.read(path)
+    name = document.pop("name", path.stem)
+    stored = document.pop("profile", None)
+    chosen: Profile = profile or stored or "quick"
+    if stored is not None and chosen != stored:
+        raise ExperimentError(f"{path}: holds the {stored} size only: name the claim itself for the {chosen} one")
+    document = toml.override(_sized(_inherited(document, name), chosen, name), settings)
+    try:
+        return _read(name, chosen, document)
+    except ExperimentError as error:
+        raise ExperimentError(f"{name}: {error}") from error
+
+
+def _path(source: str) -> Path:
+    if source.endswith(".toml") or Path(source).is_file():
+        return Path(source)
+    if source not in claim_names():
+        raise ExperimentError(f"there is no claim {source!r}: {nearest(source, claim_names())}, or a path")
+    return registry.shipped_path("claims", source)
+
+
+def _inherited(document: Document, name: str) -> Document:
+    """The runs of another claim, where this one only looks at them otherwise."""
+    other = document.pop("same_runs_as", None)
+    if other is None:
+        return document
+    if clash := sorted({*RUNS, "profiles"} & document.keys()):
+        raise ExperimentError(f"{name}: same_runs_as: {', '.join(clash)} would change the runs: leave it out")
+    theirs = toml.read(_path(other))
+    return {key: value for key, value in theirs.items() if key in (*RUNS, "profiles")} | document
+
+
+def _sized(document: Document, profile: Profile, name: str) -> Document:
+    profiles = document.pop("profiles", {})
+    if not isinstance(profiles, dict) or (unknown := sorted(profiles.keys() - {"quick", "full"})):
+        raise ExperimentError(f"{name}: profiles: there are quick and full, not {', '.join(unknown)}")
+    return merged(document, profiles.get(profile, {}))
+
+
+def merged(base: Document, changes: Document) -> Document:
+    """Tables key by key, all else replaced. A table with another name replaces too: its keys are others."""
+    result = copy.deepcopy(base)
+    for key, value in changes.items():
+        old = result.get(key)
+        renamed = (
+            isinstance(value, dict) and "name" in value and isinstance(old, dict) and old.get("name") != value["name"]
+        )
+        result[key] = merged(old, value) if isinstance(old, dict) and isinstance(value, dict) and not renamed else value
+    return result
+
+
+def _read(name: str, profile: Profile, document: Document) -> Claim:
+    for key in document:
+        if key not in KEYS:
+            raise ExperimentError(f"unknown key {key!r}: {nearest(key, KEYS)}")
+    for key in ("title", "claim", "checks", "figure"):
+        if key not in document:
+            raise ExperimentError(f"{key!r} is missing")
+    if (paper := document.get("paper")) and paper not in references():
+        raise ExperimentError(f"paper: no reference is called {paper!r}: {nearest(paper, references())}")
+    if ("experiment" in document) == ("procedure" in document):
+        raise ExperimentError("give either an experiment or a procedure")
+    _check_lists(document)
+    _check_checks(document["checks"])
+    panels, procedure = {}, None
+    if "procedure" in document:
+        procedure = _procedure(document["procedure"])
+    else:
+        panels = _panels(document)
+    return Claim(name, profile, document, panels, procedure, _search(document.get("tuning")))
+
+
+def _check_lists(document: Document) -> None:
+    for key, known in (("clients", OF_CLIENTS), ("costs", COSTS)):
+        for one in document.get(key, []):
+            if one not in known:
+                raise ExperimentError(f"{key}: there is no {one!r}: {nearest(one, known)}")
+
+
+def _check_checks(checks: Any) -> None:
+    """Every check and measure by its signature, before anything runs."""
+    if not isinstance(checks, list) or not checks:
+        raise ExperimentError(f"checks: given {shown(checks)}, expected a list of one table or more")
+    for number, check in enumerate(checks):
+        _, arguments = function_and_arguments(CHECKS, check, f"checks[{number}]", ("measured",))
+        if "measure" in arguments:
+            function_and_arguments(MEASURES, arguments["measure"], f"checks[{number}].measure", ("entry",))
+
+
+def _procedure(table: Any) -> Callable[[], list[Curve]]:
+    functions = {name: _procedure_named(name) for name in _procedure_names()}
+    function, arguments = function_and_arguments(functions, table, "procedure", ())
+    return functools.partial(function, **arguments)
+
+
+def _procedure_names() -> list[str]:
+    files = (resources.files("turnout") / "reproduction" / "procedures").iterdir()
+    return sorted(stem for file in files if (stem := file.name.removesuffix(".py")) != file.name and stem[0] != "_")
+
+
+def _procedure_named(name: str) -> Callable[..., list[Curve]]:
+    return getattr(importlib.import_module(f"turnout.reproduction.procedures.{name}"), name)
+
+
+def _panels(document: Document) -> dict[str, Experiment]:
+    common = document["experiment"]
+    titled = {"title": document["title"]}
+    panels = document.get("panels") or {"": {}}
+    found = {}
+    for name, changes in panels.items():
+        try:
+            found[name] = Experiment.read(titled | merged(common, changes))
+        except ExperimentError as error:
+            raise ExperimentError(f"panel {name!r}: {error}" if name else str(error)) from error
+    return found
+
+
+def _search(table: Any) -> Search | None:
+    if table is None:
+        return None
+    known = ("metric", "keep", "seeds", "rounds")
+    if not isinstance(table, dict) or "metric" not in table:
+        raise ExperimentError(f"tuning: given {shown(table)}, expected a table with a metric")
+    for key in table:
+        if key not in known:
+            raise ExperimentError(f"tuning: unknown key {key!r}: {nearest(key, known)}")
+    check_metric(table["metric"])
+    if "rounds" in table and "seeds" not in table:
+        raise ExperimentError("tuning: rounds are for a search of its own, which needs seeds, too")
+    seeds = table.get("seeds")
+    keep = tuple(table.get("keep", ()))
+    return Search(table["metric"], keep, None if seeds is None else tuple(seeds), table.get("rounds"))

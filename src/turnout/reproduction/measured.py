@@ -1,0 +1,86 @@
+"""What a reproduction measured: curves over seeds, written and read as a plain table."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from turnout.experiment.errors import ExperimentError, nearest
+
+COLUMNS = ("panel", "label", "metric", "seed", "x", "value")
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One metric of one strategy in one panel: over the rounds, the clients, or whatever x is."""
+
+    panel: str
+    label: str
+    metric: str
+    x: np.ndarray
+    seeds: tuple[int, ...]
+    values: np.ndarray  # (seed, x)
+
+    def __post_init__(self) -> None:
+        if self.values.shape != (len(self.seeds), len(self.x)):
+            expected = (len(self.seeds), len(self.x))
+            raise ValueError(f"{self.label} {self.metric}: values must be of shape {expected}, not {self.values.shape}")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All curves of a reproduction, found by panel, label and metric."""
+
+    curves: Sequence[Curve]
+
+    @property
+    def panels(self) -> list[str]:
+        return list(dict.fromkeys(curve.panel for curve in self.curves))
+
+    def labels(self, panel: str) -> list[str]:
+        return list(dict.fromkeys(curve.label for curve in self.curves if curve.panel == panel))
+
+    def curve(self, panel: str, label: str, metric: str) -> Curve:
+        """The one curve of that name, or an error that names those there are."""
+        for curve in self.curves:
+            if (curve.panel, curve.label, curve.metric) == (panel, label, metric):
+                return curve
+        if label not in (labels := self.labels(panel)):
+            raise ExperimentError(f"no strategy is called {label!r} in panel {panel!r}: {nearest(label, labels)}")
+        known = {curve.metric for curve in self.curves if (curve.panel, curve.label) == (panel, label)}
+        raise ExperimentError(f"{label}: {metric!r} was not taken: {nearest(metric, known)}")
+
+
+def write_curves(curves: Iterable[Curve], path: Path) -> None:
+    """One row a value, with as many digits as a single-precision number has."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for curve in curves:
+            marks = (curve.panel, curve.label, curve.metric)
+            xs = [f"{x:.9g}" for x in curve.x.tolist()]
+            for seed, values in zip(curve.seeds, curve.values.tolist(), strict=True):
+                writer.writerows((*marks, seed, x, f"{value:.7g}") for x, value in zip(xs, values, strict=True))
+
+
+def read_curves(path: Path) -> list[Curve]:
+    """The curves of a table, in its order."""
+    found: dict[tuple[str, str, str], dict[int, tuple[list[float], list[float]]]] = {}
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = csv.reader(file)
+        if tuple(next(rows, ())) != COLUMNS:
+            raise ExperimentError(f"{path}: not a table of curves: its first line must be {','.join(COLUMNS)}")
+        for panel, label, metric, seed, x, value in rows:
+            xs, values = found.setdefault((panel, label, metric), {}).setdefault(int(seed), ([], []))
+            xs.append(float(x))
+            values.append(float(value))
+    return [
+        Curve(
+            *marks, np.asarray(next(iter(seeds.values()))[0]), tuple(seeds), np.asarray([v for _, v in seeds.values()])
+        )
+        for marks, seeds in found.items()
+    ]

@@ -1,0 +1,118 @@
+"""One number a seed from the curves of one strategy in one panel. A measure's arguments are its table's keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from turnout.experiment.tuning import smaller_is_better
+from turnout.reproduction.measured import Curve, Measured
+
+Values = np.ndarray  # one number a seed
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The curves of one strategy in one panel."""
+
+    measured: Measured
+    panel: str
+    label: str
+
+    def __getitem__(self, metric: str) -> Curve:
+        return self.measured.curve(self.panel, self.label, metric)
+
+
+def final(entry: Entry, metric: str, last: int = 1) -> Values:
+    """Mean of the last evaluations."""
+    return entry[metric].values[:, -last:].mean(axis=1)
+
+
+def at(entry: Entry, metric: str, x: float) -> Values:
+    """Value at x, the nearest one that was taken."""
+    curve = entry[metric]
+    return curve.values[:, int(np.argmin(np.abs(curve.x - x)))]
+
+
+def best(entry: Entry, metric: str) -> Values:
+    """The best value on the way."""
+    values = entry[metric].values
+    return values.min(axis=1) if smaller_is_better(metric) else values.max(axis=1)
+
+
+def time_average(entry: Entry, metric: str) -> Values:
+    """Mean over all evaluations but that of the untrained model."""
+    curve = entry[metric]
+    return curve.values[:, curve.x > 0].mean(axis=1)
+
+
+def late_deviation(entry: Entry, metric: str, share: float = 0.5) -> Values:
+    """Standard deviation over the last share of the evaluations."""
+    values = entry[metric].values
+    return values[:, -max(2, round(share * values.shape[1])) :].std(axis=1, ddof=1)
+
+
+def rounds_to(entry: Entry, metric: str, target: float, average: int = 1) -> Values:
+    """First x at which a metric is as good as the target, infinite where it never is.
+
+    `average` smooths by the mean of so many evaluations in a row first.
+    """
+    curve = entry[metric]
+    values = _smoothed(curve.values, average)
+    reached = values <= target if smaller_is_better(metric) else values >= target
+    first = np.argmax(reached, axis=1)
+    return np.where(reached.any(axis=1), curve.x[average - 1 :][first], np.inf)
+
+
+def cost_to(entry: Entry, metric: str, target: float, cost: str = "local_steps", average: int = 1) -> Values:
+    """What had been spent when the target was reached, infinite where it never is; the claim must list the cost."""
+    spent = entry[cost]
+    rounds = rounds_to(entry, metric, target, average)
+    places = np.searchsorted(spent.x, np.minimum(rounds, spent.x[-1]))
+    return np.where(np.isfinite(rounds), spent.values[np.arange(len(places)), places], np.inf)
+
+
+def weight_share(entry: Entry, pi: Sequence[float] = (0, 1), lam: Sequence[float] = (-1, 1)) -> Values:
+    """Share of all weight that the clients of a class got: their π and λ lie in these intervals, ends included."""
+    members = _members(entry, pi, lam)
+    weight = entry["weight"].values
+    return weight[:, members].sum(axis=1) / weight.sum(axis=1)
+
+
+def asked_share(entry: Entry, pi: Sequence[float] = (0, 1), lam: Sequence[float] = (-1, 1)) -> Values:
+    """Share of their available rounds in which the clients of a class were asked."""
+    members = _members(entry, pi, lam)
+    return entry["asked"].values[:, members].sum(axis=1) / entry["available"].values[:, members].sum(axis=1)
+
+
+def _members(entry: Entry, pi: Sequence[float], lam: Sequence[float]) -> np.ndarray:
+    inside = [
+        (low <= law) & (law <= high)
+        for (low, high), law in ((pi, entry["pi"].values[0]), (lam, entry["lam"].values[0]))
+    ]
+    return np.logical_and(*inside)
+
+
+def _smoothed(values: np.ndarray, average: int) -> np.ndarray:
+    if average == 1:
+        return values
+    sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
+    return (sums[:, average:] - sums[:, :-average]) / average
+
+
+MEASURES: dict[str, Callable[..., Values]] = {
+    measure.__name__: measure
+    for measure in (
+        final,
+        at,
+        best,
+        time_average,
+        late_deviation,
+        rounds_to,
+        cost_to,
+        weight_share,
+        asked_share,
+    )
+}

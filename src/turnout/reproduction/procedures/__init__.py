@@ -1,0 +1,1 @@
+"""Claims that take no training: one procedure a file, named as the file, which returns curves."""

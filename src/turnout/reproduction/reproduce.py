@@ -1,0 +1,245 @@
+"""Run a claim, check it, and leave a folder from which all of it can be had again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from turnout.experiment.circumstances import circumstances
+from turnout.experiment.config import Experiment
+from turnout.experiment.errors import ExperimentError
+from turnout.experiment.folders import free_folder, whole_or_absent
+from turnout.experiment.run import Outcome, Progress, run
+from turnout.experiment.sweep import points
+from turnout.experiment.tuning import RATES, Choice, tune, write_rows
+from turnout.reproduction.checks import CHECKS, Finding, overall
+from turnout.reproduction.claim import Claim, Search, read_claim
+from turnout.reproduction.measured import Curve, Measured, read_curves, write_curves
+from turnout.reproduction.tables import function_and_arguments
+
+Row = dict[str, Any]
+Draw = Callable[[Path], Any]  # draws the figure of a folder into it
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What one panel gave: its curves, and the experiment with the values that were chosen."""
+
+    curves: tuple[Curve, ...]
+    experiment: Experiment | None = None
+    choices: tuple[Choice, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """A claim, what was measured, and what it comes to."""
+
+    claim: Claim
+    panels: dict[str, Panel]
+    skipped: dict[str, str]  # panels that could not run, and why
+    findings: tuple[Finding, ...]
+    seconds: float
+
+    @property
+    def curves(self) -> list[Curve]:
+        return [curve for panel in self.panels.values() for curve in panel.curves]
+
+    @property
+    def verdict(self) -> str:
+        return overall([finding.verdict for finding in self.findings])
+
+
+def reproduce(
+    claim: Claim, out: str | Path | None = None, progress: Progress | None = None, draw: Draw | None = None
+) -> Reproduced:
+    """Run every panel of a claim and check it; with `out`, leave a folder there. All panels failing is an error."""
+    folder = None if out is None else free_folder(out)
+    begun = time.perf_counter()
+    panels, skipped = _run_panels(claim, progress)
+    found = Reproduced(claim, panels, skipped, (), time.perf_counter() - begun)
+    found = replace(found, findings=check(claim, found.curves, skipped))
+    if folder is not None:
+        save(found, folder, draw)
+    return found
+
+
+def _run_panels(claim: Claim, progress: Progress | None) -> tuple[dict[str, Panel], dict[str, str]]:
+    if claim.procedure is not None:
+        return {"": Panel(tuple(claim.procedure()))}, {}
+    panels, skipped = {}, {}
+    for number, (name, experiment) in enumerate(claim.panels.items()):
+        try:
+            panels[name] = _run_panel(claim, name, experiment, _share_of(progress, number, len(claim.panels)))
+        except ExperimentError as error:
+            skipped[name] = str(error)
+    if not panels:
+        raise ExperimentError(f"{claim.name}: {next(iter(skipped.values()))}")
+    return panels, skipped
+
+
+def _share_of(progress: Progress | None, number: int, count: int) -> Progress | None:
+    return None if progress is None else lambda share: progress((number + share) / count)
+
+
+def _run_panel(claim: Claim, name: str, experiment: Experiment, progress: Progress | None) -> Panel:
+    search = claim.search
+    if search is None or not any(point.settings for point in points(experiment)):
+        outcomes, chosen, choices = run(experiment, progress=progress).points, experiment, ()
+    elif search.seeds is None:
+        tuned = tune(experiment, search.metric, search.keep, RATES, progress)
+        outcomes, chosen, choices = tuned.outcomes(), tuned.experiment(), tuned.choices
+    else:
+        half = _share_of(progress, 0, 2), _share_of(progress, 1, 2)
+        tuned = tune(_for_search(experiment, search), search.metric, search.keep, RATES, half[0])
+        fixed = tuned.experiment()
+        chosen = replace(experiment, strategies=fixed.strategies, local=fixed.local, server=fixed.server)
+        outcomes, choices = run(chosen, progress=half[1]).points, tuned.choices
+    clients, costs = (claim.document.get(key, []) for key in ("clients", "costs"))
+    curves = [curve for outcome in outcomes for curve in _curves(name, outcome, clients, costs)]
+    return Panel(tuple(curves), chosen, tuple(choices))
+
+
+def _for_search(experiment: Experiment, search: Search) -> Experiment:
+    """Only what the choice needs: the metric at the end."""
+    rounds = search.rounds or experiment.rounds
+    return replace(experiment, seeds=search.seeds, rounds=rounds, evaluate_every=rounds, metrics=(search.metric,))
+
+
+def _curves(panel: str, outcome: Outcome, clients: list[str], costs: list[str]) -> Iterator[Curve]:
+    """A strategy's metrics over the rounds, what it had spent by then, and sums by client if the claim wants them."""
+    past = outcome.history
+    for metric, values in past.metrics.items():
+        yield Curve(panel, outcome.label, metric, past.evaluated, past.seeds, values)
+    for cost in costs:
+        spent = np.pad(np.cumsum(past.records[cost].astype(np.float64), axis=1), ((0, 0), (1, 0)))
+        yield Curve(panel, outcome.label, cost, past.evaluated, past.seeds, spent[:, past.evaluated])
+    numbers = np.arange(outcome.target.size)
+    for name in clients:
+        yield Curve(panel, outcome.label, name, numbers, past.seeds, past.clients[name])
+    if clients:
+        for name, law in (("target", outcome.target), ("pi", outcome.pi), ("lam", outcome.lam)):
+            if law is not None:
+                yield Curve(panel, outcome.label, name, numbers, past.seeds[:1], law[None])
+
+
+def check(claim: Claim, curves: list[Curve], skipped: dict[str, str]) -> tuple[Finding, ...]:
+    """Every check of the claim on these curves; those of a panel that did not run say so."""
+    measured = Measured(curves)
+    findings: list[Finding] = []
+    for number, table in enumerate(claim.document["checks"]):
+        function, arguments = function_and_arguments(CHECKS, table, f"checks[{number}]", ("measured",))
+        if (panel := arguments.get("panel")) in skipped:
+            findings.append(Finding(f"{panel}: {table['name']}", "", skipped[panel], "not run"))
+        else:
+            findings += function(measured, **arguments)
+    return tuple(findings)
+
+
+def save(found: Reproduced, out: str | Path, draw: Draw | None = None) -> Path:
+    """Write the folder of a reproduction: the claim as it was run, the curves, the grid, the result."""
+    folder = free_folder(out)
+    with whole_or_absent(folder) as work:
+        (work / "claim.toml").write_text(found.claim.to_toml(), encoding="utf-8")
+        for name, panel in found.panels.items():
+            if panel.experiment is not None:
+                file = f"experiment-{name}.toml" if name else "experiment.toml"
+                (work / file).write_text(panel.experiment.to_toml(), encoding="utf-8")
+        write_curves(found.curves, work / "curves.csv")
+        write_rows(_grids(found), work / "tuning.csv")
+        _write_result(work, result(found) | circumstances())
+        if draw is not None:
+            draw(work)
+    return folder
+
+
+def _grids(found: Reproduced) -> Iterator[Row]:
+    metric = "" if found.claim.search is None else found.claim.search.metric
+    for name, panel in found.panels.items():
+        for choice in panel.choices:
+            yield from ({"panel": name} | row for row in choice.rows(metric))
+
+
+def result(found: Reproduced) -> dict[str, Any]:
+    """The numbers and words of a reproduction, for JSON."""
+    claim = found.claim
+    seeds = max((len(curve.seeds) for curve in found.curves), default=0)
+    return {
+        "name": claim.name,
+        "profile": claim.profile,
+        **{key: claim.document.get(key, "") for key in ("title", "paper", "where", "claim", "notes")},
+        "verdict": found.verdict,
+        "checks": [finding.as_table() for finding in found.findings],
+        "skipped": found.skipped,
+        "chosen": {
+            name: {choice.label: choice.chosen for choice in panel.choices}
+            for name, panel in found.panels.items()
+            if panel.choices
+        },
+        "at_edge": {
+            name: edges
+            for name, panel in found.panels.items()
+            if (edges := {choice.label: choice.at_edge() for choice in panel.choices if choice.at_edge()})
+        },
+        "seeds": seeds,
+        "seconds": round(found.seconds, 2),
+    }
+
+
+def refresh(folder: Path, draw: Draw | None = None) -> dict[str, Any]:
+    """Check a folder's curves anew, by the shipped claim if that still runs the same, and draw its figure."""
+    stored = read_result(folder)
+    claim = current_claim(folder)
+    findings = check(claim, read_curves(folder / "curves.csv"), stored["skipped"])
+    texts = {key: claim.document.get(key, "") for key in ("title", "paper", "where", "claim", "notes")}
+    renewed = (
+        stored
+        | texts
+        | {
+            "verdict": overall([finding.verdict for finding in findings]),
+            "checks": [finding.as_table() for finding in findings],
+        }
+    )
+    (folder / "claim.toml").write_text(claim.to_toml(), encoding="utf-8")
+    _write_result(folder, renewed)
+    if draw is not None:
+        draw(folder)
+    return renewed
+
+
+def current_claim(folder: Path) -> Claim:
+    """The claim of a folder: the shipped one of that name where its runs are still the same, else the stored one."""
+    stored = read_claim(folder / "claim.toml")
+    try:
+        shipped = read_claim(stored.name, stored.profile)
+    except ExperimentError:
+        return stored
+    return shipped if shipped.runs == stored.runs else stored
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    """What a reproduction came to."""
+    try:
+        return json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ExperimentError(f"{folder}: not the folder of a reproduction: it has no result.json") from error
+
+
+def is_done(claim: Claim, folder: Path) -> bool:
+    """Whether a folder holds this claim, run as it would be now."""
+    return (folder / "result.json").is_file() and read_claim(folder / "claim.toml").runs == claim.runs
+
+
+def _write_result(folder: Path, numbers: dict[str, Any]) -> None:
+    (folder / "result.json").write_text(json.dumps(numbers, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def not_run(claim: Claim, reason: str) -> dict[str, Any]:
+    """The result of a claim that could not run, as where its data are missing."""
+    texts = {key: claim.document.get(key, "") for key in ("title", "paper", "where", "claim", "notes")}
+    return {"name": claim.name, "profile": claim.profile, **texts, "verdict": "not run", "checks": [], "reason": reason}

@@ -1,0 +1,33 @@
+"""A table `{ name = …, … }` of a claim: a function by its name, and its arguments checked against its signature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from turnout.experiment import schema
+from turnout.experiment.errors import ExperimentError, nearest
+
+
+def function_and_arguments(
+    known: Mapping[str, Callable[..., Any]], table: Any, where: str, given_by_us: tuple[str, ...]
+) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """The function that a table names, and the other keys as its arguments; `given_by_us` are no keys."""
+    if not isinstance(table, dict) or not isinstance(table.get("name"), str):
+        raise ExperimentError(f"{where}: given {schema.shown(table)}, expected a table with a name")
+    name = table["name"]
+    if name not in known:
+        raise ExperimentError(f"{where}: there is no {name!r}: {nearest(name, known)}")
+    function, arguments = known[name], {key: value for key, value in table.items() if key != "name"}
+    schema.check_keys(function, arguments, where, given_by_us)
+    for key, parameter in schema.parameters(function).items():
+        if key in arguments and not _fits(parameter.hint, arguments[key]):
+            expected = schema.describe(parameter.hint)
+            raise ExperimentError(f"{where}.{key}: given {schema.shown(arguments[key])}, expected {expected}")
+        if key not in arguments and key not in given_by_us and parameter.default is schema.REQUIRED:
+            raise ExperimentError(f"{where}: {key!r} is missing, expected {schema.describe(parameter.hint)}")
+    return function, arguments
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    return isinstance(value, dict) or schema.accepts(hint, value)
