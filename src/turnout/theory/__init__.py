@@ -1,5 +1,6 @@
 """Exact results and bounds as plain functions on arrays, in double precision."""
 
+from turnout.theory.alternating import alternating_limit
 from turnout.theory.biased_optimum import BiasedOptimum, biased_optimum, biased_optimum_of_quadratics
 from turnout.theory.bounds_ca_fed import MarkovBound, markov_bound, mixing_lags
 from turnout.theory.bounds_fedacs import (
@@ -86,6 +87,7 @@ __all__ = [
     "SamplingBound",
     "StaleBound",
     "Terms",
+    "alternating_limit",
     "autocorrelation",
     "bias_bound_chi_square",
     "bias_bound_total_variation",
