@@ -46,6 +46,7 @@ STRATEGIES = {
     "optimal_sampling approximate": OptimalSampling(cohort=3, approximate=True),
     "uniform_sampling": UniformSampling(cohort=3),
     "fedau": FedAU(cutoff=4.0),
+    "fedau of a cohort": FedAU(cohort=3),
     "debiased step": Debiased(),
     "debiased weight": Debiased(batch=3.0, apply="weight"),
     "fedlaavg": FedLaAvg(),

@@ -21,7 +21,7 @@ ROOT = "turnout"
 # From the ground up. A part may import from every layer below its own, and nothing from its own but itself.
 LAYERS = (
     {"types"},
-    {"streams", "tree"},
+    {"streams", "tree", "data_folder"},
     {"batches", "availability", "strategies", "facts", "tasks"},
     {"world", "local", "server", "theory"},
     {"cohort_work", "history"},
@@ -39,10 +39,10 @@ LAYERS = (
 )
 # Parts that see even less than what lies below them.
 NARROW = {
-    "availability": {"types"},
+    "availability": {"types", "data_folder"},
     "facts": {"types"},
     "strategies": {"types", "tree"},
-    "tasks": {"types", "streams", "tree"},
+    "tasks": {"types", "streams", "tree", "data_folder"},
     "theory": {"types", "availability"},
     "local": {"types", "streams", "tree", "batches", "tasks"},
     "server": {"types", "streams", "tree", "strategies", "facts"},

@@ -21,16 +21,16 @@ def train_cohort(
 
     Slots train in chunks, those of most steps first, each chunk as long as its own longest; chunks with nothing to do
     are not visited. So the cost follows the sum of steps, and a chunk may be chosen to fit a cache. Chunks of one are
-    clients one after another.
+    clients one after another. Lanes side by side wait for the longest among them, so they too gain from the order.
     """
-    if chunk == 1:
-        return _train_one_by_one(local, task, start, jobs)
     slots = jobs.clients.shape[0]
     # Empty slots come last as it is: where all steps are equal there is nothing to sort.
     order = jnp.arange(slots) if common is not None else jnp.argsort(-jobs.steps)
     if common is None:
         start, jobs = jax.tree.map(lambda leaf: leaf[order], (start, jobs))
-    if chunk >= slots:
+    if chunk == 1:
+        results = _train_one_by_one(local, task, start, jobs)
+    elif chunk >= slots:
         results = _train(local, task, start, jobs, common)
     else:
         results = _train_in_chunks(local, task, start, jobs, common, chunk)

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -21,7 +21,10 @@ from turnout.loop import Plan, Trial
 from turnout.tasks.base import Task
 from turnout.world import World
 
-_CACHE_FLOATS = 2**16  # what the lanes of one call may touch in a local step on a CPU: half of a common L2 cache
+# Numbers of models and batches that jobs side by side may touch in a local step:
+_CACHE_FLOATS = 2**16  # on a CPU, half of a common L2 cache
+_GPU_FLOATS = 2**22  # on a GPU, where numbers of steps differ: more do not make it faster, and the longest job counts
+_GPU_SHARE = 0.85  # of its memory, for one program
 
 
 @dataclass(frozen=True)
@@ -68,28 +71,31 @@ def run_group(
 ) -> list[History]:
     """One history a trial.
 
-    Every pair of a trial and a seed is a lane. A GPU runs all lanes as one batch. A CPU runs as many together as its
-    cache holds, and such crews on all cores at once: side by side, large lanes only push each other out of the cache.
+    Every pair of a trial and a seed is a lane. A GPU runs as many lanes together as its memory holds. A CPU runs as
+    many together as its cache holds, and such crews on all cores at once: side by side, large lanes only push each
+    other out of the cache.
     """
     roots = jax.vmap(jr.key)(jnp.asarray(seeds, jnp.uint32))
-    plan = _plan(task, trials, roots, pace)
+    count = len(trials) * len(seeds)
     stacked = _stack([as_arrays(trial) for trial in trials]), _stack([trial.world.law() for trial in trials])
-    lanes = np.arange(len(trials) * len(seeds))
-    crews = _crews(lanes, _lane_floats(task, plan, trials[0].local.batch_size))
-    progress = _Progress(report, len(crews))
 
-    def inputs(crew: np.ndarray) -> tuple[Any, ...]:
+    def inputs(plan: Plan, crew: np.ndarray) -> tuple[Any, ...]:
         trial, law = _pick(stacked, crew // len(seeds))
         return task, trial, law, plan, roots[crew % len(seeds)]
 
-    programs = Programs.compiled(inputs(crews[0]), pace)
+    def compiled(plan: Plan, width: int) -> Programs:
+        return Programs.compiled(inputs(plan, np.arange(width)), pace)
+
+    plan, width, programs = _fitting(count, *_plan(task, trials, roots, pace), compiled)
+    crews = _crews(count, width)
+    progress = _Progress(report, len(crews))
 
     def run(crew: np.ndarray) -> dict[str, Any]:
-        return _run_crew(programs, inputs(crew), pace, progress)
+        return _run_crew(programs, inputs(plan, crew), pace, progress)
 
     with ThreadPoolExecutor(num_workers()) as pool:
         parts = list(pool.map(run, crews))
-    whole = jax.tree.map(lambda *leaves: np.concatenate(leaves)[: len(lanes)], *parts)
+    whole = jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
     return _histories(whole, len(trials), seeds, pace)
 
 
@@ -115,7 +121,8 @@ def _pick(stacked: Any, rows: np.ndarray) -> Any:
     return jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, stacked)
 
 
-def _plan(task: Task, trials: list[Trial], roots: Any, pace: Pace) -> Plan:
+def _plan(task: Task, trials: list[Trial], roots: Any, pace: Pace) -> tuple[Plan, int]:
+    """What fixes shapes, and how many lanes should run side by side."""
     num_clients = task.num_clients
     needed = {trial.strategy.capacity(crowd) for trial in trials for crowd in (1, num_clients)}
     crowd = usual = num_clients
@@ -124,16 +131,20 @@ def _plan(task: Task, trials: list[Trial], roots: Any, pace: Pace) -> Plan:
     slots, often = (max(trial.strategy.capacity(size) for trial in trials) for size in (crowd, usual))
     steps = {trial.world.compute.common for trial in trials}
     common = steps.pop() if len(steps) == 1 else None
-    return Plan(
-        slots=min(num_clients, rounded(slots)),
+    slots = min(num_clients, rounded(slots))
+    job = _job_floats(task, trials[0].local.batch_size)
+    width = _width(len(trials) * roots.shape[0], slots, job, common is not None)
+    plan = Plan(
+        slots=slots,
         most_available=min(num_clients, rounded(crowd)),
         room=_room(pace.blocks),
         round_room=_room(pace.rounds),
         common_steps=common,
         most_steps=max(trial.world.compute.most for trial in trials),
-        chunk=_chunk(task, often, equal_steps=common is not None),
+        chunk=_chunk(task, often, width, job, common is not None),
         metrics=pace.metrics,
     )
+    return plan, width
 
 
 def crowd_sizes(worlds: list[World], roots: Any, rounds: int) -> tuple[int, int]:
@@ -144,17 +155,36 @@ def crowd_sizes(worlds: list[World], roots: Any, rounds: int) -> tuple[int, int]
     return int(np.max(found.most)), int(np.ceil(np.max(mean + spread)))
 
 
-def _chunk(task: Task, usual: int, equal_steps: bool) -> int:
-    """Slots trained side by side.
+def _width(lanes: int, slots: int, job_floats: int, equal_steps: bool) -> int:
+    """Lanes side by side: on a CPU what its cache holds, on a GPU all, unless steps differ and fewer keep it busy."""
+    if not _on_cpu():
+        return lanes if equal_steps else _even(lanes, _side_by_side(job_floats))
+    together = max(1, _CACHE_FLOATS // (slots * job_floats))
+    return _even(lanes, min(together, -(-lanes // num_workers())))
+
+
+def _even(lanes: int, most: int) -> int:
+    """The width of crews of at most that many lanes, so that the last is nearly full."""
+    return -(-lanes // -(-lanes // most))
+
+
+def _chunk(task: Task, usual: int, width: int, job_floats: int, equal_steps: bool) -> int:
+    """Slots of a lane trained side by side.
 
     One by one on a CPU where the task's model is better trained so. Equal steps: all that a usual round has, so that a
-    second chunk is seldom needed. Unequal steps: few, since a chunk lasts as long as its longest.
+    second chunk is seldom needed. Unequal steps: few, since a chunk lasts as long as its longest; on a GPU as many as
+    keep it busy, which may be one.
     """
     if _on_cpu() and task.one_by_one_on_cpu:
         return 1
     if equal_steps:
         return rounded(usual)
-    return 8 if _on_cpu() else 32
+    return 8 if _on_cpu() else min(rounded(usual), max(1, _side_by_side(job_floats) // width))
+
+
+def _side_by_side(job_floats: int) -> int:
+    """Jobs of unequal steps that keep a GPU busy."""
+    return max(1, _GPU_FLOATS // job_floats)
 
 
 def _different(worlds: list[World]) -> list[World]:
@@ -181,24 +211,39 @@ def num_workers() -> int:
     return (os.cpu_count() or 1) if _on_cpu() else 1
 
 
-def _lane_floats(task: Task, plan: Plan, batch_size: int) -> int:
-    """Numbers that one lane touches in a local step: a model and a batch in every slot."""
+def _job_floats(task: Task, batch_size: int) -> int:
+    """Numbers that one job touches in a local step: a model and a batch."""
     client, positions = jnp.zeros((), jnp.int32), jnp.zeros(batch_size, jnp.int32)
     shapes = eqx.filter_eval_shape(lambda key: (task.init(key), task.batch(client, positions)), jr.key(0))
-    return plan.slots * sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(shapes))
+    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(shapes))
 
 
-def _crews(lanes: np.ndarray, lane_floats: int) -> list[np.ndarray]:
+def _crews(count: int, width: int) -> list[np.ndarray]:
     """Lanes that run side by side, all crews of one size; the last is filled up with lanes that are then dropped."""
-    count = len(lanes)
-    if _on_cpu():
-        together = max(1, _CACHE_FLOATS // lane_floats)
-        width = min(together, -(-count // num_workers()))
-        width = -(-count // -(-count // width))
-    else:
-        width = count
-    filled = np.pad(lanes, (0, -count % width), mode="edge")
+    filled = np.pad(np.arange(count), (0, -count % width), mode="edge")
     return list(filled.reshape(-1, width))
+
+
+def _fitting(
+    lanes: int, plan: Plan, width: int, compiled: Callable[[Plan, int], Programs]
+) -> tuple[Plan, int, Programs]:
+    """Programs that fit the device: of fewer lanes side by side if need be, and then of fewer slots."""
+    limit = _memory()
+    while True:
+        programs = compiled(plan, width)
+        need = programs.bytes_needed()
+        if limit is None or need <= limit or (width == 1 and plan.chunk == 1):
+            return plan, width, programs
+        if width > 1:
+            width = _even(lanes, max(1, min(width - 1, int(width * limit / need))))
+        else:
+            plan = replace(plan, chunk=max(1, min(plan.chunk, plan.slots) // 2))
+
+
+def _memory() -> int | None:
+    """Bytes that one program may take, where the device says what it has."""
+    found = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
+    return None if found is None else int(_GPU_SHARE * found)
 
 
 class _Progress:
@@ -227,6 +272,18 @@ class Programs(NamedTuple):
         carry = begin(*inputs)
         advance = _advance.lower((*inputs, pace.bounds(0, 0)), carry).compile()
         return cls(begin, advance, _finish.lower(*inputs, carry).compile())
+
+    def bytes_needed(self) -> int:
+        """Most memory that a call takes, arguments and results included; 0 where the compiler does not say."""
+        return max(map(_bytes_of, self))
+
+
+def _bytes_of(program: Any) -> int:
+    found = program.compiled.memory_analysis()
+    if found is None:
+        return 0
+    held = found.argument_size_in_bytes + found.output_size_in_bytes - found.alias_size_in_bytes
+    return held + found.temp_size_in_bytes
 
 
 def _run_crew(programs: Programs, inputs: tuple[Any, ...], pace: Pace, progress: _Progress) -> dict[str, Any]:

@@ -26,6 +26,13 @@ def test_state_is_that_of_the_middle_of_the_slot(file, play):
     assert masks.T.tolist() == [[0, 1, 1, 0], [0, 1, 0, 1]]
 
 
+def test_a_file_may_lie_in_the_data_folder(file, play, tmp_path, monkeypatch):
+    file("a,0,10,1", "a,10,20,0")
+    monkeypatch.setenv("TURNOUT_DATA", str(tmp_path))
+    monkeypatch.chdir("/")
+    assert play(trace("trace.csv", slot=10.0), rounds=2)[0].tolist() == [[True], [False]]
+
+
 def test_wrap_and_stop(file, play):
     path = file("a,100,120,1", "b,110,130,1")
     wrapped, stopped = (play(trace(path, slot=10.0, end=end), rounds=7)[0].astype(int) for end in ("wrap", "stop"))
@@ -102,7 +109,7 @@ def test_refuses_bad_files(file, tmp_path):
         ValueError, match="no column end_s, state; the columns must be client_id, start_s, end_s, state"
     ):
         trace(file("0,0", header="client_id,start_s"), slot=10.0)
-    with pytest.raises(ValueError, match=r"absent.csv: there is no such file"):
+    with pytest.raises(FileNotFoundError, match=r"absent.csv: there is no such file, here or .* TURNOUT_DATA"):
         trace(str(tmp_path / "absent.csv"), slot=10.0)
     empty = tmp_path / "empty.csv"
     empty.touch()

@@ -122,8 +122,29 @@ def test_shares_are_set_beside_the_target(run):
 def test_a_strategy_keeps_its_colour(run):
     assert colours.colour("fedavg") == colours.colour("fedavg") == colours.VERMILION
     assert colours.colour("their.module:Class") in colours.PALETTE
-    usual = list(colours.USUAL.values())
-    assert len(set(usual)) == len(usual)
+
+
+@pytest.mark.parametrize(
+    "together",
+    [
+        "fedavg unbiased more_available adafed ca_fed f3ast",
+        "fedavg unbiased adafed ca_fed f3ast fedau mifa fedvarp fedawe fedlaavg",
+        "fedavg debiased fedvarp mifa uniform_sampling",
+        "fedacs fedavg c_a_fedavg fedvarp fednova fedau optimal_sampling",
+    ],
+)
+def test_strategies_often_seen_together_differ(together):
+    shades = [colours.colour(strategy) for strategy in together.split()]
+    assert len(set(shades)) == len(shades)
+
+
+def test_a_label_names_its_strategy():
+    known = ["ca_fed", "c_a_fedavg", "fedavg", "more_available"]
+    named = {
+        label: colours.strategy_called(label, known)
+        for label in ("CA-Fed kappa=0.1", "c-a-FedAvg", "More available", "FedAvg, all", "loss of the uniform law")
+    }
+    assert list(named.values()) == ["ca_fed", "c_a_fedavg", "more_available", "fedavg", "loss of the uniform law"]
 
 
 def test_lines_of_one_colour_differ_in_their_dash():

@@ -29,6 +29,13 @@ def test_a_lost_upload_is_an_absence(play):
     assert game.round([1], [1.0]) == pytest.approx(2.0)
 
 
+def test_of_a_cohort_only_the_drawn_take_part_and_the_others_wait(play):
+    game = play(FedAU(cohort=1), importance=(1.0, 1.0))
+    moves = np.diff([0.0, *(game.round([1, 1], [1.0, 1.0]) for _ in range(40))])
+    assert moves[0] == pytest.approx(0.5)
+    assert moves[20:].mean() == pytest.approx(1.0, abs=0.2)  # one of two, at twice the weight
+
+
 def test_an_empty_round_leaves_the_model(play):
     assert play(FedAU(), start=4.0).round([0, 0, 0], [1.0, 1.0, 1.0]) == 4.0
 

@@ -3,11 +3,11 @@
 import pytest
 
 from turnout.availability import bernoulli
+from turnout.data_folder import given
 from turnout.local import Local
 from turnout.simulator import simulate
 from turnout.strategies import FedAvg
 from turnout.tasks import mnist
-from turnout.tasks.downloads import given
 from turnout.world import World
 
 

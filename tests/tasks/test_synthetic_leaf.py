@@ -69,6 +69,11 @@ def test_parts_are_disjoint_and_keep_to_their_client():
         assert mine.max() - mine.min() + 1 == mine.size  # the generator lays clients out one after another
 
 
+def test_sizes_of_equal_groups():
+    task = synthetic_leaf(6, samples_per_client=[20, 10], validation=0.0, test=0.0)
+    assert task.sizes.tolist() == [20, 20, 20, 10, 10, 10]
+
+
 def test_seeds_repeat_and_differ():
     first, again, other = (synthetic_leaf(3, samples_per_client=20, seed=seed) for seed in (1, 1, 2))
     for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(again), strict=True):
@@ -81,7 +86,9 @@ def test_seeds_repeat_and_differ():
     [
         ({"num_clients": 0}, "counts must be positive"),
         ({"gamma": -0.1}, "not negative"),
-        ({"samples_per_client": 0}, "'lognormal' or a positive number"),
+        ({"samples_per_client": 0}, "'lognormal', a positive number or a list"),
+        ({"samples_per_client": [5, 0]}, "'lognormal', a positive number or a list"),
+        ({"samples_per_client": [5, 6, 7]}, "3 numbers, which is no divisor of the 100 clients"),
         ({"validation": 0.5, "test": 0.6}, "together less than one"),
     ],
 )

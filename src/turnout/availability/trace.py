@@ -14,6 +14,7 @@ from jaxtyping import Array, Int, UInt8
 from turnout.availability.arguments import at_least
 from turnout.availability.base import Process
 from turnout.availability.slots import DAY, slots_covered, slots_within
+from turnout.data_folder import FOLDER, given
 from turnout.types import Mask, RandomKey, Round
 
 COLUMNS = ("client_id", "start_s", "end_s", "state")
@@ -51,6 +52,8 @@ def trace(
 ) -> Trace:
     """Read intervals `client_id, start_s, end_s, state` from a CSV (also .csv.gz) or Parquet file.
 
+    A path that leads nowhere from here is looked for in the folder that TURNOUT_DATA names.
+
     A round is a `slot` of seconds and a client is available in it when its state at mid-slot is 1; time with no row is
     not available. Clients come in order of first appearance, `num_clients` takes the first ones. Round 0 begins with
     the earliest row of the file. With `align` round 0 is a midnight of the file's clock, and each client begins with
@@ -60,7 +63,7 @@ def trace(
         raise ValueError(f"slot = {slot}: must be a positive number of seconds")
     if end not in ("wrap", "stop"):
         raise ValueError(f'end = "{end}": must be "wrap" or "stop"')
-    client, start, stop, on = _intervals(path)
+    client, start, stop, on = _intervals(_located(path))
     recorded = int(client.max()) + 1
     count = recorded if num_clients is None else at_least("num_clients", num_clients, 1)
     if count > recorded:
@@ -72,6 +75,17 @@ def trace(
     first, last = slots_covered(start, stop, slot)
     bits = _pack(client, first, last, length[:count])
     return Trace(jnp.asarray(bits), jnp.asarray(length[:count], jnp.int32), end == "wrap")
+
+
+def _located(path: str) -> str:
+    """The file as it is named, or the one of the user's data folder."""
+    found = Path(path) if Path(path).is_file() else given(path)
+    if found is None or not found.is_file():
+        raise FileNotFoundError(
+            f"{path}: there is no such file, here or in the folder that {FOLDER} names; "
+            "give the path of a CSV, .csv.gz or Parquet file"
+        )
+    return str(found)
 
 
 def _windows(
@@ -127,8 +141,6 @@ def _columns(path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
     """The four columns: the first as text, the others as numbers."""
     import polars
 
-    if not Path(path).is_file():
-        raise ValueError(f"{path}: there is no such file; give the path of a CSV, .csv.gz or Parquet file")
     try:
         # CSV as text first: a value that is not a number can then be named with its row.
         frame = polars.read_parquet(path) if path.endswith(".parquet") else polars.read_csv(path, infer_schema=False)

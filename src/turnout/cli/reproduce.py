@@ -46,21 +46,20 @@ def reproduce_command(
         if redo is not None:
             results = _refreshed(redo, quiet)
         else:
-            profile: Profile = "full" if full else "quick"
+            profile: Profile | None = "full" if full else "quick" if quick else None
             results = _reproduced(_claims(names or [], everything, profile, tuple(settings or [])), out, again, quiet)
         if page is not None:
             _write_page(redo or out, page)
         _show(results, as_json, quiet)
 
 
-def _claims(names: list[str], everything: bool, profile: Profile, settings: tuple[str, ...]) -> list[Claim]:
+def _claims(names: list[str], everything: bool, profile: Profile | None, settings: tuple[str, ...]) -> list[Claim]:
     from turnout.experiment.errors import ExperimentError, nearest
     from turnout.reproduction.claim import claim_names, read_claim
 
     if everything == bool(names):
         raise ExperimentError(f"name claims, or --all: {nearest('', claim_names())}")
-    stored = [name for name in names if name.endswith(".toml")]
-    return [read_claim(name, None if name in stored else profile, settings) for name in names or claim_names()]
+    return [read_claim(name, profile, settings) for name in names or claim_names()]
 
 
 def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> list[dict[str, Any]]:

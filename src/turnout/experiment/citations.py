@@ -21,6 +21,16 @@ def cited(source: str) -> tuple[list[str], list[str]]:
     return [known[key] for key in wanted], [name for name, found in keys.items() if not found]
 
 
+def short_citation(key: str) -> str:
+    """A reference as it stands in a sentence: authors and year."""
+    known = references()
+    if key not in known:
+        raise ExperimentError(f"there is no reference {key!r}: {nearest(key, known)}")
+    fields = dict(re.findall(r"^ *(author|year) *= *\{(.*?)\},?$", known[key], re.MULTILINE))
+    names = [name.partition(",")[0] for name in fields["author"].split(" and ")]
+    return f"{f'{names[0]} et al.' if len(names) > 2 else ' and '.join(names)} {fields['year']}"
+
+
 def references() -> dict[str, str]:
     """BibTeX entries by their key."""
     text = (resources.files("turnout") / "strategies" / "references.bib").read_text(encoding="utf-8")

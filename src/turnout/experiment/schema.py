@@ -81,18 +81,19 @@ def read(parameter: Parameter, value: Any, where: str) -> Any:
     """The value as the builder wants it, a sweep as a list of such values, or an error that says what is expected."""
     values = swept(parameter, value)
     if values is None:
-        return _read_one(parameter, value, where)
+        return read_one(parameter, value, where)
     if not values:
         raise ExperimentError(f"{where}: given an empty list, expected {describe(parameter.hint)}")
     if not any(accepts(parameter.hint, one) for one in values):
         raise ExperimentError(f"{where}: given {shown(value)}, expected {describe(parameter.hint)}")
-    read_ones = [_read_one(parameter, one, f"{where}[{i}]") for i, one in enumerate(values)]
+    read_ones = [read_one(parameter, one, f"{where}[{i}]") for i, one in enumerate(values)]
     if any(isinstance(one, float) for one in read_ones):  # of one type, or they would not run as one program
         read_ones = [float(one) if _whole(one) else one for one in read_ones]
     return {SWEEP: read_ones} if isinstance(value, dict) else read_ones
 
 
-def _read_one(parameter: Parameter, value: Any, where: str) -> Any:
+def read_one(parameter: Parameter, value: Any, where: str) -> Any:
+    """A single value as the builder wants it."""
     if not accepts(parameter.hint, value):
         raise ExperimentError(f"{where}: given {shown(value)}, expected {describe(parameter.hint)}")
     if isinstance(parameter.default, float) and _whole(value):

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 COLOURS = {"holds": "green", "does not hold": "red", "holds in part": "yellow", "undecided": "yellow", "not run": "dim"}
+MANY = {"holds": "hold", "does not hold": "do not hold", "holds in part": "hold in part"}
 
 
 def claims_table(results: list[dict[str, Any]]) -> Table:
@@ -26,14 +27,22 @@ def claims_table(results: list[dict[str, Any]]) -> Table:
 
 def claims_words(results: list[dict[str, Any]]) -> list[str]:
     """How many claims hold, and where the one folder is."""
-    counts = {verdict: sum(result["verdict"] == verdict for result in results) for verdict in COLOURS}
-    said = [", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count) + f" of {len(results)}."]
+    said = [counted(results)]
     if len(results) == 1 and "folder" in results[0]:
         (only,) = results
         said = [f"{only['claim']} {only['verdict'].capitalize()} here ({only['seeds']} runs, {only['seconds']:.0f} s)."]
         said += [f"Note: {only['notes']}"] if only["notes"] else []
         said.append(f"Folder: {only['folder']}")
     return said
+
+
+def counted(results: list[dict[str, Any]]) -> str:
+    """How many claims there are of each verdict."""
+    counts = {verdict: sum(result["verdict"] == verdict for result in results) for verdict in COLOURS}
+    told = ", ".join(
+        f"{count} {verdict if count == 1 else MANY.get(verdict, verdict)}" for verdict, count in counts.items() if count
+    )
+    return f"Of {len(results)} claim{'s' if len(results) != 1 else ''}: {told}."
 
 
 def _verdict(verdict: str) -> Text:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 # Okabe and Ito's palette without its yellow, which is too pale for a line on white.
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
@@ -15,8 +15,9 @@ BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
     "#D55E00",
     "#CC79A7",
 )
+BROWN, GREY, OLIVE, MAROON = "#8C510A", "#7F7F7F", "#7F7F00", "#7A1F3D"  # for those that are seen in a crowd
 PALETTE = (ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE, BLACK)
-USUAL = {  # those often seen together, kept apart
+USUAL = {  # those often seen together, in the papers and beyond, kept apart
     "fedavg": VERMILION,
     "unbiased": BLUE,
     "more_available": ORANGE,
@@ -24,6 +25,16 @@ USUAL = {  # those often seen together, kept apart
     "ca_fed": BLACK,
     "fedau": SKY,
     "mifa": PURPLE,
+    "f3ast": BROWN,
+    "fedvarp": GREY,
+    "fedlaavg": OLIVE,
+    "fedawe": MAROON,
+    "debiased": BLUE,
+    "uniform_sampling": GREEN,
+    "fedacs": GREEN,
+    "c_a_fedavg": ORANGE,
+    "fednova": BROWN,
+    "optimal_sampling": BLUE,
 }
 PALEST = 0.6  # share of white in the last of many lines of one colour
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3], [12, 4])
@@ -32,6 +43,17 @@ DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3], [12, 4])
 def colour(strategy: str) -> str:
     """The colour of a strategy by its name alone."""
     return USUAL.get(strategy) or PALETTE[zlib.crc32(strategy.encode()) % len(PALETTE)]
+
+
+def strategy_called(label: str, strategies: Collection[str]) -> str:
+    """The strategy that a label names, with whatever after it: "CA-Fed kappa=0.1" is ca_fed; else its first part."""
+    letters = _letters(label)
+    named = [strategy for strategy in strategies if letters.startswith(_letters(strategy))]
+    return max(named, key=len, default=label.partition("=")[0].rpartition(" ")[0] if "=" in label else label)
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.lower()))
 
 
 def line_styles(strategies: Sequence[str]) -> list[tuple[str, list[int]]]:

@@ -49,7 +49,7 @@ def _curve(run: Run, metric: Metric) -> Any:
     if metric.name == "distance" and (rows["mean"] > 0).all():
         scale = alt.Scale(type="log")
         rows = rows.with_columns(pl.max_horizontal("low", pl.col("mean") / 10))
-    colour, dash = _legend(run, "stroke", 2 * PANEL)
+    colour, dash = legend(*_labelled(run), "stroke", 2 * PANEL)
     x = alt.X("round:Q", title="Round", scale=alt.Scale(nice=False), axis=alt.Axis(labelFlush=False))
     y = alt.Y("mean:Q", title=metric.axis_title, scale=scale)
     base = alt.Chart(rows)
@@ -65,7 +65,7 @@ def trained_for(run: Run) -> alt.TopLevelMixin:
     labels = [outcome.label for outcome in run.points]
     x = alt.X("group:N", sort=order, title="Clients, from the least available to the most", axis=_two_lines())
     width = max(PANEL, max(120, 22 * len(labels) + 30) * len(order))
-    colour, _ = _legend(run, "square", width)
+    colour, _ = legend(*_labelled(run), "square", width)
     base = alt.Chart(rows)
     offset = alt.XOffset("label:N", sort=labels)
     bars = base.mark_bar(stroke="white").encode(x, alt.Y("share:Q", title="Share of all weight (%)"), offset, colour)
@@ -81,11 +81,15 @@ def _two_lines() -> alt.Axis:
     return alt.Axis(labelAngle=0, labelExpr="split(datum.label, ', ')", labelLimit=200, grid=False)
 
 
-def _legend(run: Run, symbol: str, width: int) -> tuple[alt.Color, alt.StrokeDash]:
-    """One entry a label, in as many columns as the width has room for."""
-    labels = [outcome.label for outcome in run.points]
-    colours, dashes = zip(*line_styles([outcome.strategy for outcome in run.points]), strict=True)
-    legend = alt.Legend(
+def _labelled(run: Run) -> tuple[list[str], list[str]]:
+    """The labels of a run and the strategies behind them."""
+    return [outcome.label for outcome in run.points], [outcome.strategy for outcome in run.points]
+
+
+def legend(labels: list[str], strategies: list[str], symbol: str, width: int) -> tuple[alt.Color, alt.StrokeDash]:
+    """One entry a label, coloured by its strategy, in as many columns as the width has room for."""
+    colours, dashes = zip(*line_styles(strategies), strict=True)
+    entries = alt.Legend(
         title=None,
         labelLimit=600,
         symbolType=symbol,
@@ -95,8 +99,8 @@ def _legend(run: Run, symbol: str, width: int) -> tuple[alt.Color, alt.StrokeDas
         columns=max(1, width // (8 * max(map(len, labels)) + 50)),
     )
     return (
-        alt.Color("label:N", sort=labels, scale=alt.Scale(domain=labels, range=list(colours)), legend=legend),
-        alt.StrokeDash("label:N", sort=labels, scale=alt.Scale(domain=labels, range=list(dashes)), legend=legend),
+        alt.Color("label:N", sort=labels, scale=alt.Scale(domain=labels, range=list(colours)), legend=entries),
+        alt.StrokeDash("label:N", sort=labels, scale=alt.Scale(domain=labels, range=list(dashes)), legend=entries),
     )
 
 

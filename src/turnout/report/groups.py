@@ -28,13 +28,15 @@ class Group:
 
 
 def groups(outcome: Outcome) -> list[Group]:
-    """Clients with the same π, to one digit, and the same kind of λ; from the least available to the most.
-
-    Where no stationary law is known, the availability is what was seen.
-    """
+    """The groups of a run; where no stationary law is known, the availability is what was seen."""
     seen = outcome.history.clients["available"].mean(axis=0) / outcome.history.rounds
-    pi = np.round(seen if outcome.pi is None else outcome.pi, 1)
-    spells = None if outcome.lam is None else np.abs(outcome.lam) >= CORRELATED
+    return groups_of(seen if outcome.pi is None else outcome.pi, outcome.lam)
+
+
+def groups_of(pi: np.ndarray, lam: np.ndarray | None) -> list[Group]:
+    """Clients with the same π, to one digit, and the same kind of λ; from the least available to the most."""
+    pi = np.round(pi, 1)
+    spells = None if lam is None else np.abs(lam) >= CORRELATED
     mixed = spells is not None and bool(spells.any()) and not bool(spells.all())
     kinds: list[bool | None] = [False, True] if mixed else [None]
     found = []

@@ -49,6 +49,15 @@ METRICS = (
 )
 
 
+def metric_named(name: str) -> Metric:
+    """A metric by its name; of those that are not in the list, accuracies are in percent."""
+    for metric in METRICS:
+        if metric.name == name:
+            return metric
+    good = name.endswith("accuracy")
+    return Metric(name, name.replace("_", " ").capitalize(), percent=good, higher_is_better=good)
+
+
 def shown_metrics(run: Run) -> list[Metric]:
     """The metrics of a run that are worth a column, the most telling first."""
     known = run.points[0].history.metrics

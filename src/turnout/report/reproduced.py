@@ -1,12 +1,49 @@
-"""The figure of a reproduction, in the paper's layout."""
+"""The figure of a reproduced claim, from what its folder holds."""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from turnout.experiment import toml
+from turnout.experiment.citations import short_citation
+from turnout.report.figures import PIXELS, framed
+from turnout.report.reproduced_figures import FIGURES
+from turnout.reproduction.measured import Curve, read_curves
+from turnout.reproduction.tables import function_and_arguments
+
+LINE = 90  # letters of the claim above a figure
+SPREADS = {
+    "curves": "Line: mean over {seeds}. Band: one standard deviation.",
+    "bars": "Dot: mean over {seeds}. Whisker: one standard deviation.",
+    "sweep": "Dot: mean over {seeds}. Whisker: one standard deviation.",
+    "groups": "Bar: mean over {seeds}. Whisker: one standard deviation. Dashed: the target.",
+}
 
 
 def write_figure(folder: Path) -> Path:
-    """Draw the figure that a claim asks for."""
-    import altair  # noqa: F401
+    """Draw `figure.png` of a reproduction's folder from its claim.toml and curves.csv."""
+    path = folder / "figure.png"
+    claim_figure(toml.read(folder / "claim.toml"), read_curves(folder / "curves.csv")).save(path, scale_factor=PIXELS)
+    return path
 
-    return folder / "figure.png"
+
+def claim_figure(claim: dict[str, Any], curves: Sequence[Curve]) -> Any:
+    """The figure that a claim asks for; without a word of it, the curves of the first metric there is."""
+    figure = claim.get("figure") or {"name": "curves", "metric": curves[0].metric}
+    draw, arguments = function_and_arguments(FIGURES, figure, "figure", ("curves",))
+    lines = [*textwrap.wrap(claim.get("claim", ""), LINE), source(claim), _spread(figure["name"], curves)]
+    return framed(draw(curves, **arguments), claim.get("title", ""), lines)
+
+
+def source(claim: dict[str, Any]) -> str:
+    """Where a claim stands: authors, year, and the place in the paper."""
+    paper = short_citation(claim["paper"]) if claim.get("paper") else ""
+    return ", ".join(part for part in (paper, claim.get("where", "")) if part)
+
+
+def _spread(name: str, curves: Sequence[Curve]) -> str:
+    seeds = max(len(curve.seeds) for curve in curves)
+    return SPREADS[name].format(seeds=f"{seeds} seeds") if seeds > 1 else ""

@@ -50,7 +50,7 @@ class Interval:
 
     @classmethod
     def of(cls, values: np.ndarray) -> Interval:
-        mean, count = float(values.mean()), values.size
+        mean, count = _mean(values), values.size
         if count < 2:
             return cls(mean, mean, mean, count)
         half = float(stats.t.ppf(0.5 + LEVEL / 2, count - 1) * values.std(ddof=1) / np.sqrt(count))
@@ -88,7 +88,7 @@ def ahead(
         rivals = [other for other in (of or measured.labels(name)) if other != label]
         sign = -1.0 if smaller_is_better else 1.0
         leads = {rival: sign * _minus(mine, measure_values(measured, measure, name, rival)) for rival in rivals}
-        second = min(rivals, key=lambda rival: float(leads[rival].mean()))
+        second = min(rivals, key=lambda rival: _mean(leads[rival]))
         yield Finding(
             says=_in_panel(f"{label} ahead of {_and(rivals)}", name),
             paper="" if paper is None else _shown(_raw(paper, unit), unit, signed=True),
@@ -179,7 +179,7 @@ def best_is(
     for name in _panels(measured, panel):
         found = {each: measure_values(measured, measure, name, each) for each in measured.labels(name)}
         sign = 1.0 if smaller_is_better else -1.0
-        means = {each: sign * float(values.mean()) for each, values in found.items()}
+        means = {each: sign * _mean(values) for each, values in found.items()}
         second = min((each for each in means if each != label), key=means.__getitem__)
         lead = _minus(found[label], found[second]) * -sign
         yield Finding(
@@ -205,7 +205,7 @@ def table(
     theirs = {label: _raw(number, unit) for label, number in numbers.items()}
     for name in _panels(measured, panel):
         found = {label: measure_values(measured, measure, name, label) for label in theirs}
-        ours = [float(values.mean()) for values in found.values()]
+        ours = [_mean(values) for values in found.values()]
         order = _rank_correlation(list(theirs.values()), ours)
         yield Finding(
             says=_in_panel("the order of the strategies", name),
@@ -254,6 +254,11 @@ def _minus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.subtract(a, b, out=np.zeros_like(a), where=~both)
 
 
+def _mean(values: np.ndarray) -> float:
+    """A mean that infinities of both signs do not spoil."""
+    return float(np.clip(values, -1e12, 1e12).mean())
+
+
 def _positive(lead: np.ndarray) -> Verdict:
     """Whether a lead is one: by its interval, or by every seed where some are infinite or there is one only."""
     if lead.size < 2 or not np.isfinite(lead).all():
@@ -281,7 +286,7 @@ def _spread(values: np.ndarray, unit: Unit) -> str:
     return mean if reached.size == values.size else f"{mean} in {reached.size} of {values.size}"
 
 
-def _raw(number: float | str, unit: Unit) -> float:
+def _raw(number: float | int | str, unit: Unit) -> float:
     """A claim's number, given in its unit, as measures have it: shares, and infinity for never."""
     if number == "never":
         return float("inf")

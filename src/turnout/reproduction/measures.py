@@ -90,14 +90,14 @@ def cost_to(entry: Entry, metric: str, target: float, cost: str = "local_steps",
     return np.where(np.isfinite(rounds), spent.values[np.arange(len(places)), places], np.inf)
 
 
-def weight_share(entry: Entry, pi: Sequence[float] = (0, 1), lam: Sequence[float] = (-1, 1)) -> Values:
+def weight_share(entry: Entry, pi: Sequence[float] = (0.0, 1.0), lam: Sequence[float] = (-1.0, 1.0)) -> Values:
     """Share of all weight that the clients of a class got: their π and λ lie in these intervals, ends included."""
     members = _members(entry, pi, lam)
     weight = entry["weight"].values
     return weight[:, members].sum(axis=1) / weight.sum(axis=1)
 
 
-def asked_share(entry: Entry, pi: Sequence[float] = (0, 1), lam: Sequence[float] = (-1, 1)) -> Values:
+def asked_share(entry: Entry, pi: Sequence[float] = (0.0, 1.0), lam: Sequence[float] = (-1.0, 1.0)) -> Values:
     """Share of their available rounds in which the clients of a class were asked."""
     members = _members(entry, pi, lam)
     return entry["asked"].values[:, members].sum(axis=1) / entry["available"].values[:, members].sum(axis=1)

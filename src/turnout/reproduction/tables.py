@@ -21,13 +21,8 @@ def function_and_arguments(
     function, arguments = known[name], {key: value for key, value in table.items() if key != "name"}
     schema.check_keys(function, arguments, where, given_by_us)
     for key, parameter in schema.parameters(function).items():
-        if key in arguments and not _fits(parameter.hint, arguments[key]):
-            expected = schema.describe(parameter.hint)
-            raise ExperimentError(f"{where}.{key}: given {schema.shown(arguments[key])}, expected {expected}")
+        if key in arguments and not isinstance(arguments[key], dict):
+            arguments[key] = schema.read_one(parameter, arguments[key], f"{where}.{key}")
         if key not in arguments and key not in given_by_us and parameter.default is schema.REQUIRED:
             raise ExperimentError(f"{where}: {key!r} is missing, expected {schema.describe(parameter.hint)}")
     return function, arguments
-
-
-def _fits(hint: Any, value: Any) -> bool:
-    return isinstance(value, dict) or schema.accepts(hint, value)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax.numpy as jnp
 
 from turnout.strategies.base import Strategy
+from turnout.strategies.sampling import ask_uniformly, check_cohort
 from turnout.types import Ask, Cohort, Fleet, Params, PerClient, RandomKey, Scalar, View, divide
 
 
@@ -22,7 +25,8 @@ class FedAU(Strategy[FedAUState]):
 
     An interval is closed by a participation, or by the cut-off: an absence of `cutoff` rounds counts as one interval of
     that length, which bounds the weight of rare clients. The mean interval estimates 1 / (participation rate), so that
-    α_k ω_k tends to α_k / π_k without knowing π; what is lost on the way back counts as absence and is made up for too.
+    α_k ω_k tends to α_k / π_k without knowing π; not to be asked and to be lost on the way back are absence too, and are
+    made up for.
     The weight of a round never includes the interval which that round closes: it would depend on the participation that
     it weighs.
 
@@ -41,8 +45,13 @@ class FedAU(Strategy[FedAUState]):
     references = ("wang2024lightweight",)
 
     cutoff: Scalar = 50.0  # K, longest interval
+    cohort: Scalar | None = None  # clients asked a round; everyone available if not given
+
+    def capacity(self, most_available: int) -> int:
+        return most_available if self.cohort is None else int(self.cohort)
 
     def check(self, fleet: Fleet) -> None:
+        check_cohort(self.cohort, fleet)
         if not float(self.cutoff) >= 1:
             raise ValueError(f"cutoff must be 1 round or more, not {self.cutoff}")
 
@@ -52,7 +61,8 @@ class FedAU(Strategy[FedAUState]):
 
     def select(self, state: FedAUState, view: View, key: RandomKey) -> tuple[Ask, FedAUState]:
         mean = divide(state.total, state.count, otherwise=1.0)
-        return Ask.of(view.available, view.target * mean), state
+        ask = ask_uniformly(view, key, self.cohort)
+        return replace(ask, weight=ask.weight * mean), state
 
     def settle(self, state: FedAUState, params: Params, view: View, cohort: Cohort) -> FedAUState:
         gap = state.gap + 1.0

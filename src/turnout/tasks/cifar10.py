@@ -8,8 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from turnout.data_folder import given
 from turnout.tasks.data import DataTask
-from turnout.tasks.downloads import Remote, given, located
+from turnout.tasks.downloads import Remote, located
 from turnout.tasks.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
 from turnout.tasks.integrity import read_members, read_npz, reading, verify
 from turnout.tasks.networks import ModelName

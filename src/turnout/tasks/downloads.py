@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
-FOLDER = "TURNOUT_DATA"  # the environment variable that names a folder with data files
+from turnout.data_folder import FOLDER, given
+
 CHUNK_BYTES = 2**16  # what is lost at most when a connection breaks
 PATIENCE = 30  # seconds without an answer after which a mirror is given up
 
@@ -28,13 +28,6 @@ class Remote:
 def located(remote: Remote, data_set: str) -> Path:
     """The file where it is, in the user's folder or in the cache, or else downloaded into the cache."""
     return given(remote.path) or fetched(remote, data_set)
-
-
-def given(path: str) -> Path | None:
-    """That file of the folder that TURNOUT_DATA names, if it is there."""
-    folder = os.environ.get(FOLDER)
-    found = Path(folder).expanduser() / path if folder else None
-    return found if found is not None and found.exists() else None
 
 
 def fetched(remote: Remote, data_set: str) -> Path:

@@ -10,9 +10,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from turnout.data_folder import given
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data import DataTask
-from turnout.tasks.downloads import Remote, given, located
+from turnout.tasks.downloads import Remote, located
 from turnout.tasks.image_sets import Colours, Pixels
 from turnout.tasks.integrity import keep_npz, read_members, read_npz, reading, verify, verify_file
 from turnout.tasks.networks import ModelName, model_named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ def synthetic_leaf(
     num_clients: int = 100,
     gamma: float = 0.5,
     delta: float = 0.5,
-    samples_per_client: int | Literal["lognormal"] = "lognormal",
+    samples_per_client: int | Sequence[int] | Literal["lognormal"] = "lognormal",
     num_features: int = 60,
     num_classes: int = 10,
     ridge: float = 0.01,
@@ -29,8 +30,9 @@ def synthetic_leaf(
 
     Client k draws μ_k ~ N(0, γ²) and a model W_k, b_k with entries N(μ_k, 1); B_k ~ N(0, δ²), a centre v_k with entries
     N(B_k, 1) and inputs x with independent entries N(v_kj, j^-1.2); the label is argmax(W_k x + b_k). Its number of
-    samples is 50 + ⌊LogNormal(4, 2²)⌋, a power law in the words of the paper, or as given. Shares `validation` and
-    `test` of each client's samples are held out.
+    samples is 50 + ⌊LogNormal(4, 2²)⌋, a power law in the words of the paper, or as given: one number for all, or a list
+    for as many equal groups of clients, in index order. Shares `validation` and `test` of each client's samples are
+    held out.
 
     Deviation: the paper prints j^-1.2 as a standard deviation and γ, δ as if variances; FedProx and its own public code
     take j^-1.2 as a variance and γ, δ as standard deviations, and so does this.
@@ -56,13 +58,21 @@ def synthetic_leaf(
 
 
 def draw_sizes(
-    num_clients: int, samples_per_client: int | Literal["lognormal"], generator: np.random.Generator
+    num_clients: int, samples_per_client: int | Sequence[int] | Literal["lognormal"], generator: np.random.Generator
 ) -> np.ndarray:
     if samples_per_client == "lognormal":
         return 50 + generator.lognormal(4.0, 2.0, num_clients).astype(np.int64)
-    if isinstance(samples_per_client, str) or samples_per_client < 1:
-        raise ValueError(f"samples_per_client is {samples_per_client!r}; it must be 'lognormal' or a positive number")
-    return np.full(num_clients, samples_per_client)
+    if isinstance(samples_per_client, str) or np.size(samples_per_client) < 1 or np.min(samples_per_client) < 1:
+        raise ValueError(
+            f"samples_per_client is {samples_per_client!r}; it must be 'lognormal', a positive number or a list of them"
+        )
+    groups = np.atleast_1d(samples_per_client)
+    if num_clients % groups.size:
+        raise ValueError(
+            f"samples_per_client has {groups.size} numbers, which is no divisor of the {num_clients} clients: "
+            "each number is for a group, and all groups are equally large"
+        )
+    return np.repeat(groups, num_clients // groups.size)
 
 
 def draw_samples(

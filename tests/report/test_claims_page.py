@@ -1,0 +1,109 @@
+import json
+
+import pytest
+from rich.console import Console
+
+from turnout.experiment.errors import ExperimentError
+from turnout.report.claims_page import claims_page
+from turnout.report.claims_table import claims_table, claims_words, counted
+
+
+def check(says="A ahead of B", paper="+1.56 pp", ours="+1.20 pp [+1.00, +1.40] over B", verdict="holds"):
+    return {"says": says, "paper": paper, "ours": ours, "verdict": verdict}
+
+
+def result(name, profile="full", verdict="holds", checks=None, **more):
+    texts = {"title": f"The title of {name}", "claim": "A is ahead.", "notes": "", "where": "figure 1a"}
+    texts |= {"paper": "rodio2023federated", "seeds": 10, "seconds": 12.3, "commit": "0123456789abcdef"}
+    return texts | {"name": name, "profile": profile, "verdict": verdict, "checks": checks or [check()]} | more
+
+
+@pytest.fixture
+def page(tmp_path):
+    def write(*results):
+        for one in results:
+            folder = tmp_path / "results" / one["profile"] / one["name"]
+            folder.mkdir(parents=True)
+            (folder / "result.json").write_text(json.dumps(one))
+            (folder / "figure.png").touch()
+        return claims_page(tmp_path / "results", tmp_path)
+
+    return write
+
+
+def row_of(text, name):
+    (row,) = (line for line in text.splitlines() if line.startswith(f"| [{name}]"))
+    return [cell.strip() for cell in row.strip("|").split(" | ")]
+
+
+def test_the_overview_has_both_numbers_and_the_verdict(page):
+    text = page(
+        result("fig1"), result("fig2", checks=[check(paper=""), check(verdict="undecided")], verdict="undecided")
+    )
+    ours = "+1.20 pp [+1.00, +1.40] over B"
+    assert row_of(text, "fig1") == ["[fig1](#fig1)", "full", "+1.56 pp", ours, "holds"]
+    assert row_of(text, "fig2") == ["[fig2](#fig2)", "full", "+1.56 pp", ours, "undecided (1 of 2)"]
+    assert "Of 2 claims: 1 holds, 1 undecided." in text
+
+
+def test_the_full_size_goes_before_the_quick_one(page):
+    text = page(result("fig1", "quick", verdict="does not hold"), result("fig1"), result("fig2", "quick"))
+    assert row_of(text, "fig1")[1] == "full"
+    assert row_of(text, "fig2")[1] == "quick"
+    assert "Of 2 claims: 2 hold." in text
+
+
+def test_a_section_has_checks_figure_and_circumstances(page):
+    notes = {"notes": "Both readings were tried.", "skipped": {"cinic10": "no data"}, "at_edge": {"": {"A": {}}}}
+    text = page(result("fig1", checks=[check(says="a | b")], **notes))
+    assert "### The title of fig1" in text
+    assert "`turnout reproduce fig1 --full`, Rodio et al. 2023, figure 1a: A is ahead." in text
+    assert "| a \\| b | +1.56 pp | +1.20 pp [+1.00, +1.40] over B | holds |" in text
+    assert "(results/full/fig1/figure.png)" in text
+    assert "10 seeds, 12 s, commit 0123456789. Files: [result.json](results/full/fig1/result.json)." in text
+    for words in ("Both readings were tried.", "Not run: cinic10 (no data).", "at the edge of the grid of rates: A."):
+        assert words in text
+
+
+def test_claims_stand_under_their_papers_and_ours_last(page):
+    text = page(
+        result("a_trace", paper="", where="beyond the papers"), result("z"), result("b", paper="sun2025debiasing")
+    )
+    headings = [line for line in text.splitlines() if line.startswith("## ")]
+    assert headings == ["## Rodio et al. 2023", "## Sun et al. 2025", "## Beyond the papers"]
+
+
+def test_long_numbers_are_left_to_the_section(page):
+    text = page(result("fig1", checks=[check(ours="; ".join(f"strategy {i} 1.0" for i in range(9)))]))
+    assert row_of(text, "fig1")[3] == ""
+    assert "strategy 8 1.0 | holds |" in text
+
+
+def test_an_empty_folder_is_an_error(tmp_path):
+    with pytest.raises(ExperimentError, match="holds no result of a reproduction"):
+        claims_page(tmp_path, tmp_path)
+
+
+def test_the_table_has_a_row_a_check():
+    none = {
+        "name": "fig9",
+        "profile": "quick",
+        "title": "No data",
+        "verdict": "not run",
+        "checks": [],
+        "reason": "cifar",
+    }
+    results = [result("fig1", checks=[check(), check(says="B behind C", verdict="undecided")]), none]
+    with open("/dev/null", "w") as nowhere:
+        console = Console(width=160, record=True, file=nowhere)
+        console.print(claims_table(results))
+    text = console.export_text()
+    for words in ("fig1", "B behind C", "undecided", "+1.56 pp", "cifar", "not run"):
+        assert words in text
+    assert claims_words(results) == ["Of 2 claims: 1 holds, 1 not run."]
+
+
+def test_counting():
+    assert counted([result("a"), result("b"), result("c", verdict="does not hold")]) == (
+        "Of 3 claims: 2 hold, 1 does not hold."
+    )

@@ -1,0 +1,132 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from turnout.experiment import ExperimentError
+from turnout.reproduction.checks import (
+    Interval,
+    ahead,
+    best_is,
+    equals,
+    ordered,
+    overall,
+    table,
+    within_bound,
+)
+from turnout.reproduction.measured import Curve, Measured
+
+FINAL = {"name": "final", "metric": "test_accuracy"}
+TO = {"name": "rounds_to", "metric": "test_accuracy", "target": 0.5}
+
+
+def measured(panel="", **finals):
+    """Strategies by their final accuracies, one a seed; 0 before."""
+    curves = []
+    for label, values in finals.items():
+        seeds = tuple(range(len(values)))
+        both = np.stack([np.zeros(len(values)), np.asarray(values, float)], axis=1)
+        curves.append(Curve(panel, label, "test_accuracy", np.array([0, 100]), seeds, both))
+    return Measured(curves)
+
+
+def verdict(findings):
+    (only,) = findings
+    return only.verdict
+
+
+def test_intervals_are_those_of_student():
+    values = np.array([1.0, 2.0, 4.0])
+    found = Interval.of(values)
+    low, high = stats.t.interval(0.95, 2, loc=values.mean(), scale=stats.sem(values))
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert found.standard_error == pytest.approx(stats.sem(values))
+
+
+def test_a_lead_is_paired_by_seed():
+    spread = np.array([0.2, 0.5, 0.8])  # the seeds differ far more than the strategies
+    found = measured(A=spread + np.array([0.010, 0.011, 0.012]), B=spread)
+    (finding,) = ahead(found, FINAL, "A", paper=1.5, unit="pp")
+    assert (finding.verdict, finding.paper) == ("holds", "+1.50 pp")
+    assert finding.ours.startswith("+1.10 pp [")
+    assert verdict(ahead(found, FINAL, "B")) == "does not hold"
+
+
+def test_the_nearest_rival_counts():
+    found = measured(A=[0.5, 0.6, 0.7], B=[0.1, 0.1, 0.1], C=[0.45, 0.65, 0.69])
+    (finding,) = ahead(found, FINAL, "A")
+    assert finding.verdict == "undecided"
+    assert finding.ours.endswith("over C")
+    assert verdict(ahead(found, FINAL, "A", of=["B"])) == "holds"
+
+
+def test_every_panel_must_show_it():
+    first, second = measured(A=[2.0, 2.1], B=[1.0, 1.1]), measured(panel="p", A=[0.0, 0.1], B=[1.0, 1.1])
+    both = Measured([*first.curves, *second.curves])
+    assert [one.verdict for one in ahead(both, FINAL, "A")] == ["holds", "does not hold"]
+    assert verdict(ahead(both, FINAL, "A", panel="p")) == "does not hold"
+
+
+def test_targets_that_are_never_reached():
+    found = measured(A=[0.6, 0.7], B=[0.1, 0.2], C=[0.3, 0.3])
+    assert verdict(ahead(found, TO, "A", smaller_is_better=True)) == "holds"
+    assert verdict(ahead(found, TO, "B", of=["C"], smaller_is_better=True)) == "undecided"
+    mixed = measured(A=[0.6, 0.1], B=[0.1, 0.6])
+    assert verdict(ahead(mixed, TO, "A", smaller_is_better=True)) == "undecided"
+
+
+def test_equal_within_a_margin():
+    found = measured(A=[0.50, 0.52], B=[0.51, 0.53])
+    assert verdict(equals(found, FINAL, "A", within=1.1, to="B", unit="pp")) == "holds"
+    assert verdict(equals(found, FINAL, "A", within=0.5, to="B", unit="pp")) == "does not hold"
+    assert verdict(equals(found, FINAL, "A", within=1.0, value=51.0, unit="%")) == "holds"
+    with pytest.raises(ExperimentError, match="either to"):
+        list(equals(found, FINAL, "A", within=1.0))
+
+
+def test_orders():
+    found = measured(A=[0.1, 0.1], B=[0.2, 0.2], C=[0.3, 0.3])
+    assert verdict(ordered(found, FINAL)) == "holds"
+    assert verdict(ordered(found, FINAL, rising=False)) == "does not hold"
+    assert verdict(ordered(found, FINAL, labels=["A", "C", "B"])) == "does not hold"
+    assert verdict(ordered(found, FINAL, labels=["A", "C", "B"], slack=0.11)) == "holds"
+
+
+def test_bounds_hold_for_every_seed():
+    found = measured(A=[0.1, 0.3])
+    assert verdict(within_bound(found, FINAL, "A", most=0.3)) == "holds"
+    assert verdict(within_bound(found, FINAL, "A", most=0.29)) == "does not hold"
+
+
+def test_tables_stand_beside_the_papers():
+    found = measured(A=[0.9, 0.92], B=[0.5, 0.52], C=[0.1, 0.12])
+    (finding,) = best_is(found, FINAL, "A", numbers={"A": 90.0, "B": 50.0}, unit="%")
+    assert finding.verdict == "holds"
+    assert finding.paper == "A 90.00 %; B 50.00 %"
+    assert "C 11.00 % ± 1.41" in finding.ours
+    assert verdict(best_is(found, FINAL, "C", unit="%")) == "does not hold"
+    assert verdict(table(found, FINAL, numbers={"A": 3, "B": 2, "C": 1})) == "holds"
+    assert verdict(table(found, FINAL, numbers={"A": 1, "B": 2, "C": 3})) == "does not hold"
+
+
+def test_never_is_the_largest_number_of_rounds():
+    found = measured(A=[0.6, 0.6], B=[0.1, 0.2])
+    (finding,) = table(found, TO, numbers={"A": 68, "B": "never"}, unit="rounds")
+    assert finding.verdict == "holds"
+    assert finding.paper == "A 68; B never"
+    assert finding.ours.startswith("A 100 ± 0; B never")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        (["holds", "holds"], "holds"),
+        (["holds", "not run"], "holds"),
+        (["holds", "undecided"], "holds in part"),
+        (["holds", "does not hold"], "holds in part"),
+        (["undecided", "undecided"], "undecided"),
+        (["undecided", "does not hold"], "does not hold"),
+        (["not run"], "not run"),
+    ],
+)
+def test_one_word_for_all(verdicts, expected):
+    assert overall(verdicts) == expected

@@ -1,0 +1,88 @@
+import pytest
+
+from turnout.experiment import ExperimentError
+from turnout.reproduction.claim import claim_names, merged, read_claim
+
+SHIPPED = claim_names()
+
+
+def test_profiles_change_what_they_name(tiny_claim, write_claim):
+    path = write_claim(tiny_claim)
+    quick, full = read_claim(path), read_claim(path, "full")
+    assert (quick.profile, full.profile) == ("quick", "full")
+    assert [len(one.panels[""].seeds) for one in (quick, full)] == [2, 3]
+    assert [one.panels[""].rounds for one in (quick, full)] == [4, 40]
+    assert quick.panels[""].task == full.panels[""].task
+
+
+def test_panels_are_the_experiment_with_changes(tiny_claim, write_claim):
+    tiny_claim["panels"] = {"small": {}, "large": {"task": {"num_clients": 9}}}
+    claim = read_claim(write_claim(tiny_claim))
+    assert [panel.task.arguments["num_clients"] for panel in claim.panels.values()] == [5, 9]
+    assert all(panel.task.arguments["dimension"] == 2 for panel in claim.panels.values())
+
+
+def test_a_table_of_another_name_replaces():
+    base = {"task": {"name": "a", "x": 1}, "rounds": 3}
+    assert merged(base, {"task": {"name": "b", "y": 2}}) == {"task": {"name": "b", "y": 2}, "rounds": 3}
+    assert merged(base, {"task": {"x": 2}}) == {"task": {"name": "a", "x": 2}, "rounds": 3}
+    assert base == {"task": {"name": "a", "x": 1}, "rounds": 3}
+
+
+def test_settings_come_last(tiny_claim, write_claim):
+    assert read_claim(write_claim(tiny_claim), "full", ("experiment.rounds=7",)).panels[""].rounds == 7
+
+
+def test_what_was_run_reads_back(tiny_claim, write_claim, tmp_path):
+    claim = read_claim(write_claim(tiny_claim), "full")
+    (tmp_path / "again.toml").write_text(claim.to_toml(), encoding="utf-8")
+    again = read_claim(tmp_path / "again.toml")
+    assert (again.name, again.profile, again.runs, again.panels) == (claim.name, "full", claim.runs, claim.panels)
+    with pytest.raises(ExperimentError, match="holds the full size only"):
+        read_claim(tmp_path / "again.toml", "quick")
+
+
+def test_a_claim_may_look_at_the_runs_of_another(tiny_claim, write_claim):
+    first = write_claim(tiny_claim)
+    says = {key: tiny_claim[key] for key in ("title", "claim", "checks", "figure")}
+    second = write_claim(says | {"title": "Otherwise", "same_runs_as": str(first)}, "other")
+    assert read_claim(second, "full").runs == read_claim(first, "full").runs
+    with pytest.raises(ExperimentError, match="experiment, profiles would change the runs"):
+        read_claim(write_claim(tiny_claim | {"same_runs_as": str(first)}, "third"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"titel": "x"}, "did you mean 'title'"),
+        ({"paper": "nobody1999"}, "no reference is called 'nobody1999'"),
+        ({"checks": []}, "expected a list"),
+        ({"checks": [{"name": "ahed"}]}, "did you mean 'ahead'"),
+        ({"checks": [{"name": "ahead", "label": "fast"}]}, "'measure' is missing"),
+        ({"checks": [{"name": "ahead", "label": 3, "measure": {"name": "final", "metric": "x"}}]}, "expected text"),
+        ({"checks": [{"name": "ahead", "label": "a", "measure": {"name": "finl"}}]}, "did you mean 'final'"),
+        ({"procedure": {"name": "x"}}, "either an experiment or a procedure"),
+        ({"tuning": {"metric": "test_accuracy"}}, "test data"),
+        ({"tuning": {"metric": "train_loss", "rounds": 5}}, "needs seeds"),
+        ({"clients": ["wait"]}, "did you mean 'weight'"),
+        ({"profiles": {"fast": {}}}, "quick and full"),
+        ({"experiment": {"rounds": 0}}, "whole number of 1 or more|is missing"),
+    ],
+)
+def test_mistakes_are_told(tiny_claim, write_claim, change, message):
+    with pytest.raises(ExperimentError, match=message) as caught:
+        read_claim(write_claim(tiny_claim | change))
+    assert str(caught.value).startswith("tiny: ")
+
+
+def test_an_unknown_claim_is_told():
+    with pytest.raises(ExperimentError, match="there is no claim"):
+        read_claim("ca_fed_fig99")
+
+
+@pytest.mark.parametrize("profile", ["quick", "full"])
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_claims_can_be_read_in_both_sizes(name, profile):
+    claim = read_claim(name, profile)
+    assert claim.panels or claim.procedure
+    assert claim.document["claim"].endswith(".")

@@ -1,0 +1,123 @@
+import json
+
+import numpy as np
+import pytest
+
+from turnout.experiment import ExperimentError
+from turnout.reproduction.claim import read_claim
+from turnout.reproduction.measured import read_curves
+from turnout.reproduction.reproduce import is_done, read_result, refresh, reproduce
+
+
+@pytest.fixture
+def claim(tiny_claim, write_claim):
+    return read_claim(write_claim(tiny_claim))
+
+
+@pytest.fixture
+def folder(claim, tmp_path):
+    reproduce(claim, tmp_path / "out")
+    return tmp_path / "out"
+
+
+def test_a_folder_is_enough_to_get_the_same_numbers(claim, folder, tmp_path):
+    assert {path.name for path in folder.iterdir()} == {"claim.toml", "experiment.toml", "curves.csv", "result.json"}
+    again = reproduce(read_claim(folder / "claim.toml"), tmp_path / "again")
+    assert (tmp_path / "again" / "curves.csv").read_text() == (folder / "curves.csv").read_text()
+    assert again.verdict == read_result(folder)["verdict"] == "holds"
+
+
+def test_the_result_tells_what_was_run(folder):
+    result = read_result(folder)
+    assert (result["name"], result["profile"], result["seeds"]) == ("tiny", "quick", 2)
+    assert result["checks"][0]["says"] == "fast ahead of slow"
+    assert result["device"]["platform"] == "cpu"
+    assert {"jax", "turnout"} <= result["versions"].keys()
+
+
+def test_curves_hold_metrics_costs_and_clients(folder):
+    curves = {(one.label, one.metric): one for one in read_curves(folder / "curves.csv")}
+    assert curves["fast", "train_loss"].values.shape == (2, 5)
+    uploads = curves["fast", "uploads"].values
+    assert np.all(np.diff(uploads, axis=1) >= 0)
+    assert np.all(uploads[:, 0] == 0)
+    assert uploads[:, -1].sum() == curves["fast", "asked"].values.sum()
+    assert curves["fast", "pi"].values.shape == (1, 5)
+
+
+def test_what_is_done_is_known(claim, folder, tiny_claim, write_claim):
+    assert is_done(claim, folder)
+    assert not is_done(read_claim(write_claim(tiny_claim), settings=("experiment.rounds=5",)), folder)
+    assert is_done(read_claim(write_claim(tiny_claim | {"title": "Other words"})), folder)
+
+
+def test_checks_can_be_made_anew_from_the_curves(folder):
+    stored = read_claim(folder / "claim.toml")
+    text = (folder / "claim.toml").read_text().replace('label = "fast", smaller', 'label = "slow", smaller')
+    (folder / "claim.toml").write_text(text)
+    drawn = []
+    assert refresh(folder, drawn.append)["verdict"] == "does not hold"
+    assert read_result(folder)["verdict"] == "does not hold"
+    assert drawn == [folder]
+    assert read_claim(folder / "claim.toml").runs == stored.runs
+
+
+def test_rates_are_chosen_and_told(tiny_claim, write_claim, tmp_path):
+    tiny_claim["experiment"]["local"]["learning_rate"] = [0.001, 0.1]
+    tiny_claim["tuning"] = {"metric": "train_loss"}
+    found = reproduce(read_claim(write_claim(tiny_claim)), tmp_path / "tuned")
+    assert {curve.label for curve in found.curves} == {"fast", "slow"}
+    result = read_result(tmp_path / "tuned")
+    assert result["chosen"][""]["fast"] == {"local.learning_rate": 0.1}
+    assert result["at_edge"][""] == {"fast": {"local.learning_rate": 0.1}}
+    assert len((tmp_path / "tuned" / "tuning.csv").read_text().splitlines()) == 1 + 2 * 2 + 2
+
+
+def test_a_search_of_its_own_has_its_own_seeds(tiny_claim, write_claim):
+    tiny_claim["experiment"]["local"]["learning_rate"] = [0.001, 0.1]
+    tiny_claim["tuning"] = {"metric": "train_loss", "seeds": [50], "rounds": 3}
+    found = reproduce(read_claim(write_claim(tiny_claim)))
+    (panel,) = found.panels.values()
+    assert panel.choices[0].seeds == (50,)
+    assert all(curve.seeds in ((0, 1), (0,)) for curve in found.curves)
+    assert (
+        panel.experiment.strategies[0].local is None
+        or "learning_rate" in panel.experiment.strategies[0].local.arguments
+    )
+
+
+def test_a_panel_without_data_is_left_out(tiny_claim, write_claim, tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNOUT_DATA", str(tmp_path))
+    elsewhere = tiny_claim["checks"][0] | {"panel": "elsewhere"}
+    tiny_claim["checks"] = [tiny_claim["checks"][0] | {"panel": "here"}, elsewhere]
+    tiny_claim["panels"] = {"here": {}, "elsewhere": {"task": {"name": "quadratics", "centres": [[1.0], [2.0]]}}}
+    tiny_claim["panels"]["elsewhere"]["availability"] = {"name": "trace", "path": "absent.csv", "slot": 600.0}
+    found = reproduce(read_claim(write_claim(tiny_claim)))
+    assert [finding.verdict for finding in found.findings] == ["holds", "not run"]
+    assert list(found.skipped) == ["elsewhere"]
+    del tiny_claim["panels"]["here"]
+    tiny_claim["checks"] = [elsewhere]
+    with pytest.raises(ExperimentError, match="absent"):
+        reproduce(read_claim(write_claim(tiny_claim)))
+
+
+def test_a_folder_in_the_way_is_refused_before_anything_runs(claim, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    with pytest.raises(ExperimentError, match="exists already"):
+        reproduce(claim, tmp_path / "full")
+
+
+def test_a_drawing_that_fails_leaves_nothing(claim, tmp_path):
+    def fail(_):
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        reproduce(claim, tmp_path / "out", draw=fail)
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_folder_is_told(tmp_path):
+    with pytest.raises(ExperimentError, match=r"no result\.json"):
+        read_result(tmp_path)
+    (tmp_path / "result.json").write_text(json.dumps({}))
