@@ -64,8 +64,11 @@ class Interval:
 
 
 def measure_values(measured: Measured, measure: Table, panel: str, label: str, where: str = "measure") -> np.ndarray:
-    """One number a seed, by the measure that a table names."""
+    """One number a seed, by the measure that a table names; "other panel: label" looks in that panel."""
     function, arguments = function_and_arguments(MEASURES, measure, where, ("entry",))
+    other, colon, rest = label.partition(": ")
+    if colon and other in measured.panels:
+        panel, label = other, rest
     return np.asarray(function(Entry(measured, panel, label), **arguments), np.float64)
 
 
@@ -216,6 +219,12 @@ def table(
 CHECKS: dict[str, Callable[..., Iterator[Finding]]] = {
     check.__name__: check for check in (ahead, equals, ordered, within_bound, best_is, table)
 }
+
+
+def check_and_arguments(table: Any, number: int) -> tuple[Callable[..., Iterator[Finding]], Table]:
+    """The function of a claim's check and its arguments; `says` stands for the words that the check would choose."""
+    rest = {key: value for key, value in table.items() if key != "says"} if isinstance(table, dict) else table
+    return function_and_arguments(CHECKS, rest, f"checks[{number}]", ("measured",))
 
 
 def overall(verdicts: list[Verdict]) -> str:

@@ -17,7 +17,7 @@ from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError, nearest
 from turnout.experiment.schema import shown
 from turnout.experiment.tuning import check_metric
-from turnout.reproduction.checks import CHECKS
+from turnout.reproduction.checks import check_and_arguments
 from turnout.reproduction.measured import Curve
 from turnout.reproduction.measures import MEASURES
 from turnout.reproduction.tables import function_and_arguments
@@ -163,7 +163,7 @@ def _check_checks(checks: Any) -> None:
     if not isinstance(checks, list) or not checks:
         raise ExperimentError(f"checks: given {shown(checks)}, expected a list of one table or more")
     for number, check in enumerate(checks):
-        _, arguments = function_and_arguments(CHECKS, check, f"checks[{number}]", ("measured",))
+        _, arguments = check_and_arguments(check, number)
         if "measure" in arguments:
             function_and_arguments(MEASURES, arguments["measure"], f"checks[{number}].measure", ("entry",))
 

@@ -42,6 +42,22 @@ def best(entry: Entry, metric: str) -> Values:
     return values.min(axis=1) if smaller_is_better(metric) else values.max(axis=1)
 
 
+def largest(entry: Entry, metric: str) -> Values:
+    """The largest value on the way, good or bad."""
+    return entry[metric].values.max(axis=1)
+
+
+def largest_rise(entry: Entry, metric: str) -> Values:
+    """The largest step upwards from one value to the next, negative where all steps go down."""
+    return np.diff(entry[metric].values, axis=1).max(axis=1)
+
+
+def slope(entry: Entry, metric: str) -> Values:
+    """The power of x that the metric follows: the slope of its logarithm over that of x, by least squares."""
+    curve = entry[metric]
+    return np.polyfit(np.log(curve.x), np.log(curve.values).T, 1)[0]
+
+
 def time_average(entry: Entry, metric: str) -> Values:
     """Mean over all evaluations but that of the untrained model."""
     curve = entry[metric]
@@ -108,6 +124,9 @@ MEASURES: dict[str, Callable[..., Values]] = {
         final,
         at,
         best,
+        largest,
+        largest_rise,
+        slope,
         time_average,
         late_deviation,
         rounds_to,

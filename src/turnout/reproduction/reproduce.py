@@ -18,10 +18,9 @@ from turnout.experiment.folders import free_folder, whole_or_absent
 from turnout.experiment.run import Outcome, Progress, run
 from turnout.experiment.sweep import points
 from turnout.experiment.tuning import RATES, Choice, tune, write_rows
-from turnout.reproduction.checks import CHECKS, Finding, overall
+from turnout.reproduction.checks import Finding, check_and_arguments, overall
 from turnout.reproduction.claim import Claim, Search, read_claim
 from turnout.reproduction.measured import Curve, Measured, read_curves, write_curves
-from turnout.reproduction.tables import function_and_arguments
 
 Row = dict[str, Any]
 Draw = Callable[[Path], Any]  # draws the figure of a folder into it
@@ -133,11 +132,11 @@ def check(claim: Claim, curves: list[Curve], skipped: dict[str, str]) -> tuple[F
     measured = Measured(curves)
     findings: list[Finding] = []
     for number, table in enumerate(claim.document["checks"]):
-        function, arguments = function_and_arguments(CHECKS, table, f"checks[{number}]", ("measured",))
+        function, arguments = check_and_arguments(table, number)
         if (panel := arguments.get("panel")) in skipped:
             findings.append(Finding(f"{panel}: {table['name']}", "", skipped[panel], "not run"))
         else:
-            findings += function(measured, **arguments)
+            findings += (replace(found, says=table.get("says", found.says)) for found in function(measured, **arguments))
     return tuple(findings)
 
 

@@ -28,18 +28,23 @@ def alternating_pair(
 ) -> list[Curve]:
     """Panel "limit": distance to the optimum over the rate γ, of FedAvg after so many periods and of its exact limit.
 
-    Panel "convergence": mean of (x − x*)² over T rounds with γ = 1/(2√T), and the bound on FedLaAvg's.
+    Panel "convergence": mean of (x − x*)² over T rounds with γ = 1/(2√T), and the bound on FedLaAvg's. The metrics
+    "off_limit" and "share_of_bound" have how far the former is from its formula, as a share of it, and the latter from
+    its bound.
     """
     pair = _Pair((centres[0], centres[1]), start, stays[0], stays[1])
-    settled = [run.metrics["distance"][0, -1] for run in pair.play([FedAvg()], rates, periods * pair.period)]
+    settled = np.array([run.metrics["distance"][0, -1] for run in pair.play([FedAvg()], rates, periods * pair.period)])
     means = [[pair.mean_square(run) for run in pair.play([FedAvg(), FedLaAvg()], [_rate(t)], t)] for t in horizons]
-    fedavg, fedlaavg = zip(*means, strict=True)
+    fedavg, fedlaavg = (np.array(row) for row in zip(*means, strict=True))
+    limits, bounds = np.array([pair.limit(rate) for rate in rates]), np.array([pair.bound(t) for t in horizons])
     return [
         _curve("limit", "FedAvg", "distance", rates, settled),
-        _curve("limit", "formula", "distance", rates, [pair.limit(rate) for rate in rates]),
+        _curve("limit", "formula", "distance", rates, limits),
+        _curve("limit", "FedAvg", "off_limit", rates, np.abs(settled - limits) / limits),
         _curve("convergence", "FedAvg", "squared_distance", horizons, fedavg),
         _curve("convergence", "FedLaAvg", "squared_distance", horizons, fedlaavg),
-        _curve("convergence", "bound", "squared_distance", horizons, [pair.bound(t) for t in horizons]),
+        _curve("convergence", "bound", "squared_distance", horizons, bounds),
+        _curve("convergence", "FedLaAvg", "share_of_bound", horizons, fedlaavg / bounds),
     ]
 
 
@@ -79,5 +84,5 @@ def _rate(rounds: int) -> float:
     return 0.5 / rounds**0.5
 
 
-def _curve(panel: str, label: str, metric: str, x: Sequence[float], values: Sequence[float]) -> Curve:
-    return Curve(panel, label, metric, np.asarray(x, np.float64), (0,), np.asarray([values], np.float64))
+def _curve(panel: str, label: str, metric: str, x: Sequence[float], values: np.ndarray) -> Curve:
+    return Curve(panel, label, metric, np.asarray(x, np.float64), (0,), values[None].astype(np.float64))

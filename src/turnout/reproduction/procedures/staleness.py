@@ -31,17 +31,15 @@ def staleness(
     A random world draws K, E and the chance of each client to come by itself. In the worlds "all at once" everybody is
     there in every E-th round only, for E = 2, 3, …: none is harder.
     """
-    found = []
-    for num_clients in fleets:
-        kinds = {
-            "random": list(_random_worlds(num_clients, worlds, longest_absence)),
-            "all at once": list(_sparse_worlds(num_clients, longest_absence)),
-        }
-        for kind, drawn in kinds.items():
-            shares = _shares_of_bound(num_clients, drawn, seeds, rounds)
-            x = np.arange(1, len(drawn) + 1)
-            found.append(Curve(kind, f"N = {num_clients}", METRIC, x, tuple(range(seeds)), shares))
-    return found
+    random = [_shares_of_bound(n, list(_random_worlds(n, worlds, longest_absence)), seeds, rounds) for n in fleets]
+    sparse = [_shares_of_bound(n, list(_sparse_worlds(n, longest_absence)), seeds, rounds) for n in fleets]
+    return [_curve("random worlds", random), _curve("all at once", sparse)]
+
+
+def _curve(label: str, shares: list[np.ndarray]) -> Curve:
+    values = np.concatenate(shares, axis=1)
+    num_seeds, num_worlds = values.shape
+    return Curve("", label, METRIC, np.arange(1, num_worlds + 1), tuple(range(num_seeds)), values)
 
 
 Drawn = tuple[int, int, World]  # K, E and a world where everybody is available once in any E rounds
