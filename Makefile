@@ -15,7 +15,7 @@ BENCH := $(BENCH_VENV)/.installed
 PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-integration test-browser lint format bench bench-theory clean
+.PHONY: help demo reproduce test test-slow test-integration test-browser lint format bench bench-theory clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -24,6 +24,9 @@ help: ## list the targets
 
 demo: $(RUNTIME) ## train a few strategies on a small fleet and write a report under runs/
 	$(BIN)/turnout run $(ARGS)
+
+reproduce: $(RUNTIME) ## check every claim of the papers in its quick size (under half an hour on 2 cores)
+	$(BIN)/turnout reproduce --all --quick $(ARGS)
 
 test: $(DEV) ## run the tests, but for the slow ones
 	$(BIN)/python -m pytest -q -n auto $(ARGS)
