@@ -7,7 +7,10 @@ from turnout.experiment import toml
 from turnout.experiment.errors import ExperimentError
 from turnout.report import colours, reproduced
 from turnout.report import reproduced_figures as figures
+from turnout.reproduction.claim import claim_names, read_claim
 from turnout.reproduction.measured import Curve, write_curves
+from turnout.reproduction.measures import MEASURES
+from turnout.reproduction.tables import function_and_arguments
 
 FINAL = {"name": "final", "metric": "test_accuracy"}
 FINAL_LOSS = {"name": "final", "metric": "loss"}
@@ -154,6 +157,14 @@ def test_the_words_above_a_figure():
 def test_a_figure_that_is_not_known_is_an_error(figure, complaint):
     with pytest.raises(ExperimentError, match=complaint):
         reproduced.claim_figure(CLAIM | {"figure": figure}, [curve("A", [[0.1]])])
+
+
+@pytest.mark.parametrize("name", claim_names())
+def test_shipped_claims_ask_for_figures_that_there_are(name):
+    figure = read_claim(name, "quick").document["figure"]
+    _, arguments = function_and_arguments(figures.FIGURES, figure, "figure", ("curves",))
+    if "measure" in arguments:
+        function_and_arguments(MEASURES, arguments["measure"], "figure.measure", ("entry",))
 
 
 def test_a_metric_that_was_not_taken_is_an_error():
