@@ -6,8 +6,10 @@ from pathlib import Path
 import jax
 import pytest
 
+from turnout.reproduction.claim import read_claim
+
 ROOT = Path(__file__).parent.parent
-PAGES = ["docs/simulate.md", "docs/audit.md", "docs/diagnose.md", "docs/extend.md", "docs/tasks.md"]
+PAGES = ["docs/simulate.md", "docs/audit.md", "docs/diagnose.md", "docs/extend.md", "docs/tasks.md", "docs/reproduce.md"]
 
 
 def python_of(page):
@@ -36,3 +38,11 @@ def test_page(page):
     code = python_of(page)
     assert code
     exec(compile(code, page, "exec"), {"__name__": "docs"})
+
+
+def test_the_claim_of_the_docs_is_one(tmp_path):
+    (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/reproduce.md").read_text(), re.S)
+    path = tmp_path / "my_claim.toml"
+    path.write_text(example)
+    assert len(read_claim(path, "quick").panels["mild"].seeds) == 3
+    assert len(read_claim(path, "full").panels["strong"].seeds) == 10

@@ -7,7 +7,10 @@ from turnout.experiment import toml
 from turnout.experiment.errors import ExperimentError
 from turnout.report import colours, reproduced
 from turnout.report import reproduced_figures as figures
+from turnout.reproduction.claim import claim_names, read_claim
 from turnout.reproduction.measured import Curve, write_curves
+from turnout.reproduction.measures import MEASURES
+from turnout.reproduction.tables import function_and_arguments
 
 FINAL = {"name": "final", "metric": "test_accuracy"}
 FINAL_LOSS = {"name": "final", "metric": "loss"}
@@ -48,6 +51,19 @@ def test_logarithmic_axes_leave_out_what_is_not_positive():
     falling = [curve("A", [[1.0, 0.1, 0.0]], metric="distance", x=np.array([0, 1, 2]))]
     rows = rows_of(figures.curves(falling, "distance", log_x=True, log_y=True))
     assert [(row["x"], row["mean"]) for row in rows] == [(1.0, 0.1)]
+
+
+@pytest.mark.parametrize("log_x", [False, True])
+def test_long_curves_are_thinned_from_end_to_end(log_x):
+    long = [curve(label, np.arange(1.0, 9001.0)[None], metric="loss", x=np.arange(1, 9001)) for label in "AB"]
+    rows = rows_of(figures.curves(long, "loss", log_x=log_x))
+    assert 1000 < len(rows) <= 4000
+    assert {row["x"] for row in rows} >= {1.0, 9000.0}
+
+
+def test_labels_without_the_metric_are_left_out():
+    rows = rows_of(figures.bars([curve("A", [[0.5]]), curve("B", [[1.0]], metric="bound")], FINAL))
+    assert [row["label"] for row in rows] == ["A"]
 
 
 def test_what_diverged_is_not_drawn():
@@ -154,6 +170,14 @@ def test_the_words_above_a_figure():
 def test_a_figure_that_is_not_known_is_an_error(figure, complaint):
     with pytest.raises(ExperimentError, match=complaint):
         reproduced.claim_figure(CLAIM | {"figure": figure}, [curve("A", [[0.1]])])
+
+
+@pytest.mark.parametrize("name", claim_names())
+def test_shipped_claims_ask_for_figures_that_there_are(name):
+    figure = read_claim(name, "quick").document["figure"]
+    _, arguments = function_and_arguments(figures.FIGURES, figure, "figure", ("curves",))
+    if "measure" in arguments:
+        function_and_arguments(MEASURES, arguments["measure"], "figure.measure", ("entry",))
 
 
 def test_a_metric_that_was_not_taken_is_an_error():

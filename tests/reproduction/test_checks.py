@@ -7,8 +7,10 @@ from turnout.reproduction.checks import (
     Interval,
     ahead,
     best_is,
+    best_moves,
     equals,
     ordered,
+    ordered_measures,
     overall,
     table,
     within_bound,
@@ -130,3 +132,22 @@ def test_never_is_the_largest_number_of_rounds():
 )
 def test_one_word_for_all(verdicts, expected):
     assert overall(verdicts) == expected
+
+
+def test_measures_of_one_strategy_in_order():
+    curve = Curve("", "A", "test_accuracy", np.array([0, 10, 20]), (0, 1), np.array([[0.1, 0.5, 0.4], [0.1, 0.6, 0.5]]))
+    found = Measured([curve])
+    rows = [{"name": "at", "metric": "test_accuracy", "x": x} for x in (0, 20, 10)]
+    assert verdict(ordered_measures(found, "A", rows)) == "holds"
+    assert verdict(ordered_measures(found, "A", rows[::-1])) == "does not hold"
+    assert verdict(ordered_measures(found, "A", rows[::-1], rising=False)) == "holds"
+
+
+def test_the_best_of_a_row_moves_with_time():
+    x = np.array([0, 10, 20])
+    rows = {"few": [0.1, 0.5, 0.5], "some": [0.1, 0.4, 0.6], "many": [0.1, 0.2, 0.7]}
+    found = Measured([Curve("", label, "test_accuracy", x, (0,), np.array([row])) for label, row in rows.items()])
+    (finding,) = best_moves(found, "test_accuracy", ["few", "some", "many"], xs=[9, 500])
+    assert (finding.verdict, finding.ours) == ("holds", "10: few; 20: many")
+    assert verdict(best_moves(found, "test_accuracy", ["many", "some", "few"], xs=[10, 20])) == "does not hold"
+    assert verdict(best_moves(found, "test_accuracy", ["few", "some", "many"], xs=[20])) == "does not hold"

@@ -13,6 +13,7 @@ from turnout.reproduction.measures import (
     late_deviation,
     rounds_to,
     time_average,
+    weight_over_target,
     weight_share,
 )
 
@@ -35,6 +36,7 @@ def entry():
         curve("available", [[10, 10, 10], [10, 10, 10]], x=range(3)),
         curve("pi", [[0.1, 0.1, 0.9]], x=range(3), seeds=(0,)),
         curve("lam", [[0.9, 0.0, 0.0]], x=range(3), seeds=(0,)),
+        curve("target", [[0.5, 0.3, 0.2]], x=range(3), seeds=(0,)),
     ]
     return Entry(Measured(curves), "", "A")
 
@@ -67,6 +69,7 @@ def test_targets_reached_and_never_reached(entry):
 def test_classes_of_clients(entry):
     np.testing.assert_allclose(weight_share(entry, pi=[0.0, 0.5]), [0.5, 0])
     np.testing.assert_allclose(weight_share(entry, pi=[0.0, 0.5], lam=[0.5, 1.0]), [0.25, 0])
+    np.testing.assert_allclose(weight_over_target(entry, pi=[0.5, 1.0]), [0.5 / 0.2, 1 / 0.2])
     np.testing.assert_allclose(asked_share(entry, pi=[0.0, 0.5]), [0.25, 0.25])
 
 

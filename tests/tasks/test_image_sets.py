@@ -23,6 +23,7 @@ def some_images(count, classes=4, seed=0):
         ({"test_set": "all"}, {}, "test_set is 'all'; it must be 'by_client' or 'common'"),
         ({"groups": "thirds", "swapped_pairs": 1}, {}, "groups is 'thirds'; it must be 'random' or 'halves'"),
         ({"num_images": 0}, {}, "num_images is 0; there are 100"),
+        ({"clusters": 2}, {}, "clusters is 2; it must be a divisor of the 5 clients"),
         ({"swapped_pairs": 3}, {}, "3 disjoint pairs were asked of 4 classes"),
         ({}, {"pixels": "raw"}, "pixels is 'raw'; it must be 'standard'"),
         ({}, {"model": "cnn"}, "model is 'cnn'; it must be one of linear, mlp, mlp_debiased, cnn_ca_fed"),
@@ -33,6 +34,14 @@ def test_bad_settings_are_refused(dealing, options, told):
     asked = dataclasses.replace(DEALING, **dealing)
     with pytest.raises(ValueError, match=told):
         image_task(some_images(100), some_images(20), asked, GREY, **OPTIONS | options)
+
+
+def test_clients_of_a_cluster_share_its_law():
+    asked = dataclasses.replace(DEALING, num_clients=8, partition="one_class_a_client", clusters=4, validation=0.0)
+    task = image_task(some_images(96), some_images(20), asked, GREY, **OPTIONS)
+    classes = [set(task.train.labels[task.train.owners == client].tolist()) for client in range(8)]
+    assert classes == [{0}, {0}, {1}, {1}, {2}, {2}, {3}, {3}]
+    assert task.sizes.tolist() == [12] * 8
 
 
 def test_a_validation_set_of_its_own_takes_the_place_of_a_share():

@@ -14,7 +14,7 @@ from turnout.report.reproduced_figures import FIGURES
 from turnout.reproduction.measured import Curve, read_curves
 from turnout.reproduction.tables import function_and_arguments
 
-LINE = 90  # letters of the claim above a figure
+LINE, LONG_LINE = 90, 150  # letters of the claim above one panel, and above several
 SPREADS = {
     "curves": "Line: mean over {seeds}. Band: one standard deviation.",
     "bars": "Dot: mean over {seeds}. Whisker: one standard deviation.",
@@ -33,15 +33,21 @@ def write_figure(folder: Path) -> Path:
 def claim_figure(claim: dict[str, Any], curves: Sequence[Curve]) -> Any:
     """The figure that a claim asks for; without a word of it, the curves of the first metric there is."""
     figure = claim.get("figure") or {"name": "curves", "metric": curves[0].metric}
+    panels = {curve.panel for curve in curves}
     draw, arguments = function_and_arguments(FIGURES, figure, "figure", ("curves",))
-    lines = [*textwrap.wrap(claim.get("claim", ""), LINE), source(claim), _spread(figure["name"], curves)]
+    lines = [
+        *textwrap.wrap(claim.get("claim", ""), LONG_LINE if len(panels) > 1 else LINE),
+        source(claim),
+        _spread(figure["name"], curves),
+    ]
     return framed(draw(curves, **arguments), claim.get("title", ""), lines)
 
 
 def source(claim: dict[str, Any]) -> str:
     """Where a claim stands: authors, year, and the place in the paper."""
     paper = short_citation(claim["paper"]) if claim.get("paper") else ""
-    return ", ".join(part for part in (paper, claim.get("where", "")) if part)
+    where = claim.get("where", "")
+    return f"{paper}, {where}" if paper and where else paper or where.capitalize()
 
 
 def _spread(name: str, curves: Sequence[Curve]) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import stats
 
 from turnout.experiment.errors import ExperimentError
+from turnout.experiment.tuning import smaller_is_better as metric_falls
 from turnout.reproduction.measured import Measured
 from turnout.reproduction.measures import MEASURES, Entry
 from turnout.reproduction.tables import function_and_arguments
@@ -140,14 +141,55 @@ def ordered(
     for name in _panels(measured, panel):
         row = labels or measured.labels(name)
         values = [measure_values(measured, measure, name, label) for label in row]
-        steps = [Interval.of(_minus(b, a) * (1 if rising else -1)) for a, b in itertools.pairwise(values)]
-        back = [step for step in steps if step.mean < -_raw(slack, unit) - 2 * step.standard_error]
-        whole = Interval.of(_minus(values[-1], values[0]) * (1 if rising else -1))
         yield Finding(
             says=_in_panel(f"{'rises' if rising else 'falls'} along {_and(row)}", name),
             paper="",
             ours=", ".join(_shown(float(one.mean()), unit) for one in values),
-            verdict="holds" if not back and whole.mean > 0 else "does not hold",
+            verdict="holds" if _in_order(values, rising, _raw(slack, unit)) else "does not hold",
+        )
+
+
+def ordered_measures(
+    measured: Measured,
+    label: str,
+    measures: list[Table],
+    rising: bool = True,
+    slack: float = 0.0,
+    panel: str | None = None,
+    unit: Unit = "",
+) -> Iterator[Finding]:
+    """As `ordered`, along several measures of one strategy, such as one for each class of clients."""
+    for name in _panels(measured, panel):
+        values = [measure_values(measured, measure, name, label) for measure in measures]
+        yield Finding(
+            says=_in_panel(f"{label}: {'rises' if rising else 'falls'} along {len(measures)} measures", name),
+            paper="",
+            ours=", ".join(_shown(float(one.mean()), unit) for one in values),
+            verdict="holds" if _in_order(values, rising, _raw(slack, unit)) else "does not hold",
+        )
+
+
+def best_moves(
+    measured: Measured,
+    metric: str,
+    labels: list[str],
+    xs: list[int],
+    rising: bool = True,
+    panel: str | None = None,
+) -> Iterator[Finding]:
+    """Which of a row of strategies is best on average moves one way along the row as x grows, and does move."""
+    sign = -1.0 if metric_falls(metric) else 1.0
+    for name in _panels(measured, panel):
+        curves = [measured.curve(name, label, metric) for label in labels]
+        taken = np.unique([int(np.argmin(np.abs(curves[0].x - x))) for x in xs])
+        means = np.stack([curve.values[:, taken].mean(axis=0) for curve in curves])
+        places = np.argmax(sign * means, axis=0)
+        steps = np.diff(places) if rising else -np.diff(places)
+        yield Finding(
+            says=_in_panel(f"the best {metric} moves {'up' if rising else 'down'} the row with time", name),
+            paper="",
+            ours="; ".join(f"{x:g}: {labels[best]}" for x, best in zip(curves[0].x[taken], places, strict=True)),
+            verdict="holds" if (steps >= 0).all() and (steps > 0).any() else "does not hold",
         )
 
 
@@ -217,7 +259,8 @@ def table(
 
 
 CHECKS: dict[str, Callable[..., Iterator[Finding]]] = {
-    check.__name__: check for check in (ahead, equals, ordered, within_bound, best_is, table)
+    check.__name__: check
+    for check in (ahead, equals, ordered, ordered_measures, best_moves, within_bound, best_is, table)
 }
 
 
@@ -246,6 +289,14 @@ def _rank_correlation(a: list[float], b: list[float]) -> float:
 
 def _panels(measured: Measured, panel: str | None) -> list[str]:
     return measured.panels if panel is None else [panel]
+
+
+def _in_order(values: list[np.ndarray], rising: bool, slack: float) -> bool:
+    """Whether no step goes back beyond the slack and noise, and the whole goes forth."""
+    sign = 1 if rising else -1
+    steps = [Interval.of(sign * _minus(b, a)) for a, b in itertools.pairwise(values)]
+    forth = _mean(sign * _minus(values[-1], values[0])) > 0
+    return forth and all(step.mean >= -slack - 2 * step.standard_error for step in steps)
 
 
 def _minus(a: np.ndarray, b: np.ndarray) -> np.ndarray:

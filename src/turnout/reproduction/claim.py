@@ -166,6 +166,8 @@ def _check_checks(checks: Any) -> None:
         _, arguments = check_and_arguments(check, number)
         if "measure" in arguments:
             function_and_arguments(MEASURES, arguments["measure"], f"checks[{number}].measure", ("entry",))
+        for place, measure in enumerate(arguments.get("measures", [])):
+            function_and_arguments(MEASURES, measure, f"checks[{number}].measures[{place}]", ("entry",))
 
 
 def _procedure(table: Any) -> Callable[[], list[Curve]]:

@@ -97,6 +97,12 @@ def weight_share(entry: Entry, pi: Sequence[float] = (0.0, 1.0), lam: Sequence[f
     return weight[:, members].sum(axis=1) / weight.sum(axis=1)
 
 
+def weight_over_target(entry: Entry, pi: Sequence[float] = (0.0, 1.0), lam: Sequence[float] = (-1.0, 1.0)) -> Values:
+    """A class's share of all weight over its share of the target: 1 is its due."""
+    target = entry["target"].values[0]
+    return weight_share(entry, pi, lam) / (target[_members(entry, pi, lam)].sum() / target.sum())
+
+
 def asked_share(entry: Entry, pi: Sequence[float] = (0.0, 1.0), lam: Sequence[float] = (-1.0, 1.0)) -> Values:
     """Share of their available rounds in which the clients of a class were asked."""
     members = _members(entry, pi, lam)
@@ -132,6 +138,7 @@ MEASURES: dict[str, Callable[..., Values]] = {
         rounds_to,
         cost_to,
         weight_share,
+        weight_over_target,
         asked_share,
     )
 }

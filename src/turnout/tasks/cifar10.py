@@ -46,6 +46,7 @@ def cifar10(
     partition: Way = "dirichlet",
     alpha: float = 0.5,
     min_size: int = 10,
+    clusters: int | None = None,
     swapped_pairs: int = 0,
     groups: Groups = "halves",
     model: ModelName = "cnn_ca_fed",
@@ -63,7 +64,7 @@ def cifar10(
     CA-Fed has 100 clients with α = 0.5, FedACS 20 with α = 0.1. The arguments are explained in the docs on tasks.
     """
     dealing = Dealing(
-        num_clients, partition, alpha, min_size, swapped_pairs, groups, validation, test_set, num_images, seed
+        num_clients, partition, alpha, min_size, swapped_pairs, groups, validation, test_set, num_images, seed, clusters
     )
     options = {"model": model, "hidden": hidden, "ridge": ridge, "importance": importance, "pixels": pixels}
     return image_task(*load(), dealing, COLOURS, **options)

@@ -37,6 +37,7 @@ def cinic10(
     partition: Way = "dirichlet",
     alpha: float = 0.5,
     min_size: int = 10,
+    clusters: int | None = None,
     swapped_pairs: int = 0,
     groups: Groups = "halves",
     model: ModelName = "cnn_fedacs_cinic10",
@@ -52,7 +53,9 @@ def cinic10(
 
     FedACS has 20 clients with α = 0.1. The arguments are explained in the docs on tasks.
     """
-    dealing = Dealing(num_clients, partition, alpha, min_size, swapped_pairs, groups, 0.0, test_set, num_images, seed)
+    dealing = Dealing(
+        num_clients, partition, alpha, min_size, swapped_pairs, groups, 0.0, test_set, num_images, seed, clusters
+    )
     options = {"model": model, "hidden": hidden, "ridge": ridge, "importance": importance, "pixels": pixels}
     train, validation, test = load()
     return image_task(train, test, dealing, COLOURS, validation=validation, **options)

@@ -29,6 +29,7 @@ def fashion_mnist(
     partition: Way = "dirichlet",
     alpha: float = 0.5,
     min_size: int = 10,
+    clusters: int | None = None,
     swapped_pairs: int = 0,
     groups: Groups = "halves",
     model: ModelName = "linear",
@@ -43,7 +44,7 @@ def fashion_mnist(
 ) -> DataTask:
     """Classify clothing: 60,000 images to train and validate on, 10,000 to test; the arguments are those of `mnist`."""
     dealing = Dealing(
-        num_clients, partition, alpha, min_size, swapped_pairs, groups, validation, test_set, num_images, seed
+        num_clients, partition, alpha, min_size, swapped_pairs, groups, validation, test_set, num_images, seed, clusters
     )
     options = {"model": model, "hidden": hidden, "ridge": ridge, "importance": importance, "pixels": pixels}
     return image_task(*load(), dealing, COLOURS, **options)

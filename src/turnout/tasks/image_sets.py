@@ -56,13 +56,17 @@ class Dealing:
     test_set: str
     num_images: int | None  # of the training images; the other sets shrink alike
     seed: int
+    clusters: int | None = None  # of consecutive clients that share one law of labels; each has its own if None
 
     def owners(self, labels: ways.Labels) -> ways.Owners:
         """The owner of each training image."""
         if self.partition not in ways.PARTITIONS:
             raise ValueError(f"partition is {self.partition!r}; it must be one of {', '.join(ways.PARTITIONS)}")
-        options = {"alpha": self.alpha, "min_size": self.min_size} if self.partition == "dirichlet" else {}
-        return ways.PARTITIONS[self.partition](labels, self.num_clients, seed=self.seed, **options)
+        clusters = self.num_clients if self.clusters is None else self.clusters
+        members = ways.members_of_each(self.num_clients, clusters)
+        options = {"alpha": self.alpha, "min_size": self.min_size * members} if self.partition == "dirichlet" else {}
+        owning = ways.PARTITIONS[self.partition](labels, clusters, seed=self.seed, **options)
+        return owning if members == 1 else ways.shared_out(owning, members, self.seed)
 
     def some(self, images: Images, share: float) -> Images:
         """A random share of the images, one at least, in their order."""

@@ -26,6 +26,7 @@ def mnist(
     partition: Way = "dirichlet",
     alpha: float = 0.5,
     min_size: int = 10,
+    clusters: int | None = None,
     swapped_pairs: int = 0,
     groups: Groups = "halves",
     model: ModelName = "linear",
@@ -44,7 +45,7 @@ def mnist(
     FedACS has 20 clients of one class each. The arguments are explained in the docs on tasks.
     """
     dealing = Dealing(
-        num_clients, partition, alpha, min_size, swapped_pairs, groups, validation, test_set, num_images, seed
+        num_clients, partition, alpha, min_size, swapped_pairs, groups, validation, test_set, num_images, seed, clusters
     )
     options = {"model": model, "hidden": hidden, "ridge": ridge, "importance": importance, "pixels": pixels}
     return image_task(*load(), dealing, COLOURS, **options)

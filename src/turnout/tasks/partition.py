@@ -121,6 +121,28 @@ def alike(
     return owners
 
 
+def members_of_each(num_clients: int, clusters: int) -> int:
+    """The size of equal clusters."""
+    if not 1 <= clusters <= num_clients or num_clients % clusters:
+        raise ValueError(f"clusters is {clusters}; it must be a divisor of the {num_clients} clients")
+    return num_clients // clusters
+
+
+def shared_out(clusters: Owners, members: int, seed: int = 0) -> Owners:
+    """Deal the samples of each cluster evenly to its members: cluster c has clients c · members and the next ones."""
+    order, rank, _ = _random_ranks(clusters, seed)
+    owners = np.empty_like(clusters)
+    owners[order] = clusters[order] * members + rank % members
+    return owners
+
+
+def _random_ranks(owners: Owners, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Samples owner by owner in random order, their places there, and how many each owner has."""
+    order = np.lexsort((np.random.default_rng(seed).random(owners.shape[0]), owners))
+    sizes = np.bincount(owners)
+    return order, np.arange(owners.shape[0]) - np.repeat(np.cumsum(sizes) - sizes, sizes), sizes
+
+
 PARTITIONS: dict[str, Callable[..., Owners]] = {
     "iid": iid,
     "dirichlet": dirichlet,
@@ -138,10 +160,7 @@ def divide(owners: Owners, validation: float = 0.0, test: float = 0.0, seed: int
             f"validation is {validation} and test is {test}; they are shares of a client's samples, not negative and "
             "together less than one"
         )
-    order = np.lexsort((np.random.default_rng(seed).random(owners.shape[0]), owners))
-    sizes = np.bincount(owners)
-    starts = np.cumsum(sizes) - sizes
-    rank = np.arange(owners.shape[0]) - np.repeat(starts, sizes)
+    order, rank, sizes = _random_ranks(owners, seed)
     # The nudge makes ⌊0.29 · 100⌋ the 29 that was meant.
     num_test = np.repeat(np.floor(test * sizes + 1e-9), sizes)
     num_validation = np.repeat(np.floor(validation * sizes + 1e-9), sizes)
