@@ -6,6 +6,7 @@ import pytest
 
 from turnout.availability.markov import markov
 from turnout.facts import Online, Oracle
+from turnout.loop import watched
 from turnout.types import Ask, Cohort, Fleet, Known, Reports, View
 
 
@@ -39,6 +40,31 @@ def test_estimates_by_hand():
     stay_on = np.array([(1 + 1) / (2 + 2), (2 + 1) / (2 + 2)])
     stay_off = np.array([(0 + 1) / (1 + 2), (0 + 1) / (1 + 2)])
     np.testing.assert_allclose(known.lam, stay_on + stay_off - 1, rtol=1e-5)
+
+
+def test_what_was_watched_counts_but_does_not_run_into_round_0():
+    facts = Online(past=2)
+    state = facts.init(Fleet(jnp.ones(2)))
+    for available in ([1, 0], [1, 1]):
+        state = facts.watch(state, jnp.asarray(available, bool))
+    state = facts.open(state)
+    for available in ([0, 1], [0, 0]):
+        state = observe(facts, state, available)
+    known = facts.read(state, None)
+    np.testing.assert_allclose(known.pi, [(2 + 1) / (4 + 2), (2 + 1) / (4 + 2)], rtol=1e-6)
+    # Two transitions each, on-on and off-off, off-on and on-off; that from the past to round 0 is none.
+    np.testing.assert_allclose(known.lam, [2 / 3 + 2 / 3 - 1, 1 / 3 + 1 / 3 - 1], atol=1e-6)
+    with pytest.raises(ValueError, match="past must be 0 or more"):
+        Online(past=-1)
+
+
+def test_a_long_past_tells_the_truth():
+    process = markov(3, [0.1, 0.5, 0.9], [0.5, 0.0, 0.8])
+    facts = Online(past=20_000)
+    state = watched(facts, facts.init(Fleet(jnp.ones(3))), process, jr.key(0))
+    known = facts.read(state, None)
+    np.testing.assert_allclose(known.pi, process.stationary(), atol=0.03)
+    np.testing.assert_allclose(known.lam, process.correlation(), atol=0.03)
 
 
 def test_links_and_reach_by_hand():

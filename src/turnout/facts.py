@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 import equinox as eqx
@@ -31,6 +32,19 @@ class Facts(eqx.Module, Generic[State]):
     def observe(self, state: State, view: View, cohort: Cohort, reports: Reports) -> State:
         """Take in what was seen in a finished round."""
 
+    @property
+    def rounds_watched(self) -> int:
+        """How many rounds before round 0 the server has watched, without asking anybody."""
+        return 0
+
+    def watch(self, state: State, available: Mask) -> State:
+        """Take in who was there in a round before round 0."""
+        return state
+
+    def open(self, state: State) -> State:
+        """The state with which round 0 begins; it need not follow on the last round that was watched."""
+        return state
+
 
 class Oracle(Facts[None]):
     """The true values, as most papers assume them."""
@@ -51,8 +65,10 @@ class OnlineState(eqx.Module):
     """Sums over the rounds so far, one entry a client."""
 
     rounds: PerClient  # since the client is known
-    last: Mask  # availability in the previous round
+    last: Mask  # availability in the last round that was seen
+    follows: Mask  # whether the next round follows on that one
     on: PerClient  # rounds available
+    transitions: PerClient  # from one round to the next
     from_on: PerClient  # transitions that started available
     on_on: PerClient
     off_off: PerClient
@@ -67,6 +83,8 @@ class Online(Facts[OnlineState]):
     π̂ = (rounds on + a) / (rounds + a + b); each transition probability likewise, from the transitions that start in its
     state, so that λ̂ = P̂(on→on) + P̂(off→off) - 1 is consistent. A client never asked or heard of has the prior mean, and
     the mean reach of the others.
+
+    With `past`, the server has watched so many rounds of the same world before round 0, and knows who was there in them.
     """
 
     prior_on: Scalar = 1.0  # a, pseudo-rounds on
@@ -75,13 +93,23 @@ class Online(Facts[OnlineState]):
     prior_leave: Scalar = 1.0  # pseudo-transitions that leave, in each state
     prior_success: Scalar = 1.0  # pseudo-uploads that arrived
     prior_failure: Scalar = 0.0  # pseudo-uploads lost; zero reads perfect links as exactly perfect
+    past: int = eqx.field(static=True, default=0)  # rounds watched before round 0; in simulations only
+
+    def __check_init__(self) -> None:
+        if self.past < 0:
+            raise ValueError(f"past must be 0 or more rounds, not {self.past}")
+
+    @property
+    def rounds_watched(self) -> int:
+        return self.past
 
     def init(self, fleet: Fleet) -> OnlineState:
         zeros = jnp.zeros_like(fleet.importance)
-        return OnlineState(zeros, jnp.zeros(zeros.shape, bool), *[zeros] * 7)
+        never = jnp.zeros(zeros.shape, bool)
+        return OnlineState(zeros, never, never, *[zeros] * 8)
 
     def read(self, state: OnlineState, truth: Known | None) -> Known:
-        from_off = jnp.maximum(state.rounds - 1.0, 0.0) - state.from_on
+        from_off = state.transitions - state.from_on
         stay_on = _share(state.on_on, state.from_on, self.prior_stay, self.prior_leave)
         stay_off = _share(state.off_off, from_off, self.prior_stay, self.prior_leave)
         overall = divide(jnp.sum(state.reach), jnp.sum(state.arrived), otherwise=1.0)
@@ -93,23 +121,32 @@ class Online(Facts[OnlineState]):
         )
 
     def observe(self, state: OnlineState, view: View, cohort: Cohort, reports: Reports) -> OnlineState:
-        seen_before = state.rounds > 0
-        now = view.available
-
-        def count(total: PerClient, event: Mask) -> PerClient:
-            return total + event.astype(total.dtype)
-
-        return OnlineState(
-            rounds=state.rounds + 1.0,
-            last=now,
-            on=count(state.on, now),
-            from_on=count(state.from_on, seen_before & state.last),
-            on_on=count(state.on_on, seen_before & state.last & now),
-            off_off=count(state.off_off, seen_before & ~state.last & ~now),
-            asked=count(state.asked, cohort.asked),
-            arrived=count(state.arrived, cohort.mask),
+        return replace(
+            self.watch(state, view.available),
+            asked=_count(state.asked, cohort.asked),
+            arrived=_count(state.arrived, cohort.mask),
             reach=state.reach + cohort.put(reports.reach),
         )
+
+    def watch(self, state: OnlineState, available: Mask) -> OnlineState:
+        return replace(
+            state,
+            rounds=state.rounds + 1.0,
+            last=available,
+            follows=jnp.ones_like(state.follows),
+            on=_count(state.on, available),
+            transitions=_count(state.transitions, state.follows),
+            from_on=_count(state.from_on, state.follows & state.last),
+            on_on=_count(state.on_on, state.follows & state.last & available),
+            off_off=_count(state.off_off, state.follows & ~state.last & ~available),
+        )
+
+    def open(self, state: OnlineState) -> OnlineState:
+        return replace(state, follows=jnp.zeros_like(state.follows))
+
+
+def _count(total: PerClient, event: Mask) -> PerClient:
+    return total + event.astype(total.dtype)
 
 
 def _share(hits: PerClient, trials: PerClient, prior_hits: Scalar, prior_misses: Scalar) -> PerClient:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import optax
 from jaxtyping import Array, Float, Int
 
 from turnout import tree
+from turnout.availability.base import Process
 from turnout.cohort_work import train_cohort
 from turnout.facts import Facts, Oracle
 from turnout.local import Jobs, Local
@@ -167,9 +169,28 @@ Law = tuple[PerClient, PerClient] | None
 def begin(task: Task, trial: Trial, law: Law, plan: Plan, root: RandomKey) -> Carry:
     """State before round 0."""
     params = task.init(round_key(root, Stream.MODEL))
-    return Carry(
-        trial.world.init(root), trial.server(task.fleet, plan.slots).init(params), Tally.empty(task.num_clients)
-    )
+    server = trial.server(task.fleet, plan.slots).init(params)
+    server = replace(server, facts=watched(trial.facts, server.facts, trial.world.availability, root))
+    return Carry(trial.world.init(root), server, Tally.empty(task.num_clients))
+
+
+def watched(facts: Facts, state: Any, process: Process, root: RandomKey) -> Any:
+    """What a server knows that has watched the availability for some rounds before round 0.
+
+    That past is a run of the same process with a stream of its own: how long it was does not change what is to come, so
+    strategies with and without one meet the same absences.
+    """
+    if facts.rounds_watched == 0:
+        return state
+    key = round_key(root, Stream.PAST)
+
+    def step(carry: tuple[Any, Any], t: Array) -> tuple[tuple[Any, Any], None]:
+        where, available = process.step(carry[0], t, jr.fold_in(key, t + 1))
+        return (where, facts.watch(carry[1], available)), None
+
+    start = (process.init(jr.fold_in(key, 0)), state)
+    (_, state), _ = jax.lax.scan(step, start, jnp.arange(facts.rounds_watched))
+    return facts.open(state)
 
 
 def finish(

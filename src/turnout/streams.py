@@ -30,6 +30,7 @@ class Stream(enum.IntEnum):
     PROBE = 6
     TRAIN = 7
     ADMIT = 8
+    PAST = 9  # who was there before round 0, for a server that has watched
 
 
 def round_key(root: RandomKey, stream: Stream, t: Round = 0) -> RandomKey:

@@ -162,7 +162,7 @@ def ordered_measures(
     for name in _panels(measured, panel):
         values = [measure_values(measured, measure, name, label) for measure in measures]
         yield Finding(
-            says=_in_panel(f"{label}: {'rises' if rising else 'falls'} along {len(measures)} classes", name),
+            says=_in_panel(f"{label}: {'rises' if rising else 'falls'} along {len(measures)} measures", name),
             paper="",
             ours=", ".join(_shown(float(one.mean()), unit) for one in values),
             verdict="holds" if _in_order(values, rising, _raw(slack, unit)) else "does not hold",
