@@ -41,15 +41,16 @@ def test_the_overview_has_both_numbers_and_the_verdict(page):
         result("fig1"), result("fig2", checks=[check(paper=""), check(verdict="undecided")], verdict="undecided")
     )
     ours = "+1.20 pp [+1.00, +1.40] over B"
-    assert row_of(text, "fig1") == ["[fig1](#fig1)", "full", "+1.56 pp", ours, "holds"]
-    assert row_of(text, "fig2") == ["[fig2](#fig2)", "full", "+1.56 pp", ours, "undecided (1 of 2)"]
+    file, other = (f"[full](results/full/{name}/claim.toml)" for name in ("fig1", "fig2"))
+    assert row_of(text, "fig1") == ["[fig1](#fig1)", "The title of fig1", file, "+1.56 pp", ours, "holds"]
+    assert row_of(text, "fig2") == ["[fig2](#fig2)", "The title of fig2", other, "+1.56 pp", ours, "undecided (1 of 2)"]
     assert "Of 2 claims: 1 holds, 1 undecided." in text
 
 
 def test_the_full_size_goes_before_the_quick_one(page):
     text = page(result("fig1", "quick", verdict="does not hold"), result("fig1"), result("fig2", "quick"))
-    assert row_of(text, "fig1")[1] == "full"
-    assert row_of(text, "fig2")[1] == "quick"
+    assert row_of(text, "fig1")[2].startswith("[full]")
+    assert row_of(text, "fig2")[2].startswith("[quick]")
     assert "Of 2 claims: 2 hold." in text
 
 
@@ -57,10 +58,10 @@ def test_a_section_has_checks_figure_and_circumstances(page):
     notes = {"notes": "Both readings were tried.", "skipped": {"cinic10": "no data"}, "at_edge": {"": {"A": {}}}}
     text = page(result("fig1", checks=[check(says="a | b")], **notes))
     assert "### The title of fig1" in text
-    assert "`turnout reproduce fig1 --full`, Rodio et al. 2023, figure 1a: A is ahead." in text
+    assert "Rodio et al. 2023, figure 1a. A is ahead." in text
     assert "| a \\| b | +1.56 pp | +1.20 pp [+1.00, +1.40] over B | holds |" in text
     assert "(results/full/fig1/figure.png)" in text
-    assert "10 seeds, 12 s, commit 0123456789. Files: [result.json](results/full/fig1/result.json)." in text
+    assert "`turnout reproduce fig1 --full`: 10 seeds, 12 s, commit 0123456789. Files: [result.json](results/" in text
     for words in ("Both readings were tried.", "Not run: cinic10 (no data).", "at the edge of the grid of rates: A."):
         assert words in text
 
@@ -75,7 +76,7 @@ def test_claims_stand_under_their_papers_and_ours_last(page):
 
 def test_long_numbers_are_left_to_the_section(page):
     text = page(result("fig1", checks=[check(ours="; ".join(f"strategy {i} 1.0" for i in range(9)))]))
-    assert row_of(text, "fig1")[3] == ""
+    assert row_of(text, "fig1")[4] == "see below"
     assert "strategy 8 1.0 | holds |" in text
 
 

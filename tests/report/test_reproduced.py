@@ -53,6 +53,19 @@ def test_logarithmic_axes_leave_out_what_is_not_positive():
     assert [(row["x"], row["mean"]) for row in rows] == [(1.0, 0.1)]
 
 
+@pytest.mark.parametrize("log_x", [False, True])
+def test_long_curves_are_thinned_from_end_to_end(log_x):
+    long = [curve(label, np.arange(1.0, 9001.0)[None], metric="loss", x=np.arange(1, 9001)) for label in "AB"]
+    rows = rows_of(figures.curves(long, "loss", log_x=log_x))
+    assert 1000 < len(rows) <= 4000
+    assert {row["x"] for row in rows} >= {1.0, 9000.0}
+
+
+def test_labels_without_the_metric_are_left_out():
+    rows = rows_of(figures.bars([curve("A", [[0.5]]), curve("B", [[1.0]], metric="bound")], FINAL))
+    assert [row["label"] for row in rows] == ["A"]
+
+
 def test_what_diverged_is_not_drawn():
     rows = rows_of(figures.curves([curve("A", [[1.0, np.inf], [1.0, 2.0]], metric="loss")], "loss"))
     assert len(rows) == 1

@@ -11,6 +11,7 @@ from turnout.reproduction.measures import (
     cost_to,
     final,
     late_deviation,
+    measure_words,
     rounds_to,
     time_average,
     weight_over_target,
@@ -102,3 +103,18 @@ def test_another_table_is_refused(tmp_path):
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     with pytest.raises(ExperimentError, match=r"other\.csv: not a table of curves"):
         read_curves(tmp_path / "other.csv")
+
+
+@pytest.mark.parametrize(
+    ("measure", "words"),
+    [
+        ({"name": "final", "metric": "test_accuracy"}, "test accuracy"),
+        ({"name": "at", "metric": "test_accuracy", "x": 40}, "test accuracy at 40"),
+        ({"name": "late_deviation", "metric": "test_loss"}, "late deviation of test loss"),
+        ({"name": "rounds_to", "metric": "test_accuracy", "target": 0.7}, "rounds to test accuracy 0.7"),
+        ({"name": "cost_to", "metric": "test_loss", "target": 2}, "local steps to test loss 2"),
+        ({"name": "weight_share"}, "weight share"),
+    ],
+)
+def test_measures_in_words(measure, words):
+    assert measure_words(measure) == words

@@ -30,7 +30,7 @@ def test_a_folder_is_enough_to_get_the_same_numbers(claim, folder, tmp_path):
 def test_the_result_tells_what_was_run(folder):
     result = read_result(folder)
     assert (result["name"], result["profile"], result["seeds"]) == ("tiny", "quick", 2)
-    assert result["checks"][0]["says"] == "fast ahead of slow"
+    assert result["checks"][0]["says"] == "fast ahead of slow in train loss"
     assert result["device"]["platform"] == "cpu"
     assert {"jax", "turnout"} <= result["versions"].keys()
 

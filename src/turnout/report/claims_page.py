@@ -16,6 +16,7 @@ Result = dict[str, Any]
 
 FILES = ("claim.toml", "curves.csv", "tuning.csv", "result.json")
 PROFILES = ("full", "quick")  # the larger one is shown where there are both
+OVERVIEW = ("claim", "what it says", "file", "paper", "here", "verdict")
 BEYOND = "Beyond the papers"
 SHORT = 70  # letters of a number that still fits the overview
 
@@ -35,7 +36,7 @@ def claims_page(folder: Path, beside: Path) -> str:
         "",
         counted([result for _, result in results]),
         "",
-        *_table(("claim", "size", "paper", "here", "verdict"), (_overview(result) for _, result in results)),
+        *_table(OVERVIEW, (_overview(result, _link(place, beside)) for place, result in results)),
     ]
     heading = ""
     for place, result in results:
@@ -61,14 +62,15 @@ def _heading(result: Result) -> str:
     return source({"paper": result["paper"]}) or BEYOND
 
 
-def _overview(result: Result) -> Iterator[str]:
+def _overview(result: Result, link: str) -> Iterator[str]:
     """One row: the first check that has a number of the paper, and ours beside it."""
     short = [check for check in result["checks"] if len(check["ours"]) <= SHORT and len(check["paper"]) <= SHORT]
-    told = next((check for check in short if check["paper"]), short[0] if short else {"paper": "", "ours": ""})
+    told = next((check for check in short if check["paper"]), short[0] if short else {"paper": "", "ours": "see below"})
     held = sum(check["verdict"] == "holds" for check in result["checks"])
     in_all = len(result["checks"])
     yield f"[{result['name']}](#{result['name']})"
-    yield result["profile"]
+    yield result["title"]
+    yield f"[{result['profile']}]({link}/claim.toml)"
     yield told["paper"]
     yield told["ours"]
     yield result["verdict"] + (f" ({held} of {in_all})" if in_all > 1 else "")
@@ -79,7 +81,7 @@ def _section(result: Result, place: Path, link: str) -> Iterator[str]:
     yield ""
     yield f"### {result['title']}"
     yield ""
-    yield f"`turnout reproduce {result['name']} --{result['profile']}`, {source(result)}: {result['claim']}"
+    yield f"{source(result)}. {result['claim']}"
     yield ""
     yield f"**{result['verdict'].capitalize()}.**"
     yield ""
@@ -96,7 +98,8 @@ def _section(result: Result, place: Path, link: str) -> Iterator[str]:
             yield words
             yield ""
     files = [f"[{file}]({link}/{file})" for file in FILES if (place / file).is_file()]
-    yield f"{_circumstances(result)} Files: {', '.join(files)}."
+    command = f"turnout reproduce {result['name']} --{result['profile']}"
+    yield f"`{command}`: {_circumstances(result)} Files: {', '.join(files)}."
 
 
 def _skipped(result: Result) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from turnout.experiment.registry import entries
+from turnout.report.colours import colour as colour_of
 from turnout.report.colours import strategy_called
 from turnout.report.figures import PANEL, legend
 from turnout.report.groups import groups_of
@@ -24,6 +25,7 @@ IN_A_ROW = 3  # panels side by side
 ROW = 30  # height of a label's row
 BAR = 24  # width of a label's bar
 INK = "#444444"
+MOST_ROWS = 4000  # of a panel: Altair refuses more than 5000
 SHARES = ("weight_share", "asked_share")
 ON_THE_WAY = {"best": "best", "time_average": "mean over the rounds", "late_deviation": "late deviation"}
 
@@ -36,7 +38,8 @@ def curves(
     """A metric over the rounds: a line a label in a band of one standard deviation over the seeds, a column a panel."""
     shown = _of_metric(curves, metric)
     about = metric_named(metric)
-    rows = pl.DataFrame([row for curve in shown for row in _along(curve, about)])
+    most = MOST_ROWS // len({curve.label for curve in shown})
+    rows = pl.DataFrame([row for curve in shown for row in _along(curve, about, _places(len(curve.x), most, log_x))])
     if log_x:
         rows = rows.filter(pl.col("x") > 0)
     if log_y:
@@ -61,7 +64,9 @@ def bars(curves: Sequence[Curve], measure: Measure, title: str = "") -> alt.TopL
     rows = pl.DataFrame(list(_measured(curves, measure)), infer_schema_length=None)
     panels, labels = _unique(rows["panel"]), _unique(rows["label"])
     width = PANEL if len(panels) > 1 else ALONE
-    colour = _legend(curves, "circle", width)[0].legend(None)  # the rows say it
+    known = entries("strategies")
+    shades = [colour_of(strategy_called(label, known)) for label in labels]
+    colour = alt.Color("label:N", scale=alt.Scale(domain=labels, range=shades), legend=None)  # the rows say it
 
     def draw(base: alt.Chart) -> Any:
         mine = base.properties(width=width, height=alt.Step(ROW))  # pyright: ignore[reportArgumentType]
@@ -86,7 +91,7 @@ def sweep(
     log_x: bool = False,
     log_y: bool = False,
 ) -> alt.TopLevelMixin:
-    """A measure over a swept number, a line a strategy; dashed across, those that do not have it.
+    """A measure over a swept number, a line a strategy, and straight across those that do not have it.
 
     The number is that of `over` in labels such as "CA-Fed kappa=0.1", or, where `over` is "panel", the first one in the
     panel's name.
@@ -163,10 +168,18 @@ def _of_metric(curves: Sequence[Curve], metric: str) -> list[Curve]:
     return found
 
 
-def _along(curve: Curve, metric: Metric) -> Iterator[dict[str, Any]]:
+def _places(count: int, most: int, log: bool) -> np.ndarray:
+    """Which places of a long curve are drawn: all, or so many from its beginning to its end."""
+    if count <= most:
+        return np.arange(count)
+    spread = np.geomspace(1, count, most) - 1 if log else np.linspace(0, count - 1, most)
+    return np.unique(spread.round().astype(np.int64))
+
+
+def _along(curve: Curve, metric: Metric, places: np.ndarray) -> Iterator[dict[str, Any]]:
     """One row a place on the curve, where all seeds are finite."""
-    values = np.asarray(curve.values, np.float64) * metric.factor
-    for x, here in zip(curve.x, values.T, strict=True):
+    values = np.asarray(curve.values, np.float64)[:, places] * metric.factor
+    for x, here in zip(curve.x[places], values.T, strict=True):
         if np.isfinite(here).all():
             yield {"panel": curve.panel, "label": curve.label, "x": float(x)} | _mean_and_band(here)
 
@@ -203,7 +216,8 @@ def _factor(measure: Measure) -> float:
 
 def _measured(curves: Sequence[Curve], measure: Measure) -> Iterator[dict[str, Any]]:
     """One row a panel and label; no numbers where a seed has none, such as a target that is never reached."""
-    for panel, label in _unique((curve.panel, curve.label) for curve in curves):
+    shown = _of_metric(curves, measure["metric"]) if "metric" in measure else curves
+    for panel, label in _unique((curve.panel, curve.label) for curve in shown):
         values = _factor(measure) * measure_values(Measured(curves), measure, panel, label, "figure.measure")
         row = {"panel": panel, "label": label}
         if np.isfinite(values).all():
