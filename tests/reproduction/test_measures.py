@@ -10,8 +10,11 @@ from turnout.reproduction.measures import (
     best,
     cost_to,
     final,
+    largest,
+    largest_rise,
     late_deviation,
     rounds_to,
+    slope,
     time_average,
     weight_over_target,
     weight_share,
@@ -101,3 +104,14 @@ def test_another_table_is_refused(tmp_path):
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     with pytest.raises(ExperimentError, match=r"other\.csv: not a table of curves"):
         read_curves(tmp_path / "other.csv")
+
+
+def test_extremes_steps_and_powers():
+    x = np.array([1.0, 10.0, 100.0])
+    power = np.stack([3 * x**-0.25, 5 * x**0.5])
+    measured = Measured([Curve("", "A", "error", x, (0, 1), power)])
+    entry = Entry(measured, "", "A")
+    np.testing.assert_allclose(slope(entry, "error"), [-0.25, 0.5])
+    np.testing.assert_allclose(largest(entry, "error"), [3.0, 50.0])
+    rises = largest_rise(entry, "error")
+    assert rises[0] < 0 < rises[1]

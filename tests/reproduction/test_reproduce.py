@@ -121,3 +121,9 @@ def test_another_folder_is_told(tmp_path):
     with pytest.raises(ExperimentError, match=r"no result\.json"):
         read_result(tmp_path)
     (tmp_path / "result.json").write_text(json.dumps({}))
+
+
+def test_a_check_may_have_words_of_its_own(tiny_claim, write_claim):
+    tiny_claim["checks"][0]["says"] = "the fast one is nearer"
+    found = reproduce(read_claim(write_claim(tiny_claim)))
+    assert [finding.says for finding in found.findings] == ["the fast one is nearer"]

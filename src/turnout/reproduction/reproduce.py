@@ -136,7 +136,8 @@ def check(claim: Claim, curves: list[Curve], skipped: dict[str, str]) -> tuple[F
         if (panel := arguments.get("panel")) in skipped:
             findings.append(Finding(f"{panel}: {table['name']}", "", skipped[panel], "not run"))
         else:
-            findings += (replace(found, says=table.get("says", found.says)) for found in function(measured, **arguments))
+            said = function(measured, **arguments)
+            findings += (replace(finding, says=table.get("says", finding.says)) for finding in said)
     return tuple(findings)
 
 
