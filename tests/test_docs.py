@@ -9,7 +9,14 @@ import pytest
 from turnout.reproduction.claim import read_claim
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["docs/simulate.md", "docs/audit.md", "docs/diagnose.md", "docs/extend.md", "docs/tasks.md", "docs/reproduce.md"]
+PAGES = [
+    "docs/simulate.md",
+    "docs/audit.md",
+    "docs/diagnose.md",
+    "docs/extend.md",
+    "docs/tasks.md",
+    "docs/reproduce.md",
+]
 
 
 def python_of(page):

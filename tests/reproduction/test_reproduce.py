@@ -128,3 +128,9 @@ def test_a_claims_own_words_keep_the_panel_that_each_had_to_show(tiny_claim, wri
     tiny_claim["checks"] = [{**tiny_claim["checks"][0], "says": "faster is nearer"}]
     found = reproduce(read_claim(write_claim(tiny_claim)))
     assert [finding.says for finding in found.findings] == ["few: faster is nearer", "more: faster is nearer"]
+
+
+def test_a_check_may_have_words_of_its_own(tiny_claim, write_claim):
+    tiny_claim["checks"][0]["says"] = "the fast one is nearer"
+    found = reproduce(read_claim(write_claim(tiny_claim)))
+    assert [finding.says for finding in found.findings] == ["the fast one is nearer"]
