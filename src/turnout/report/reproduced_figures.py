@@ -18,6 +18,7 @@ from turnout.report.groups import groups_of
 from turnout.report.metrics import Metric, metric_named
 from turnout.reproduction.checks import measure_values
 from turnout.reproduction.measured import Curve, Measured
+from turnout.reproduction.measures import measure_words
 
 HEIGHT = 280
 ALONE = 560  # width of a panel that has no other beside it
@@ -201,7 +202,11 @@ def measure_title(measure: Measure) -> str:
         return f"{cost.title} to a {metric.title.lower()} of {_goal(measure, metric)}"
     if name == "at":
         return f"{metric.title} after {measure['x']:g} rounds{' (%)' if metric.percent else ''}"
-    return f"{metric.title}{', ' + ON_THE_WAY[name] if name in ON_THE_WAY else ''}{' (%)' if metric.percent else ''}"
+    if name == "final":
+        return metric.axis_title
+    if not metric.name:
+        return measure_words(measure).capitalize()
+    return f"{metric.title}, {ON_THE_WAY.get(name, name.replace('_', ' '))}{' (%)' if _factor(measure) > 1 else ''}"
 
 
 def _goal(measure: Measure, metric: Metric) -> str:
@@ -209,7 +214,7 @@ def _goal(measure: Measure, metric: Metric) -> str:
 
 
 def _factor(measure: Measure) -> float:
-    if measure["name"] in ("rounds_to", "cost_to"):
+    if measure["name"] in ("rounds_to", "cost_to", "slope"):
         return 1.0
     return 100.0 if measure["name"] in SHARES else metric_named(measure.get("metric", "")).factor
 
