@@ -121,3 +121,10 @@ def test_another_folder_is_told(tmp_path):
     with pytest.raises(ExperimentError, match=r"no result\.json"):
         read_result(tmp_path)
     (tmp_path / "result.json").write_text(json.dumps({}))
+
+
+def test_a_claims_own_words_keep_the_panel_that_each_had_to_show(tiny_claim, write_claim):
+    tiny_claim["panels"] = {"few": {"rounds": 2}, "more": {"rounds": 3}}
+    tiny_claim["checks"] = [{**tiny_claim["checks"][0], "says": "faster is nearer"}]
+    found = reproduce(read_claim(write_claim(tiny_claim)))
+    assert [finding.says for finding in found.findings] == ["few: faster is nearer", "more: faster is nearer"]

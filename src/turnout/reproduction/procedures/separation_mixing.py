@@ -13,8 +13,8 @@ from jaxtyping import Array, Float
 from turnout.availability import minimum_separation
 from turnout.availability.base import Process
 from turnout.reproduction.measured import Curve
-from turnout.theory import order_chain, total_variation_over_time
 from turnout.theory import minimum_separation as long_run_shares
+from turnout.theory import order_chain, total_variation_over_time
 from turnout.types import RandomKey
 
 Distances = Callable[[np.ndarray, int, int], np.ndarray]  # of weights, a separation and a seed
@@ -31,9 +31,9 @@ def separation_mixing(
 ) -> list[Curve]:
     """Total variation to the long run after t rounds, with batches of one; a seed draws weights p, uniform in (0, 1].
 
-    Panel "frequencies": of how often each client was drawn so far, n_i(t) / t, to π_R, in simulated runs. Panel "chain":
-    of the law of the last R clients from the worst start, the distance that defines the mixing time; exact, for a fleet
-    small enough to list all states.
+    Panel "frequencies": of how often each client was drawn so far, n_i(t) / t, to π_R, in simulated runs. Panel
+    "chain": of the law of the last R clients from the worst start, the distance that defines the mixing time; exact, for
+    a fleet small enough to list all states.
     """
 
     def frequencies(weights: np.ndarray, separation: int, seed: int) -> np.ndarray:
@@ -55,9 +55,14 @@ def _curves(panel: str, distances: Distances, num_clients: int, separations: Seq
     found = []
     for separation in separations:
         values = np.array([distances(p, separation, seed) for seed, p in enumerate(weights)])
-        x = np.arange(1, values.shape[1] + 1)
-        found.append(Curve(panel, f"R = {separation}", "distance", x, tuple(range(seeds)), values))
+        x = _spaced(values.shape[1])
+        found.append(Curve(panel, f"R = {separation}", "distance", x, tuple(range(seeds)), values[:, x - 1]))
     return found
+
+
+def _spaced(rounds: int) -> np.ndarray:
+    """Every round at first and then in equal ratios: a line needs no more, and a table of thousands is heavy."""
+    return np.unique(np.r_[1 : min(rounds, 300) + 1, np.rint(np.geomspace(1, rounds, 150)).astype(int)])
 
 
 @jax.jit(static_argnames="rounds")
