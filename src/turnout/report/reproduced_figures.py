@@ -34,7 +34,12 @@ Measure = dict[str, Any]  # its name and its arguments, as in a claim
 
 
 def curves(
-    curves: Sequence[Curve], metric: str, log_y: bool = False, log_x: bool = False, x_title: str = "Round"
+    curves: Sequence[Curve],
+    metric: str,
+    log_y: bool = False,
+    log_x: bool = False,
+    x_title: str = "Round",
+    title: str = "",
 ) -> alt.TopLevelMixin:
     """A metric over the rounds: a line a label in a band of one standard deviation over the seeds, a column a panel."""
     shown = _of_metric(curves, metric)
@@ -50,7 +55,7 @@ def curves(
     colour, dash = _legend(shown, "stroke", width * min(len(panels), IN_A_ROW))
     x = alt.X("x:Q", title=x_title, scale=_scale(log_x, nice=False), axis=_axis(log_x))
     scale, axis = _scale(log_y, zero=False), _axis(log_y)
-    y = alt.Y("mean:Q", title=about.axis_title, scale=scale, axis=axis)
+    y = alt.Y("mean:Q", title=title or about.axis_title, scale=scale, axis=axis)
 
     def draw(base: alt.Chart) -> Any:
         band = base.mark_area(opacity=0.15).encode(x, alt.Y("low:Q", scale=scale, axis=axis), alt.Y2("high:Q"), colour)

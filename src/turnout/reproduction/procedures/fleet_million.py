@@ -1,4 +1,4 @@
-"""A fleet of a million clients, of which a thousand come to a round: whether it runs, and is fair to the rare."""
+"""A fleet of a million clients, of which a thousand come to a round: what it costs, and who it is fair to."""
 
 from __future__ import annotations
 
