@@ -72,6 +72,7 @@ def test_classes_of_clients(entry):
     np.testing.assert_allclose(weight_share(entry, pi=[0.0, 0.5], lam=[0.5, 1.0]), [0.25, 0])
     np.testing.assert_allclose(weight_over_target(entry, pi=[0.5, 1.0]), [0.5 / 0.2, 1 / 0.2])
     np.testing.assert_allclose(asked_share(entry, pi=[0.0, 0.5]), [0.25, 0.25])
+    np.testing.assert_allclose(asked_share(entry, pi=[0.3, 0.4]), [np.nan, np.nan])
 
 
 def test_what_was_not_taken_is_named(entry):
