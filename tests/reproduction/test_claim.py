@@ -33,6 +33,19 @@ def test_settings_come_last(tiny_claim, write_claim):
     assert read_claim(write_claim(tiny_claim), "full", ("experiment.rounds=7",)).panels[""].rounds == 7
 
 
+def test_some_panels_alone(tiny_claim, write_claim, tmp_path):
+    tiny_claim["panels"] = {"small": {}, "large": {"task": {"num_clients": 9}}}
+    tiny_claim["checks"] = [tiny_claim["checks"][0] | {"panel": panel} for panel in ("small", "large")]
+    claim = read_claim(write_claim(tiny_claim), settings=("experiment.rounds=7",), only_panels=("large",))
+    assert list(claim.panels) == ["large"]
+    assert [check["panel"] for check in claim.document["checks"]] == ["large"]
+    assert claim.document["changed"] == ["experiment.rounds=7", "panel=large"]
+    (tmp_path / "again.toml").write_text(claim.to_toml(), encoding="utf-8")
+    assert read_claim(tmp_path / "again.toml").document == claim.document
+    with pytest.raises(ExperimentError, match="did you mean 'large'"):
+        read_claim(write_claim(tiny_claim), only_panels=("lage",))
+
+
 def test_what_was_run_reads_back(tiny_claim, write_claim, tmp_path):
     claim = read_claim(write_claim(tiny_claim), "full")
     (tmp_path / "again.toml").write_text(claim.to_toml(), encoding="utf-8")

@@ -184,6 +184,7 @@ def result(found: Reproduced) -> dict[str, Any]:
         "verdict": found.verdict,
         "checks": [finding.as_table() for finding in found.findings],
         "skipped": found.skipped,
+        "changed": claim.document.get("changed", []),
         "chosen": {
             name: {choice.label: choice.chosen for choice in panel.choices}
             for name, panel in found.panels.items()
