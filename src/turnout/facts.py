@@ -84,7 +84,7 @@ class Online(Facts[OnlineState]):
     state, so that λ̂ = P̂(on→on) + P̂(off→off) - 1 is consistent. A client never asked or heard of has the prior mean, and
     the mean reach of the others.
 
-    With `past`, the server has watched so many rounds of the same world before round 0, and knows who was there in them.
+    With `past`, the server has watched so many rounds of the same world before round 0 and knows who was there in them.
     """
 
     prior_on: Scalar = 1.0  # a, pseudo-rounds on

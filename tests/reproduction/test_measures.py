@@ -13,6 +13,7 @@ from turnout.reproduction.measures import (
     largest,
     largest_rise,
     late_deviation,
+    measure_words,
     rounds_to,
     slope,
     time_average,
@@ -115,3 +116,18 @@ def test_extremes_steps_and_powers():
     np.testing.assert_allclose(largest(entry, "error"), [3.0, 50.0])
     rises = largest_rise(entry, "error")
     assert rises[0] < 0 < rises[1]
+
+
+@pytest.mark.parametrize(
+    ("measure", "words"),
+    [
+        ({"name": "final", "metric": "test_accuracy"}, "test accuracy"),
+        ({"name": "at", "metric": "test_accuracy", "x": 40}, "test accuracy at 40"),
+        ({"name": "late_deviation", "metric": "test_loss"}, "late deviation of test loss"),
+        ({"name": "rounds_to", "metric": "test_accuracy", "target": 0.7}, "rounds to test accuracy 0.7"),
+        ({"name": "cost_to", "metric": "test_loss", "target": 2}, "local steps to test loss 2"),
+        ({"name": "weight_share"}, "weight share"),
+    ],
+)
+def test_measures_in_words(measure, words):
+    assert measure_words(measure) == words

@@ -30,7 +30,7 @@ def test_a_folder_is_enough_to_get_the_same_numbers(claim, folder, tmp_path):
 def test_the_result_tells_what_was_run(folder):
     result = read_result(folder)
     assert (result["name"], result["profile"], result["seeds"]) == ("tiny", "quick", 2)
-    assert result["checks"][0]["says"] == "fast ahead of slow"
+    assert result["checks"][0]["says"] == "fast ahead of slow in train loss"
     assert result["device"]["platform"] == "cpu"
     assert {"jax", "turnout"} <= result["versions"].keys()
 
@@ -123,7 +123,8 @@ def test_another_folder_is_told(tmp_path):
     (tmp_path / "result.json").write_text(json.dumps({}))
 
 
-def test_a_check_may_have_words_of_its_own(tiny_claim, write_claim):
-    tiny_claim["checks"][0]["says"] = "the fast one is nearer"
+def test_a_claims_own_words_keep_the_panel_that_each_had_to_show(tiny_claim, write_claim):
+    tiny_claim["panels"] = {"few": {"rounds": 2}, "more": {"rounds": 3}}
+    tiny_claim["checks"] = [{**tiny_claim["checks"][0], "says": "faster is nearer"}]
     found = reproduce(read_claim(write_claim(tiny_claim)))
-    assert [finding.says for finding in found.findings] == ["the fast one is nearer"]
+    assert [finding.says for finding in found.findings] == ["few: faster is nearer", "more: faster is nearer"]

@@ -49,6 +49,12 @@ def test_clients_never_seen_have_the_mean_of_the_others():
     np.testing.assert_allclose(known, [0.5, 0.5, 0.5])
 
 
+def test_an_infinite_optimum_is_the_running_minimum():
+    state = CAFedState(jnp.array([3.0, 1.0, 0.0]), jnp.array([2.0, 1.0, 0.0]), jnp.array([True, True, False]))
+    for found, plain in zip(CAFed(optimum=jnp.inf)._filled(state), CAFed()._filled(state), strict=True):
+        np.testing.assert_array_equal(found, plain)
+
+
 def test_a_first_round_without_anybody_leaves_nobody_out_later(play):
     game = play(CAFed(), start=4.0)
     assert game.round([0, 0, 0], [1.0] * 3, losses=[0.0] * 3) == 4.0

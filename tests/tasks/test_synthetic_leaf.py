@@ -74,6 +74,15 @@ def test_sizes_of_equal_groups():
     assert task.sizes.tolist() == [20, 20, 20, 10, 10, 10]
 
 
+def test_iid_clients_share_one_model_and_one_centre():
+    generator = np.random.default_rng(0)
+    owners = np.repeat(np.arange(3), 4000)
+    inputs, labels = draw_samples(owners, 3, 2, 3, 0.0, 0.0, generator, iid=True)
+    np.testing.assert_allclose([inputs[owners == k].mean(axis=0) for k in range(3)], 0, atol=0.06)
+    shares = [np.bincount(labels[owners == k], minlength=3) / 4000 for k in range(3)]
+    np.testing.assert_allclose(shares, [shares[0]] * 3, atol=0.05)
+
+
 def test_seeds_repeat_and_differ():
     first, again, other = (synthetic_leaf(3, samples_per_client=20, seed=seed) for seed in (1, 1, 2))
     for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(again), strict=True):
@@ -86,6 +95,7 @@ def test_seeds_repeat_and_differ():
     [
         ({"num_clients": 0}, "counts must be positive"),
         ({"gamma": -0.1}, "not negative"),
+        ({"iid": True}, "iid clients do not differ"),
         ({"samples_per_client": 0}, "'lognormal', a positive number or a list"),
         ({"samples_per_client": [5, 0]}, "'lognormal', a positive number or a list"),
         ({"samples_per_client": [5, 6, 7]}, "3 numbers, which is no divisor of the 100 clients"),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
+import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -139,30 +143,65 @@ def _intervals(path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
 
 def _columns(path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The four columns: the first as text, the others as numbers."""
-    import polars
-
-    try:
-        # CSV as text first: a value that is not a number can then be named with its row.
-        frame = polars.read_parquet(path) if path.endswith(".parquet") else polars.read_csv(path, infer_schema=False)
-    except polars.exceptions.NoDataError:
-        raise ValueError(f"{path}: is empty; there must be a header ({','.join(COLUMNS)}) and a row") from None
-    except polars.exceptions.PolarsError as error:
-        raise ValueError(f"{path}: cannot be read as a {Path(path).suffix} file: {error}") from error
-    missing = [name for name in COLUMNS if name not in frame.columns]
+    table = _parquet(path) if path.endswith(".parquet") else _csv(path)
+    missing = [name for name in COLUMNS if name not in table]
     if missing:
         raise ValueError(f"{path}: no column {', '.join(missing)}; the columns must be {', '.join(COLUMNS)}")
-    if frame.height == 0:
+    if not table["client_id"]:
         raise ValueError(f"{path}: holds no intervals; there must be at least one row")
-    names = frame["client_id"].cast(polars.String).fill_null("").to_numpy().astype(str)
+    names = np.asarray(["" if name is None else str(name) for name in table["client_id"]])
     _refuse_row(path, names, names == "", lambda r: "has no client_id; every row needs one")
 
     def numbers(name: str) -> np.ndarray:
-        column = frame[name]
-        values = column.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy()
+        column = table[name]
+        values = np.asarray([_number(value) for value in column])
         _refuse_row(path, names, ~np.isfinite(values), lambda r: f"has {name} = {column[r]!r}; must be a number")
         return values
 
     return names, numbers("start_s"), numbers("end_s"), numbers("state")
+
+
+def _csv(path: str) -> dict[str, list[str | None]]:
+    """Columns as text, by the standard library alone: worlds run where polars is not installed."""
+    try:
+        with _opened(path) as file:
+            rows = list(csv.reader(file))
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise ValueError(f"{path}: cannot be read as a {Path(path).suffix} file: {error}") from error
+    if not rows:
+        raise ValueError(f"{path}: is empty; there must be a header ({','.join(COLUMNS)}) and a row")
+    header, *body = rows
+    body = [row for row in body if row]
+    for number, row in enumerate(body):
+        if len(row) > len(header):
+            raise ValueError(f"{path}: row {number + 1} has {len(row)} values; the header has {len(header)}")
+    return {
+        name: [(row[place] if place < len(row) else "") or None for row in body] for place, name in enumerate(header)
+    }
+
+
+def _opened(path: str) -> io.TextIOWrapper:
+    if path.endswith(".gz"):
+        return cast(io.TextIOWrapper, gzip.open(path, "rt", newline="", encoding="utf-8"))
+    return open(path, newline="", encoding="utf-8")
+
+
+def _parquet(path: str) -> dict[str, list[Any]]:
+    import polars
+
+    try:
+        return polars.read_parquet(path).to_dict(as_series=False)
+    except polars.exceptions.PolarsError as error:
+        raise ValueError(f"{path}: cannot be read as a {Path(path).suffix} file: {error}") from error
+
+
+def _number(value: Any) -> float:
+    try:
+        return np.nan if value is None else float(value)
+    except ValueError:
+        return np.nan
 
 
 def _refuse_disorder(path: str, names: np.ndarray, client: np.ndarray, start: np.ndarray, stop: np.ndarray) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from turnout.experiment.registry import entries
+from turnout.report.colours import colour as colour_of
 from turnout.report.colours import strategy_called
 from turnout.report.figures import PANEL, legend
 from turnout.report.groups import groups_of
@@ -63,7 +64,9 @@ def bars(curves: Sequence[Curve], measure: Measure, title: str = "") -> alt.TopL
     rows = pl.DataFrame(list(_measured(curves, measure)), infer_schema_length=None)
     panels, labels = _unique(rows["panel"]), _unique(rows["label"])
     width = PANEL if len(panels) > 1 else ALONE
-    colour = _legend(curves, "circle", width)[0].legend(None)  # the rows say it
+    known = entries("strategies")
+    shades = [colour_of(strategy_called(label, known)) for label in labels]
+    colour = alt.Color("label:N", scale=alt.Scale(domain=labels, range=shades), legend=None)  # the rows say it
 
     def draw(base: alt.Chart) -> Any:
         mine = base.properties(width=width, height=alt.Step(ROW))  # pyright: ignore[reportArgumentType]

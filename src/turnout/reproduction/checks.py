@@ -17,7 +17,7 @@ from scipy import stats
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.tuning import smaller_is_better as metric_falls
 from turnout.reproduction.measured import Measured
-from turnout.reproduction.measures import MEASURES, Entry
+from turnout.reproduction.measures import MEASURES, Entry, measure_words
 from turnout.reproduction.tables import function_and_arguments
 
 Verdict = Literal["holds", "undecided", "does not hold", "not run"]
@@ -91,7 +91,7 @@ def ahead(
         leads = {rival: sign * _minus(mine, measure_values(measured, measure, name, rival)) for rival in rivals}
         second = min(rivals, key=lambda rival: _mean(leads[rival]))
         yield Finding(
-            says=_in_panel(f"{label} ahead of {_and(rivals)}", name),
+            says=_in_panel(f"{label} ahead of {_and(rivals)} in {measure_words(measure)}", name),
             paper="" if paper is None else _shown(_raw(paper, unit), unit, signed=True),
             ours=f"{_lead(leads[second], unit)} over {second}",
             verdict=_positive(leads[second]),
@@ -201,7 +201,7 @@ def within_bound(
     for name in _panels(measured, panel):
         values = measure_values(measured, measure, name, label)
         yield Finding(
-            says=_in_panel(f"{label} at most {_shown(bound, unit)} in every run", name),
+            says=_in_panel(f"{label}: {measure_words(measure)} at most {_shown(bound, unit)} in every run", name),
             paper=_shown(bound, unit),
             ours=f"at most {_shown(float(values.max()), unit)} in {values.size}",
             verdict="holds" if bool((values <= bound).all()) else "does not hold",
@@ -225,7 +225,7 @@ def best_is(
         second = min((each for each in means if each != label), key=means.__getitem__)
         lead = _minus(found[label], found[second]) * -sign
         yield Finding(
-            says=_in_panel(f"{label} is best", name),
+            says=_in_panel(f"{label} is best in {measure_words(measure)}", name),
             paper="; ".join(f"{each} {_shown(_raw(number, unit), unit)}" for each, number in (numbers or {}).items()),
             ours="; ".join(f"{each} {_spread(values, unit)}" for each, values in found.items()),
             verdict=_positive(lead),
@@ -355,7 +355,8 @@ def _number(value: float, unit: Unit, signed: bool = False) -> str:
     sign = "+" if signed else ""
     if unit in ("pp", "%"):
         return f"{value * 100:{sign}.2f}"
-    return f"{value:{sign}.0f}" if unit == "rounds" else f"{value:{sign}.3g}"
+    whole = unit == "rounds" or abs(value) >= 1000
+    return f"{value:{sign},.0f}" if whole else f"{value:{sign}.3g}"
 
 
 def _in_panel(text: str, panel: str) -> str:

@@ -62,7 +62,7 @@ class Claim:
     @property
     def runs(self) -> Document:
         """The part of the document that decides the numbers."""
-        return {key: self.document[key] for key in RUNS if key in self.document}
+        return _runs_of(self.document)
 
     def to_toml(self) -> str:
         return toml.write({"profile": self.profile, "name": self.name, **self.document})
@@ -105,10 +105,17 @@ def _inherited(document: Document, name: str) -> Document:
     other = document.pop("same_runs_as", None)
     if other is None:
         return document
-    if clash := sorted({*RUNS, "profiles"} & document.keys()):
+    mine = document.pop("profiles", {})
+    given = set(document).union(*mine.values())
+    if clash := sorted(given & set(RUNS)):
         raise ExperimentError(f"{name}: same_runs_as: {', '.join(clash)} would change the runs: leave it out")
     theirs = toml.read(_path(other))
-    return {key: value for key, value in theirs.items() if key in (*RUNS, "profiles")} | document
+    sizes = {size: _runs_of(table) for size, table in theirs.get("profiles", {}).items()}
+    return _runs_of(theirs) | document | {"profiles": merged(sizes, mine)}
+
+
+def _runs_of(document: Document) -> Document:
+    return {key: value for key, value in document.items() if key in RUNS}
 
 
 def _sized(document: Document, profile: Profile, name: str) -> Document:

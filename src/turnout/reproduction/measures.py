@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -142,3 +143,17 @@ MEASURES: dict[str, Callable[..., Values]] = {
         asked_share,
     )
 }
+
+
+def measure_words(measure: dict[str, Any]) -> str:
+    """What a table measures, in a word or a few."""
+    name, metric = measure["name"], str(measure.get("metric", "")).replace("_", " ")
+    if name == "final":
+        return metric
+    if name == "at":
+        return f"{metric} at {measure['x']:g}"
+    if name in ("rounds_to", "cost_to"):
+        spent = "rounds" if name == "rounds_to" else str(measure.get("cost", "local_steps")).replace("_", " ")
+        return f"{spent} to {metric} {measure['target']:g}"
+    words = name.replace("_", " ")
+    return f"{words} of {metric}" if metric else words

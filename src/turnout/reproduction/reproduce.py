@@ -136,9 +136,16 @@ def check(claim: Claim, curves: list[Curve], skipped: dict[str, str]) -> tuple[F
         if (panel := arguments.get("panel")) in skipped:
             findings.append(Finding(f"{panel}: {table['name']}", "", skipped[panel], "not run"))
         else:
-            said = function(measured, **arguments)
-            findings += (replace(finding, says=table.get("says", finding.says)) for finding in said)
+            findings += (_reworded(found, table, measured.panels) for found in function(measured, **arguments))
     return tuple(findings)
+
+
+def _reworded(found: Finding, table: Row, panels: list[str]) -> Finding:
+    """The finding in the claim's own words, if it has any; the panel stays in front where each had to show it."""
+    if "says" not in table:
+        return found
+    panel = next((f"{name}: " for name in panels if "panel" not in table and found.says.startswith(f"{name}: ")), "")
+    return replace(found, says=panel + table["says"])
 
 
 def save(found: Reproduced, out: str | Path, draw: Draw | None = None) -> Path:

@@ -24,6 +24,7 @@ def synthetic_leaf(
     importance: Literal["size", "uniform"] = "size",
     validation: float = 0.1,
     test: float = 0.1,
+    iid: bool = False,
     seed: int = 0,
 ) -> DataTask:
     """Multinomial logistic regression on the generator that CA-Fed takes from FedProx (Rodio et al. 2023, app. G1).
@@ -32,11 +33,14 @@ def synthetic_leaf(
     N(B_k, 1) and inputs x with independent entries N(v_kj, j^-1.2); the label is argmax(W_k x + b_k). Its number of
     samples is 50 + ⌊LogNormal(4, 2²)⌋, a power law in the words of the paper, or as given: one number for all, or one for
     each of as many equal groups of clients, in index order. Shares `validation` and `test` of each client's samples are
-    held out.
+    held out. Even γ = δ = 0 gives every client a model and a centre of its own; with `iid` one model, of mean 0, serves all
+    and all centres are 0, as FedProx and the public code of CA-Fed have it for data that are alike.
 
     Deviation: the paper prints j^-1.2 as a standard deviation and γ, δ as if variances; FedProx and its own public code
     take j^-1.2 as a variance and γ, δ as standard deviations, and so does this.
     """
+    if iid and (gamma > 0 or delta > 0):
+        raise ValueError(f"iid clients do not differ: gamma={gamma} and delta={delta} must be 0")
     if num_clients < 1 or num_features < 1 or num_classes < 2 or gamma < 0 or delta < 0:
         raise ValueError(
             f"num_clients={num_clients}, num_features={num_features}, num_classes={num_classes}, gamma={gamma}, "
@@ -45,7 +49,7 @@ def synthetic_leaf(
     generator = np.random.default_rng(seed)
     sizes = draw_sizes(num_clients, samples_per_client, generator)
     owners = np.repeat(np.arange(num_clients), sizes)
-    inputs, labels = draw_samples(owners, num_clients, num_features, num_classes, gamma, delta, generator)
+    inputs, labels = draw_samples(owners, num_clients, num_features, num_classes, gamma, delta, generator, iid)
     return from_pool(
         inputs.astype(np.float32),
         labels,
@@ -83,17 +87,21 @@ def draw_samples(
     gamma: float,
     delta: float,
     generator: np.random.Generator,
+    iid: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and labels of samples that are grouped by owner."""
     model_mean = gamma * generator.standard_normal(num_clients)  # μ
     input_mean = delta * generator.standard_normal(num_clients)  # B
-    centre = input_mean[:, None] + generator.standard_normal((num_clients, num_features))  # v
+    apart = 0.0 if iid else 1.0  # by how much clients differ whatever γ and δ
+    centre = input_mean[:, None] + apart * generator.standard_normal((num_clients, num_features))  # v
     deviation = np.arange(1, num_features + 1) ** -0.6  # the square root of the variance j^-1.2
     inputs = centre[owners] + deviation * generator.standard_normal((owners.size, num_features))
     labels = np.empty(owners.size, np.int64)
     ends = np.cumsum(np.bincount(owners, minlength=num_clients))
+    weight, bias = np.zeros((num_classes, num_features)), np.zeros(num_classes)
     for k, mine in enumerate(np.split(inputs, ends[:-1])):
-        weight = model_mean[k] + generator.standard_normal((num_classes, num_features))
-        bias = model_mean[k] + generator.standard_normal(num_classes)
+        if k == 0 or not iid:
+            weight = model_mean[k] + generator.standard_normal((num_classes, num_features))
+            bias = model_mean[k] + generator.standard_normal(num_classes)
         labels[ends[k] - len(mine) : ends[k]] = np.argmax(mine @ weight.T + bias, axis=1)
     return inputs, labels

@@ -1,4 +1,4 @@
-"""A fleet of a million clients, of which a thousand come to a round: does it run, and is it fair to the rare?"""
+"""A fleet of a million clients, of which a thousand come to a round: what it costs, and who it is fair to."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import jax
 import numpy as np
 
 from turnout.availability import markov
+from turnout.facts import Facts, Online, Oracle
 from turnout.history import History
 from turnout.local import Local
 from turnout.reproduction.measured import Curve
 from turnout.simulator import simulate
-from turnout.strategies import AdaFed, FedAU, FedAvg, Strategy, Unbiased
+from turnout.strategies import AdaFed, FedAvg, Strategy, Unbiased
 from turnout.tasks import linear
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data import DataTask
@@ -45,15 +46,16 @@ def fleet_million(
     rare = 2 * a_round / num_clients / (1 + TIMES_AS_OFTEN)
     pi = np.where(frequent(num_clients), TIMES_AS_OFTEN * rare, rare)
     world = World(markov(num_clients, pi=pi.tolist(), lam=0.5), compute=5)
-    strategies: dict[str, Strategy] = {
-        "FedAvg": FedAvg(),
-        "Unbiased": Unbiased(),
-        "AdaFed": AdaFed(),
-        "FedAU": FedAU(cutoff=float(rounds)),
+    contenders: dict[str, tuple[Strategy, Facts]] = {
+        "FedAvg": (FedAvg(), Oracle()),
+        "Unbiased": (Unbiased(), Oracle()),
+        "AdaFed": (AdaFed(), Oracle()),
+        "AdaFed, estimated": (AdaFed(), Online()),
     }
+    local = Local(learning_rate=learning_rate, batch_size=8)
     curves = []
-    for label, strategy in strategies.items():
-        history, seconds = _timed(task, world, strategy, rounds, num_seeds, learning_rate)
+    for label, (strategy, facts) in contenders.items():
+        history, seconds = _timed(task, world, strategy, facts, local, rounds, num_seeds)
         curves += _curves(label, history, seconds)
     return curves
 
@@ -88,7 +90,7 @@ def fleet_task(num_clients: int, samples_per_client: int, seed: int = 0) -> Data
 
 
 def _timed(
-    task: DataTask, world: World, strategy: Strategy, rounds: int, num_seeds: int, learning_rate: float
+    task: DataTask, world: World, strategy: Strategy, facts: Facts, local: Local, rounds: int, num_seeds: int
 ) -> tuple[History, float]:
     """A run, and the seconds of one round of one seed, without what came before the first segment's end."""
     marks: list[tuple[int, float]] = []
@@ -98,7 +100,8 @@ def _timed(
         strategy,
         rounds=rounds,
         seeds=num_seeds,
-        local=Local(learning_rate=learning_rate, batch_size=8),
+        local=local,
+        facts=facts,
         evaluate_every=max(1, rounds // 30),
         metrics=["test_accuracy"],
         segment=max(1, rounds // SEGMENTS),

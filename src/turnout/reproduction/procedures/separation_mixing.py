@@ -55,9 +55,14 @@ def _curves(panel: str, distances: Distances, num_clients: int, separations: Seq
     found = []
     for separation in separations:
         values = np.array([distances(p, separation, seed) for seed, p in enumerate(weights)])
-        x = np.arange(1, values.shape[1] + 1)
-        found.append(Curve(panel, f"R = {separation}", "distance", x, tuple(range(seeds)), values))
+        x = _spaced(values.shape[1])
+        found.append(Curve(panel, f"R = {separation}", "distance", x, tuple(range(seeds)), values[:, x - 1]))
     return found
+
+
+def _spaced(rounds: int) -> np.ndarray:
+    """Every round at first and then in equal ratios: a line needs no more, and a table of thousands is heavy."""
+    return np.unique(np.r_[1 : min(rounds, 300) + 1, np.rint(np.geomspace(1, rounds, 150)).astype(int)])
 
 
 @jax.jit(static_argnames="rounds")
