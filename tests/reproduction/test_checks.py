@@ -143,6 +143,16 @@ def test_measures_of_one_strategy_in_order():
     assert verdict(ordered_measures(found, "A", rows[::-1], rising=False)) == "holds"
 
 
+def test_seeds_that_lack_a_measure_do_not_count():
+    values = np.array([[0.1, 0.5, np.nan], [0.1, 0.6, 0.7]])
+    rows = [{"name": "at", "metric": "test_accuracy", "x": x} for x in (0, 10, 20)]
+    found = Measured([Curve("", "A", "test_accuracy", np.array([0, 10, 20]), (0, 1), values)])
+    (finding,) = ordered_measures(found, "A", rows)
+    assert (finding.verdict, finding.ours) == ("holds", "0.1, 0.6, 0.7 (1 runs lack one)")
+    nobody = Measured([Curve("", "A", "test_accuracy", np.array([0, 10, 20]), (0,), values[:1])])
+    assert verdict(ordered_measures(nobody, "A", rows)) == "undecided"
+
+
 def test_the_best_of_a_row_moves_with_time():
     x = np.array([0, 10, 20])
     rows = {"few": [0.1, 0.5, 0.5], "some": [0.1, 0.4, 0.6], "many": [0.1, 0.2, 0.7]}

@@ -75,6 +75,7 @@ def test_classes_of_clients(entry):
     np.testing.assert_allclose(weight_share(entry, pi=[0.0, 0.5], lam=[0.5, 1.0]), [0.25, 0])
     np.testing.assert_allclose(weight_over_target(entry, pi=[0.5, 1.0]), [0.5 / 0.2, 1 / 0.2])
     np.testing.assert_allclose(asked_share(entry, pi=[0.0, 0.5]), [0.25, 0.25])
+    np.testing.assert_allclose(asked_share(entry, pi=[0.3, 0.4]), [np.nan, np.nan])
 
 
 def test_what_was_not_taken_is_named(entry):
@@ -107,17 +108,6 @@ def test_another_table_is_refused(tmp_path):
         read_curves(tmp_path / "other.csv")
 
 
-def test_extremes_steps_and_powers():
-    x = np.array([1.0, 10.0, 100.0])
-    power = np.stack([3 * x**-0.25, 5 * x**0.5])
-    measured = Measured([Curve("", "A", "error", x, (0, 1), power)])
-    entry = Entry(measured, "", "A")
-    np.testing.assert_allclose(slope(entry, "error"), [-0.25, 0.5])
-    np.testing.assert_allclose(largest(entry, "error"), [3.0, 50.0])
-    rises = largest_rise(entry, "error")
-    assert rises[0] < 0 < rises[1]
-
-
 @pytest.mark.parametrize(
     ("measure", "words"),
     [
@@ -131,3 +121,14 @@ def test_extremes_steps_and_powers():
 )
 def test_measures_in_words(measure, words):
     assert measure_words(measure) == words
+
+
+def test_extremes_steps_and_powers():
+    x = np.array([1.0, 10.0, 100.0])
+    power = np.stack([3 * x**-0.25, 5 * x**0.5])
+    measured = Measured([Curve("", "A", "error", x, (0, 1), power)])
+    entry = Entry(measured, "", "A")
+    np.testing.assert_allclose(slope(entry, "error"), [-0.25, 0.5])
+    np.testing.assert_allclose(largest(entry, "error"), [3.0, 50.0])
+    rises = largest_rise(entry, "error")
+    assert rises[0] < 0 < rises[1]

@@ -67,7 +67,14 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
     import shutil
 
     from turnout.experiment.errors import ExperimentError
-    from turnout.reproduction.reproduce import is_done, not_run, read_result, reproduce
+    from turnout.reproduction.reproduce import (
+        folder_of_same_runs,
+        is_done,
+        not_run,
+        read_result,
+        reproduce,
+        reproduce_from,
+    )
 
     draw, results = _drawing(), []
     for number, claim in enumerate(claims):
@@ -78,8 +85,12 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
         if folder.exists():  # another version of the claim, or one that is to be run again
             shutil.rmtree(folder)
         try:
-            with progress_bar(not quiet, f"{claim.name} ({number + 1} of {len(claims)})") as progress:
-                reproduce(claim, folder, progress, draw)
+            same = None if again else folder_of_same_runs(claim, out / claim.profile)
+            if same is not None:
+                reproduce_from(claim, same, folder, draw)
+            else:
+                with progress_bar(not quiet, f"{claim.name} ({number + 1} of {len(claims)})") as progress:
+                    reproduce(claim, folder, progress, draw)
             results.append(read_result(folder) | {"folder": str(folder)})
         except ExperimentError as error:
             if len(claims) == 1:

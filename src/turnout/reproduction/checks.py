@@ -158,14 +158,20 @@ def ordered_measures(
     panel: str | None = None,
     unit: Unit = "",
 ) -> Iterator[Finding]:
-    """As `ordered`, along several measures of one strategy, such as one for each class of clients."""
+    """As `ordered`, along several measures of one strategy, such as one for each class of clients.
+
+    Only seeds that have all of them count: a class may never be available.
+    """
     for name in _panels(measured, panel):
-        values = [measure_values(measured, measure, name, label) for measure in measures]
+        every = np.stack([measure_values(measured, measure, name, label) for measure in measures])
+        values = list(every[:, ~np.isnan(every).any(axis=0)])
+        lost = f" ({every.shape[1] - values[0].size} runs lack one)" if values[0].size < every.shape[1] else ""
+        verdict: Verdict = "holds" if _in_order(values, rising, _raw(slack, unit)) else "does not hold"
         yield Finding(
             says=_in_panel(f"{label}: {'rises' if rising else 'falls'} along {len(measures)} measures", name),
             paper="",
-            ours=", ".join(_shown(float(one.mean()), unit) for one in values),
-            verdict="holds" if _in_order(values, rising, _raw(slack, unit)) else "does not hold",
+            ours=", ".join(_shown(_mean(one), unit) for one in values if one.size) + lost,
+            verdict=verdict if values[0].size else "undecided",
         )
 
 
@@ -293,6 +299,8 @@ def _panels(measured: Measured, panel: str | None) -> list[str]:
 
 def _in_order(values: list[np.ndarray], rising: bool, slack: float) -> bool:
     """Whether no step goes back beyond the slack and noise, and the whole goes forth."""
+    if not values[0].size:
+        return False
     sign = 1 if rising else -1
     steps = [Interval.of(sign * _minus(b, a)) for a, b in itertools.pairwise(values)]
     forth = _mean(sign * _minus(values[-1], values[0])) > 0

@@ -105,9 +105,10 @@ def weight_over_target(entry: Entry, pi: Sequence[float] = (0.0, 1.0), lam: Sequ
 
 
 def asked_share(entry: Entry, pi: Sequence[float] = (0.0, 1.0), lam: Sequence[float] = (-1.0, 1.0)) -> Values:
-    """Share of their available rounds in which the clients of a class were asked."""
+    """Share of their available rounds in which the clients of a class were asked; NaN if they never were available."""
     members = _members(entry, pi, lam)
-    return entry["asked"].values[:, members].sum(axis=1) / entry["available"].values[:, members].sum(axis=1)
+    asked, available = (entry[name].values[:, members].sum(axis=1) for name in ("asked", "available"))
+    return np.divide(asked, available, out=np.full(asked.shape, np.nan), where=available > 0)
 
 
 def _members(entry: Entry, pi: Sequence[float], lam: Sequence[float]) -> np.ndarray:

@@ -31,10 +31,10 @@ def synthetic_leaf(
 
     Client k draws μ_k ~ N(0, γ²) and a model W_k, b_k with entries N(μ_k, 1); B_k ~ N(0, δ²), a centre v_k with entries
     N(B_k, 1) and inputs x with independent entries N(v_kj, j^-1.2); the label is argmax(W_k x + b_k). Its number of
-    samples is 50 + ⌊LogNormal(4, 2²)⌋, a power law in the words of the paper, or as given: one number for all, or one for
-    each of as many equal groups of clients, in index order. Shares `validation` and `test` of each client's samples are
-    held out. Even γ = δ = 0 gives every client a model and a centre of its own; with `iid` one model, of mean 0, serves all
-    and all centres are 0, as FedProx and the public code of CA-Fed have it for data that are alike.
+    samples is 50 + ⌊LogNormal(4, 2²)⌋, a power law in the words of the paper, or as given: one number for all, or one
+    for each of as many equal groups of clients, in index order. Shares `validation` and `test` of each client's samples
+    are held out. Even γ = δ = 0 gives every client a model and a centre of its own; with `iid` one model, of mean 0,
+    serves all and all centres are 0, as FedProx and the public code of CA-Fed have it for data that are alike.
 
     Deviation: the paper prints j^-1.2 as a standard deviation and γ, δ as if variances; FedProx and its own public code
     take j^-1.2 as a variance and γ, δ as standard deviations, and so does this.
