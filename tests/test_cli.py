@@ -267,7 +267,9 @@ CLAIM = (
 title = "Tiny"
 claim = "Two clients a round end nearer than none."
 figure = { name = "curves", metric = "train_loss" }
-checks = [{ name = "ahead", label = "A", smaller_is_better = true, measure = { name = "final", metric = "train_loss" } }]
+checks = [
+    { name = "ahead", label = "A", smaller_is_better = true, measure = { name = "final", metric = "train_loss" } },
+]
 [experiment]"""
     + TINY.replace('title = "Tiny"', "").replace("seeds = 9", "seeds = 2").partition("strategies")[0]
     + 'strategies = [{ name = "fedavg", cohort = 2, label = "A" },\n'

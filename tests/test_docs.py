@@ -9,7 +9,7 @@ import pytest
 from turnout.reproduction.claim import read_claim
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["docs/simulate.md", "docs/audit.md", "docs/diagnose.md", "docs/extend.md", "docs/tasks.md", "docs/reproduce.md"]
+PAGES = [f"docs/{page}.md" for page in ("simulate", "audit", "diagnose", "extend", "tasks", "reproduce")]
 
 
 def python_of(page):

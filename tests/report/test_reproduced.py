@@ -135,6 +135,9 @@ def test_groups_are_classes_of_pi_and_lam():
         ({"name": "rounds_to", "metric": "test_accuracy", "target": 0.7}, "Rounds to a test accuracy of 70 %"),
         ({"name": "cost_to", "metric": "test_loss", "target": 0.7}, "Local steps to a test loss of 0.7"),
         ({"name": "weight_share", "pi": [0, 0.2]}, "Share of all weight (%)"),
+        ({"name": "weight_over_target"}, "Weight over target"),
+        ({"name": "slope", "metric": "test_accuracy"}, "Test accuracy, slope"),
+        ({"name": "time_average", "metric": "test_accuracy"}, "Test accuracy, mean over the rounds (%)"),
     ],
 )
 def test_axes_say_what_is_measured(measure, title):

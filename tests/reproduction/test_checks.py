@@ -161,3 +161,10 @@ def test_the_best_of_a_row_moves_with_time():
     assert (finding.verdict, finding.ours) == ("holds", "10: few; 20: many")
     assert verdict(best_moves(found, "test_accuracy", ["many", "some", "few"], xs=[10, 20])) == "does not hold"
     assert verdict(best_moves(found, "test_accuracy", ["few", "some", "many"], xs=[20])) == "does not hold"
+
+
+def test_strategies_of_other_panels():
+    both = Measured([*measured("first", A=[0.5, 0.6]).curves, *measured("second", A=[0.7, 0.8]).curves])
+    assert verdict(ordered(both, FINAL, ["first: A", "second: A"], panel="")) == "holds"
+    assert verdict(equals(both, FINAL, "A", within=0.1, to="second: A", panel="first")) == "does not hold"
+    assert verdict(equals(both, FINAL, "A", within=0.3, to="second: A", panel="first")) == "holds"

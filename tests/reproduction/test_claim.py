@@ -33,6 +33,19 @@ def test_settings_come_last(tiny_claim, write_claim):
     assert read_claim(write_claim(tiny_claim), "full", ("experiment.rounds=7",)).panels[""].rounds == 7
 
 
+def test_some_panels_alone(tiny_claim, write_claim, tmp_path):
+    tiny_claim["panels"] = {"small": {}, "large": {"task": {"num_clients": 9}}}
+    tiny_claim["checks"] = [tiny_claim["checks"][0] | {"panel": panel} for panel in ("small", "large")]
+    claim = read_claim(write_claim(tiny_claim), settings=("experiment.rounds=7",), only_panels=("large",))
+    assert list(claim.panels) == ["large"]
+    assert [check["panel"] for check in claim.document["checks"]] == ["large"]
+    assert claim.document["changed"] == ["experiment.rounds=7", "panel=large"]
+    (tmp_path / "again.toml").write_text(claim.to_toml(), encoding="utf-8")
+    assert read_claim(tmp_path / "again.toml").document == claim.document
+    with pytest.raises(ExperimentError, match="did you mean 'large'"):
+        read_claim(write_claim(tiny_claim), only_panels=("lage",))
+
+
 def test_what_was_run_reads_back(tiny_claim, write_claim, tmp_path):
     claim = read_claim(write_claim(tiny_claim), "full")
     (tmp_path / "again.toml").write_text(claim.to_toml(), encoding="utf-8")
@@ -47,8 +60,22 @@ def test_a_claim_may_look_at_the_runs_of_another(tiny_claim, write_claim):
     says = {key: tiny_claim[key] for key in ("title", "claim", "checks", "figure")}
     second = write_claim(says | {"title": "Otherwise", "same_runs_as": str(first)}, "other")
     assert read_claim(second, "full").runs == read_claim(first, "full").runs
-    with pytest.raises(ExperimentError, match="experiment, profiles would change the runs"):
+    with pytest.raises(ExperimentError, match="costs, experiment would change the runs"):
         read_claim(write_claim(tiny_claim | {"same_runs_as": str(first)}, "third"))
+
+
+def test_a_claim_that_looks_at_the_runs_of_another_has_its_own_checks_in_each_size(tiny_claim, write_claim):
+    others = [tiny_claim["checks"][0] | {"label": "slow"}]
+    tiny_claim["profiles"]["quick"]["checks"] = others * 2
+    first = write_claim(tiny_claim)
+    says = {key: tiny_claim[key] for key in ("title", "claim", "checks", "figure")} | {"same_runs_as": str(first)}
+    plain, sized = write_claim(says, "a"), write_claim(says | {"profiles": {"full": {"checks": others}}}, "b")
+    assert read_claim(plain, "quick").document["checks"] == tiny_claim["checks"]
+    assert read_claim(sized, "full").document["checks"] == others
+    assert read_claim(sized, "full").runs == read_claim(first, "full").runs
+    changed = says | {"profiles": {"full": {"experiment": {"rounds": 3}}}}
+    with pytest.raises(ExperimentError, match="experiment would change the runs"):
+        read_claim(write_claim(changed, "c"))
 
 
 @pytest.mark.parametrize(

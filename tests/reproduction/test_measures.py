@@ -10,9 +10,12 @@ from turnout.reproduction.measures import (
     best,
     cost_to,
     final,
+    largest,
+    largest_rise,
     late_deviation,
     measure_words,
     rounds_to,
+    slope,
     time_average,
     weight_over_target,
     weight_share,
@@ -118,3 +121,14 @@ def test_another_table_is_refused(tmp_path):
 )
 def test_measures_in_words(measure, words):
     assert measure_words(measure) == words
+
+
+def test_extremes_steps_and_powers():
+    x = np.array([1.0, 10.0, 100.0])
+    power = np.stack([3 * x**-0.25, 5 * x**0.5])
+    measured = Measured([Curve("", "A", "error", x, (0, 1), power)])
+    entry = Entry(measured, "", "A")
+    np.testing.assert_allclose(slope(entry, "error"), [-0.25, 0.5])
+    np.testing.assert_allclose(largest(entry, "error"), [3.0, 50.0])
+    rises = largest_rise(entry, "error")
+    assert rises[0] < 0 < rises[1]

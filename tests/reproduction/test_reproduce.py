@@ -6,7 +6,14 @@ import pytest
 from turnout.experiment import ExperimentError
 from turnout.reproduction.claim import read_claim
 from turnout.reproduction.measured import read_curves
-from turnout.reproduction.reproduce import is_done, read_result, refresh, reproduce
+from turnout.reproduction.reproduce import (
+    folder_of_same_runs,
+    is_done,
+    read_result,
+    refresh,
+    reproduce,
+    reproduce_from,
+)
 
 
 @pytest.fixture
@@ -60,6 +67,17 @@ def test_checks_can_be_made_anew_from_the_curves(folder):
     assert read_result(folder)["verdict"] == "does not hold"
     assert drawn == [folder]
     assert read_claim(folder / "claim.toml").runs == stored.runs
+
+
+def test_runs_of_another_claim_are_looked_at_and_not_made_again(folder, tiny_claim, write_claim, tmp_path):
+    other = read_claim(write_claim(tiny_claim | {"title": "Otherwise"}, "other"))
+    assert folder_of_same_runs(other, folder.parent) == folder
+    found = reproduce_from(other, folder, tmp_path / "other")
+    assert (found["name"], found["title"], found["verdict"]) == ("other", "Otherwise", "holds")
+    assert is_done(other, tmp_path / "other")
+    assert (tmp_path / "other" / "curves.csv").read_bytes() == (folder / "curves.csv").read_bytes()
+    tiny_claim["experiment"]["rounds"] = 5
+    assert folder_of_same_runs(read_claim(write_claim(tiny_claim, "third")), folder.parent) is None
 
 
 def test_rates_are_chosen_and_told(tiny_claim, write_claim, tmp_path):
@@ -128,3 +146,9 @@ def test_a_claims_own_words_keep_the_panel_that_each_had_to_show(tiny_claim, wri
     tiny_claim["checks"] = [{**tiny_claim["checks"][0], "says": "faster is nearer"}]
     found = reproduce(read_claim(write_claim(tiny_claim)))
     assert [finding.says for finding in found.findings] == ["few: faster is nearer", "more: faster is nearer"]
+
+
+def test_a_check_may_have_words_of_its_own(tiny_claim, write_claim):
+    tiny_claim["checks"][0]["says"] = "the fast one is nearer"
+    found = reproduce(read_claim(write_claim(tiny_claim)))
+    assert [finding.says for finding in found.findings] == ["the fast one is nearer"]

@@ -31,6 +31,9 @@ def reproduce_command(
     page: Annotated[
         Path | None, typer.Option("--page", metavar="FILE.md", help="Write a page of the results that DIR holds.")
     ] = None,
+    panels: Annotated[
+        list[str] | None, typer.Option("--panel", metavar="NAME", help="Only this panel of the claim, or these.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the results: <DIR>/<quick or full>/<claim>.")] = HOME,
     settings: Settings = None,
     quiet: Quiet = False,
@@ -47,19 +50,22 @@ def reproduce_command(
             results = _refreshed(redo, quiet)
         else:
             profile: Profile | None = "full" if full else "quick" if quick else None
-            results = _reproduced(_claims(names or [], everything, profile, tuple(settings or [])), out, again, quiet)
+            claims = _claims(names or [], everything, profile, tuple(settings or []), tuple(panels or []))
+            results = _reproduced(claims, out, again, quiet)
         if page is not None:
             _write_page(redo or out, page)
         _show(results, as_json, quiet)
 
 
-def _claims(names: list[str], everything: bool, profile: Profile | None, settings: tuple[str, ...]) -> list[Claim]:
+def _claims(
+    names: list[str], everything: bool, profile: Profile | None, settings: tuple[str, ...], panels: tuple[str, ...]
+) -> list[Claim]:
     from turnout.experiment.errors import ExperimentError, nearest
     from turnout.reproduction.claim import claim_names, read_claim
 
     if everything == bool(names):
         raise ExperimentError(f"name claims, or --all: {nearest('', claim_names())}")
-    return [read_claim(name, profile, settings) for name in names or claim_names()]
+    return [read_claim(name, profile, settings, panels) for name in names or claim_names()]
 
 
 def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> list[dict[str, Any]]:
@@ -67,7 +73,14 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
     import shutil
 
     from turnout.experiment.errors import ExperimentError
-    from turnout.reproduction.reproduce import is_done, not_run, read_result, reproduce
+    from turnout.reproduction.reproduce import (
+        folder_of_same_runs,
+        is_done,
+        not_run,
+        read_result,
+        reproduce,
+        reproduce_from,
+    )
 
     draw, results = _drawing(), []
     for number, claim in enumerate(claims):
@@ -78,8 +91,12 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
         if folder.exists():  # another version of the claim, or one that is to be run again
             shutil.rmtree(folder)
         try:
-            with progress_bar(not quiet, f"{claim.name} ({number + 1} of {len(claims)})") as progress:
-                reproduce(claim, folder, progress, draw)
+            same = None if again else folder_of_same_runs(claim, out / claim.profile)
+            if same is not None:
+                reproduce_from(claim, same, folder, draw)
+            else:
+                with progress_bar(not quiet, f"{claim.name} ({number + 1} of {len(claims)})") as progress:
+                    reproduce(claim, folder, progress, draw)
             results.append(read_result(folder) | {"folder": str(folder)})
         except ExperimentError as error:
             if len(claims) == 1:

@@ -33,10 +33,10 @@ def write_figure(folder: Path) -> Path:
 def claim_figure(claim: dict[str, Any], curves: Sequence[Curve]) -> Any:
     """The figure that a claim asks for; without a word of it, the curves of the first metric there is."""
     figure = claim.get("figure") or {"name": "curves", "metric": curves[0].metric}
-    panels = {curve.panel for curve in curves}
+    side_by_side = len({curve.panel for curve in curves}) > 1 and figure.get("over") != "panel"
     draw, arguments = function_and_arguments(FIGURES, figure, "figure", ("curves",))
     lines = [
-        *textwrap.wrap(claim.get("claim", ""), LONG_LINE if len(panels) > 1 else LINE),
+        *textwrap.wrap(claim.get("claim", ""), LONG_LINE if side_by_side else LINE),
         source(claim),
         _spread(figure["name"], curves),
     ]

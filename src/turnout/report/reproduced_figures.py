@@ -18,6 +18,7 @@ from turnout.report.groups import groups_of
 from turnout.report.metrics import Metric, metric_named
 from turnout.reproduction.checks import measure_values
 from turnout.reproduction.measured import Curve, Measured
+from turnout.reproduction.measures import measure_words
 
 HEIGHT = 280
 ALONE = 560  # width of a panel that has no other beside it
@@ -33,7 +34,12 @@ Measure = dict[str, Any]  # its name and its arguments, as in a claim
 
 
 def curves(
-    curves: Sequence[Curve], metric: str, log_y: bool = False, log_x: bool = False, x_title: str = "Round"
+    curves: Sequence[Curve],
+    metric: str,
+    log_y: bool = False,
+    log_x: bool = False,
+    x_title: str = "Round",
+    title: str = "",
 ) -> alt.TopLevelMixin:
     """A metric over the rounds: a line a label in a band of one standard deviation over the seeds, a column a panel."""
     shown = _of_metric(curves, metric)
@@ -49,7 +55,7 @@ def curves(
     colour, dash = _legend(shown, "stroke", width * min(len(panels), IN_A_ROW))
     x = alt.X("x:Q", title=x_title, scale=_scale(log_x, nice=False), axis=_axis(log_x))
     scale, axis = _scale(log_y, zero=False), _axis(log_y)
-    y = alt.Y("mean:Q", title=about.axis_title, scale=scale, axis=axis)
+    y = alt.Y("mean:Q", title=title or about.axis_title, scale=scale, axis=axis)
 
     def draw(base: alt.Chart) -> Any:
         band = base.mark_area(opacity=0.15).encode(x, alt.Y("low:Q", scale=scale, axis=axis), alt.Y2("high:Q"), colour)
@@ -201,7 +207,11 @@ def measure_title(measure: Measure) -> str:
         return f"{cost.title} to a {metric.title.lower()} of {_goal(measure, metric)}"
     if name == "at":
         return f"{metric.title} after {measure['x']:g} rounds{' (%)' if metric.percent else ''}"
-    return f"{metric.title}{', ' + ON_THE_WAY[name] if name in ON_THE_WAY else ''}{' (%)' if metric.percent else ''}"
+    if name == "final":
+        return metric.axis_title
+    if not metric.name:
+        return measure_words(measure).capitalize()
+    return f"{metric.title}, {ON_THE_WAY.get(name, name.replace('_', ' '))}{' (%)' if _factor(measure) > 1 else ''}"
 
 
 def _goal(measure: Measure, metric: Metric) -> str:
@@ -209,7 +219,7 @@ def _goal(measure: Measure, metric: Metric) -> str:
 
 
 def _factor(measure: Measure) -> float:
-    if measure["name"] in ("rounds_to", "cost_to"):
+    if measure["name"] in ("rounds_to", "cost_to", "slope"):
         return 1.0
     return 100.0 if measure["name"] in SHARES else metric_named(measure.get("metric", "")).factor
 

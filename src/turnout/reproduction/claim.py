@@ -28,7 +28,7 @@ Document = dict[str, Any]
 TEXTS = ("title", "paper", "where", "claim", "notes")
 RUNS = ("experiment", "panels", "procedure", "tuning", "clients", "costs")  # what decides the numbers
 SAYS = (*TEXTS, "checks", "figure")  # what is said of them
-KEYS = (*SAYS, *RUNS, "profiles", "same_runs_as")
+KEYS = (*SAYS, *RUNS, "profiles", "same_runs_as", "changed")
 OF_CLIENTS = ("weight", "asked", "available", "arrived", "stalest")
 COSTS = ("uploads", "local_steps")
 
@@ -73,10 +73,16 @@ def claim_names() -> list[str]:
     return list(registry.entries("claims"))
 
 
-def read_claim(source: str | Path, profile: Profile | None = None, settings: tuple[str, ...] = ()) -> Claim:
+def read_claim(
+    source: str | Path,
+    profile: Profile | None = None,
+    settings: tuple[str, ...] = (),
+    only_panels: tuple[str, ...] = (),
+) -> Claim:
     """A shipped claim by its name, or one from a file, in one of its sizes (quick, if not said).
 
-    A file that a reproduction left has its size already: a profile only chooses where there are any.
+    A file that a reproduction left has its size already: a profile only chooses where there are any. What `settings`
+    change, and that only some panels are to be run, is kept with the claim.
     """
     path = _path(str(source))
     document = toml.read(path)
@@ -86,6 +92,10 @@ def read_claim(source: str | Path, profile: Profile | None = None, settings: tup
     if stored is not None and chosen != stored:
         raise ExperimentError(f"{path}: holds the {stored} size only: name the claim itself for the {chosen} one")
     document = toml.override(_sized(_inherited(document, name), chosen, name), settings)
+    if only_panels:
+        document = _with_panels(document, only_panels, name)
+    if changed := [*settings, *(f"panel={panel}" for panel in only_panels)]:
+        document["changed"] = [*document.get("changed", []), *changed]
     try:
         return _read(name, chosen, document)
     except ExperimentError as error:
@@ -116,6 +126,16 @@ def _inherited(document: Document, name: str) -> Document:
 
 def _runs_of(document: Document) -> Document:
     return {key: value for key, value in document.items() if key in RUNS}
+
+
+def _with_panels(document: Document, wanted: tuple[str, ...], name: str) -> Document:
+    """The claim with these panels alone, and the checks that look at them."""
+    panels = document.get("panels", {})
+    for panel in wanted:
+        if panel not in panels:
+            raise ExperimentError(f"{name}: there is no panel {panel!r}: {nearest(panel, panels)}")
+    checks = [check for check in document["checks"] if check.get("panel", wanted[0]) in wanted]
+    return document | {"panels": {panel: panels[panel] for panel in wanted}, "checks": checks}
 
 
 def _sized(document: Document, profile: Profile, name: str) -> Document:

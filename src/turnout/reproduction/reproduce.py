@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -183,6 +184,7 @@ def result(found: Reproduced) -> dict[str, Any]:
         "verdict": found.verdict,
         "checks": [finding.as_table() for finding in found.findings],
         "skipped": found.skipped,
+        "changed": claim.document.get("changed", []),
         "chosen": {
             name: {choice.label: choice.chosen for choice in panel.choices}
             for name, panel in found.panels.items()
@@ -208,6 +210,7 @@ def refresh(folder: Path, draw: Draw | None = None) -> dict[str, Any]:
         stored
         | texts
         | {
+            "name": claim.name,
             "verdict": overall([finding.verdict for finding in findings]),
             "checks": [finding.as_table() for finding in findings],
         }
@@ -240,6 +243,20 @@ def read_result(folder: Path) -> dict[str, Any]:
 def is_done(claim: Claim, folder: Path) -> bool:
     """Whether a folder holds this claim, run as it would be now."""
     return (folder / "result.json").is_file() and read_claim(folder / "claim.toml").runs == claim.runs
+
+
+def folder_of_same_runs(claim: Claim, results: Path) -> Path | None:
+    """A finished reproduction in this folder, of another claim, whose runs are the very same."""
+    found = sorted(file.parent for file in results.glob("*/result.json"))
+    return next((folder for folder in found if is_done(claim, folder)), None)
+
+
+def reproduce_from(claim: Claim, runs: Path, out: Path, draw: Draw | None = None) -> dict[str, Any]:
+    """Leave the folder of a claim whose runs another one's folder holds: only looking at them is new."""
+    with whole_or_absent(free_folder(out)) as work:
+        shutil.copytree(runs, work, dirs_exist_ok=True)
+        (work / "claim.toml").write_text(claim.to_toml(), encoding="utf-8")
+        return refresh(work, draw)
 
 
 def _write_result(folder: Path, numbers: dict[str, Any]) -> None:

@@ -25,10 +25,9 @@ class FedAU(Strategy[FedAUState]):
 
     An interval is closed by a participation, or by the cut-off: an absence of `cutoff` rounds counts as one interval of
     that length, which bounds the weight of rare clients. The mean interval estimates 1 / (participation rate), so that
-    α_k ω_k tends to α_k / π_k without knowing π; not to be asked and to be lost on the way back are absence too, and
-    are made up for.
-    The weight of a round never includes the interval which that round closes: it would depend on the participation that
-    it weighs.
+    α_k ω_k tends to α_k / π_k without knowing π. Not to be asked, or to be lost on the way back, counts as absence and
+    is made up for too. The weight of a round never includes the interval which that round closes: it would depend on
+    the participation that it weighs.
 
     Assumes participation that is independent over rounds for its guarantee; any stationary one for consistency. The
     cut-off brings a bias back where absences are often longer.

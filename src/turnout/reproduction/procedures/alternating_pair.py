@@ -84,5 +84,5 @@ def _rate(rounds: int) -> float:
     return 0.5 / rounds**0.5
 
 
-def _curve(panel: str, label: str, metric: str, x: Sequence[float], values: np.ndarray) -> Curve:
+def _curve(panel: str, label: str, metric: str, x: Sequence[float] | Sequence[int], values: np.ndarray) -> Curve:
     return Curve(panel, label, metric, np.asarray(x, np.float64), (0,), values[None].astype(np.float64))

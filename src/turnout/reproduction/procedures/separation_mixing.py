@@ -32,8 +32,8 @@ def separation_mixing(
     """Total variation to the long run after t rounds, with batches of one; a seed draws weights p, uniform in (0, 1].
 
     Panel "frequencies": of how often each client was drawn so far, n_i(t) / t, to π_R, in simulated runs. Panel
-    "chain": of the law of the last R clients from the worst start, the distance that defines the mixing time; exact, for
-    a fleet small enough to list all states.
+    "chain": of the law of the last R clients from the worst start, the distance that defines the mixing time; exact,
+    for a fleet small enough to list all states.
     """
 
     def frequencies(weights: np.ndarray, separation: int, seed: int) -> np.ndarray:
