@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -108,3 +109,8 @@ def test_counting():
     assert counted([result("a"), result("b"), result("c", verdict="does not hold")]) == (
         "Of 3 claims: 2 hold, 1 does not hold."
     )
+
+
+def test_the_page_of_the_project_is_made_from_its_stored_results():
+    experiments = Path(__file__).parents[2] / "experiments"
+    assert (experiments / "README.md").read_text(encoding="utf-8") == claims_page(experiments / "results", experiments)

@@ -35,10 +35,21 @@ def by_label(rows, *names):
 
 
 def test_a_band_is_one_standard_deviation_around_the_mean():
-    rows = rows_of(figures.curves([curve("CA-Fed", [[0.1, 0.5], [0.1, 0.7]])], "test_accuracy"))
-    assert [row["x"] for row in rows] == [0, 1]
-    assert rows[1]["mean"] == pytest.approx(60)  # percent
-    assert (rows[1]["low"], rows[1]["high"]) == pytest.approx((60 - 14.1421, 60 + 14.1421))
+    (row,) = rows_of(figures.curves([curve("CA-Fed", [[0.1, 0.5], [0.1, 0.7]])], "test_accuracy"))
+    assert row["mean"] == pytest.approx(60)  # percent
+    assert (row["low"], row["high"]) == pytest.approx((60 - 14.1421, 60 + 14.1421))
+
+
+def test_the_untrained_model_is_left_out_where_x_are_rounds():
+    drawn = [curve("A", [[1.0, 2.0, 3.0]], metric="loss")]
+    assert [row["x"] for row in rows_of(figures.curves(drawn, "loss"))] == [1, 2]
+    assert [row["x"] for row in rows_of(figures.curves(drawn, "loss", x_title="Separation"))] == [0, 1, 2]
+
+
+def test_points_are_no_lines():
+    drawn = [curve("A", [[1.0, 2.0, 3.0]], metric="loss")]
+    marks = json.loads(figures.curves(drawn, "loss", points=True).to_json())["mark"]
+    assert marks["type"] == "circle"
 
 
 def test_every_panel_has_its_own_rows():
@@ -113,6 +124,12 @@ def clients(label, weight, target=None):
     return [
         curve(label, values, metric=name) for name, values in (known | ({"target": [target]} if target else {})).items()
     ]
+
+
+def test_a_panel_that_is_not_swept_goes_across_the_others():
+    drawn = [curve("A r=1", [[1.0]], "swept", "loss"), curve("A r=2", [[2.0]], "swept", "loss")]
+    chart = figures.sweep([*drawn, curve("A", [[3.0]], "plain", "loss")], FINAL_LOSS, "r")
+    assert by_label(rows_of(chart), "x", "mean") == {"A": (2.0, 2.0), "plain: A": (None, 3.0)}
 
 
 def test_groups_are_classes_of_pi_and_lam():

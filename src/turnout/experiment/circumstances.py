@@ -19,10 +19,10 @@ def circumstances() -> dict[str, Any]:
     """What one must know to get the same numbers again, beside the experiment."""
     device = jax.devices()[0]
     return {
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": shlex.join([Path(sys.argv[0]).name.replace("__main__.py", "turnout"), *sys.argv[1:]]),
         "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
-        "platform": platform.platform(),
+        "platform": f"{platform.system()} {platform.machine()}",
         "commit": _commit(),
     }
 

@@ -63,9 +63,10 @@ def _heading(result: Result) -> str:
 
 
 def _overview(result: Result, link: str) -> Iterator[str]:
-    """One row: the first check that has a number of the paper, and ours beside it."""
+    """One row: the first check that has a number of the paper, rather than a margin, and ours beside it."""
     short = [check for check in result["checks"] if len(check["ours"]) <= SHORT and len(check["paper"]) <= SHORT]
-    told = next((check for check in short if check["paper"]), short[0] if short else {"paper": "", "ours": "see below"})
+    short.sort(key=lambda check: (not check["paper"], check["paper"].startswith("±")))
+    told = short[0] if short else {"paper": "", "ours": "see below"}
     held = sum(check["verdict"] == "holds" for check in result["checks"])
     in_all = len(result["checks"])
     yield f"[{result['name']}](#{result['name']})"

@@ -50,6 +50,7 @@ def source(claim: dict[str, Any]) -> str:
     return f"{paper}, {where}" if paper and where else paper or where.capitalize()
 
 
-def _spread(name: str, curves: Sequence[Curve]) -> str:
+def _spread(figure: dict[str, Any], curves: Sequence[Curve]) -> str:
     seeds = max(len(curve.seeds) for curve in curves)
-    return SPREADS[name].format(seeds=f"{seeds} seeds") if seeds > 1 else ""
+    form = "Dot: mean over {seeds}." if figure.get("points") else SPREADS[figure["name"]]
+    return form.format(seeds=f"{seeds} seeds") if seeds > 1 else ""

@@ -40,13 +40,18 @@ def curves(
     log_x: bool = False,
     x_title: str = "Round",
     title: str = "",
+    points: bool = False,
 ) -> alt.TopLevelMixin:
-    """A metric over the rounds: a line a label in a band of one standard deviation over the seeds, a column a panel."""
+    """A metric over the rounds: a line a label in a band of one standard deviation over the seeds, a column a panel.
+
+    Of rounds, that of the untrained model is left out: it would take up most of the axis. `points` are for an x whose
+    neighbours have nothing to do with each other.
+    """
     shown = _of_metric(curves, metric)
     about = metric_named(metric)
     most = MOST_ROWS // len({curve.label for curve in shown})
     rows = pl.DataFrame([row for curve in shown for row in _along(curve, about, _places(len(curve.x), most, log_x))])
-    if log_x:
+    if log_x or (x_title == "Round" and rows["x"].max() > 0):
         rows = rows.filter(pl.col("x") > 0)
     if log_y:
         rows = rows.filter(pl.col("mean") > 0).with_columns(pl.max_horizontal("low", pl.col("mean") / 10))
@@ -58,6 +63,8 @@ def curves(
     y = alt.Y("mean:Q", title=title or about.axis_title, scale=scale, axis=axis)
 
     def draw(base: alt.Chart) -> Any:
+        if points:
+            return base.mark_circle(size=30, opacity=0.8).encode(x, y, colour).properties(width=width, height=HEIGHT)
         band = base.mark_area(opacity=0.15).encode(x, alt.Y("low:Q", scale=scale, axis=axis), alt.Y2("high:Q"), colour)
         line = base.mark_line(strokeWidth=2).encode(x, y, colour, dash)
         return alt.layer(band, line).properties(width=width, height=HEIGHT)
@@ -99,13 +106,11 @@ def sweep(
 ) -> alt.TopLevelMixin:
     """A measure over a swept number, a line a strategy, and straight across those that do not have it.
 
-    The number is that of `over` in labels such as "CA-Fed kappa=0.1", or, where `over` is "panel", the first one in the
-    panel's name.
+    A panel in which nobody has it goes straight across the others, under its name. The number is that of `over` in
+    labels such as "CA-Fed kappa=0.1", or, where `over` is "panel", the first one in the panel's name.
     """
-    rows = pl.DataFrame(
-        [_placed(row, over) for row in _measured(curves, measure) if row["mean"] is not None],
-        schema_overrides={"x": pl.Float64},
-    )
+    placed = [_placed(row, over) for row in _measured(curves, measure) if row["mean"] is not None]
+    rows = pl.DataFrame(list(_across_panels(placed)), schema_overrides={"x": pl.Float64})
     panels = _unique(rows["panel"])
     width = PANEL if len(panels) > 1 else ALONE
     colour, dash = _legend_of(_unique(rows["label"]), "stroke", width * min(len(panels), IN_A_ROW))
@@ -249,6 +254,16 @@ def _placed(row: dict[str, Any], over: str) -> dict[str, Any]:
     if number is None:
         return row | {"x": None}
     return row | {"x": float(number.group(1)), "label": row["label"].replace(number.group(), "").strip()}
+
+
+def _across_panels(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The rows of panels that have the swept number, and those of other panels in each of them."""
+    swept = _unique(row["panel"] for row in rows if row["x"] is not None)
+    for row in rows:
+        if row["panel"] in swept or not swept:
+            yield row
+        else:
+            yield from (row | {"panel": panel, "label": f"{row['panel']}: {row['label']}"} for panel in swept)
 
 
 def _side_by_side(rows: pl.DataFrame, panels: Sequence[str], draw: Callable[[alt.Chart], Any]) -> Any:

@@ -64,6 +64,11 @@ class Claim:
         """The part of the document that decides the numbers."""
         return _runs_of(self.document)
 
+    @property
+    def changed(self) -> list[str]:
+        """In what it differs from the claim as it is shipped: settings, and panels that alone were wanted."""
+        return self.document.get("changed", [])
+
     def to_toml(self) -> str:
         return toml.write({"profile": self.profile, "name": self.name, **self.document})
 

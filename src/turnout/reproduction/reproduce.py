@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -160,7 +162,7 @@ def save(found: Reproduced, out: str | Path, draw: Draw | None = None) -> Path:
                 (work / file).write_text(panel.experiment.to_toml(), encoding="utf-8")
         write_curves(found.curves, work / "curves.csv")
         write_rows(_grids(found), work / "tuning.csv")
-        _write_result(work, result(found) | circumstances())
+        _write_result(work, result(found) | circumstances() | {"command": _command(found.claim)})
         if draw is not None:
             draw(work)
     return folder
@@ -171,6 +173,12 @@ def _grids(found: Reproduced) -> Iterator[Row]:
     for name, panel in found.panels.items():
         for choice in panel.choices:
             yield from ({"panel": name} | row for row in choice.rows(metric))
+
+
+def _command(claim: Claim) -> str:
+    """What one types to have it again."""
+    changed = [("--panel", text[6:]) if text.startswith("panel=") else ("--set", text) for text in claim.changed]
+    return shlex.join(["turnout", "reproduce", claim.name, f"--{claim.profile}", *itertools.chain(*changed)])
 
 
 def result(found: Reproduced) -> dict[str, Any]:
@@ -184,7 +192,7 @@ def result(found: Reproduced) -> dict[str, Any]:
         "verdict": found.verdict,
         "checks": [finding.as_table() for finding in found.findings],
         "skipped": found.skipped,
-        "changed": claim.document.get("changed", []),
+        "changed": claim.changed,
         "chosen": {
             name: {choice.label: choice.chosen for choice in panel.choices}
             for name, panel in found.panels.items()
