@@ -38,7 +38,7 @@ def claim_figure(claim: dict[str, Any], curves: Sequence[Curve]) -> Any:
     lines = [
         *textwrap.wrap(claim.get("claim", ""), LONG_LINE if side_by_side else LINE),
         source(claim),
-        _spread(figure["name"], curves),
+        _spread(figure, curves),
     ]
     return framed(draw(curves, **arguments), claim.get("title", ""), lines)
 

@@ -51,7 +51,7 @@ def curves(
     about = metric_named(metric)
     most = MOST_ROWS // len({curve.label for curve in shown})
     rows = pl.DataFrame([row for curve in shown for row in _along(curve, about, _places(len(curve.x), most, log_x))])
-    if log_x or (x_title == "Round" and rows["x"].max() > 0):
+    if log_x or (x_title == "Round" and bool((rows["x"] > 0).any())):
         rows = rows.filter(pl.col("x") > 0)
     if log_y:
         rows = rows.filter(pl.col("mean") > 0).with_columns(pl.max_horizontal("low", pl.col("mean") / 10))
