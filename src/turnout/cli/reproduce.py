@@ -73,14 +73,8 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
     import shutil
 
     from turnout.experiment.errors import ExperimentError
-    from turnout.reproduction.reproduce import (
-        folder_of_same_runs,
-        is_done,
-        not_run,
-        read_result,
-        reproduce,
-        reproduce_from,
-    )
+    from turnout.reproduction.reproduce import reproduce
+    from turnout.reproduction.stored import folder_of_same_runs, is_done, not_run, read_result, reproduce_from
 
     draw, results = _drawing(), []
     for number, claim in enumerate(claims):
@@ -107,7 +101,7 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
 
 def _refreshed(folder: Path, quiet: bool) -> list[dict[str, Any]]:
     from turnout.experiment.errors import ExperimentError
-    from turnout.reproduction.reproduce import refresh
+    from turnout.reproduction.stored import refresh
 
     found = sorted(path.parent for path in folder.rglob("result.json"))
     if not found:

@@ -10,7 +10,7 @@ from typing import Any
 from turnout.experiment.errors import ExperimentError
 from turnout.report.claims_table import counted
 from turnout.report.reproduced import source
-from turnout.reproduction.reproduce import read_result
+from turnout.reproduction.stored import read_result
 
 Result = dict[str, Any]
 

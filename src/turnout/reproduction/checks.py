@@ -7,8 +7,8 @@ the mean difference (Student's t) leaves no doubt.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from scipy import stats
 
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.tuning import smaller_is_better as metric_falls
-from turnout.reproduction.measured import Measured
+from turnout.reproduction.measured import Curve, Measured
 from turnout.reproduction.measures import MEASURES, Entry, measure_words
 from turnout.reproduction.tables import function_and_arguments
 
@@ -274,6 +274,27 @@ def check_and_arguments(table: Any, number: int) -> tuple[Callable[..., Iterator
     """The function of a claim's check and its arguments; `says` stands for the words that the check would choose."""
     rest = {key: value for key, value in table.items() if key != "says"} if isinstance(table, dict) else table
     return function_and_arguments(CHECKS, rest, f"checks[{number}]", ("measured",))
+
+
+def all_findings(checks: list[Table], curves: Sequence[Curve], skipped: dict[str, str]) -> tuple[Finding, ...]:
+    """Every check of a claim on these curves; those of a panel that did not run say so."""
+    measured = Measured(curves)
+    findings: list[Finding] = []
+    for number, table in enumerate(checks):
+        function, arguments = check_and_arguments(table, number)
+        if (panel := arguments.get("panel")) in skipped:
+            findings.append(Finding(f"{panel}: {table['name']}", "", skipped[panel], "not run"))
+        else:
+            findings += (_reworded(found, table, measured.panels) for found in function(measured, **arguments))
+    return tuple(findings)
+
+
+def _reworded(found: Finding, table: Table, panels: list[str]) -> Finding:
+    """The finding in the claim's own words, if it has any; the panel stays in front where each had to show it."""
+    if "says" not in table:
+        return found
+    panel = next((f"{name}: " for name in panels if "panel" not in table and found.says.startswith(f"{name}: ")), "")
+    return replace(found, says=panel + table["says"])
 
 
 def overall(verdicts: list[Verdict]) -> str:

@@ -54,10 +54,10 @@ class Claim:
     procedure: Callable[[], list[Curve]] | None
     search: Search | None
 
-    def __getattr__(self, key: str) -> Any:
-        if key in TEXTS:
-            return self.document.get(key, "")
-        raise AttributeError(key)
+    @property
+    def texts(self) -> dict[str, str]:
+        """What is said of the claim."""
+        return {key: self.document.get(key, "") for key in TEXTS}
 
     @property
     def runs(self) -> Document:

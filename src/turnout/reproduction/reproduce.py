@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shlex
-import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,12 +19,12 @@ from turnout.experiment.folders import free_folder, whole_or_absent
 from turnout.experiment.run import Outcome, Progress, run
 from turnout.experiment.sweep import points
 from turnout.experiment.tuning import RATES, Choice, tune, write_rows
-from turnout.reproduction.checks import Finding, check_and_arguments, overall
-from turnout.reproduction.claim import Claim, Search, read_claim
-from turnout.reproduction.measured import Curve, Measured, read_curves, write_curves
+from turnout.reproduction.checks import Finding, all_findings, overall
+from turnout.reproduction.claim import Claim, Search
+from turnout.reproduction.measured import Curve, write_curves
+from turnout.reproduction.stored import Draw, write_result
 
 Row = dict[str, Any]
-Draw = Callable[[Path], Any]  # draws the figure of a folder into it
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def reproduce(
     begun = time.perf_counter()
     panels, skipped = _run_panels(claim, progress)
     found = Reproduced(claim, panels, skipped, (), time.perf_counter() - begun)
-    found = replace(found, findings=check(claim, found.curves, skipped))
+    found = replace(found, findings=all_findings(claim.document["checks"], found.curves, skipped))
     if folder is not None:
         save(found, folder, draw)
     return found
@@ -130,27 +128,6 @@ def _curves(panel: str, outcome: Outcome, clients: list[str], costs: list[str]) 
                 yield Curve(panel, outcome.label, name, numbers, past.seeds[:1], law[None])
 
 
-def check(claim: Claim, curves: list[Curve], skipped: dict[str, str]) -> tuple[Finding, ...]:
-    """Every check of the claim on these curves; those of a panel that did not run say so."""
-    measured = Measured(curves)
-    findings: list[Finding] = []
-    for number, table in enumerate(claim.document["checks"]):
-        function, arguments = check_and_arguments(table, number)
-        if (panel := arguments.get("panel")) in skipped:
-            findings.append(Finding(f"{panel}: {table['name']}", "", skipped[panel], "not run"))
-        else:
-            findings += (_reworded(found, table, measured.panels) for found in function(measured, **arguments))
-    return tuple(findings)
-
-
-def _reworded(found: Finding, table: Row, panels: list[str]) -> Finding:
-    """The finding in the claim's own words, if it has any; the panel stays in front where each had to show it."""
-    if "says" not in table:
-        return found
-    panel = next((f"{name}: " for name in panels if "panel" not in table and found.says.startswith(f"{name}: ")), "")
-    return replace(found, says=panel + table["says"])
-
-
 def save(found: Reproduced, out: str | Path, draw: Draw | None = None) -> Path:
     """Write the folder of a reproduction: the claim as it was run, the curves, the grid, the result."""
     folder = free_folder(out)
@@ -162,7 +139,7 @@ def save(found: Reproduced, out: str | Path, draw: Draw | None = None) -> Path:
                 (work / file).write_text(panel.experiment.to_toml(), encoding="utf-8")
         write_curves(found.curves, work / "curves.csv")
         write_rows(_grids(found), work / "tuning.csv")
-        _write_result(work, result(found) | circumstances() | {"command": _command(found.claim)})
+        write_result(work, result(found) | circumstances() | {"command": _command(found.claim)})
         if draw is not None:
             draw(work)
     return folder
@@ -188,7 +165,7 @@ def result(found: Reproduced) -> dict[str, Any]:
     return {
         "name": claim.name,
         "profile": claim.profile,
-        **{key: claim.document.get(key, "") for key in ("title", "paper", "where", "claim", "notes")},
+        **claim.texts,
         "verdict": found.verdict,
         "checks": [finding.as_table() for finding in found.findings],
         "skipped": found.skipped,
@@ -206,72 +183,3 @@ def result(found: Reproduced) -> dict[str, Any]:
         "seeds": seeds,
         "seconds": round(found.seconds, 2),
     }
-
-
-def refresh(folder: Path, draw: Draw | None = None) -> dict[str, Any]:
-    """Check a folder's curves anew, by the shipped claim if that still runs the same, and draw its figure."""
-    stored = read_result(folder)
-    claim = current_claim(folder)
-    findings = check(claim, read_curves(folder / "curves.csv"), stored["skipped"])
-    texts = {key: claim.document.get(key, "") for key in ("title", "paper", "where", "claim", "notes")}
-    renewed = (
-        stored
-        | texts
-        | {
-            "name": claim.name,
-            "verdict": overall([finding.verdict for finding in findings]),
-            "checks": [finding.as_table() for finding in findings],
-        }
-    )
-    (folder / "claim.toml").write_text(claim.to_toml(), encoding="utf-8")
-    _write_result(folder, renewed)
-    if draw is not None:
-        draw(folder)
-    return renewed
-
-
-def current_claim(folder: Path) -> Claim:
-    """The claim of a folder: the shipped one of that name where its runs are still the same, else the stored one."""
-    stored = read_claim(folder / "claim.toml")
-    try:
-        shipped = read_claim(stored.name, stored.profile)
-    except ExperimentError:
-        return stored
-    return shipped if shipped.runs == stored.runs else stored
-
-
-def read_result(folder: Path) -> dict[str, Any]:
-    """What a reproduction came to."""
-    try:
-        return json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ExperimentError(f"{folder}: not the folder of a reproduction: it has no result.json") from error
-
-
-def is_done(claim: Claim, folder: Path) -> bool:
-    """Whether a folder holds this claim, run as it would be now."""
-    return (folder / "result.json").is_file() and read_claim(folder / "claim.toml").runs == claim.runs
-
-
-def folder_of_same_runs(claim: Claim, results: Path) -> Path | None:
-    """A finished reproduction in this folder, of another claim, whose runs are the very same."""
-    found = sorted(file.parent for file in results.glob("*/result.json"))
-    return next((folder for folder in found if is_done(claim, folder)), None)
-
-
-def reproduce_from(claim: Claim, runs: Path, out: Path, draw: Draw | None = None) -> dict[str, Any]:
-    """Leave the folder of a claim whose runs another one's folder holds: only looking at them is new."""
-    with whole_or_absent(free_folder(out)) as work:
-        shutil.copytree(runs, work, dirs_exist_ok=True)
-        (work / "claim.toml").write_text(claim.to_toml(), encoding="utf-8")
-        return refresh(work, draw)
-
-
-def _write_result(folder: Path, numbers: dict[str, Any]) -> None:
-    (folder / "result.json").write_text(json.dumps(numbers, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def not_run(claim: Claim, reason: str) -> dict[str, Any]:
-    """The result of a claim that could not run, as where its data are missing."""
-    texts = {key: claim.document.get(key, "") for key in ("title", "paper", "where", "claim", "notes")}
-    return {"name": claim.name, "profile": claim.profile, **texts, "verdict": "not run", "checks": [], "reason": reason}
