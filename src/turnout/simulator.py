@@ -25,6 +25,9 @@ from turnout.world import World
 
 Progress = Callable[[int, int], None]
 
+_GROUPS_KEPT = 16  # whose programs stay in memory: each maps up to a thousand pieces, and Linux grants 65,530
+_groups_since_clearing = 0
+
 
 def simulate(
     task: Task,
@@ -108,8 +111,21 @@ def simulate_trials(
     for number, members in enumerate(groups):
         report = _share_of_progress(progress, number, len(groups), rounds)
         together = run_group(task, [trials[i] for i in members], chosen, pace, report)
+        _forget_old_programs()
         histories.update(zip(members, together, strict=True))
     return [histories[i] for i in range(len(trials))]
+
+
+def _forget_old_programs() -> None:
+    """Drop compiled programs now and then: a process that keeps hundreds runs out of memory maps and dies.
+
+    They stay in the cache on disk, so that what is needed again is read rather than compiled.
+    """
+    global _groups_since_clearing
+    _groups_since_clearing += 1
+    if _groups_since_clearing >= _GROUPS_KEPT:
+        jax.clear_caches()
+        _groups_since_clearing = 0
 
 
 def chosen_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
