@@ -85,7 +85,7 @@ def bars(curves: Sequence[Curve], measure: Measure, title: str = "") -> alt.TopL
         mine = base.properties(width=width, height=alt.Step(ROW))  # pyright: ignore[reportArgumentType]
         y = alt.Y("label:N", sort=labels, title=None, axis=alt.Axis(labelLimit=300, domain=False, ticks=False))
         scale = alt.Scale(zero=False, padding=14)
-        x = alt.X("mean:Q", title=title or measure_title(measure), scale=scale)
+        x = alt.X("mean:Q", title=title or measure_title(measure), scale=scale, axis=alt.Axis(tickCount=5))
         whiskers = mine.mark_rule(strokeWidth=2).encode(alt.X("low:Q", scale=scale), alt.X2("high:Q"), y, colour)
         dots = mine.mark_circle(size=110, opacity=1).encode(x, y, colour)
         number = mine.mark_text(dy=-11, fontSize=12, color=INK).encode(x, y, text="number:N")
