@@ -166,7 +166,7 @@ CLAIM = {"title": "Ahead", "claim": "A is ahead.", "paper": "rodio2023federated"
 
 def test_the_figure_of_a_folder(tmp_path):
     (tmp_path / "claim.toml").write_text(toml.write(CLAIM | {"figure": {"name": "bars", "measure": FINAL}}))
-    write_curves([curve("A", [[0.1, 0.5], [0.1, 0.7]])], tmp_path / "curves.csv")
+    write_curves([curve("A", [[0.1, 0.5], [0.1, 0.7]])], tmp_path / "curves.csv.gz")
     assert reproduced.write_figure(tmp_path).read_bytes().startswith(b"\x89PNG")
 
 

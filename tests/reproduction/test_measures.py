@@ -1,3 +1,5 @@
+import gzip
+
 import numpy as np
 import pytest
 
@@ -92,8 +94,8 @@ def test_values_of_the_wrong_shape_are_refused():
 
 def test_curves_survive_their_table(entry, tmp_path):
     curves = [*entry.measured.curves, curve("test_accuracy", [[np.nan, np.inf, 1, 2e-9]], seeds=(5,), panel="a,b")]
-    write_curves(curves, tmp_path / "curves.csv")
-    again = read_curves(tmp_path / "curves.csv")
+    write_curves(curves, tmp_path / "curves.csv.gz")
+    again = read_curves(tmp_path / "curves.csv.gz")
     assert [(one.panel, one.label, one.metric, one.seeds) for one in again] == [
         (one.panel, one.label, one.metric, one.seeds) for one in curves
     ]
@@ -103,9 +105,10 @@ def test_curves_survive_their_table(entry, tmp_path):
 
 
 def test_another_table_is_refused(tmp_path):
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(ExperimentError, match=r"other\.csv: not a table of curves"):
-        read_curves(tmp_path / "other.csv")
+    with gzip.open(tmp_path / "other.csv.gz", "wt") as file:
+        file.write("a,b\n1,2\n")
+    with pytest.raises(ExperimentError, match=r"other\.csv\.gz: not a table of curves"):
+        read_curves(tmp_path / "other.csv.gz")
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ def folder(claim, tmp_path):
 
 
 def test_a_folder_is_enough_to_get_the_same_numbers(claim, folder, tmp_path):
-    assert {path.name for path in folder.iterdir()} == {"claim.toml", "experiment.toml", "curves.csv", "result.json"}
+    assert {path.name for path in folder.iterdir()} == {"claim.toml", "experiment.toml", "curves.csv.gz", "result.json"}
     again = reproduce(read_claim(folder / "claim.toml"), tmp_path / "again")
-    assert (tmp_path / "again" / "curves.csv").read_text() == (folder / "curves.csv").read_text()
+    assert (tmp_path / "again" / "curves.csv.gz").read_bytes() == (folder / "curves.csv.gz").read_bytes()
     assert again.verdict == read_result(folder)["verdict"] == "holds"
 
 
@@ -37,7 +37,7 @@ def test_the_result_tells_what_was_run(folder):
 
 
 def test_curves_hold_metrics_costs_and_clients(folder):
-    curves = {(one.label, one.metric): one for one in read_curves(folder / "curves.csv")}
+    curves = {(one.label, one.metric): one for one in read_curves(folder / "curves.csv.gz")}
     assert curves["fast", "train_loss"].values.shape == (2, 5)
     uploads = curves["fast", "uploads"].values
     assert np.all(np.diff(uploads, axis=1) >= 0)
@@ -69,7 +69,7 @@ def test_runs_of_another_claim_are_looked_at_and_not_made_again(folder, tiny_cla
     found = reproduce_from(other, folder, tmp_path / "other")
     assert (found["name"], found["title"], found["verdict"]) == ("other", "Otherwise", "holds")
     assert is_done(other, tmp_path / "other")
-    assert (tmp_path / "other" / "curves.csv").read_bytes() == (folder / "curves.csv").read_bytes()
+    assert (tmp_path / "other" / "curves.csv.gz").read_bytes() == (folder / "curves.csv.gz").read_bytes()
     tiny_claim["experiment"]["rounds"] = 5
     assert folder_of_same_runs(read_claim(write_claim(tiny_claim, "third")), folder.parent) is None
 

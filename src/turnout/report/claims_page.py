@@ -10,11 +10,12 @@ from typing import Any
 from turnout.experiment.errors import ExperimentError
 from turnout.report.claims_table import counted
 from turnout.report.reproduced import source
+from turnout.reproduction.measured import CURVES
 from turnout.reproduction.stored import read_result
 
 Result = dict[str, Any]
 
-FILES = ("claim.toml", "curves.csv", "tuning.csv", "result.json")
+FILES = ("claim.toml", CURVES, "tuning.csv", "result.json")
 PROFILES = ("full", "quick")  # the larger one is shown where there are both
 OVERVIEW = ("claim", "what it says", "file", "paper", "here", "verdict")
 BEYOND = "Beyond the papers"

@@ -9,12 +9,13 @@ from typing import Any
 
 from turnout.experiment import toml
 from turnout.experiment.citations import short_citation
-from turnout.report.figures import PIXELS, framed
+from turnout.report.figures import framed
 from turnout.report.reproduced_figures import FIGURES
-from turnout.reproduction.measured import Curve, read_curves
+from turnout.reproduction.measured import CURVES, Curve, read_curves
 from turnout.reproduction.tables import function_and_arguments
 
 LINE, LONG_LINE = 90, 150  # letters of the claim above one panel, and above several
+SCALE = 1.25  # pixels of the image a pixel of the chart: results are kept beside the code, and should be small
 SPREADS = {
     "curves": "Line: mean over {seeds}. Band: one standard deviation.",
     "bars": "Dot: mean over {seeds}. Whisker: one standard deviation.",
@@ -24,9 +25,9 @@ SPREADS = {
 
 
 def write_figure(folder: Path) -> Path:
-    """Draw `figure.png` of a reproduction's folder from its claim.toml and curves.csv."""
+    """Draw `figure.png` of a reproduction's folder from its claim.toml and its curves."""
     path = folder / "figure.png"
-    claim_figure(toml.read(folder / "claim.toml"), read_curves(folder / "curves.csv")).save(path, scale_factor=PIXELS)
+    claim_figure(toml.read(folder / "claim.toml"), read_curves(folder / CURVES)).save(path, scale_factor=SCALE)
     return path
 
 

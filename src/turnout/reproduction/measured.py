@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ import numpy as np
 
 from turnout.experiment.errors import ExperimentError, nearest
 
+CURVES = "curves.csv.gz"  # name of the table in a folder
 COLUMNS = ("panel", "label", "metric", "seed", "x", "value")
 
 
@@ -56,8 +59,10 @@ class Measured:
 
 
 def write_curves(curves: Iterable[Curve], path: Path) -> None:
-    """One row a value, with as many digits as a single-precision number has."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+    """One row a value, with as many digits as a single-precision number has, packed by gzip."""
+    # No time of writing inside, so that equal curves are equal files.
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
+        file = io.TextIOWrapper(packed, encoding="utf-8", newline="")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         for curve in curves:
@@ -65,12 +70,14 @@ def write_curves(curves: Iterable[Curve], path: Path) -> None:
             xs = [f"{x:.9g}" for x in curve.x.tolist()]
             for seed, values in zip(curve.seeds, curve.values.tolist(), strict=True):
                 writer.writerows((*marks, seed, x, f"{value:.7g}") for x, value in zip(xs, values, strict=True))
+        file.flush()
+        file.detach()
 
 
 def read_curves(path: Path) -> list[Curve]:
     """The curves of a table, in its order."""
     found: dict[tuple[str, str, str], dict[int, tuple[list[float], list[float]]]] = {}
-    with path.open(newline="", encoding="utf-8") as file:
+    with gzip.open(path, "rt", newline="", encoding="utf-8") as file:
         rows = csv.reader(file)
         if tuple(next(rows, ())) != COLUMNS:
             raise ExperimentError(f"{path}: not a table of curves: its first line must be {','.join(COLUMNS)}")

@@ -21,7 +21,7 @@ from turnout.experiment.sweep import points
 from turnout.experiment.tuning import RATES, Choice, tune, write_rows
 from turnout.reproduction.checks import Finding, all_findings, overall
 from turnout.reproduction.claim import Claim, Search
-from turnout.reproduction.measured import Curve, write_curves
+from turnout.reproduction.measured import CURVES, Curve, write_curves
 from turnout.reproduction.stored import Draw, write_result
 
 Row = dict[str, Any]
@@ -137,7 +137,7 @@ def save(found: Reproduced, out: str | Path, draw: Draw | None = None) -> Path:
             if panel.experiment is not None:
                 file = f"experiment-{name}.toml" if name else "experiment.toml"
                 (work / file).write_text(panel.experiment.to_toml(), encoding="utf-8")
-        write_curves(found.curves, work / "curves.csv")
+        write_curves(found.curves, work / CURVES)
         write_rows(_grids(found), work / "tuning.csv")
         write_result(work, result(found) | circumstances() | {"command": _command(found.claim)})
         if draw is not None:

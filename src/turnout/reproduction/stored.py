@@ -12,7 +12,7 @@ from turnout.experiment.errors import ExperimentError
 from turnout.experiment.folders import free_folder, whole_or_absent
 from turnout.reproduction.checks import all_findings, overall
 from turnout.reproduction.claim import Claim, read_claim
-from turnout.reproduction.measured import read_curves
+from turnout.reproduction.measured import CURVES, read_curves
 
 Draw = Callable[[Path], Any]  # draws the figure of a folder into it
 
@@ -21,7 +21,7 @@ def refresh(folder: Path, draw: Draw | None = None) -> dict[str, Any]:
     """Check a folder's curves anew, by the shipped claim if that still runs the same, and draw its figure."""
     stored = read_result(folder)
     claim = current_claim(folder)
-    findings = all_findings(claim.document["checks"], read_curves(folder / "curves.csv"), stored["skipped"])
+    findings = all_findings(claim.document["checks"], read_curves(folder / CURVES), stored["skipped"])
     renewed = (
         stored
         | claim.texts
