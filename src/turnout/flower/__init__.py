@@ -1,0 +1,1 @@
+"""Strategies on real nodes, through Flower; only `strategy` and `client` need the extra `flower`."""
