@@ -37,6 +37,7 @@ class Directory:
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._places: dict[str, int] = {}
         self._nodes: dict[int, str] = {}
+        self._at: dict[str, int] = {}  # the same the other way round
         self._warned: set[str] = set()
         self.join(names)
 
@@ -66,11 +67,12 @@ class Directory:
 
     def node_of(self, name: str) -> int | None:
         """Node at which a client is to be found, None if it is away."""
-        return next((node for node, found in self._nodes.items() if found == name), None)
+        return self._at.get(name)
 
     def keep_nodes(self, listed: Collection[int]) -> None:
         """Forget the nodes that are not listed any more."""
         self._nodes = {node: name for node, name in self._nodes.items() if node in listed}
+        self._at = {name: node for node, name in self._nodes.items()}
 
     def recognise(self, node: int, public_key: bytes = b"", declared: object = None) -> str | None:
         """Name of the client at a node: by its key if it has proven one, else by its claim, else by the node itself.
@@ -88,7 +90,7 @@ class Directory:
         if holder is not None and holder != node:
             log.warning("node %d calls itself %s, but node %d has that name and is still listed", node, name, holder)
             return None
-        self._nodes[node] = name
+        self._nodes[node], self._at[name] = name, node
         return name
 
     def _name(self, node: int, public_key: bytes, declared: object) -> str | None:

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -15,14 +14,16 @@ import numpy as np
 import optax
 
 from turnout.facts import Facts, Online, Oracle
+from turnout.flower import rounds
 from turnout.flower.directory import Directory
 from turnout.flower.layout import Arrays, Layout
 from turnout.flower.replies import Reply
+from turnout.flower.rounds import Order, RoundRecord
 from turnout.local import Local
 from turnout.server import PLAIN_STEP, Server, ServerState
 from turnout.strategies.base import Strategy
-from turnout.streams import Stream, client_words, round_key
-from turnout.types import Array, Cohort, Fleet, Params, Reports, Scalar, Schedule, View
+from turnout.streams import Stream
+from turnout.types import Array, Cohort, Fleet, Params, Scalar, Schedule, View
 
 log = logging.getLogger("turnout.flower")
 
@@ -39,31 +40,6 @@ class ServerOptions:
     def __post_init__(self) -> None:
         if isinstance(self.facts, Oracle):
             raise ValueError("an Oracle needs the truth, which a real fleet does not tell: use Online")
-
-
-@dataclass(frozen=True)
-class Order:
-    """What one client is asked to do in a round."""
-
-    client: str
-    start: Arrays = field(repr=False)  # the model to start from; not to be written to
-    rate: float  # η times the step scale
-    scale: float  # factor of its step length, in `rate` already
-    weight: float  # factor of its update in the direction, as far as known before the replies
-    seed: int  # 32 bits that belong to this client and round
-
-
-@dataclass(frozen=True)
-class RoundRecord:
-    """What came of a round."""
-
-    t: int
-    available: tuple[str, ...]
-    asked: tuple[str, ...]
-    uploads: tuple[str, ...]  # asked, there, and admitted where the strategy admits only some
-    arrived: tuple[str, ...]
-    weights: dict[str, float]  # of the updates that arrived
-    steady: bool  # false if what arrived would have made the model infinite, and was dropped altogether
 
 
 @dataclass(frozen=True)
@@ -122,7 +98,7 @@ class Driver:
         """The model to evaluate and to ship."""
         if self._server is None or self._state is None:
             return self.arrays()
-        return self.layout.to_arrays(_model(self._server, self._state))
+        return self.layout.to_arrays(rounds.model(self._server, self._state))
 
     def join(self, importance: Mapping[str, float]) -> tuple[str, ...]:
         """Take new clients into the fleet, by how much each should count; returns those that are in it now.
@@ -151,7 +127,7 @@ class Driver:
             return []
         mask = np.zeros(len(self.directory), bool)
         mask[list(places)] = True
-        opened = _open(
+        opened = rounds.open_round(
             self._server, self.local, self._state, self._now(), jnp.asarray(mask), self._probed(losses), self._root
         )
         self._turn = self._hand_out(opened, tuple(places[place] for place in sorted(places)))
@@ -160,7 +136,7 @@ class Driver:
     def probe_seeds(self, names: Collection[str]) -> dict[str, int]:
         """32 bits for each client's probe in this round."""
         places = jnp.asarray([self.directory.place(name) for name in names], jnp.int32)
-        words = np.asarray(_words(self._root, Stream.PROBE, self._now(), places)) if len(names) else []
+        words = np.asarray(rounds.words(self._root, Stream.PROBE, self._now(), places)) if len(names) else []
         return {name: int(word) for name, word in zip(names, words, strict=True)}
 
     def admit_round(self, norms: Mapping[str, float]) -> tuple[str, ...]:
@@ -173,7 +149,7 @@ class Driver:
                 here[turn.slots[name]], lengths[turn.slots[name]] = True, norm
         server = self._serving()
         cohort = replace(turn.cohort, active=turn.cohort.active & jnp.asarray(here))
-        cohort = _admit(server, turn.state, turn.view, cohort, jnp.asarray(lengths), self._root)
+        cohort = rounds.admit(server, turn.state, turn.view, cohort, jnp.asarray(lengths), self._root)
         self._turn = replace(turn, cohort=cohort, admitted=True)
         return self._named(cohort.active)
 
@@ -191,10 +167,10 @@ class Driver:
         if not self.strategy.admits_all and not self._turn.admitted:
             self.admit_round({name: reply.norm for name, reply in replies.items()})
         turn, server = self._opened(), self._serving()
-        closed = _close(server, turn.state, turn.view, turn.cohort, *self._rows(turn, replies))
+        closed = rounds.close(server, turn.state, turn.view, turn.cohort, *self._rows(turn, replies))
         if not (steady := bool(closed.steady)):
             log.error("round %d would make the model infinite: all its %d replies are dropped", self.t, len(replies))
-            closed = _close(server, turn.state, turn.view, turn.cohort, *self._rows(turn, {}))
+            closed = rounds.close(server, turn.state, turn.view, turn.cohort, *self._rows(turn, {}))
         record = self._record(turn, closed, steady)
         self._state = closed.state if bool(closed.steady) else self._state
         self._turn, self.t = None, self.t + 1
@@ -302,69 +278,15 @@ class Driver:
         chosen = np.asarray(slots)
         return tuple(name for name, slot in self._opened().slots.items() if chosen[slot])
 
-    def _record(self, turn: _Turn, closed: _Closed, steady: bool) -> RoundRecord:
+    def _record(self, turn: _Turn, closed: rounds.Closed, steady: bool) -> RoundRecord:
         arrived, weight = self._named(closed.cohort.arrived), np.asarray(closed.weight)
         weights = {name: float(weight[turn.slots[name]]) for name in arrived}
         uploads = self._named(closed.cohort.active)
         return RoundRecord(self.t, turn.available, tuple(turn.orders), uploads, arrived, weights, steady)
 
 
-class _Closed(eqx.Module):
-    state: ServerState
-    cohort: Cohort
-    weight: Array
-    steady: Array  # whether everything is still finite
-
-
 def _fleet(importance: tuple[float, ...]) -> Fleet:
     return Fleet(jnp.asarray(importance, jnp.float32))
-
-
-@eqx.filter_jit
-def _open(
-    server: Server, local: Local, state: ServerState, t: Array, available: Array, losses: Array | None, root: Array
-) -> tuple[View, Cohort, ServerState, Array, Params, Array]:
-    rate = jnp.asarray(local.rate(t), jnp.float32)
-    view = server.view(state, t, available, rate, None, losses)
-    cohort, state = server.ask(state, view, root)
-    words = client_words(round_key(root, Stream.TRAIN, t), cohort.ids)
-    start = None if server.strategy.starts_shared else server.start(state, cohort)
-    return view, cohort, state, words, start, rate
-
-
-@eqx.filter_jit
-def _words(root: Array, stream: Stream, t: Array, places: Array) -> Array:
-    return client_words(round_key(root, stream, t), places)
-
-
-@eqx.filter_jit
-def _admit(server: Server, state: ServerState, view: View, cohort: Cohort, norms: Array, root: Array) -> Cohort:
-    return server.admit(state, view, cohort, norms, root)
-
-
-@eqx.filter_jit
-def _close(
-    server: Server,
-    state: ServerState,
-    view: View,
-    cohort: Cohort,
-    updates: Params,
-    losses: Array,
-    reach: Array,
-    came: Array,
-) -> _Closed:
-    cohort = replace(cohort, arrived=cohort.active & came)
-    reports = Reports.arrived(cohort, updates, losses, reach)
-    weight = jnp.where(cohort.arrived, server.strategy.weigh(state.strategy, view, cohort), 0.0)
-    after = server.tell(state, view, cohort, reports)
-    floats = [leaf for leaf in jax.tree.leaves(after) if jnp.issubdtype(leaf.dtype, jnp.floating)]
-    steady = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in floats]))
-    return _Closed(after, cohort, weight, steady)
-
-
-@eqx.filter_jit
-def _model(server: Server, state: ServerState) -> Params:
-    return server.model(state)
 
 
 def _leaves(state: ServerState | None) -> list[tuple[Any, Any]]:
