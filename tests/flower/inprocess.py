@@ -23,7 +23,8 @@ class InProcessGrid(Grid):
     """Clients by name, each at a node of its own.
 
     `listed` tells who is listed in a turn, counted from 0 by the calls of `get_nodes`; `behave` what a client does with
-    a message: answer, silent, raise, unreachable, slow (its reply comes after the first look), twice, or lie.
+    a message: answer, silent, raise, unreachable, slow (its reply comes after the first look), late (it comes
+    when the next messages are sent), twice, or lie.
     """
 
     app: object
@@ -35,7 +36,8 @@ class InProcessGrid(Grid):
 
     def __post_init__(self):
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 7, LINK, 3
-        self.nodes, self.contexts, self.ready, self.late = {}, {}, {}, {}
+        self.nodes, self.contexts, self.ready = {}, {}, {}
+        self.slow, self.late = {}, {}
         self.numbers, self.fresh = count(), count(100)
         self.seen = []
 
@@ -68,6 +70,8 @@ class InProcessGrid(Grid):
 
     def push_messages(self, messages):
         assert isinstance(messages, list)  # a generator makes the real grid fail
+        self.ready |= self.late
+        self.late.clear()
         numbers = []
         for message in messages:
             message.metadata.__dict__["_message_id"] = f"m{next(self.numbers)}"
@@ -91,7 +95,7 @@ class InProcessGrid(Grid):
             reply = self._call(name, message)
         if manner == "lie":
             reply.content = self.lie(reply.content)
-        shelf = self.late if manner == "slow" else self.ready
+        shelf = {"slow": self.slow, "late": self.late}.get(manner, self.ready)
         shelf[number] = [reply, reply] if manner == "twice" else [reply]
 
     def _call(self, name, message):
@@ -106,8 +110,8 @@ class InProcessGrid(Grid):
     def pull_messages(self, message_ids):
         found = [reply for number in message_ids for reply in self.ready.pop(number, [])]
         for number in message_ids:
-            if number in self.late:
-                self.ready[number] = self.late.pop(number)
+            if number in self.slow:
+                self.ready[number] = self.slow.pop(number)
         return found
 
     def send_and_receive(self, messages, *, timeout=None):

@@ -66,12 +66,12 @@ class Attendance:
     def _greet(self, grid: Grid, directory: Directory, nodes: Mapping[int, bytes], t: int) -> dict[str, float]:
         sent = [Message(RecordDict(), node, HELLO, ttl=self.timeout, group_id=str(t)) for node in nodes]
         replies = grid.send_and_receive(sent, timeout=self.timeout) if sent else []
-        asked = {message.metadata.message_id: message.metadata.dst_node_id for message in sent}
+        answers = {reply.metadata.reply_to_message_id: reply for reply in replies}
         sizes = {}
-        for reply in replies:
-            node = asked.get(reply.metadata.reply_to_message_id)
-            if node is None or not reply.has_content():
-                log.warning("node %s did not say who it is: %s", node, _failure(reply))
+        for message in sent:
+            node, reply = message.metadata.dst_node_id, answers.get(message.metadata.message_id)
+            if reply is None or not reply.has_content():
+                log.warning("node %d did not say who it is: %s", node, "silence" if reply is None else error_in(reply))
                 continue
             size = check_size(metrics_in(reply.content)) if self.target == "size" else 1
             if isinstance(size, Dropped):
@@ -90,7 +90,7 @@ class Attendance:
     def _worths(self, sizes: Mapping[str, int]) -> dict[str, float]:
         """By how much newcomers should count; those that the target does not know are left out."""
         worths = {}
-        for name, size in sizes.items():
+        for name, size in sorted(sizes.items()):  # not as they happened to answer
             worth = self._worth(name, size)
             if worth is not None and math.isfinite(worth) and worth > 0:
                 worths[name] = worth
@@ -109,7 +109,3 @@ class Attendance:
     def _full(self, name: str) -> str:
         prefix = {"declared": "id:", "key": "key:", "node": "node:"}[self.identity]
         return name if name.startswith(prefix) else f"{prefix}{name}"
-
-
-def _failure(reply: Message) -> str:
-    return error_in(reply) if reply.has_error() else "a reply to something else"
