@@ -44,7 +44,7 @@ test-browser: $(DEV) ## run the tests that need a headless Chromium
 test-flower: $(FLOWER) ## run the tests of the Flower adapter, with Flower installed
 	FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 $(BIN)/python -m pytest -q tests/flower $(ARGS)
 
-lint: $(DEV) ## check style, types and spelling
+lint: $(FLOWER) ## check style, types and spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
