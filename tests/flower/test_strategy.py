@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inprocess import InProcessGrid
 
+from turnout import read_log
 from turnout.flower import FlowerStrategy, Limits, client_app
 from turnout.flower.messages import to_numpy, to_record
 from turnout.local import Local
@@ -255,6 +256,15 @@ def test_a_server_that_is_started_again_goes_on(tmp_path):
     again, result, _ = play(tmp_path / "cut.npz", 5)
     np.testing.assert_array_equal(whole, again)
     assert not result.train_metrics_clientapp
+
+
+def test_the_participation_log_tells_of_the_run(tmp_path):
+    manners = {"2": "raise"}
+    run(behave=on_train(manners), listed=lambda t: ["1", "2"] if t % 2 else ["1"], participation=tmp_path / "log.csv")
+    found = read_log(tmp_path / "log.csv")
+    assert (found.num_slots, found.names.tolist()) == (4, ["id:1", "id:2"])
+    np.testing.assert_array_equal(found.matrix(), [[True] * 4, [False, True, False, True]])
+    np.testing.assert_array_equal(found.arrived, [1.0, 0.0])
 
 
 def test_what_cannot_be_is_said_at_once():

@@ -14,7 +14,7 @@ import numpy as np
 import optax
 
 from turnout.facts import Facts, Online, Oracle
-from turnout.flower import rounds
+from turnout.flower import leaves, rounds
 from turnout.flower.directory import Directory
 from turnout.flower.layout import Arrays, Layout
 from turnout.flower.replies import Reply
@@ -176,18 +176,18 @@ class Driver:
         self._turn, self.t = None, self.t + 1
         return record
 
-    def restore(self, t: int, importance: Mapping[str, float], leaves: Mapping[str, np.ndarray]) -> None:
+    def restore(self, t: int, importance: Mapping[str, float], arrays: Mapping[str, np.ndarray]) -> None:
         """Go on from what `named_leaves` gave after t rounds; `importance` is the whole fleet, by place."""
         if importance:
             self._grow(dict(importance))
-            self._state = _filled(self._state, leaves)
-        elif leaves:
+            self._state = leaves.filled(self._state, arrays)
+        elif arrays:
             raise ValueError("there is a state, but no client that it could belong to")
         self.t = t
 
     def named_leaves(self) -> Arrays:
         """Every array of the state, by its path."""
-        return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in _leaves(self._state)}
+        return leaves.named(self._state)
 
     def _admits_fleet(self, importance: tuple[float, ...]) -> bool:
         try:
@@ -287,22 +287,3 @@ class Driver:
 
 def _fleet(importance: tuple[float, ...]) -> Fleet:
     return Fleet(jnp.asarray(importance, jnp.float32))
-
-
-def _leaves(state: ServerState | None) -> list[tuple[Any, Any]]:
-    return jax.tree_util.tree_flatten_with_path(state)[0]
-
-
-def _filled(state: Any, leaves: Mapping[str, np.ndarray]) -> Any:
-    """The same form with the given arrays in it, or which one does not fit."""
-    paths, form = jax.tree_util.tree_flatten_with_path(state)
-    if len(paths) != len(leaves):
-        raise ValueError(f"it holds {len(leaves)} arrays of state, but this strategy and server have {len(paths)}")
-    found = []
-    for path, leaf in paths:
-        name = jax.tree_util.keystr(path)
-        if name not in leaves or leaves[name].shape != leaf.shape or leaves[name].dtype != leaf.dtype:
-            held = f"{leaves[name].dtype}{leaves[name].shape}" if name in leaves else "nothing"
-            raise ValueError(f"state{name} is {leaf.dtype}{leaf.shape}, but it holds {held}")
-        found.append(jnp.asarray(leaves[name]))
-    return jax.tree_util.tree_unflatten(form, found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -68,9 +68,10 @@ def check_reply(
     reason = _misfit(arrays, layout) or _wrong_metrics(metrics, t, limits)
     if reason is not None:
         return Dropped(reason)
-    with np.errstate(all="ignore"):
-        update = {name: _difference(arrays[name], start[name]) for name in layout.trained}
-        norm = math.sqrt(sum(float(np.sum(np.square(part, dtype=np.float64))) for part in update.values()))
+    update = {name: _difference(arrays[name], start[name]) for name in layout.trained}
+    norm = math.sqrt(sum(_square(part) for part in update.values()))
+    if not math.isfinite(norm) and (infinite := _not_finite(arrays, layout)) is not None:
+        return Dropped(f"array {infinite!r} holds a value that is not finite")
     most = LONGEST if limits.norm is None else min(limits.norm, LONGEST)
     if not norm <= most:
         return Dropped(f"its update has length {norm:.4g}, beyond the limit of {most:.4g}")
@@ -104,21 +105,19 @@ def _misfit(arrays: Mapping[object, object], layout: Layout) -> str | None:
         strange = next(name for name in arrays if name not in layout.shapes)
         return f"array {strange!r:.80} is not part of the model"
     for name in layout.shapes:
-        reason = _misfit_array(arrays[name], layout.shapes[name], layout.dtypes[name], name in layout.carried)
+        reason = _misfit_array(arrays[name], layout.shapes[name], layout.dtypes[name])
         if reason is not None:
             return f"array {name!r} {reason}"
     return None
 
 
-def _misfit_array(array: object, shape: tuple[int, ...], dtype: np.dtype, carried: bool) -> str | None:
+def _misfit_array(array: object, shape: tuple[int, ...], dtype: np.dtype) -> str | None:
     if not isinstance(array, np.ndarray):
         return f"is a {type(array).__name__}, not a numpy array"
     if array.shape != shape:
         return f"has shape {array.shape}, not {shape}"
     if array.dtype != dtype:
         return f"has dtype {array.dtype}, not {dtype}"
-    if not carried and not np.isfinite(array).all():
-        return "holds a value that is not finite"
     return None
 
 
@@ -146,4 +145,15 @@ def _is_whole(value: object) -> TypeGuard[int]:
 
 
 def _difference(end: np.ndarray, start: np.ndarray) -> np.ndarray:
-    return end.astype(np.float32) - start.astype(np.float32)
+    with np.errstate(all="ignore"):
+        return end.astype(np.float32, copy=False) - start.astype(np.float32, copy=False)
+
+
+def _square(part: np.ndarray) -> float:
+    """Sum of squares; not finite where the array is not, or where it is far beyond any limit."""
+    with np.errstate(all="ignore"):
+        return float(np.dot(part.ravel(), part.ravel()))
+
+
+def _not_finite(arrays: Mapping[Any, Any], layout: Layout) -> str | None:
+    return next((name for name in layout.trained if not np.isfinite(arrays[name]).all()), None)

@@ -26,6 +26,7 @@ from turnout.flower.messages import (
     to_numpy,
     to_record,
 )
+from turnout.flower.participation import ParticipationLog
 from turnout.flower.polling import PollingGrid
 from turnout.flower.replies import Dropped, Limits, Reply, check_loss, check_reply
 from turnout.flower.rounds import Order, RoundRecord
@@ -49,6 +50,7 @@ class FlowerStrategy(Base):
         local: the clients' learning rate, sent to them as `lr`; if not given, the `lr` of the training config.
         server: learning rate, optimizer and projection of the server, and what it estimates.
         checkpoint: file that is written after every round, and from which a restarted server goes on.
+        participation: CSV file of who was there, was asked and arrived, round by round, for `turnout diagnose`.
         identity: what tells a client from others across restarts: the `client-id` it declares (on trust), its
             authenticated key (only for a SuperLink that authenticates its SuperNodes), or nothing but its present node.
         limits: what a reply must keep to.
@@ -68,6 +70,7 @@ class FlowerStrategy(Base):
         local: Local | None = None,
         server: ServerOptions | None = None,
         checkpoint: str | Path | None = None,
+        participation: str | Path | None = None,
         identity: Identity = "declared",
         limits: Limits | None = None,
         seed: int = 0,
@@ -82,6 +85,7 @@ class FlowerStrategy(Base):
         self.local = local
         self.options = ServerOptions() if server is None else server
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.participation = None if participation is None else ParticipationLog(participation)
         self.limits = Limits() if limits is None else limits
         self.seed = seed
         self.probe_timeout = probe_timeout
@@ -154,6 +158,8 @@ class FlowerStrategy(Base):
         record = driver.close_round(good, [name for name in self._orders if name not in heard])
         self._orders, self._sent, self._shared = {}, {}, None
         self.records.append(record)
+        if self.participation is not None:
+            self.participation.add(record)
         if self.checkpoint is not None:
             checkpoints.save(self.checkpoint, driver)
         return to_record(driver.model()), _told(record, good)
@@ -192,6 +198,8 @@ class FlowerStrategy(Base):
             if self.checkpoint is not None and checkpoints.resume(self.checkpoint, driver):
                 log.info("going on after round %d with %d clients", driver.t, len(driver.directory))
             self._attendance.enrol(driver)
+            if self.participation is not None:
+                self.participation.cut(driver.t)
             self._driver = driver
         return self._driver
 
