@@ -20,7 +20,7 @@ def always(_name, _turn, _message):
 
 @dataclass
 class InProcessGrid(Grid):
-    """Clients by name, each at a node of its own.
+    """Clients by name, each at a node of its own; "a again" is client a after a restart, at another node.
 
     `listed` tells who is listed in a turn, counted from 0 by the calls of `get_nodes`; `behave` what a client does with
     a message: answer, silent, raise, unreachable, slow (its reply comes after the first look), late (it comes
@@ -40,10 +40,6 @@ class InProcessGrid(Grid):
         self.slow, self.late = {}, {}
         self.numbers, self.fresh = count(), count(100)
         self.seen = []
-
-    def move(self, name):
-        """Let a client restart, at a new node."""
-        self.nodes.pop(name, None)
 
     def node(self, name):
         if name not in self.nodes:
@@ -100,7 +96,7 @@ class InProcessGrid(Grid):
 
     def _call(self, name, message):
         place = message.metadata.dst_node_id
-        config = {"client-id": name}
+        config = {"client-id": name.removesuffix(" again")}
         context = self.contexts.setdefault(place, Context(7, place, config, RecordDict(), {}))
         try:
             return self.app(message, context)

@@ -50,9 +50,19 @@ def test_a_name_in_use_cannot_be_claimed(caplog):
     directory.recognise(1, declared="a")
     assert directory.recognise(2, declared="a") is None
     assert directory.client_at(2) is None
-    assert "node 1 has that name" in caplog.text
+    assert "node 1 has that name and answers" in caplog.text
     directory.keep_nodes([2])
     assert directory.recognise(2, declared="a") == "id:a"
+
+
+def test_a_client_that_was_killed_comes_back_while_its_old_node_is_listed():
+    directory = Directory()
+    directory.recognise(1, declared="a")
+    directory.heard("id:a", answered=False)
+    assert directory.recognise(2, declared="a") == "id:a"
+    directory.keep_nodes([1, 2])
+    assert directory.node_of("id:a") == 2
+    assert directory.recognise(3, declared="a") is None
 
 
 def test_nobody_can_declare_what_a_key_proves():

@@ -1,4 +1,6 @@
 import logging
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -145,21 +147,18 @@ def test_late_clients_join_and_clients_that_leave_keep_their_place():
     assert [record.arrived for record in flower.records][1:3] == [("id:1", "id:2"), ("id:1", "id:9")]
 
 
-def test_a_restarted_node_is_the_same_client():
-    names = ["1", "2", "3"]
+def test_a_restarted_node_is_the_same_client_though_the_old_one_is_still_listed():
+    """Client 2 is killed in turn 1 and back at another node in turn 2; the link lists its old node until turn 4."""
+    ghosts = {1: ["1", "2", "3"], 2: ["1", "2", "3", "2 again"], 3: ["1", "2", "3", "2 again"]}
 
-    def listed(t):
-        if t == 2:
-            grids[0].move("2")
-        return names
+    def behave(name, t, _message):
+        return "silent" if name == "2" and t >= 1 else "answer"
 
-    grids = []
-    grid = InProcessGrid(APP, listed)
-    grids.append(grid)
+    grid = InProcessGrid(APP, lambda t: ghosts.get(t, ["1", "2 again", "3"] if t else ["1", "2", "3"]), behave)
     flower = FlowerStrategy(FedAvg(), poll=0.01, evaluate_every=0)
-    flower.start(grid, to_record(MODEL), num_rounds=4, timeout=0.05)
+    flower.start(grid, to_record(MODEL), num_rounds=5, timeout=0.05)
     assert flower._driver.directory.names == ("id:1", "id:2", "id:3")
-    assert [len(record.arrived) for record in flower.records] == [3, 3, 3, 3]
+    assert [len(record.arrived) for record in flower.records] == [3, 2, 3, 3, 3]
     assert sum(kind == "query.hello" for _, kind, _ in grid.seen) == 4
 
 
@@ -298,3 +297,9 @@ def test_whatever_is_sent_neither_raises_nor_moves_the_model(records):
     _, weight, _ = run(rounds=1, behave=on_train({"3": "lie"}), lie=lambda _content: RecordDict(records))
     logging.getLogger("turnout.flower").setLevel(logging.NOTSET)
     np.testing.assert_allclose(weight, 0.75)
+
+
+def test_a_client_does_not_wait_for_the_libraries_of_the_server():
+    program = "import sys, turnout.flower.client; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not {"jax", "equinox", "optax", "scipy", "polars"} & set(done.stdout.split())

@@ -56,7 +56,7 @@ class Attendance:
         new = {node: key for node, key in nodes.items() if directory.client_at(node) is None}
         worths = self._greet(grid, directory, new, t) if self.greets else self._name(directory, new)
         driver.join(worths)
-        here = (directory.client_at(node) for node in nodes)
+        here = dict.fromkeys(directory.client_at(node) for node in nodes)
         return [name for name in here if name is not None and name in directory]
 
     def _name(self, directory: Directory, nodes: Mapping[int, bytes]) -> dict[str, float]:

@@ -38,6 +38,7 @@ class Directory:
         self._places: dict[str, int] = {}
         self._nodes: dict[int, str] = {}
         self._at: dict[str, int] = {}  # the same the other way round
+        self._silent: set[str] = set()
         self._warned: set[str] = set()
         self.join(names)
 
@@ -77,8 +78,9 @@ class Directory:
     def recognise(self, node: int, public_key: bytes = b"", declared: object = None) -> str | None:
         """Name of the client at a node: by its key if it has proven one, else by its claim, else by the node itself.
 
-        None, with a warning, if the name is a bad one or another node that is still listed has it: the first keeps it,
-        so that nobody can take over a running client's history by claiming its name.
+        None, with a warning, if the name is a bad one or another node has it that is still listed and was not silent
+        when last asked: nobody can take over a running client's history by claiming its name, but a client that was
+        killed can come back while its old node is still listed.
         """
         name = self._name(node, public_key, declared)
         if name is None:
@@ -87,11 +89,16 @@ class Directory:
             )
             return None
         holder = self.node_of(name)
-        if holder is not None and holder != node:
-            log.warning("node %d calls itself %s, but node %d has that name and is still listed", node, name, holder)
+        if holder is not None and holder != node and name not in self._silent:
+            log.warning("node %d calls itself %s, but node %d has that name and answers", node, name, holder)
             return None
         self._nodes[node], self._at[name] = name, node
+        self._silent.discard(name)
         return name
+
+    def heard(self, name: str, answered: bool) -> None:
+        """Take note of whether a client answered when it was last asked."""
+        (self._silent.discard if answered else self._silent.add)(name)
 
     def _name(self, node: int, public_key: bytes, declared: object) -> str | None:
         if public_key:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-
-from turnout.types import Array
 
 Arrays = dict[str, np.ndarray]
 
@@ -41,10 +39,12 @@ class Layout:
     def trained(self) -> tuple[str, ...]:
         return tuple(name for name in self.shapes if name not in self.carried)
 
-    def to_params(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Array]:
+    def to_params(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        import jax.numpy as jnp  # a client need not wait for it at every message
+
         return {name: jnp.asarray(arrays[name], jnp.float32) for name in self.trained}
 
-    def to_arrays(self, params: Mapping[str, Array]) -> Arrays:
+    def to_arrays(self, params: Mapping[str, Any]) -> Arrays:
         """The whole model in the user's order and dtypes."""
         return {
             name: self.carried[name] if name in self.carried else np.asarray(params[name]).astype(self.dtypes[name])

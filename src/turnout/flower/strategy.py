@@ -154,8 +154,11 @@ class FlowerStrategy(Base):
             else:
                 log.warning("round %d: the reply of %s is dropped: %s", driver.t + 1, name, found.reason)
         # Whoever has answered a probe was there: silence afterwards is an upload that failed.
-        heard = self._orders if self.strategy.probes else {*contents, *failed}
-        record = driver.close_round(good, [name for name in self._orders if name not in heard])
+        heard = {*contents, *failed}
+        for name in self._orders:
+            driver.directory.heard(name, name in heard)
+        silent = [] if self.strategy.probes else [name for name in self._orders if name not in heard]
+        record = driver.close_round(good, silent)
         self._orders, self._sent, self._shared = {}, {}, None
         self.records.append(record)
         if self.participation is not None:
