@@ -260,14 +260,16 @@ class Driver:
         self._turn = replace(turn, view=view, cohort=cohort, available=available)
 
     def _rows(self, turn: _Turn, replies: Mapping[str, Reply]) -> tuple[Params, Array, Array, Array]:
-        """Updates, losses, reach and arrivals, one row a slot."""
-        count = turn.cohort.ids.shape[0]
+        """Updates, losses, reach and arrivals, one row a slot; exactly zero where nothing counts."""
+        count, active = turn.cohort.ids.shape[0], np.asarray(turn.cohort.active)
         updates = self.layout.rows(count)
         losses, reach, came = np.zeros(count, np.float32), np.zeros(count, np.float32), np.zeros(count, bool)
         for name, reply in replies.items():
             slot = turn.slots.get(name)
             if slot is None:
                 log.warning("round %d: %s was not asked; its reply is dropped", self.t, name)
+                continue
+            if not active[slot]:
                 continue
             losses[slot], reach[slot], came[slot] = reply.loss, reply.reach, True
             for key, rows in updates.items():

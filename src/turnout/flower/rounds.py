@@ -83,8 +83,9 @@ def close(
     reach: Array,
     came: Array,
 ) -> Closed:
+    """Close the round; rows of slots that are not active, or did not come, must be zero."""
     cohort = replace(cohort, arrived=cohort.active & came)
-    reports = Reports.arrived(cohort, updates, losses, reach)
+    reports = Reports(updates, losses, reach)
     weight = jnp.where(cohort.arrived, server.strategy.weigh(state.strategy, view, cohort), 0.0)
     after = server.tell(state, view, cohort, reports)
     floats = [leaf for leaf in jax.tree.leaves(after) if jnp.issubdtype(leaf.dtype, jnp.floating)]
