@@ -11,11 +11,12 @@ PIP_INSTALL := -m pip install -qq --no-compile --disable-pip-version-check -c co
 
 RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
+FLOWER := $(VENV)/.installed-flower
 BENCH := $(BENCH_VENV)/.installed
 PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce test test-slow test-integration test-browser lint format bench bench-theory clean
+.PHONY: help demo reproduce test test-slow test-integration test-browser test-flower lint format bench bench-theory clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -40,7 +41,10 @@ test-integration: $(DEV) ## run the tests that need processes or data beside the
 test-browser: $(DEV) ## run the tests that need a headless Chromium
 	$(BIN)/python -m pytest -q -m browser $(ARGS)
 
-lint: $(DEV) ## check style, types and spelling
+test-flower: $(FLOWER) ## run the tests of the Flower adapter, with Flower installed
+	FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 $(BIN)/python -m pytest -q tests/flower $(ARGS)
+
+lint: $(FLOWER) ## check style, types and spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
@@ -72,6 +76,11 @@ $(DEV): $(PINS)
 	$(call environment,$(VENV))
 	$(BIN)/python $(PIP_INSTALL) -e '.[dev]'
 	@touch $(RUNTIME) $@
+
+$(FLOWER): $(PINS)
+	$(call environment,$(VENV))
+	$(BIN)/python $(PIP_INSTALL) -e '.[dev,flower]'
+	@touch $(RUNTIME) $(DEV) $@
 
 $(BENCH): $(PINS)
 	$(call environment,$(BENCH_VENV))

@@ -1,0 +1,80 @@
+"""The client's side: a Flower ClientApp around functions of numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from turnout.flower.layout import Arrays
+from turnout.flower.messages import ARRAYS, CLIENT_ID, CONFIG, IDENTITY, METRICS, ROUND, to_numpy, to_record
+
+Settings = dict[str, Any]
+Train = Callable[[Arrays, Settings, Context], tuple[Mapping[str, np.ndarray], Mapping[str, float]]]
+Loss = Callable[[Arrays, Settings, Context], float]
+Evaluate = Callable[[Arrays, Settings, Context], Mapping[str, float]]
+Size = Callable[[Context], int]
+
+
+def client_app(
+    *, train: Train, loss: Loss | None = None, evaluate: Evaluate | None = None, size: Size | None = None
+) -> ClientApp:
+    """A ClientApp that trains with a function of yours, in any framework.
+
+    Args:
+        train: (arrays, config, context) to (arrays after local work, metrics). The config tells the step length `lr`,
+            which the strategy may scale, and `seed`, 32 bits of this client and round. Of the metrics, `loss` is the
+            mean loss met on the way, `reach` the number of steps of plain SGD, `num-examples` the samples used; all are
+            optional, others are passed on.
+        loss: (arrays, config, context) to the loss of a model without training, for strategies that probe.
+        evaluate: (arrays, config, context) to metrics of a model on the client's own data.
+        size: number of samples on this client, for `target="size"`.
+
+    """
+    app = ClientApp()
+
+    @app.query("hello")
+    def hello(message: Message, context: Context) -> Message:
+        told = MetricRecord({} if size is None else {"num-examples": int(size(context))})
+        name = context.node_config.get(CLIENT_ID, context.node_config.get("partition-id"))
+        who = ConfigRecord({} if name is None else {CLIENT_ID: str(name)})
+        return Message(RecordDict({METRICS: told, IDENTITY: who}), reply_to=message)
+
+    @app.train()
+    def work(message: Message, context: Context) -> Message:
+        arrays, config = _received(message)
+        trained, metrics = train(arrays, config, context)
+        told = _told(metrics, config)
+        return Message(RecordDict({ARRAYS: to_record(trained), METRICS: told}), reply_to=message)
+
+    if loss is not None:
+
+        @app.query("probe")
+        def probe(message: Message, context: Context) -> Message:
+            arrays, config = _received(message)
+            told = _told({"loss": loss(arrays, config, context)}, config)
+            return Message(RecordDict({METRICS: told}), reply_to=message)
+
+    if evaluate is not None:
+
+        @app.evaluate()
+        def measure(message: Message, context: Context) -> Message:
+            arrays, config = _received(message)
+            told = _told(evaluate(arrays, config, context), config)
+            return Message(RecordDict({METRICS: told}), reply_to=message)
+
+    return app
+
+
+def _received(message: Message) -> tuple[Arrays, Settings]:
+    content = message.content
+    return to_numpy(content.array_records[ARRAYS]), dict(content.config_records[CONFIG])
+
+
+def _told(metrics: Mapping[str, Any], config: Settings) -> MetricRecord:
+    """Metrics as plain numbers, with the round that they belong to."""
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in metrics.items()}
+    return MetricRecord(plain | {"round": config[ROUND]})

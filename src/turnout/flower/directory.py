@@ -1,0 +1,115 @@
+"""Who is who: names that survive restarts on one side, places 0 … N-1 in the fleet on the other."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Collection, Iterable
+
+log = logging.getLogger("turnout.flower")
+
+_LONGEST = 200  # characters of a declared name
+
+
+def name_by_key(public_key: bytes) -> str:
+    """Name of a node that has proven to hold the private half of this key."""
+    return f"key:{hashlib.sha256(public_key).hexdigest()[:32]}"
+
+
+def name_by_claim(declared: object) -> str | None:
+    """Name that a node gives itself, or None if it cannot be one: it must be short, printable and not empty."""
+    text = str(declared).strip() if isinstance(declared, str | int) and not isinstance(declared, bool) else ""
+    return f"id:{text}" if 0 < len(text) <= _LONGEST and text.isprintable() else None
+
+
+def name_by_node(node: int) -> str:
+    """Name of a node that has neither key nor claim; another one after each restart."""
+    return f"node:{node}"
+
+
+class Directory:
+    """Clients by name and place, and the nodes at which they are to be found at present.
+
+    Places are given out in the order of joining and never taken back: a client that does not return keeps its place and
+    its history. Nodes come and go; they are no part of what is kept.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._places: dict[str, int] = {}
+        self._nodes: dict[int, str] = {}
+        self._at: dict[str, int] = {}  # the same the other way round
+        self._silent: set[str] = set()
+        self._warned: set[str] = set()
+        self.join(names)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All clients, by place."""
+        return tuple(self._places)
+
+    def place(self, name: str) -> int:
+        if name not in self._places:
+            raise KeyError(f"no client {name!r} in the fleet of {len(self)}; let it join first")
+        return self._places[name]
+
+    def join(self, names: Iterable[str]) -> list[int]:
+        """Places of these clients, new ones at the end."""
+        return [self._places.setdefault(name, len(self._places)) for name in names]
+
+    def client_at(self, node: int) -> str | None:
+        """Name of the client at a node, None for a node that nobody has recognised."""
+        return self._nodes.get(node)
+
+    def node_of(self, name: str) -> int | None:
+        """Node at which a client is to be found, None if it is away."""
+        return self._at.get(name)
+
+    def keep_nodes(self, listed: Collection[int]) -> None:
+        """Forget the nodes that are not listed any more."""
+        self._nodes = {node: name for node, name in self._nodes.items() if node in listed}
+        self._at = {name: node for node, name in self._nodes.items()}
+
+    def recognise(self, node: int, public_key: bytes = b"", declared: object = None) -> str | None:
+        """Name of the client at a node: by its key if it has proven one, else by its claim, else by the node itself.
+
+        None, with a warning, if the name is a bad one or another node has it that is still listed and was not silent
+        when last asked: nobody can take over a running client's history by claiming its name, but a client that was
+        killed can come back while its old node is still listed.
+        """
+        name = self._name(node, public_key, declared)
+        if name is None:
+            log.warning(
+                "node %d declares the name %.80r: must be 1 to %d printable characters", node, declared, _LONGEST
+            )
+            return None
+        holder = self.node_of(name)
+        if holder is not None and holder != node and name not in self._silent:
+            log.warning("node %d calls itself %s, but node %d has that name and answers", node, name, holder)
+            return None
+        self._nodes[node], self._at[name] = name, node
+        self._silent.discard(name)
+        return name
+
+    def heard(self, name: str, answered: bool) -> None:
+        """Take note of whether a client answered when it was last asked."""
+        (self._silent.discard if answered else self._silent.add)(name)
+
+    def _name(self, node: int, public_key: bytes, declared: object) -> str | None:
+        if public_key:
+            return name_by_key(public_key)
+        if declared is None:
+            self._warn_once("nodes without a key or a declared name count as new clients after each restart")
+            return name_by_node(node)
+        self._warn_once("declared names are taken on trust: any node can claim any name; authenticate nodes by key")
+        return name_by_claim(declared)
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            log.warning(text)

@@ -1,0 +1,98 @@
+"""The server's round in compiled pieces, between which real clients work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from turnout.flower.layout import Arrays
+from turnout.local import Local
+from turnout.server import Server, ServerState
+from turnout.streams import Stream, client_words, round_key
+from turnout.types import Array, Cohort, Params, Reports, View
+
+
+@dataclass(frozen=True)
+class Order:
+    """What one client is asked to do in a round."""
+
+    client: str
+    start: Arrays = field(repr=False)  # the model to start from; not to be written to
+    rate: float  # η times the step scale
+    scale: float  # factor of its step length, in `rate` already
+    weight: float  # factor of its update in the direction, as far as known before the replies
+    seed: int  # 32 bits that belong to this client and round
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """What came of a round."""
+
+    t: int
+    available: tuple[str, ...]
+    asked: tuple[str, ...]
+    uploads: tuple[str, ...]  # asked, there, and admitted where the strategy admits only some
+    arrived: tuple[str, ...]
+    weights: dict[str, float]  # of the updates that arrived
+    steady: bool  # false if what arrived would have made the model infinite, and was dropped altogether
+
+
+class Closed(eqx.Module):
+    """State and cohort after a round."""
+
+    state: ServerState
+    cohort: Cohort
+    weight: Array
+    steady: Array  # whether everything is still finite
+
+
+@eqx.filter_jit
+def open_round(
+    server: Server, local: Local, state: ServerState, t: Array, available: Array, losses: Array | None, root: Array
+) -> tuple[View, Cohort, ServerState, Array, Params, Array]:
+    """View, cohort, state, a seed a slot, models to start from unless all share the server's, and η."""
+    rate = jnp.asarray(local.rate(t), jnp.float32)
+    view = server.view(state, t, available, rate, None, losses)
+    cohort, state = server.ask(state, view, root)
+    words = client_words(round_key(root, Stream.TRAIN, t), cohort.ids)
+    start = None if server.strategy.starts_shared else server.start(state, cohort)
+    return view, cohort, state, words, start, rate
+
+
+@eqx.filter_jit
+def words(root: Array, stream: Stream, t: Array, places: Array) -> Array:
+    return client_words(round_key(root, stream, t), places)
+
+
+@eqx.filter_jit
+def admit(server: Server, state: ServerState, view: View, cohort: Cohort, norms: Array, root: Array) -> Cohort:
+    return server.admit(state, view, cohort, norms, root)
+
+
+@eqx.filter_jit
+def close(
+    server: Server,
+    state: ServerState,
+    view: View,
+    cohort: Cohort,
+    updates: Params,
+    losses: Array,
+    reach: Array,
+    came: Array,
+) -> Closed:
+    """Close the round; rows of slots that are not active, or did not come, must be zero."""
+    cohort = replace(cohort, arrived=cohort.active & came)
+    reports = Reports(updates, losses, reach)
+    weight = jnp.where(cohort.arrived, server.strategy.weigh(state.strategy, view, cohort), 0.0)
+    after = server.tell(state, view, cohort, reports)
+    floats = [leaf for leaf in jax.tree.leaves(after) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    steady = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in floats]))
+    return Closed(after, cohort, weight, steady)
+
+
+@eqx.filter_jit
+def model(server: Server, state: ServerState) -> Params:
+    return server.model(state)

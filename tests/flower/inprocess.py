@@ -1,0 +1,114 @@
+"""A grid in this process: it calls the ClientApp directly; clients may be away, silent, broken, slow or lying."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.proto.node_pb2 import NodeInfo
+from flwr.serverapp import Grid
+from flwr.supercore.task_identity import TaskIdentity
+
+LINK = 1  # the node in whose name the link reports errors
+Listed = Callable[[int], list[str]]
+Behaviour = Callable[[str, int, Message], str]
+
+
+def always(_name, _turn, _message):
+    return "answer"
+
+
+@dataclass
+class InProcessGrid(Grid):
+    """Clients by name, each at a node of its own; "a again" is client a after a restart, at another node.
+
+    `listed` tells who is listed in a turn, counted from 0 by the calls of `get_nodes`; `behave` what a client does with
+    a message: answer, silent, raise, unreachable, slow (its reply comes after the first look), late (it comes
+    when the next messages are sent), twice, or lie.
+    """
+
+    app: object
+    listed: Listed
+    behave: Behaviour = always
+    lie: Callable[[RecordDict], RecordDict] = lambda content: content
+    keys: dict[str, bytes] = field(default_factory=dict)
+    turn: int = -1
+
+    def __post_init__(self):
+        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 7, LINK, 3
+        self.nodes, self.contexts, self.ready = {}, {}, {}
+        self.slow, self.late = {}, {}
+        self.numbers, self.fresh = count(), count(100)
+        self.seen = []
+
+    def node(self, name):
+        if name not in self.nodes:
+            self.nodes[name] = next(self.fresh)
+        return self.nodes[name]
+
+    def set_run(self, run):
+        raise NotImplementedError
+
+    @property
+    def run(self):
+        raise NotImplementedError
+
+    def create_message(self, content, message_type, dst_node_id, group_id, ttl=None):
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def get_node_ids(self):
+        return [self.node(name) for name in self.listed(max(self.turn, 0))]
+
+    def get_nodes(self):
+        self.turn += 1
+        names = self.listed(self.turn)
+        return [NodeInfo(node_id=self.node(name), public_key=self.keys.get(name, b"made up")) for name in names]
+
+    def push_messages(self, messages):
+        assert isinstance(messages, list)  # a generator makes the real grid fail
+        self.ready |= self.late
+        self.late.clear()
+        numbers = []
+        for message in messages:
+            message.metadata.__dict__["_message_id"] = f"m{next(self.numbers)}"
+            numbers.append(message.metadata.message_id)
+            self._deliver(message)
+        return numbers
+
+    def _deliver(self, message):
+        number, place = message.metadata.message_id, message.metadata.dst_node_id
+        name = next(found for found, node in self.nodes.items() if node == place)
+        manner = self.behave(name, self.turn, message)
+        self.seen.append((name, message.metadata.message_type, manner))
+        if manner == "silent":
+            return
+        if manner == "unreachable":
+            reply = Message(Error(5, "Node unavailable"), reply_to=message)
+            reply.metadata.__dict__["_src_node_id"] = LINK
+        elif manner == "raise":
+            reply = Message(Error(2, "Traceback\nValueError: no data"), reply_to=message)
+        else:
+            reply = self._call(name, message)
+        if manner == "lie":
+            reply.content = self.lie(reply.content)
+        shelf = {"slow": self.slow, "late": self.late}.get(manner, self.ready)
+        shelf[number] = [reply, reply] if manner == "twice" else [reply]
+
+    def _call(self, name, message):
+        place = message.metadata.dst_node_id
+        config = {"client-id": name.removesuffix(" again")}
+        context = self.contexts.setdefault(place, Context(7, place, config, RecordDict(), {}))
+        try:
+            return self.app(message, context)
+        except Exception as error:
+            return Message(Error(2, f"{type(error).__name__}: {error}"), reply_to=message)
+
+    def pull_messages(self, message_ids):
+        found = [reply for number in message_ids for reply in self.ready.pop(number, [])]
+        for number in message_ids:
+            if number in self.slow:
+                self.ready[number] = self.slow.pop(number)
+        return found
+
+    def send_and_receive(self, messages, *, timeout=None):
+        return self.pull_messages(self.push_messages(messages)) if messages else []

@@ -1,0 +1,133 @@
+"""A small fleet of quadratics that differs in everything, for the simulator and for numpy clients alike."""
+
+from functools import lru_cache
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from turnout import simulate, tasks
+from turnout.availability import markov
+from turnout.facts import Online
+from turnout.local import Jobs, Local
+from turnout.strategies import (
+    F3AST,
+    MIFA,
+    AdaFed,
+    CAFed,
+    CAFedAvg,
+    Debiased,
+    FedACS,
+    FedAU,
+    FedAvg,
+    FedAWE,
+    FedLaAvg,
+    FedNova,
+    FedVARP,
+    ImportanceSampling,
+    MoreAvailable,
+    NormSampling,
+    OptimalSampling,
+    Separated,
+    StaleFill,
+    Unbiased,
+    UniformSampling,
+)
+from turnout.world import World, compute, links
+
+NUM_CLIENTS = 7
+ROUNDS = 20
+NAMES = tuple(f"id:{number}" for number in range(NUM_CLIENTS))
+STRATEGIES = {
+    "fedavg": FedAvg(),
+    "fedavg draws": FedAvg(cohort=3, normaliser="draws"),
+    "unbiased": Unbiased(),
+    "more_available": MoreAvailable(),
+    "adafed": AdaFed(),
+    "importance_sampling": ImportanceSampling(cohort=3),
+    "norm_sampling": NormSampling(cohort=3),
+    "optimal_sampling": OptimalSampling(cohort=3),
+    "uniform_sampling": UniformSampling(cohort=3),
+    "fedau": FedAU(cutoff=4.0),
+    "debiased": Debiased(),
+    "fedlaavg": FedLaAvg(cohort=2, warmup=3),
+    "mifa": MIFA(),
+    "fedvarp": FedVARP(),
+    "stale_fill": StaleFill(cohort=3),
+    "fedawe": FedAWE(),
+    "fednova": FedNova(),
+    "ca_fed": CAFed(kappa=0.2, memory=0.2),
+    "f3ast": F3AST(cohort=3, beta=0.1),
+    "fedacs": FedACS(cohort=3),
+    "c_a_fedavg": CAFedAvg(cohort=3),
+    "separated": Separated(Unbiased(), separation=1),
+}
+
+
+def _task():
+    draw = np.random.default_rng(5)
+    return tasks.Quadratics.of(
+        centres=draw.normal(size=(NUM_CLIENTS, 3)),
+        curvature=draw.uniform(0.5, 1.5, NUM_CLIENTS),
+        offsets=draw.normal(size=(8, 3)),
+        importance=list(draw.uniform(0.5, 2.0, NUM_CLIENTS)),
+        start=np.ones(3),
+    )
+
+
+def _world(success):
+    pi, lam = np.linspace(0.15, 0.75, NUM_CLIENTS), np.linspace(0.0, 0.6, NUM_CLIENTS)
+    return World(
+        markov(NUM_CLIENTS, pi=pi.tolist(), lam=lam.tolist()),
+        links.bernoulli(NUM_CLIENTS, success),
+        compute.per_client(NUM_CLIENTS, (1 + np.arange(NUM_CLIENTS) % 4).tolist()),
+    )
+
+
+TASK = _task()
+LOCAL = Local(learning_rate=lambda t: 0.2 / (1.0 + 0.1 * jnp.asarray(t, jnp.float32)), batch_size=2)
+WORLDS = {"lossy": _world(np.linspace(0.6, 1.0, NUM_CLIENTS).tolist()), "sure": _world([1.0] * NUM_CLIENTS)}
+START = {"x": np.asarray(TASK.start)}
+IMPORTANCE = dict(zip(NAMES, (float(worth) for worth in TASK.importance), strict=True))
+
+
+def simulated(strategy, world, rounds=ROUNDS):
+    """The final model of the compiled simulator."""
+    history = simulate(TASK, WORLDS[world], strategy, rounds=rounds, local=LOCAL, facts=Online())
+    return np.asarray(history.params[0])
+
+
+@lru_cache
+def natures(world, rounds=ROUNDS):
+    """Who is there, whose upload arrives and how many steps each does, round by round."""
+    place = WORLDS[world]
+    step, state, found = eqx.filter_jit(place.step), place.init(jr.key(0)), []
+    for t in range(rounds):
+        state, nature = step(state, jr.key(0), jnp.asarray(t, jnp.int32))
+        found.append(tuple(np.asarray(part) for part in (nature.available, nature.delivers, nature.steps)))
+    return found
+
+
+@eqx.filter_jit
+def _work(start, place, steps, rate, seed):
+    jobs = Jobs(place[None], seed[None], steps[None], rate[None])
+    update, loss = LOCAL.train(TASK, start[None], jobs, steps, masked=False)
+    return start + update[0], loss[0]
+
+
+@eqx.filter_jit
+def _probe(params, place, seed):
+    return LOCAL.probe(TASK, params, place, seed)
+
+
+def work(place, start, steps, rate, seed):
+    """The model after so many local steps of one client, and the mean loss met."""
+    whole, word = (jnp.asarray(value, jnp.int32) for value in (place, steps)), jnp.asarray(seed, jnp.uint32)
+    end, loss = _work(jnp.asarray(start), *whole, jnp.asarray(rate, jnp.float32), word)
+    return np.asarray(end), float(loss)
+
+
+def probe(place, params, seed):
+    """Loss of a model on one batch of a client."""
+    return float(_probe(jnp.asarray(params), jnp.asarray(place, jnp.int32), jnp.asarray(seed, jnp.uint32)))

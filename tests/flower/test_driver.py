@@ -1,0 +1,208 @@
+import logging
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import stage
+
+from turnout.facts import Online, Oracle
+from turnout.flower.driver import Driver, ServerOptions
+from turnout.flower.replies import Limits, Reply, check_reply
+from turnout.local import Local
+from turnout.strategies import MIFA, CAFed, FedAvg, FedAWE, OptimalSampling, Unbiased
+
+
+def reply_of(update, **told):
+    rows = {name: np.asarray(part, np.float32) for name, part in update.items()}
+    norm = float(np.sqrt(sum(np.sum(part**2) for part in rows.values())))
+    return Reply(rows, norm, told.get("loss", 0.0), told.get("reach", 1.0), 1)
+
+
+def driver_of(*names, strategy=None, **options):
+    driver = Driver(strategy or FedAvg(), {"x": np.zeros(2, np.float32)}, **options)
+    driver.join(dict.fromkeys(names, 1.0))
+    return driver
+
+
+def play(driver, world):
+    """The whole run by hand: numpy replies, checked, uploads lost as the world says."""
+    for available, delivers, steps in stage.natures(world):
+        there = [name for name, here in zip(stage.NAMES, available, strict=True) if here]
+        losses = None
+        if driver.strategy.probes:
+            seeds = driver.probe_seeds(there)
+            losses = {
+                name: stage.probe(driver.directory.place(name), driver.arrays()["x"], seeds[name]) for name in there
+            }
+        orders = driver.open_round(there, losses)
+        replies = {}
+        for order in orders:
+            place = driver.directory.place(order.client)
+            end, loss = stage.work(place, order.start["x"], steps[place], order.rate, order.seed)
+            told = {"loss": loss, "reach": int(steps[place]), "round": driver.t}
+            rules = {"start": order.start, "layout": driver.layout, "t": driver.t, "limits": Limits()}
+            replies[order.client] = check_reply({"x": end}, told, **rules)
+        if not driver.strategy.admits_all:
+            driver.admit_round({name: reply.norm for name, reply in replies.items()})
+        driver.close_round({name: reply for name, reply in replies.items() if delivers[driver.directory.place(name)]})
+    return driver.model()["x"]
+
+
+@pytest.mark.parametrize("name", ["unbiased", "fedawe", "ca_fed", "optimal_sampling"])
+def test_numpy_replies_give_the_model_of_the_simulator(name):
+    driver = Driver(stage.STRATEGIES[name], stage.START, local=stage.LOCAL)
+    driver.join(stage.IMPORTANCE)
+    expected = stage.simulated(stage.STRATEGIES[name], "lossy")
+    np.testing.assert_allclose(play(driver, "lossy"), expected, atol=1e-5)
+
+
+def test_fedavg_by_hand():
+    driver = driver_of("a", "b", "c", local=Local(learning_rate=0.5))
+    orders = driver.open_round(["c", "a"])
+    assert [order.client for order in orders] == ["a", "c"]
+    assert [(order.rate, order.scale) for order in orders] == [(0.5, 1.0)] * 2
+    assert orders[0].seed != orders[1].seed
+    record = driver.close_round({"a": reply_of({"x": [1.0, 0.0]}), "c": reply_of({"x": [0.0, 3.0]})})
+    np.testing.assert_allclose(driver.arrays()["x"], [0.5, 1.5])
+    assert record.available == record.asked == record.uploads == record.arrived == ("a", "c")
+    assert record.weights == {"a": 0.5, "c": 0.5}
+    assert (record.t, driver.t) == (0, 1)
+
+
+def test_rounds_with_nobody_pass():
+    driver = Driver(FedAvg(), {"x": np.ones(2, np.float32)})
+    assert driver.open_round([]) == []
+    driver.close_round({})
+    driver.join({"a": 1.0})
+    assert driver.open_round([]) == []
+    assert driver.close_round({}).available == ()
+    assert driver.t == 2
+    np.testing.assert_array_equal(driver.arrays()["x"], 1.0)
+    np.testing.assert_array_equal(driver.model()["x"], 1.0)
+
+
+def test_late_joiners_keep_what_was_known_of_the_others():
+    driver = driver_of("a", "b", strategy=MIFA())
+    driver.open_round(["a", "b"])
+    driver.close_round({"a": reply_of({"x": [1.0, 0.0]}), "b": reply_of({"x": [0.0, 1.0]})})
+    before = driver.state
+    assert driver.join({"a": 9.0, "late": 2.0}) == ("a", "late")
+    assert driver.importance == (1.0, 1.0, 2.0)
+    np.testing.assert_array_equal(driver.state.facts.on, [1.0, 1.0, 0.0])
+    np.testing.assert_array_equal(driver.state.strategy.memory.rows["x"][:2], before.strategy.memory.rows["x"])
+    assert [order.client for order in driver.open_round(["late", "a"])] == ["a", "late"]
+    driver.close_round({"late": reply_of({"x": [4.0, 0.0]})})
+    # (1 · [1, 0] + 1 · [0, 1] + 2 · [4, 0]) / 4 on top of the first round's [0.5, 0.5]
+    np.testing.assert_allclose(driver.arrays()["x"], [0.5 + 9 / 4, 0.5 + 1 / 4], rtol=1e-6)
+
+
+def test_a_fleet_too_small_for_the_strategy_waits(caplog):
+    driver = driver_of("a", strategy=FedAvg(cohort=2))
+    assert "1 clients cannot join the fleet of 0 yet: cohort must be between 1 and the 1 clients" in caplog.text
+    assert driver.state is None
+    assert driver.join({"a": 1.0, "b": 1.0}) == ("a", "b")
+    assert len(driver.open_round(["a", "b"])) == 2
+
+
+def test_the_silent_count_as_absent_and_the_failed_as_lost():
+    driver = driver_of("silent", "failed", "good")
+    driver.open_round(["silent", "failed", "good"])
+    record = driver.close_round({"good": reply_of({"x": [1.0, 1.0]})}, absent=["silent"])
+    facts = driver.state.facts
+    np.testing.assert_array_equal(facts.on, [0.0, 1.0, 1.0])
+    np.testing.assert_array_equal(facts.asked, [0.0, 1.0, 1.0])
+    np.testing.assert_array_equal(facts.arrived, [0.0, 0.0, 1.0])
+    assert record.available == ("failed", "good")
+    assert record.asked == ("silent", "failed", "good")
+    assert record.uploads == ("failed", "good")
+
+
+def test_whoever_does_not_answer_a_probe_is_not_available():
+    driver = driver_of("a", "b", strategy=CAFed())
+    with pytest.raises(ValueError, match="CAFed needs the loss of every available client"):
+        driver.open_round(["a", "b"])
+    orders = driver.open_round(["a", "b"], {"a": 0.5})
+    assert [order.client for order in orders] == ["a"]
+
+
+def test_without_lengths_told_before_the_upload_they_are_taken_from_it():
+    driver = driver_of("a", "b", "c", strategy=OptimalSampling(cohort=3))
+    driver.open_round(["a", "b", "c"])
+    record = driver.close_round({"a": reply_of({"x": [1.0, 0.0]}), "b": reply_of({"x": [2.0, 0.0]})})
+    assert record.arrived == ("a", "b")
+    np.testing.assert_allclose(driver.arrays()["x"], [1.0, 0.0], rtol=1e-6)
+
+
+def test_clients_with_models_of_their_own_start_from_them():
+    driver = driver_of("a", "b", strategy=FedAWE())
+    driver.open_round(["a"])
+    driver.close_round({"a": reply_of({"x": [2.0, 0.0]})})
+    starts = {order.client: order.start["x"] for order in driver.open_round(["a", "b"])}
+    np.testing.assert_allclose(starts["a"], [2.0, 0.0])
+    np.testing.assert_allclose(starts["b"], [0.0, 0.0])
+
+
+def test_what_would_make_the_model_infinite_is_dropped(caplog):
+    driver = driver_of("a", "b", options=ServerOptions(learning_rate=1e30))
+    for _ in range(2):
+        driver.open_round(["a", "b"])
+        record = driver.close_round({"a": reply_of({"x": [1e12, 0.0]})})
+        assert not record.steady
+    assert "round 0 would make the model infinite: all its 1 replies are dropped" in caplog.text
+    np.testing.assert_array_equal(driver.arrays()["x"], 0.0)
+    assert driver.t == 2
+
+
+def test_a_reply_that_nobody_asked_for_is_dropped(caplog):
+    driver = driver_of("a", "b")
+    driver.open_round(["a"])
+    with caplog.at_level(logging.WARNING):
+        driver.close_round({"b": reply_of({"x": [1.0, 1.0]})})
+    assert "b was not asked" in caplog.text
+    np.testing.assert_array_equal(driver.arrays()["x"], 0.0)
+
+
+def test_estimates_come_from_the_rounds_seen():
+    driver = driver_of("a", "b", strategy=Unbiased())
+    for there in (["a"], ["a", "b"], ["a"]):
+        driver.open_round(there)
+        driver.close_round({name: reply_of({"x": [0.0, 0.0]}, reach=4.0) for name in there})
+    known = Online().read(driver.state.facts, None)
+    np.testing.assert_allclose(known.pi, [4 / 5, 2 / 5], rtol=1e-6)
+    np.testing.assert_allclose(known.reach, 4.0)
+
+
+@pytest.mark.parametrize("worth", [0.0, -1.0, float("nan"), float("inf")])
+def test_importance_must_be_positive(worth):
+    with pytest.raises(ValueError, match="client 'a' should count for"):
+        driver_of().join({"a": worth})
+
+
+def test_mistakes_of_the_caller_are_named():
+    driver = driver_of("a")
+    with pytest.raises(RuntimeError, match="round 0 is not open"):
+        driver.admit_round({})
+    driver.open_round(["a"])
+    with pytest.raises(RuntimeError, match="round 0 is still open"):
+        driver.open_round(["a"])
+    with pytest.raises(ValueError, match="use Online"):
+        ServerOptions(facts=Oracle())
+
+
+def test_a_state_goes_on_elsewhere():
+    first, second = (Driver(MIFA(), {"x": np.zeros(2, np.float32)}) for _ in range(2))
+    first.join({"a": 1.0, "b": 3.0})
+    first.open_round(["a", "b"])
+    first.close_round({"a": reply_of({"x": [1.0, 2.0]})})
+    second.restore(first.t, dict(zip(first.directory.names, first.importance, strict=True)), first.named_leaves())
+    for driver in (first, second):
+        driver.open_round(["b"])
+        driver.close_round({"b": reply_of({"x": [0.5, 0.0]})})
+    np.testing.assert_array_equal(first.arrays()["x"], second.arrays()["x"])
+    assert jnp.array_equal(first.state.facts.on, second.state.facts.on)
+    leaves = first.named_leaves()
+    other = Driver(FedAvg(), {"x": np.zeros(2, np.float32)})
+    with pytest.raises(ValueError, match="arrays of state, but this strategy and server have"):
+        other.restore(1, {"a": 1.0, "b": 3.0}, leaves)
+    with pytest.raises(ValueError, match=r"is float32\(3, 2\), but it holds float32\(2, 2\)"):
+        Driver(MIFA(), {"x": np.zeros(2, np.float32)}).restore(1, {"a": 1.0, "b": 3.0, "c": 1.0}, leaves)

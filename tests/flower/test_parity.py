@@ -1,0 +1,55 @@
+"""The same world, data and seeds through the compiled simulator and through Flower's messages give the same model."""
+
+import numpy as np
+import pytest
+import stage
+
+pytest.importorskip("flwr")
+
+from inprocess import InProcessGrid
+
+from turnout.flower import FlowerStrategy, client_app
+from turnout.flower.messages import to_numpy, to_record
+
+
+def steps_of(place):
+    return int(stage.natures("sure")[0][2][place])
+
+
+def train(arrays, config, context):
+    place = int(context.node_config["client-id"])
+    end, loss = stage.work(place, arrays["x"], steps_of(place), config["lr"], config["seed"])
+    return {"x": end}, {"loss": loss, "reach": steps_of(place), "num-examples": 8}
+
+
+def loss(arrays, config, context):
+    return stage.probe(int(context.node_config["client-id"]), arrays["x"], config["seed"])
+
+
+def play(strategy, world):
+    """Lost uploads fail at the client, so that the server knows of the client, but has no update of it."""
+    natures = stage.natures(world)
+
+    def listed(t):
+        return [str(place) for place in range(stage.NUM_CLIENTS) if natures[t][0][place]]
+
+    def behave(name, t, message):
+        lost = message.metadata.message_type == "train" and not natures[t][1][int(name)]
+        return "raise" if lost else "answer"
+
+    grid = InProcessGrid(client_app(train=train, loss=loss), listed, behave)
+    target = {name.removeprefix("id:"): worth for name, worth in stage.IMPORTANCE.items()}
+    flower = FlowerStrategy(strategy, target=target, local=stage.LOCAL, evaluate_every=0)
+    result = flower.start(grid, to_record(stage.START), num_rounds=stage.ROUNDS, timeout=5.0)
+    assert len(flower.records) == stage.ROUNDS
+    return to_numpy(result.arrays)["x"]
+
+
+@pytest.mark.parametrize("name", stage.STRATEGIES)
+def test_flower_trains_the_model_of_the_simulator(name):
+    strategy = stage.STRATEGIES[name]
+    # Who may upload is decided by lengths, which Flower's server knows of those who have uploaded only.
+    world = "lossy" if strategy.admits_all else "sure"
+    expected = stage.simulated(strategy, world)
+    np.testing.assert_allclose(play(strategy, world), expected, atol=1e-5)
+    assert np.abs(expected - stage.START["x"]).max() > 0.01
