@@ -81,10 +81,10 @@ def test_a_claim_that_looks_at_the_runs_of_another_has_its_own_checks_in_each_si
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"titel": "x"}, "did you mean 'title'"),
+        ({"titl": "x"}, "did you mean 'title'"),
         ({"paper": "nobody1999"}, "no reference is called 'nobody1999'"),
         ({"checks": []}, "expected a list"),
-        ({"checks": [{"name": "ahed"}]}, "did you mean 'ahead'"),
+        ({"checks": [{"name": "aheadd"}]}, "did you mean 'ahead'"),
         ({"checks": [{"name": "ahead", "label": "fast"}]}, "'measure' is missing"),
         ({"checks": [{"name": "ahead", "label": 3, "measure": {"name": "final", "metric": "x"}}]}, "expected text"),
         ({"checks": [{"name": "ahead", "label": "a", "measure": {"name": "finl"}}]}, "did you mean 'final'"),
