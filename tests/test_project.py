@@ -151,3 +151,9 @@ def test_the_version_is_written_once():
     assert not re.search(r"^version:", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     holders = [path for path in SOURCE.rglob("*.py") if re.search(r"^__version__ *=", path.read_text(), re.MULTILINE)]
     assert holders == [SOURCE / "__init__.py"]
+
+
+def test_no_two_test_files_share_a_name():
+    """Pytest imports them by name alone, and would refuse the second one."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(set(names)) == sorted(names)
