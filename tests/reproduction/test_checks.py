@@ -4,18 +4,18 @@ from scipy import stats
 
 from turnout.experiment import ExperimentError
 from turnout.reproduction.checks import (
-    Interval,
     ahead,
     best_is,
     best_moves,
     equals,
     ordered,
     ordered_measures,
-    overall,
     table,
     within_bound,
 )
+from turnout.reproduction.findings import overall
 from turnout.reproduction.measured import Curve, Measured
+from turnout.reproduction.paired import Interval
 
 FINAL = {"name": "final", "metric": "test_accuracy"}
 TO = {"name": "rounds_to", "metric": "test_accuracy", "target": 0.5}

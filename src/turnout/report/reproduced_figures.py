@@ -16,9 +16,8 @@ from turnout.report.colours import strategy_called
 from turnout.report.figures import PANEL, legend
 from turnout.report.groups import groups_of
 from turnout.report.metrics import Metric, metric_named
-from turnout.reproduction.checks import measure_values
 from turnout.reproduction.measured import Curve, Measured
-from turnout.reproduction.measures import measure_words
+from turnout.reproduction.measures import measure_values, measure_words
 
 HEIGHT = 280
 ALONE = 560  # width of a panel that has no other beside it

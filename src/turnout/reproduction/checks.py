@@ -6,71 +6,22 @@ the mean difference (Student's t) leaves no doubt.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.tuning import smaller_is_better as metric_falls
+from turnout.reproduction.findings import Finding, Verdict
 from turnout.reproduction.measured import Curve, Measured
-from turnout.reproduction.measures import MEASURES, Entry, measure_words
+from turnout.reproduction.measures import measure_values, measure_words
+from turnout.reproduction.numbers import Unit, lead_in_words, raw, shown, spread_in_words
+from turnout.reproduction.paired import Interval, in_order, mean, minus, rank_correlation, verdict_of_lead
 from turnout.reproduction.tables import function_and_arguments
 
-Verdict = Literal["holds", "undecided", "does not hold", "not run"]
-Unit = Literal["", "pp", "%", "rounds"]
 Table = dict[str, Any]
-
-LEVEL = 0.95
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One check: what it says, the paper's number, ours, and whether it is so."""
-
-    says: str
-    paper: str
-    ours: str
-    verdict: Verdict
-
-    def as_table(self) -> dict[str, str]:
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean over the seeds and where it lies."""
-
-    mean: float
-    low: float
-    high: float
-    count: int
-
-    @classmethod
-    def of(cls, values: np.ndarray) -> Interval:
-        mean, count = _mean(values), values.size
-        if count < 2:
-            return cls(mean, mean, mean, count)
-        half = float(stats.t.ppf(0.5 + LEVEL / 2, count - 1) * values.std(ddof=1) / np.sqrt(count))
-        return cls(mean, mean - half, mean + half, count)
-
-    @property
-    def standard_error(self) -> float:
-        if self.count < 2:
-            return 0.0
-        return (self.high - self.mean) / float(stats.t.ppf(0.5 + LEVEL / 2, self.count - 1))
-
-
-def measure_values(measured: Measured, measure: Table, panel: str, label: str, where: str = "measure") -> np.ndarray:
-    """One number a seed, by the measure that a table names; "other panel: label" looks in that panel."""
-    function, arguments = function_and_arguments(MEASURES, measure, where, ("entry",))
-    other, colon, rest = label.partition(": ")
-    if colon and other in measured.panels:
-        panel, label = other, rest
-    return np.asarray(function(Entry(measured, panel, label), **arguments), np.float64)
 
 
 def ahead(
@@ -88,13 +39,13 @@ def ahead(
         mine = measure_values(measured, measure, name, label)
         rivals = [other for other in (of or measured.labels(name)) if other != label]
         sign = -1.0 if smaller_is_better else 1.0
-        leads = {rival: sign * _minus(mine, measure_values(measured, measure, name, rival)) for rival in rivals}
-        second = min(rivals, key=lambda rival: _mean(leads[rival]))
+        leads = {rival: sign * minus(mine, measure_values(measured, measure, name, rival)) for rival in rivals}
+        second = min(rivals, key=lambda rival: mean(leads[rival]))
         yield Finding(
             says=_in_panel(f"{label} ahead of {_and(rivals)} in {measure_words(measure)}", name),
-            paper="" if paper is None else _shown(_raw(paper, unit), unit, signed=True),
-            ours=f"{_lead(leads[second], unit)} over {second}",
-            verdict=_positive(leads[second]),
+            paper="" if paper is None else shown(raw(paper, unit), unit, signed=True),
+            ours=f"{lead_in_words(leads[second], unit)} over {second}",
+            verdict=verdict_of_lead(leads[second]),
         )
 
 
@@ -111,19 +62,19 @@ def equals(
     """A measure as large as another strategy's, or as a number: within a margin and twice the standard error."""
     if (to is None) == (value is None):
         raise ExperimentError("equals: give either to, a label, or value, a number")
-    margin = _raw(within, unit)
+    margin = raw(within, unit)
     for name in _panels(measured, panel):
         for one in [label] if isinstance(label, str) else label:
             mine = measure_values(measured, measure, name, one)
             if value is None:
                 goal, other = str(to), measure_values(measured, measure, name, str(to))
             else:
-                goal, other = _shown(_raw(value, unit), unit), np.full_like(mine, _raw(value, unit))
-            apart = Interval.of(_minus(mine, other))
+                goal, other = shown(raw(value, unit), unit), np.full_like(mine, raw(value, unit))
+            apart = Interval.of(minus(mine, other))
             yield Finding(
                 says=_in_panel(f"{one} equals {goal}", name),
-                paper=f"± {_shown(margin, unit)}",
-                ours=_lead(_minus(mine, other), unit),
+                paper=f"± {shown(margin, unit)}",
+                ours=lead_in_words(minus(mine, other), unit),
                 verdict="holds" if abs(apart.mean) <= margin + 2 * apart.standard_error else "does not hold",
             )
 
@@ -144,8 +95,8 @@ def ordered(
         yield Finding(
             says=_in_panel(f"{'rises' if rising else 'falls'} along {_and(row)}", name),
             paper="",
-            ours=", ".join(_shown(float(one.mean()), unit) for one in values),
-            verdict="holds" if _in_order(values, rising, _raw(slack, unit)) else "does not hold",
+            ours=", ".join(shown(float(one.mean()), unit) for one in values),
+            verdict="holds" if in_order(values, rising, raw(slack, unit)) else "does not hold",
         )
 
 
@@ -166,11 +117,11 @@ def ordered_measures(
         every = np.stack([measure_values(measured, measure, name, label) for measure in measures])
         values = list(every[:, ~np.isnan(every).any(axis=0)])
         lost = f" ({every.shape[1] - values[0].size} runs lack one)" if values[0].size < every.shape[1] else ""
-        verdict: Verdict = "holds" if _in_order(values, rising, _raw(slack, unit)) else "does not hold"
+        verdict: Verdict = "holds" if in_order(values, rising, raw(slack, unit)) else "does not hold"
         yield Finding(
             says=_in_panel(f"{label}: {'rises' if rising else 'falls'} along {len(measures)} measures", name),
             paper="",
-            ours=", ".join(_shown(_mean(one), unit) for one in values if one.size) + lost,
+            ours=", ".join(shown(mean(one), unit) for one in values if one.size) + lost,
             verdict=verdict if values[0].size else "undecided",
         )
 
@@ -203,13 +154,13 @@ def within_bound(
     measured: Measured, measure: Table, label: str, most: float, panel: str | None = None, unit: Unit = ""
 ) -> Iterator[Finding]:
     """A measure that no seed takes above a bound."""
-    bound = _raw(most, unit)
+    bound = raw(most, unit)
     for name in _panels(measured, panel):
         values = measure_values(measured, measure, name, label)
         yield Finding(
-            says=_in_panel(f"{label}: {measure_words(measure)} at most {_shown(bound, unit)} in every run", name),
-            paper=_shown(bound, unit),
-            ours=f"at most {_shown(float(values.max()), unit)} in {values.size}",
+            says=_in_panel(f"{label}: {measure_words(measure)} at most {shown(bound, unit)} in every run", name),
+            paper=shown(bound, unit),
+            ours=f"at most {shown(float(values.max()), unit)} in {values.size}",
             verdict="holds" if bool((values <= bound).all()) else "does not hold",
         )
 
@@ -227,14 +178,14 @@ def best_is(
     for name in _panels(measured, panel):
         found = {each: measure_values(measured, measure, name, each) for each in measured.labels(name)}
         sign = 1.0 if smaller_is_better else -1.0
-        means = {each: sign * _mean(values) for each, values in found.items()}
+        means = {each: sign * mean(values) for each, values in found.items()}
         second = min((each for each in means if each != label), key=means.__getitem__)
-        lead = _minus(found[label], found[second]) * -sign
+        lead = minus(found[label], found[second]) * -sign
         yield Finding(
             says=_in_panel(f"{label} is best in {measure_words(measure)}", name),
-            paper="; ".join(f"{each} {_shown(_raw(number, unit), unit)}" for each, number in (numbers or {}).items()),
-            ours="; ".join(f"{each} {_spread(values, unit)}" for each, values in found.items()),
-            verdict=_positive(lead),
+            paper="; ".join(f"{each} {shown(raw(number, unit), unit)}" for each, number in (numbers or {}).items()),
+            ours="; ".join(f"{each} {spread_in_words(values, unit)}" for each, values in found.items()),
+            verdict=verdict_of_lead(lead),
         )
 
 
@@ -250,15 +201,15 @@ def table(
 
     About the same: Kendall's rank correlation is at least `agreement`. "never" counts as infinite.
     """
-    theirs = {label: _raw(number, unit) for label, number in numbers.items()}
+    theirs = {label: raw(number, unit) for label, number in numbers.items()}
     for name in _panels(measured, panel):
         found = {label: measure_values(measured, measure, name, label) for label in theirs}
-        ours = [_mean(values) for values in found.values()]
-        order = _rank_correlation(list(theirs.values()), ours)
+        ours = [mean(values) for values in found.values()]
+        order = rank_correlation(list(theirs.values()), ours)
         yield Finding(
             says=_in_panel("the order of the strategies", name),
-            paper="; ".join(f"{label} {_shown(number, unit)}" for label, number in theirs.items()),
-            ours="; ".join(f"{label} {_spread(values, unit)}" for label, values in found.items())
+            paper="; ".join(f"{label} {shown(number, unit)}" for label, number in theirs.items()),
+            ours="; ".join(f"{label} {spread_in_words(values, unit)}" for label, values in found.items())
             + f" (τ = {order:.2f})",
             verdict="holds" if order >= agreement else "does not hold",
         )
@@ -297,95 +248,8 @@ def _reworded(found: Finding, table: Table, panels: list[str]) -> Finding:
     return replace(found, says=panel + table["says"])
 
 
-def overall(verdicts: list[Verdict]) -> str:
-    """One word for all checks of a claim."""
-    decided = [verdict for verdict in verdicts if verdict != "not run"]
-    if not decided:
-        return "not run"
-    if all(verdict == "holds" for verdict in decided):
-        return "holds"
-    if "holds" in decided:
-        return "holds in part"
-    return "does not hold" if "does not hold" in decided else "undecided"
-
-
-def _rank_correlation(a: list[float], b: list[float]) -> float:
-    """Kendall's τ; infinite values are ranks like any other."""
-    return float(np.asarray(stats.kendalltau(stats.rankdata(a), stats.rankdata(b)))[0])
-
-
 def _panels(measured: Measured, panel: str | None) -> list[str]:
     return measured.panels if panel is None else [panel]
-
-
-def _in_order(values: list[np.ndarray], rising: bool, slack: float) -> bool:
-    """Whether no step goes back beyond the slack and noise, and the whole goes forth."""
-    if not values[0].size:
-        return False
-    sign = 1 if rising else -1
-    steps = [Interval.of(sign * _minus(b, a)) for a, b in itertools.pairwise(values)]
-    forth = _mean(sign * _minus(values[-1], values[0])) > 0
-    return forth and all(step.mean >= -slack - 2 * step.standard_error for step in steps)
-
-
-def _minus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Differences; two that never got there are alike."""
-    both = np.isinf(a) & np.isinf(b) & (np.sign(a) == np.sign(b))
-    return np.subtract(a, b, out=np.zeros_like(a), where=~both)
-
-
-def _mean(values: np.ndarray) -> float:
-    """A mean that infinities of both signs do not spoil."""
-    return float(np.clip(values, -1e12, 1e12).mean())
-
-
-def _positive(lead: np.ndarray) -> Verdict:
-    """Whether a lead is one: by its interval, or by every seed where some are infinite or there is one only."""
-    if lead.size < 2 or not np.isfinite(lead).all():
-        return "holds" if bool((lead > 0).all()) else "does not hold" if bool((lead <= 0).all()) else "undecided"
-    found = Interval.of(lead)
-    return "holds" if found.low > 0 else "does not hold" if found.high < 0 else "undecided"
-
-
-def _lead(values: np.ndarray, unit: Unit) -> str:
-    if not np.isfinite(values).all():
-        return f"in {int((values > 0).sum())} of {values.size} runs"
-    found = Interval.of(values)
-    mean = _shown(found.mean, unit, signed=True)
-    if found.count < 2:
-        return f"{mean} (one run)"
-    return f"{mean} [{_number(found.low, unit, signed=True)}, {_number(found.high, unit, signed=True)}]"
-
-
-def _spread(values: np.ndarray, unit: Unit) -> str:
-    reached = values[np.isfinite(values)]
-    if reached.size == 0:
-        return "never"
-    mean = _shown(float(reached.mean()), unit)
-    mean += f" ± {_number(float(reached.std(ddof=1)), unit)}" if reached.size > 1 else ""
-    return mean if reached.size == values.size else f"{mean} in {reached.size} of {values.size}"
-
-
-def _raw(number: float | int | str, unit: Unit) -> float:
-    """A claim's number, given in its unit, as measures have it: shares, and infinity for never."""
-    if number == "never":
-        return float("inf")
-    return float(number) / 100 if unit in ("pp", "%") else float(number)
-
-
-def _shown(value: float, unit: Unit, signed: bool = False) -> str:
-    number = _number(value, unit, signed)
-    return f"{number} {unit}" if unit in ("pp", "%") else number
-
-
-def _number(value: float, unit: Unit, signed: bool = False) -> str:
-    if not np.isfinite(value):
-        return "never"
-    sign = "+" if signed else ""
-    if unit in ("pp", "%"):
-        return f"{value * 100:{sign}.2f}"
-    whole = unit == "rounds" or abs(value) >= 1000
-    return f"{value:{sign},.0f}" if whole else f"{value:{sign}.3g}"
 
 
 def _in_panel(text: str, panel: str) -> str:

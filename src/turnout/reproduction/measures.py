@@ -10,6 +10,7 @@ import numpy as np
 
 from turnout.experiment.tuning import smaller_is_better
 from turnout.reproduction.measured import Curve, Measured
+from turnout.reproduction.tables import function_and_arguments
 
 Values = np.ndarray  # one number a seed
 
@@ -158,3 +159,14 @@ def measure_words(measure: dict[str, Any]) -> str:
         return f"{spent} to {metric} {measure['target']:g}"
     words = name.replace("_", " ")
     return f"{words} of {metric}" if metric else words
+
+
+def measure_values(
+    measured: Measured, measure: dict[str, Any], panel: str, label: str, where: str = "measure"
+) -> np.ndarray:
+    """One number a seed, by the measure that a table names; "other panel: label" looks in that panel."""
+    function, arguments = function_and_arguments(MEASURES, measure, where, ("entry",))
+    other, colon, rest = label.partition(": ")
+    if colon and other in measured.panels:
+        panel, label = other, rest
+    return np.asarray(function(Entry(measured, panel, label), **arguments), np.float64)

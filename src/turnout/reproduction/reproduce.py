@@ -19,8 +19,9 @@ from turnout.experiment.folders import free_folder, whole_or_absent
 from turnout.experiment.run import Outcome, Progress, run
 from turnout.experiment.sweep import points
 from turnout.experiment.tuning import RATES, Choice, tune, write_rows
-from turnout.reproduction.checks import Finding, all_findings, overall
+from turnout.reproduction.checks import all_findings
 from turnout.reproduction.claim import Claim, Search
+from turnout.reproduction.findings import Finding, overall
 from turnout.reproduction.measured import CURVES, Curve, write_curves
 from turnout.reproduction.stored import Draw, write_result
 
