@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from turnout import group
+from turnout import group, side_by_side
 from turnout.availability import bernoulli
 from turnout.local import Local
 from turnout.simulator import simulate
@@ -30,14 +30,14 @@ def widths(monkeypatch):
         return plain(cls, inputs, pace)
 
     monkeypatch.setattr(group.Programs, "compiled", classmethod(compiled))
-    monkeypatch.setattr(group, "_on_cpu", lambda: False)
+    monkeypatch.setattr(side_by_side, "on_cpu", lambda: False)
     return found
 
 
 def with_memory_for(monkeypatch, *needs):
     """Programs that are said to need so much, one after another, of a memory of 700."""
     told = iter(needs)
-    monkeypatch.setattr(group, "_memory", lambda: 700)
+    monkeypatch.setattr(side_by_side, "memory", lambda: 700)
     monkeypatch.setattr(group.Programs, "bytes_needed", lambda self: next(told))
 
 
@@ -58,7 +58,7 @@ def test_a_memory_that_holds_four_of_six_lanes_takes_two_crews_of_three(widths, 
 def test_what_a_program_needs_grows_with_its_lanes(monkeypatch):
     found, plain = [], group.Programs.bytes_needed
     monkeypatch.setattr(group.Programs, "bytes_needed", lambda self: found.append(plain(self)) or found[-1])
-    monkeypatch.setattr(group, "_on_cpu", lambda: False)
+    monkeypatch.setattr(side_by_side, "on_cpu", lambda: False)
     for seeds in (1, 8):
         run(seeds=seeds)
     assert found[1] > 4 * found[0] > 0
@@ -66,6 +66,6 @@ def test_what_a_program_needs_grows_with_its_lanes(monkeypatch):
 
 @pytest.mark.parametrize(("jobs", "expected"), [(2, (2, 1)), (14, (6, 2))])
 def test_jobs_of_unequal_steps_run_side_by_side_only_until_a_gpu_is_busy(widths, monkeypatch, jobs, expected):
-    monkeypatch.setattr(group, "_GPU_FLOATS", jobs * group._job_floats(Quadratics.of(CENTRES), 1))
+    monkeypatch.setattr(side_by_side, "_GPU_FLOATS", jobs * side_by_side.job_floats_of(Quadratics.of(CENTRES), 1))
     run(steps=[1, 7, 2, 30, 1, 1, 9, 3, 2, 2, 2, 5])
     assert widths == [expected]

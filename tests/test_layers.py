@@ -24,7 +24,7 @@ LAYERS = (
     {"streams", "tree", "data_folder"},
     {"batches", "availability", "strategies", "facts", "tasks"},
     {"world", "local", "server", "theory"},
-    {"cohort_work", "history"},
+    {"cohort_work", "history", "side_by_side"},
     {"loop"},
     {"group"},
     {"simulator"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,16 +14,11 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from turnout import loop
+from turnout import loop, side_by_side
 from turnout.history import History
 from turnout.loop import Plan, Trial
 from turnout.tasks.base import Task
 from turnout.world import World
-
-# Numbers of models and batches that jobs side by side may touch in a local step:
-_CACHE_FLOATS = 2**16  # on a CPU, half of a common L2 cache
-_GPU_FLOATS = 2**22  # on a GPU, where numbers of steps differ: more do not make it faster, and the longest job counts
-_GPU_SHARE = 0.85  # of its memory, for one program
 
 
 @dataclass(frozen=True)
@@ -87,13 +81,13 @@ def run_group(
         return Programs.compiled(inputs(plan, np.arange(width)), pace)
 
     plan, width, programs = _fitting(count, *_plan(task, trials, roots, pace), compiled)
-    crews = _crews(count, width)
+    crews = side_by_side.crews_of(count, width)
     progress = _Progress(report, len(crews))
 
     def run(crew: np.ndarray) -> dict[str, Any]:
         return _run_crew(programs, inputs(plan, crew), pace, progress)
 
-    with ThreadPoolExecutor(num_workers()) as pool:
+    with ThreadPoolExecutor(side_by_side.num_workers()) as pool:
         parts = list(pool.map(run, crews))
     whole = jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
     return _histories(whole, len(trials), seeds, pace)
@@ -131,17 +125,17 @@ def _plan(task: Task, trials: list[Trial], roots: Any, pace: Pace) -> tuple[Plan
     slots, often = (max(trial.strategy.capacity(size) for trial in trials) for size in (crowd, usual))
     steps = {trial.world.compute.common for trial in trials}
     common = steps.pop() if len(steps) == 1 else None
-    slots = min(num_clients, rounded(slots))
-    job = _job_floats(task, trials[0].local.batch_size)
-    width = _width(len(trials) * roots.shape[0], slots, job, common is not None)
+    slots = min(num_clients, side_by_side.rounded(slots))
+    job = side_by_side.job_floats_of(task, trials[0].local.batch_size)
+    width = side_by_side.lanes_together(len(trials) * roots.shape[0], slots, job, common is not None)
     plan = Plan(
         slots=slots,
-        most_available=min(num_clients, rounded(crowd)),
+        most_available=min(num_clients, side_by_side.rounded(crowd)),
         room=_room(pace.blocks),
         round_room=_room(pace.rounds),
         common_steps=common,
         most_steps=max(trial.world.compute.most for trial in trials),
-        chunk=_chunk(task, often, width, job, common is not None),
+        chunk=side_by_side.slots_together(task, often, width, job, common is not None),
         metrics=pace.metrics,
     )
     return plan, width
@@ -155,47 +149,10 @@ def crowd_sizes(worlds: list[World], roots: Any, rounds: int) -> tuple[int, int]
     return int(np.max(found.most)), int(np.ceil(np.max(mean + spread)))
 
 
-def _width(lanes: int, slots: int, job_floats: int, equal_steps: bool) -> int:
-    """Lanes side by side: on a CPU what its cache holds, on a GPU all, unless steps differ and fewer keep it busy."""
-    if not _on_cpu():
-        return lanes if equal_steps else _even(lanes, _side_by_side(job_floats))
-    together = max(1, _CACHE_FLOATS // (slots * job_floats))
-    return _even(lanes, min(together, -(-lanes // num_workers())))
-
-
-def _even(lanes: int, most: int) -> int:
-    """The width of crews of at most that many lanes, so that the last is nearly full."""
-    return -(-lanes // -(-lanes // most))
-
-
-def _chunk(task: Task, usual: int, width: int, job_floats: int, equal_steps: bool) -> int:
-    """Slots of a lane trained side by side.
-
-    One by one on a CPU where the task's model is better trained so. Equal steps: all that a usual round has, so that a
-    second chunk is seldom needed. Unequal steps: few, since a chunk lasts as long as its longest; on a GPU as many as
-    keep it busy, which may be one.
-    """
-    if _on_cpu() and task.one_by_one_on_cpu:
-        return 1
-    if equal_steps:
-        return rounded(usual)
-    return 8 if _on_cpu() else min(rounded(usual), max(1, _side_by_side(job_floats) // width))
-
-
-def _side_by_side(job_floats: int) -> int:
-    """Jobs of unequal steps that keep a GPU busy."""
-    return max(1, _GPU_FLOATS // job_floats)
-
-
 def _different(worlds: list[World]) -> list[World]:
     """Only the first, if the others are the same."""
     first = worlds[0]
     return [first] if all(eqx.tree_equal(first, other) is True for other in worlds[1:]) else worlds
-
-
-def rounded(count: int) -> int:
-    """Up to a multiple of eight, so that nearby sizes share a compiled program."""
-    return max(8, -(-count // 8) * 8)
 
 
 def _room(count: int) -> int:
@@ -203,47 +160,20 @@ def _room(count: int) -> int:
     return max(64, 1 << (count - 1).bit_length())
 
 
-def _on_cpu() -> bool:
-    return jax.default_backend() == "cpu"
-
-
-def num_workers() -> int:
-    return (os.cpu_count() or 1) if _on_cpu() else 1
-
-
-def _job_floats(task: Task, batch_size: int) -> int:
-    """Numbers that one job touches in a local step: a model and a batch."""
-    client, positions = jnp.zeros((), jnp.int32), jnp.zeros(batch_size, jnp.int32)
-    shapes = eqx.filter_eval_shape(lambda key: (task.init(key), task.batch(client, positions)), jr.key(0))
-    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(shapes))
-
-
-def _crews(count: int, width: int) -> list[np.ndarray]:
-    """Lanes that run side by side, all crews of one size; the last is filled up with lanes that are then dropped."""
-    filled = np.pad(np.arange(count), (0, -count % width), mode="edge")
-    return list(filled.reshape(-1, width))
-
-
 def _fitting(
     lanes: int, plan: Plan, width: int, compiled: Callable[[Plan, int], Programs]
 ) -> tuple[Plan, int, Programs]:
     """Programs that fit the device: of fewer lanes side by side if need be, and then of fewer slots."""
-    limit = _memory()
+    limit = side_by_side.memory()
     while True:
         programs = compiled(plan, width)
         need = programs.bytes_needed()
         if limit is None or need <= limit or (width == 1 and plan.chunk == 1):
             return plan, width, programs
         if width > 1:
-            width = _even(lanes, max(1, min(width - 1, int(width * limit / need))))
+            width = side_by_side.even(lanes, max(1, min(width - 1, int(width * limit / need))))
         else:
             plan = replace(plan, chunk=max(1, min(plan.chunk, plan.slots) // 2))
-
-
-def _memory() -> int | None:
-    """Bytes that one program may take, where the device says what it has."""
-    found = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
-    return None if found is None else int(_GPU_SHARE * found)
 
 
 class _Progress:

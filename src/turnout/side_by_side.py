@@ -1,0 +1,84 @@
+"""How much runs side by side: lanes of a program, and slots of a lane, by what the device is and holds."""
+
+from __future__ import annotations
+
+import os
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from turnout.tasks.base import Task
+
+# Numbers of models and batches that jobs side by side may touch in a local step:
+_CACHE_FLOATS = 2**16  # on a CPU, half of a common L2 cache
+_GPU_FLOATS = 2**22  # on a GPU, where numbers of steps differ: more do not make it faster, and the longest job counts
+_GPU_SHARE = 0.85  # of its memory, for one program
+
+
+def on_cpu() -> bool:
+    """Whether programs run on a CPU."""
+    return jax.default_backend() == "cpu"
+
+
+def num_workers() -> int:
+    """Threads that drive programs: a CPU's cores, or one for an accelerator."""
+    return (os.cpu_count() or 1) if on_cpu() else 1
+
+
+def memory() -> int | None:
+    """Bytes that one program may take, where the device says what it has."""
+    found = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
+    return None if found is None else int(_GPU_SHARE * found)
+
+
+def lanes_together(lanes: int, slots: int, job_floats: int, equal_steps: bool) -> int:
+    """Lanes side by side: on a CPU what its cache holds, on a GPU all, unless steps differ and fewer keep it busy."""
+    if not on_cpu():
+        return lanes if equal_steps else even(lanes, _jobs_to_keep_busy(job_floats))
+    together = max(1, _CACHE_FLOATS // (slots * job_floats))
+    return even(lanes, min(together, -(-lanes // num_workers())))
+
+
+def even(lanes: int, most: int) -> int:
+    """The width of crews of at most that many lanes, so that the last is nearly full."""
+    return -(-lanes // -(-lanes // most))
+
+
+def slots_together(task: Task, usual: int, width: int, job_floats: int, equal_steps: bool) -> int:
+    """Slots of a lane trained side by side.
+
+    One by one on a CPU where the task's model is better trained so. Equal steps: all that a usual round has, so that a
+    second chunk is seldom needed. Unequal steps: few, since a chunk lasts as long as its longest; on a GPU as many as
+    keep it busy, which may be one.
+    """
+    if on_cpu() and task.one_by_one_on_cpu:
+        return 1
+    if equal_steps:
+        return rounded(usual)
+    return 8 if on_cpu() else min(rounded(usual), max(1, _jobs_to_keep_busy(job_floats) // width))
+
+
+def _jobs_to_keep_busy(job_floats: int) -> int:
+    """Jobs of unequal steps that keep a GPU busy."""
+    return max(1, _GPU_FLOATS // job_floats)
+
+
+def rounded(count: int) -> int:
+    """Up to a multiple of eight, so that nearby sizes share a compiled program."""
+    return max(8, -(-count // 8) * 8)
+
+
+def job_floats_of(task: Task, batch_size: int) -> int:
+    """Numbers that one job touches in a local step: a model and a batch."""
+    client, positions = jnp.zeros((), jnp.int32), jnp.zeros(batch_size, jnp.int32)
+    shapes = eqx.filter_eval_shape(lambda key: (task.init(key), task.batch(client, positions)), jr.key(0))
+    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(shapes))
+
+
+def crews_of(count: int, width: int) -> list[np.ndarray]:
+    """Lanes that run side by side, all crews of one size; the last is filled up with lanes that are then dropped."""
+    filled = np.pad(np.arange(count), (0, -count % width), mode="edge")
+    return list(filled.reshape(-1, width))
