@@ -12,6 +12,7 @@ from flwr.serverapp.strategy import Result
 from flwr.serverapp.strategy import Strategy as Base
 
 from turnout.flower import checkpoint as checkpoints
+from turnout.flower.alone import alone
 from turnout.flower.attendance import Attendance, Identity, Target
 from turnout.flower.driver import Driver, ServerOptions
 from turnout.flower.messages import (
@@ -105,6 +106,7 @@ class FlowerStrategy(Base):
         aim = f"{len(target)} clients by name" if isinstance(target, Mapping) else str(target)
         shown.info("\t├── %s; target: %s; identity: %s", name, aim, self._attendance.identity)
 
+    @alone
     def start(
         self,
         grid: Grid,
