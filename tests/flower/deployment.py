@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 MARK = "TURNOUT_DEPLOYMENT"  # in the environment of all that a deployment starts, and of what that starts
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 SPARING = {"OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5"}
+NGINX_KINDS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 def until(what, seconds, found):
@@ -90,6 +91,20 @@ class Deployment:
         self._start("link", command)
         until("the SuperLink's health", 60, lambda: self.alive("link") and self._healthy())
 
+    def start_proxy(self, nginx, config):
+        """The proxy of a config for nginx, whose ports and paths become those of this deployment; its port."""
+        door = free_port()
+        places = {"listen 9443": f"listen 127.0.0.1:{door}", "127.0.0.1:8000": f"127.0.0.1:{self.port}"}
+        places["/etc/flower"] = str(self.certificates)
+        for usual, here in places.items():
+            config = config.replace(usual, here)
+        temporary = [f"{kind}_temp_path {self.folder}/{kind};" for kind in NGINX_KINDS]
+        whole = f"daemon off; pid {self.folder}/nginx.pid; events {{}} http {{ access_log off; {' '.join(temporary)}\n"
+        (self.folder / "nginx.conf").write_text(f"{whole}{config}}}\n")
+        self._start("proxy", [nginx, "-e", "stderr", "-c", str(self.folder / "nginx.conf")])
+        until("the proxy", 20, lambda: self.alive("proxy") and _accepts(door))
+        return door
+
     def start_nodes(self, nodes):
         """Nodes by name, with their configs; waits until the link has taken them in."""
         before = {name: self.log(name).count("SuperNode ID:") for name in nodes}
@@ -104,10 +119,13 @@ class Deployment:
     def _joined(self, name, before):
         return self.alive(name) and self.log(name).count("SuperNode ID:") > before
 
-    def start_node(self, name, key=None, **config):
-        """A node with this `client-id`, unless it has a key that tells who it is; does not wait for anything."""
+    def start_node(self, name, key=None, door=None, **config):
+        """A node with this `client-id`, unless it has a key that tells who it is; does not wait for anything.
+
+        `door` is the port at which it finds the link, if not the link's own.
+        """
         told = config if key else {"client-id": name} | config
-        command = ["flower-supernode", "--superlink", f"127.0.0.1:{self.port}", "--port", str(free_port())]
+        command = ["flower-supernode", "--superlink", f"127.0.0.1:{door or self.port}", "--port", str(free_port())]
         command += ["--node-config", " ".join(f'{field}="{value}"' for field, value in told.items())]
         command += ["--root-certificates", str(self.certificates / "ca.crt")] if self.certificates else ["--insecure"]
         command += ["--auth-supernode-private-key", str(key)] if key else []
@@ -228,6 +246,11 @@ class Deployment:
                 return True
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             return False
+
+
+def _accepts(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _end_with_parent():

@@ -1,5 +1,6 @@
 """The quickstart with TLS and registered keys, as its page on many machines has it."""
 
+import os
 import shutil
 import ssl
 import subprocess
@@ -25,6 +26,7 @@ pytestmark = [
 
 APP = ROOT / "examples" / "flower_quickstart"
 ROUNDS = 6
+NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 
 
 def new_key(folder, name):
@@ -72,3 +74,21 @@ def test_registered_keys_are_let_in_and_known_again(tmp_path):
     assert there[0] == 0
     assert 1 not in there
     assert there[-1] > 1
+
+
+@pytest.mark.skipif(not NGINX, reason="no nginx")
+def test_the_proxy_lets_nodes_through_and_nobody_else(tmp_path):
+    certificates, out, key = tmp_path / "certificates", tmp_path / "out", new_key(tmp_path, "a")
+    subprocess.run([str(APP / "deploy" / "certificates.sh"), str(certificates)], check=True)
+    trust = ssl.create_default_context(cafile=str(certificates / "ca.crt"))
+    with Deployment(tmp_path / "fleet", certificates) as fleet:
+        fleet.start_link()
+        door = fleet.start_proxy(NGINX, (APP / "deploy" / "nginx.conf").read_text())
+        for path in ("v1/control/list-nodes", "v1/control/start-run", "v1/runtime/acquire-task", "health"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(f"https://127.0.0.1:{door}/{path}", data=b"", context=trust)
+        fleet.flwr("supernode", "register", str(key.with_suffix(".pub")), "here", "--name", "a")
+        fleet.start_nodes({"a": {"key": key, "client-id": "a", "door": door}})
+        fleet.run(APP, identity="key", num_rounds=2, evaluate_every=0, folder=str(out))
+        until("the model", 120, (out / "model.npz").exists)
+    assert arrivals(out, key) == [0, 1]

@@ -24,11 +24,18 @@ def clients(folder, event, t):
 
 def test_simulated_nodes_come_and_go(tmp_path):
     out = tmp_path / "out"
-    settings = {"num_rounds": ROUNDS, "availability": 0.5, "evaluate_every": ROUNDS, "folder": str(out)}
+    settings = {
+        "num_rounds": ROUNDS,
+        "availability": 0.5,
+        "timeout": 120.0,
+        "evaluate_every": ROUNDS,
+        "folder": str(out),
+    }
     with Deployment(tmp_path / "fleet", simulated=NODES) as fleet:
         fleet.start_link()
         run = fleet.run(ROOT / "examples" / "flower_quickstart", **settings)
-        until("the run to be over", 240, lambda: fleet.status(run).startswith("finished"))
+        until("the model", 240, (out / "model.npz").exists)
+        until("the run to be over", 60, lambda: fleet.status(run).startswith("finished"))
         said = fleet.server_log(run)
         assert fleet.status(run) == "finished:completed", said
     assert not fleet.processes()

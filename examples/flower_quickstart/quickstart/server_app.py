@@ -18,7 +18,7 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     config = context.run_config
-    folder = Path(str(config["folder"])).expanduser()
+    folder, timeout = Path(str(config["folder"])).expanduser(), float(config["timeout"])
     strategy = FlowerStrategy(
         FedAU(),
         target="uniform",
@@ -27,12 +27,12 @@ def main(grid: Grid, context: Context) -> None:
         participation=folder / "participation.csv",
         identity=config["identity"],
         limits=Limits(norm=10.0),
+        greeting_timeout=timeout,
         evaluate_every=int(config["evaluate-every"]),
     )
     if float(config["availability"]) < 1.0:  # where no node goes away by itself
         count = len(list(grid.get_nodes()))
         grid = ImposedGrid(grid, markov(count, pi=float(config["availability"]), lam=0.5))
     model = ArrayRecord([np.zeros(NUM_FEATURES, np.float32), np.zeros(1, np.float32)])
-    rounds, timeout = int(config["num-rounds"]), float(config["timeout"])
-    result = strategy.start(grid, model, num_rounds=rounds, timeout=timeout)
+    result = strategy.start(grid, model, num_rounds=int(config["num-rounds"]), timeout=timeout)
     np.savez(folder / "model.npz", **{name: array.numpy() for name, array in result.arrays.items()})
