@@ -1,4 +1,6 @@
+import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from turnout.flower import FlowerStrategy, ImposedGrid, client_app
 from turnout.flower.messages import to_record
 from turnout.strategies import FedAvg
 
+PAGE = Path(__file__).parents[2] / "docs" / "flower_deploy.md"
 NAMES = ["a", "b", "c", "d"]
 
 
@@ -42,3 +45,10 @@ def test_absences_are_a_matter_of_the_seed():
 def test_more_nodes_than_the_process_knows_are_an_error():
     with pytest.raises(ValueError, match="the process has 3 clients, but there are 4 nodes"):
         ImposedGrid(grid(), markov(3, pi=0.5)).get_nodes()
+
+
+def test_the_code_of_the_page():
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+    told = {"grid": grid()}
+    exec(compile(code, str(PAGE), "exec"), told)
+    assert [len(told["grid"].get_nodes()) for _ in range(3)] != [4, 4, 4]
