@@ -167,9 +167,7 @@ class Deployment:
 
     def flwr(self, *words, **config):
         """What the command `flwr` prints as JSON."""
-        command = ["flwr", *words, "--format", "json"]
-        for field, value in config.items():
-            command += ["--run-config", f"{field.replace('_', '-')}={json.dumps(value)}"]
+        command = ["flwr", *words, "--format", "json", *_run_config(config)]
         found = subprocess.run(command, env=self.environment, cwd=self.folder, capture_output=True, timeout=90)
         said = found.stdout.decode()
         if found.returncode or "{" not in said:
@@ -180,6 +178,15 @@ class Deployment:
         """Start a run of the app at this path; its id."""
         self.runs.append(str(self.flwr("run", str(app), "here", **config)["run-id"]))
         return self.runs[-1]
+
+    def start_training(self, app, **config):
+        """The same as a service has it, by the script of the quickstart, which ends with the run; the run's id."""
+        command = [sys.executable, str(app / "deploy" / "train.py"), str(app), "here", *_run_config(config)]
+        self._start("training", command)
+        told = re.compile(r"run (\d+) has started")
+        said = until("the run to start", 60, lambda: told.search(self.log("training")) or not self.alive("training"))
+        self.runs.append(said[1])
+        return said[1]
 
     def status(self, run):
         return self.flwr("list", "here", "--run-id", run)["runs"][0]["status"]
@@ -246,6 +253,12 @@ class Deployment:
                 return True
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             return False
+
+
+def _run_config(config):
+    """Settings as options of `flwr run`, which writes them as TOML does."""
+    pairs = [f"{field.replace('_', '-')}={json.dumps(value)}" for field, value in config.items()]
+    return [word for pair in pairs for word in ("--run-config", pair)]
 
 
 def _accepts(port):

@@ -76,11 +76,10 @@ def test_a_run_survives_its_nodes_and_its_server(tmp_path, quickstart):
         fleet.await_work("a", 4)
         fleet.kill_server_app()
         kept = (out / "participation.csv").read_text()
-        second = fleet.run(APP, **settings)
-        until("the model", 240, (out / "model.npz").exists)
-        until("the run to be over", 30, lambda: fleet.status(second).startswith("finished"))
+        second = fleet.start_training(APP, **settings)
+        until("the training to end", 300, lambda: fleet.ended("training"))
         said = fleet.server_log(second)
-        assert fleet.status(second) == "finished:completed", said
+        assert fleet.started["training"].returncode == 0, said
     assert not fleet.processes()
     assert "Going on after round 3 with 4 clients" in said
     assert (out / "participation.csv").read_text().startswith(kept)
