@@ -24,7 +24,7 @@ def reproduce_command(
     everything: Annotated[bool, typer.Option("--all", help="All claims, one after another.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="In minutes on a laptop; this is the default.")] = False,
     full: Annotated[bool, typer.Option("--full", help="In the paper's size; most need a GPU.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Run anew what has been run before.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Run anew what was run before, wholly or in part.")] = False,
     redo: Annotated[
         Path | None, typer.Option("--refresh", metavar="DIR", help="Check and draw stored results anew, run nothing.")
     ] = None,
@@ -73,6 +73,7 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
     import shutil
 
     from turnout.experiment.errors import ExperimentError
+    from turnout.reproduction.panels import Kept
     from turnout.reproduction.reproduce import reproduce
     from turnout.reproduction.stored import folder_of_same_runs, is_done, not_run, read_result, reproduce_from
 
@@ -84,6 +85,8 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
             continue
         if folder.exists():  # another version of the claim, or one that is to be run again
             shutil.rmtree(folder)
+        if again:
+            Kept(folder).forget()
         try:
             same = None if again else folder_of_same_runs(claim, out / claim.profile)
             if same is not None:
