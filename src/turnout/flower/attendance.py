@@ -35,7 +35,7 @@ class Attendance:
         self.identity: Identity = identity
         self.target: Target = target
         self.timeout = timeout
-        self._greetings = Greetings(timeout)
+        self._greetings = Greetings(timeout, wants_size=target == "size")
         self._refused: set[str] = set()
 
     @property

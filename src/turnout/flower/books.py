@@ -12,7 +12,7 @@ from turnout.flower.participation import ParticipationLog
 from turnout.flower.rounds import RoundRecord
 from turnout.flower.run_folder import RunFolder
 
-log = logging.getLogger("turnout.flower")
+log = logging.getLogger("flwr")  # what is no warning is seen only in Flower's own log
 
 
 class Books:
@@ -28,7 +28,7 @@ class Books:
         if every < 1:
             raise ValueError(f"checkpoint_every must be 1 or more rounds, not {every}")
         self.chronicle = Chronicle()
-        self._checkpoint = checkpoint
+        self.checkpoint = checkpoint
         self._every = every
         self._folder = folder
         self._participation = participation
@@ -36,8 +36,8 @@ class Books:
 
     def open(self, driver: Driver) -> None:
         """Go on from the checkpoint where there is one, and make sure that there is room for the rest."""
-        if self._checkpoint is not None and checkpoints.resume(self._checkpoint, driver, self.chronicle):
-            log.info("going on after round %d with %d clients", driver.t, len(driver.directory))
+        if self.checkpoint is not None and checkpoints.resume(self.checkpoint, driver, self.chronicle):
+            log.info("Going on after round %d with %d clients", driver.t, len(driver.directory))
             self._saved = driver.t
         if self._folder is not None:
             self._folder.claim(self.chronicle.run_id, driver.t)
@@ -47,12 +47,12 @@ class Books:
     def add(self, driver: Driver, record: RoundRecord, seconds: float, dropped: int) -> None:
         """A round that was closed; the checkpoint is written at once, the folder once the model was evaluated."""
         self.chronicle.add(record, seconds, dropped)
-        if driver.t % self._every == 0:
-            self._save(driver)
-        if self._participation is not None:
+        if self._participation is not None:  # first: a round beyond the checkpoint is cut, a missing one is lost
             self._participation.add(record)
         if self._folder is not None:
             self._folder.add(record)
+        if driver.t % self._every == 0:
+            self._save(driver)
 
     def write(self, driver: Driver, evaluate_every: int) -> None:
         """The folder, if its time has come."""
@@ -67,6 +67,6 @@ class Books:
             self._folder.write(driver, self.chronicle, evaluate_every)
 
     def _save(self, driver: Driver) -> None:
-        if self._checkpoint is not None:
-            checkpoints.save(self._checkpoint, driver, self.chronicle)
+        if self.checkpoint is not None:
+            checkpoints.save(self.checkpoint, driver, self.chronicle)
             self._saved = driver.t

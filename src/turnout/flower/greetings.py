@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable
 
-from flwr.app import Message, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 
-from turnout.flower.messages import HELLO, error_in
+from turnout.flower.messages import CONFIG, HELLO, SIZE, error_in
 from turnout.flower.polling import PollingGrid
 
 log = logging.getLogger("turnout.flower")
@@ -22,8 +22,9 @@ class Greetings:
     listed node may be dead, and must not cost the others anything.
     """
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, wants_size: bool) -> None:
         self._timeout = timeout
+        self._asked = RecordDict({CONFIG: ConfigRecord({SIZE: wants_size})})
         self._out: dict[str, tuple[int, float]] = {}  # node and end of the wait, by message
         self._pause: dict[int, float] = {}  # of nodes that have failed
         self._again: dict[int, float] = {}  # when to ask these again
@@ -45,7 +46,7 @@ class Greetings:
             for node in nodes
             if node not in waiting and node not in self.answers and now >= self._again.get(node, now)
         ]
-        sent = [Message(RecordDict(), node, HELLO, ttl=self._timeout, group_id=str(t)) for node in due]
+        sent = [Message(self._asked, node, HELLO, ttl=self._timeout, group_id=str(t)) for node in due]
         numbers = list(grid.push_messages(sent)) if sent else []
         for number, node in zip(numbers, due, strict=False):
             if number:

@@ -18,6 +18,7 @@ UPLOAD = "query.upload"  # the update of this round, which you have kept
 ARRAYS, CONFIG, METRICS, IDENTITY = "arrays", "config", "metrics", "identity"
 CLIENT_ID = "client-id"
 ROUND = "server-round"
+SIZE = "size"  # in the config of a greeting: whether the size of the data is to be told
 KEEP = "keep-update"  # in the config: tell the length of the update, and keep it until it is asked for
 
 # Codes of errors that the link reports in place of a node that cannot be reached.

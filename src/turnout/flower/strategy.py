@@ -12,6 +12,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
 from flwr.serverapp.strategy import Strategy as Base
 
+from turnout.flower.alone import alone
 from turnout.flower.attendance import Attendance, Identity, Target
 from turnout.flower.books import Books
 from turnout.flower.collecting import Collection, listed_clients, losses_in, mean_by_target, ratings_in
@@ -28,6 +29,7 @@ from turnout.local import Local
 from turnout.strategies.base import Strategy
 
 log = logging.getLogger("turnout.flower")
+shown = logging.getLogger("flwr")  # what is no warning is seen only in Flower's own log
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 
@@ -115,8 +117,9 @@ class FlowerStrategy(Base):
 
     def summary(self) -> None:
         name, attendance = type(self.strategy).__name__, self._attendance
-        log.info("%s; target: %s; identity: %s", name, attendance.shown_target, attendance.identity)
+        shown.info("\t├── %s; target: %s; identity: %s", name, attendance.shown_target, attendance.identity)
 
+    @alone
     def start(
         self,
         grid: Grid,
