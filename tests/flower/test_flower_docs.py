@@ -27,7 +27,7 @@ def test_the_apps_of_the_page_work(tmp_path, monkeypatch):
     grid = InProcessGrid(here["app"], lambda _t: ["a", "b"])
     there["app"](grid, Context(7, 1, {}, RecordDict(), {}))
     assert (tmp_path / "state.npz").exists()
-    assert sum(kind == "evaluate" for _, kind, _ in grid.seen) == 200
+    assert sum(kind == "evaluate" for _, kind, _ in grid.seen) == 202
     probed = FlowerStrategy(CAFed(), poll=0.01)
     result = probed.start(grid, to_record({"w": np.ones(2, np.float32)}), num_rounds=1, timeout=1.0)
     assert probed.records[0].arrived == ("id:a", "id:b")

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def diagnose_command(
-    log: Annotated[str, typer.Argument(metavar="LOG", help="A participation log: CSV, JSON Lines or Parquet.")],
+    log: Annotated[
+        str,
+        typer.Argument(metavar="LOG", help="A participation log: CSV, JSON Lines or Parquet; or a run on real nodes."),
+    ],
     slot: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Length of a slot, 600 s if not given; or of a round.")
     ] = None,
@@ -72,7 +75,7 @@ def _diagnose(
 
         free_folder(folder)
         found = diagnose(
-            log,
+            _log_file(log),
             slot_seconds=slot,
             num_rounds=rounds,
             clients=clients,
@@ -84,6 +87,14 @@ def _diagnose(
 
         save(found, folder)
     return found
+
+
+def _log_file(log: str) -> str:
+    """The log itself, also of the folder of a run on real nodes."""
+    from turnout.experiment.store import PARTICIPATION
+
+    inside = Path(log) / PARTICIPATION
+    return str(inside) if inside.is_file() else log
 
 
 def _print_diagnosis(found: Diagnosis, folder: Path) -> None:

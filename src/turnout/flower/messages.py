@@ -13,10 +13,12 @@ from turnout.flower.replies import Dropped
 
 HELLO = "query.hello"  # who are you, and how much data have you?
 PROBE = "query.probe"  # the loss of this model on your data, without training
+UPLOAD = "query.upload"  # the update of this round, which you have kept
 ARRAYS, CONFIG, METRICS, IDENTITY = "arrays", "config", "metrics", "identity"
 CLIENT_ID = "client-id"
 ROUND = "server-round"
 SIZE = "size"  # in the config of a greeting: whether the size of the data is to be told
+KEEP = "keep-update"  # in the config: tell the length of the update, and keep it until it is asked for
 
 # Codes of errors that the link reports in place of a node that cannot be reached.
 _UNREACHABLE = {3: "message expired", 4: "reply expired", 5: "node unavailable"}
