@@ -61,6 +61,7 @@ class Attendance:
         Greetings take their time while the others train. Only where nobody is known, as in the first round, they are
         waited for.
         """
+        grid.begin_round(t)
         nodes = {node.node_id: node.public_key for node in grid.get_nodes()}
         directory = driver.directory
         directory.keep_nodes(nodes)

@@ -105,6 +105,15 @@ class PollingGrid(Grid):
                 self.clock.sleep(max(left, 0.0))
         return replies
 
+    def begin_round(self, t: int) -> None:
+        """Take note of the round, counted from 1, whose nodes are asked for next: nothing to a grid of real nodes."""
+
+    def lull(self, seconds: float) -> None:
+        """Let time pass while nobody can be asked: until other nodes are listed than now, at most so long."""
+        before, end = set(self.get_node_ids()), self.clock.now() + seconds
+        while (left := end - self.clock.now()) > 0 and set(self.get_node_ids()) == before:
+            self.clock.sleep(min(self.interval, left))
+
     def _patiently(
         self, what: str, call: Callable[[], Found], otherwise: Found, patience: float | None = None
     ) -> Found:

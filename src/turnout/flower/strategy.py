@@ -154,6 +154,8 @@ class FlowerStrategy(Base):
         driver, polled = self._ready(arrays, config), self._polled(grid)
         self._config = config
         available = self._attendance.take(polled, driver, driver.t + 1)
+        if not available and self._ttl is not None:  # or a fleet that is away for a minute has missed a whole training
+            polled.lull(self._ttl)
         losses = self._probe(driver, available, config, polled) if self.strategy.probes else None
         self._orders = {order.client: order for order in driver.open_round(available, losses)}
         shared, keep = None, {} if self.strategy.admits_all else {KEEP: True}
