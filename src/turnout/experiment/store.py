@@ -70,7 +70,7 @@ def load(folder: str | Path) -> Run:
     """A run read back from its folder; models are flat, arrays by their path."""
     folder = Path(folder)
     if not (folder / "run.json").is_file():
-        raise ExperimentError(f"{folder}: not a run folder")
+        raise ExperimentError(f"{folder}: not a run folder: it has no run.json, as the folders of `turnout run` do")
     experiment = Experiment.read(toml.read(folder / "experiment.toml"))
     about = read_about(folder)
     seen = _attendances(folder)

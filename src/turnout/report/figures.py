@@ -12,7 +12,7 @@ from turnout.report.colours import line_styles
 from turnout.report.compared import Points, title_of
 from turnout.report.curves import learning_curves_of
 from turnout.report.groups import attention
-from turnout.report.metrics import Metric, shown_metrics
+from turnout.report.metrics import Metric, metric_named, shown_metrics
 
 PIXELS = 2  # device pixels a point, for sharp print
 PANEL = 380  # width of one chart
@@ -29,12 +29,24 @@ def figures(run: Points) -> dict[str, alt.TopLevelMixin]:
     return {"learning": learning_curves(run), "attention": trained_for(run)}
 
 
-def learning_curves(run: Points) -> alt.TopLevelMixin:
-    """Metrics over the rounds, one line a strategy, in a band of one standard deviation over the seeds."""
-    panels = [_curve(run, metric) for metric in shown_metrics(run) if metric.name != "worst_decile_accuracy"]
+def learning_curves(run: Points, metric: str | None = None) -> alt.TopLevelMixin:
+    """Metrics over the rounds, one line a strategy, in a band of one standard deviation over the seeds.
+
+    All that are worth a panel, or the one that is named.
+    """
+    panels = [_curve(run, one) for one in _drawn(run, metric)]
     seeds = len(run.points[0].history.seeds)
     band = f"Line: mean over {seeds} seeds. Band: one standard deviation." if seeds > 1 else "One seed."
     return _framed(alt.hconcat(*panels, spacing=30), run, "How well the model does, round by round", band)
+
+
+def _drawn(run: Points, metric: str | None) -> list[Metric]:
+    if metric is None:
+        return [one for one in shown_metrics(run) if one.name != "worst_decile_accuracy"]
+    known = set.intersection(*(set(point.history.metrics) for point in run.points))
+    if metric not in known:
+        raise ValueError(f"there is no metric {metric!r}: known: {', '.join(sorted(known))}")
+    return [metric_named(metric)]
 
 
 def _curve(run: Points, metric: Metric) -> Any:
@@ -87,6 +99,11 @@ def _two_lines() -> alt.Axis:
 def _labelled(run: Points) -> tuple[list[str], list[str]]:
     """The labels of a run and the strategies behind them."""
     return [outcome.label for outcome in run.points], [outcome.strategy for outcome in run.points]
+
+
+def labelled_legend(run: Points, symbol: str, width: int = PANEL) -> tuple[alt.Color, alt.StrokeDash]:
+    """The legend of a run's strategies."""
+    return legend(*_labelled(run), symbol, width)
 
 
 def legend(labels: list[str], strategies: list[str], symbol: str, width: int) -> tuple[alt.Color, alt.StrokeDash]:

@@ -65,7 +65,7 @@ def _curves(points: Points, metric: Metric, splits: dict[str, Split]) -> Spec:
         note += " Dashed: where the strategy's own weights lead; more rounds do not bring it below."
     return {
         "kind": "lines",
-        "title": f"{metric.title}, round by round",
+        "title": metric.title,
         "note": note,
         "x": {"title": AXES["round"], "choices": [{"name": axis, "title": AXES[axis]} for axis in known]},
         "y": {"title": metric.title, "unit": "%" if metric.percent else "", "log": log},

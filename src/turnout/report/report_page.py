@@ -21,7 +21,18 @@ from turnout.report.compared import Compared, compared
 from turnout.report.error_split import Split, error_splits
 from turnout.report.metrics import Metric, headline, shown_metrics
 from turnout.report.report_charts import report_charts
-from turnout.report.shell import Spec, charts_beside, copied, legend, page, paragraph, section, swatch, table
+from turnout.report.shell import (
+    Spec,
+    axis_switch,
+    charts_beside,
+    copied,
+    legend,
+    page,
+    paragraph,
+    section,
+    swatch,
+    table,
+)
 from turnout.report.tables import best_labels, paired_difference
 from turnout.report.words import result
 from turnout.reproduction.paired import Interval
@@ -82,7 +93,7 @@ def report_page(sources: Sequence[Source]) -> str:
         _summary(points, sources),
         legend(styles) if len(labels) > 1 else "",
         _results(points, styles),
-        section("How well the models do", charts_beside(charts, *(name for name in charts if name[:6] == "curve-"))),
+        section("How well the models do", axis_switch(charts), charts_beside(charts, *_curve_names(charts))),
         section("Who was there", charts_beside(charts, "availability")),
         section(
             "Whom the models are trained for",
@@ -94,6 +105,10 @@ def report_page(sources: Sequence[Source]) -> str:
         *_circumstances(sources),
     ]
     return page(points.title or "Report", [part for part in parts if part], charts, styles)
+
+
+def _curve_names(charts: dict[str, Spec]) -> list[str]:
+    return [name for name in charts if name.startswith("curve-")]
 
 
 def _splits(sources: Sequence[Source], points: Compared) -> dict[str, Split]:

@@ -107,7 +107,7 @@ def chart(name: str, spec: Spec) -> str:
     words = escape(f"{spec['title']}. Arrow keys tell values, plus and minus zoom, Escape shows all.")
     return (
         f'<figure{wide} data-chart="{escape(name)}"><figcaption><h3>{escape(spec["title"])}</h3>{note}</figcaption>\n'
-        f'<div class="controls">{_axis_switch(name, spec)}{_series_switch(name, spec)}'
+        f'<div class="controls">{_series_switch(name, spec)}'
         '<button class="reset" type="button" hidden>Show all</button></div>\n'
         f'<canvas tabindex="0" role="img" aria-label="{words}" height="{spec.get("height", 280)}"></canvas>'
         f'{_states(spec)}<p class="live unseen" aria-live="polite"></p>\n'
@@ -122,16 +122,17 @@ def charts_beside(charts: Mapping[str, Spec], *names: str) -> str:
     return f'<div class="charts">{drawn}</div>' if drawn else ""
 
 
-def _axis_switch(name: str, spec: Spec) -> str:
-    choices = spec.get("x", {}).get("choices", [])
+def axis_switch(charts: Mapping[str, Spec]) -> str:
+    """One switch for what all charts are drawn over that leave a choice."""
+    choices = {one["name"]: one["title"] for spec in charts.values() for one in spec["x"].get("choices", [])}
     if len(choices) < 2:
         return ""
     radios = "".join(
-        f'<label><input type="radio" name="x-{escape(name)}" value="{escape(choice["name"])}"'
-        f"{' checked' if number == 0 else ''}>{escape(choice['title'])}</label>"
-        for number, choice in enumerate(choices)
+        f'<label><input type="radio" name="over" value="{escape(name)}"{" checked" if number == 0 else ""}>'
+        f"{escape(title)}</label>"
+        for number, (name, title) in enumerate(choices.items())
     )
-    return f'<span role="radiogroup" aria-label="Horizontal axis" class="controls">Over {radios}</span>'
+    return f'<div role="radiogroup" aria-label="Horizontal axis" class="controls">Over {radios}</div>'
 
 
 def _series_switch(name: str, spec: Spec) -> str:

@@ -57,13 +57,14 @@ def _caption(run: Run) -> str:
 
 
 def best_labels(run: Points, metric: Metric) -> set[str]:
-    """Those with the best mean at the end, if there is more than one to compare."""
+    """Those with the best mean at the end; nobody where all are alike."""
     means = {outcome.label: float(outcome.history.final(metric.name).mean()) for outcome in run.points}
     finite = {label: mean for label, mean in means.items() if np.isfinite(mean)}
     if len(run.points) < 2 or not finite:
         return set()
     top = max(finite.values()) if metric.higher_is_better else min(finite.values())
-    return {label for label, mean in finite.items() if mean == top}
+    found = {label for label, mean in finite.items() if mean == top}
+    return found if len(found) < len(run.points) else set()
 
 
 def _cell(outcome: Outcome, metric: Metric, best: bool) -> Text:

@@ -3,6 +3,7 @@
 
 const hidden = new Set(); // labels that are switched off, in all charts
 const charts = [];
+let over = "round"; // what learning curves are drawn over
 const root = document.documentElement;
 const isDark = () => getComputedStyle(root).colorScheme === "dark" ||
   (!root.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches);
@@ -47,7 +48,7 @@ function scaleOf([low, high], [from, to], log, count) {
 
 class Chart {
   constructor(figure, spec) {
-    Object.assign(this, { figure, spec, zoom: null, cursor: null, drag: null, axis: spec.x?.choices?.[0]?.name });
+    Object.assign(this, { figure, spec, zoom: null, cursor: null, drag: null });
     this.canvas = figure.querySelector("canvas");
     this.live = figure.querySelector(".live");
     this.marks = MARKS[spec.kind];
@@ -58,6 +59,10 @@ class Chart {
   }
 
   get styles() { return page.styles; }
+  get axis() { // the chosen one, or the first that there is
+    const { choices } = this.spec.x;
+    return choices && (choices.find((c) => c.name === over) || choices[0]).name;
+  }
   get xTitle() { return (this.spec.x.choices?.find((c) => c.name === this.axis) || this.spec.x).title; }
   get xUnit() { return this.spec.x.unit; }
   shown() { return this.spec.series.filter((s) => !hidden.has(s.label) && (this.spec.x.names || this.xs(s))); }
@@ -89,7 +94,7 @@ class Chart {
     pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
     this.pen = pen;
     this.ink = getComputedStyle(this.canvas).color;
-    this.box = { left: 48, right: width - 10, top: 10, bottom: height - 40, width, height };
+    this.box = { left: 48, right: width - 16, top: 10, bottom: height - 40, width, height };
     this.marks.draw(this);
     if (this.drag && this.drag.now !== null) this.drawSelection();
     this.figure.querySelector(".reset").hidden = !this.zoom;
@@ -180,9 +185,6 @@ class Chart {
     canvas.addEventListener("blur", () => this.leave());
     canvas.addEventListener("keydown", (event) => this.key(event));
     this.figure.querySelector(".reset").addEventListener("click", () => { this.zoomTo(null); canvas.focus(); });
-    for (const radio of this.figure.querySelectorAll("input[type=radio]")) {
-      radio.addEventListener("change", () => { this.axis = radio.value; this.zoomTo(null); });
-    }
   }
 
   drop(x) {

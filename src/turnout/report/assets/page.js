@@ -97,6 +97,16 @@ function startLegend() {
   });
 }
 
+function startAxes() {
+  for (const radio of document.querySelectorAll("input[name=over]")) {
+    radio.addEventListener("change", () => {
+      over = radio.value;
+      for (const chart of charts) if (chart.spec.x.choices) chart.zoom = null;
+      redrawAll();
+    });
+  }
+}
+
 function startTheme() {
   const button = document.querySelector("button.theme");
   const kept = (() => { try { return localStorage.getItem("turnout-theme"); } catch { return null; } })();
@@ -127,4 +137,5 @@ function startCopying() {
 startTheme();
 startCharts();
 startLegend();
+startAxes();
 startCopying();
