@@ -72,7 +72,7 @@ def find(kind: str, name: str, where: str) -> Callable[..., Any]:
 def experiment_path(name: str) -> Path:
     """The file of an experiment: a shipped one by its name, any other by its path."""
     path = Path(name)
-    if path.suffix == ".toml" or path.exists():
+    if path.suffix == ".toml" or path.is_file():  # a folder called as a shipped experiment is not in its way
         if not path.is_file():
             raise ExperimentError(f"{name}: there is no such file")
         return path

@@ -143,9 +143,9 @@ def _results(points: Compared, styles: dict[str, Any]) -> str:
         header.append(f"{main.title} against {points.points[0].label}, 95 % interval")
     header += ["Uploads", "Local steps", "Seconds a run"]
     best = {metric.name: best_labels(points, metric) for metric in metrics}
-    rows = []
+    rows: list[list[str]] = []
     for point in points.points:
-        cells = [f"<span>{swatch(styles[point.label])} {escape(point.label)}</span>"]
+        cells: list[str] = [Html(f"{swatch(styles[point.label])} {escape(point.label)}")]
         cells += [_final(point, metric, point.label in best[metric.name]) for metric in metrics]
         cells += [_against_first(points, point, main)] if versus else []
         cells += [_spent(point, "uploads"), _spent(point, "local_steps"), _seconds(point)]
@@ -163,7 +163,7 @@ def _final(point: Outcome, metric: Metric, best: bool) -> str:
     if lost:
         return f"diverged in {lost} of {len(point.history.seeds)}"
     text = metric.spread(point.history.final(metric.name))
-    return f"<strong>{escape(text)}</strong>" if best else text
+    return Html(f"<strong>{escape(text)}</strong>") if best else text
 
 
 def _against_first(points: Compared, point: Outcome, metric: Metric) -> str:
@@ -174,13 +174,13 @@ def _against_first(points: Compared, point: Outcome, metric: Metric) -> str:
     if not np.isfinite(difference).all():
         return "–"
     found = Interval.of(difference)
-    mean = escape(metric.number(found.mean, signed=True))
+    mean = metric.number(found.mean, signed=True)
     if found.count < 2:
-        return f"<span>{mean}</span>"
-    low, high = (escape(metric.number(end, signed=True)) for end in (found.low, found.high))
+        return mean
+    low, high = (metric.number(end, signed=True) for end in (found.low, found.high))
     sure = found.low > 0 or found.high < 0
     ends = f'<span class="interval">{low} to {high}{"" if sure else ", may be chance"}</span>'
-    return f"<span>{mean}{ends}</span>"
+    return Html(f"{mean}{ends}")
 
 
 def _spent(point: Outcome, record: str) -> str:

@@ -18,6 +18,10 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 FOR_THE_PAGE = ("title", "note", "wide")  # of a chart: written into the page rather than handed to the script
 
 
+class Html(str):
+    """Text that is markup already."""
+
+
 def page(
     title: str,
     parts: Iterable[str],
@@ -79,7 +83,7 @@ def table(
 ) -> str:
     """Numbers to the right; `told`: the last column is words; `labels`: whose row each is, so that it can be hidden.
 
-    A cell that begins with `<` is HTML and must have been escaped by who made it.
+    A cell of the type `Html` is written as it is; its maker has escaped what is in it.
     """
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
     body = []
@@ -97,7 +101,7 @@ def table(
 
 
 def _cell(cell: str) -> str:
-    return cell if cell.startswith("<") else escape(cell)
+    return cell if isinstance(cell, Html) else escape(cell)
 
 
 def chart(name: str, spec: Spec) -> str:
@@ -110,7 +114,7 @@ def chart(name: str, spec: Spec) -> str:
         f'<div class="controls">{_series_switch(name, spec)}'
         '<button class="reset" type="button" hidden>Show all</button></div>\n'
         f'<canvas tabindex="0" role="img" aria-label="{words}" height="{spec.get("height", 280)}"></canvas>'
-        f'{_states(spec)}<p class="live unseen" aria-live="polite"></p>\n'
+        f'{_key(spec)}<p class="live unseen" aria-live="polite"></p>\n'
         '<details class="numbers"><summary>The same in numbers</summary><div class="scroll" tabindex="0"></div>'
         "</details></figure>\n"
     )
@@ -142,10 +146,12 @@ def _series_switch(name: str, spec: Spec) -> str:
     return f'<label>Strategy <select id="of-{escape(name)}">{options}</select></label>'
 
 
-def _states(spec: Spec) -> str:
+def _key(spec: Spec) -> str:
+    """What the colours of this chart mean, where they are not those of the strategies."""
+    own = [{"name": series["label"]} | series["style"] for series in spec["series"] if "style" in series]
     parts = "".join(
         f'<span><i style="--light:{state["light"]};--dark:{state["dark"]}"></i>{escape(state["name"])}</span>'
-        for state in spec.get("states", [])
+        for state in spec.get("states", own if len(own) > 1 else [])
     )
     return f'<p class="states">{parts}</p>' if parts else ""
 
@@ -170,6 +176,15 @@ def swatch(style: Mapping[str, Any]) -> str:
         f'<svg class="swatch" width="26" height="10" aria-hidden="true" style="--light:{style["light"]};--dark:'
         f'{style["dark"]}"><line x1="0" y1="5" x2="26" y2="5" stroke-dasharray="{dash}"></line></svg>'
     )
+
+
+def glance(shares: Mapping[str, tuple[float, str]]) -> str:
+    """Shares as bars that need no axis, each with its words: what somebody in a hurry should see."""
+    rows = "".join(
+        f'<div><b style="width:{100 * min(1.0, max(0.0, share)):.1f}%"></b><span>{escape(words)}</span></div>'
+        for share, words in shares.values()
+    )
+    return f'<div class="glance">{rows}</div>'
 
 
 def copied(name: str, text: str) -> str:
