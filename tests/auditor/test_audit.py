@@ -226,6 +226,7 @@ def test_an_experiment_is_audited_point_by_point_and_written_whole(tmp_path):
     assert shares[-1] == 1.0
     folder = save_audit(found, tmp_path / "out", experiment.to_toml(), "a title")
     assert sorted(each.name for each in folder.iterdir()) == [
+        "audit.html",
         "audit.json",
         "clients.parquet",
         "experiment.toml",

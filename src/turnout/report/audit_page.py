@@ -27,13 +27,15 @@ def audit_page(audit: Audit, title: str, experiment: str) -> str:
     strategies = [type(entry.strategy).__module__.rpartition(".")[2] for entry in audit.entries]
     styles, charts = page_styles(labels, strategies), _charts(audit)
     lead, *more = audit_words(audit)
+    lead, _, named = lead.partition(". ")  # whom it names comes after what it finds
     first = audit.entries[0]
     seeds = f", {len(audit.seeds)} seeds" if len(audit.seeds) > 1 else ""
     size = f"{first.target.size:,} clients, {audit.rounds:,} rounds{seeds}: the server's decisions, without training."
     parts = [
-        paragraph([lead], "lead"),
+        paragraph([f"{lead.removesuffix('.')}."], "lead"),
         _at_a_glance(first),
         paragraph(more),
+        paragraph([named]),
         paragraph([size], "soft"),
         legend(styles) if len(labels) > 1 else "",
         section("Strategies", _strategies(audit), paragraph([MEANING], "small soft")),
@@ -62,9 +64,10 @@ def _at_a_glance(entry: Audited) -> str:
 
 
 def _strategies(audit: Audit) -> str:
-    header = ("strategy", "consistent", "off target", "unsteady", "stale", "asked", "uploads", "note")
+    noted = any(entry.notes for entry in audit.entries)
+    header = ["strategy", "consistent", "off target", "unsteady", "stale", "asked", "uploads", *["note"] * noted]
     rows = [
-        (
+        [
             entry.label,
             "yes" if entry.consistent else "no",
             off_target(entry),
@@ -72,11 +75,11 @@ def _strategies(audit: Audit) -> str:
             f"{entry.staleness:.1f}",
             f"{entry.participants:.1f}",
             f"{entry.uploads:.1f}",
-            "; ".join(entry.notes),
-        )
+            *["; ".join(entry.notes)] * noted,
+        ]
         for entry in audit.entries
     ]
-    return table(header, rows, told=True, labels=[entry.label for entry in audit.entries])
+    return table(header, rows, told=noted, labels=[entry.label for entry in audit.entries])
 
 
 def _furthest(entry: Audited) -> str:

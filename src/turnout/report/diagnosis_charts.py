@@ -119,7 +119,7 @@ def _profile(cycle: Cycle) -> Spec:
     return {
         "kind": "lines",
         "height": LOW,
-        "title": f"Share of the watched clients that are there, {cycle.name} cycle",
+        "title": "Share of the watched clients that are there",
         "x": {"title": title, "domain": [0, span]},
         "y": {"title": "Share there", "unit": "%", "zero": True},
         "series": [_line("clients", BLUE, at, 100 * cycle.profile)],

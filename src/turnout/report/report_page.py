@@ -22,6 +22,7 @@ from turnout.report.error_split import Split, error_splits
 from turnout.report.metrics import Metric, headline, shown_metrics
 from turnout.report.report_charts import report_charts
 from turnout.report.shell import (
+    Html,
     Spec,
     axis_switch,
     charts_beside,

@@ -165,7 +165,7 @@ def legend(styles: Mapping[str, Any]) -> str:
     )
     return (
         '<div class="legend" role="group" aria-label="Strategies: press to hide or show in all charts">'
-        f'{buttons}<button type="button" data-all disabled>Show all</button></div>'
+        f'{buttons}<button type="button" data-all hidden>Show all</button></div>'
     )
 
 

@@ -79,7 +79,7 @@ function redrawAll() {
     if (details.open) fillTable(details, chart);
   }
   const all = document.querySelector(".legend [data-all]");
-  if (all) all.disabled = !hidden.size;
+  if (all) all.hidden = !hidden.size;
 }
 
 function startLegend() {
