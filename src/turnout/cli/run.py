@@ -70,8 +70,8 @@ def _print_result(finished: Run, source: str, folder: Path) -> None:
     from turnout.report.tables import results
     from turnout.report.words import result
 
-    ends = (f"\nReport: {folder / 'report.html'}", f"Next: {_next_command(source, folder)}")
-    print_lines(results(finished), result(finished), *ends)
+    places = (f"\nRun folder: {folder}", f"Report: {folder / 'report.html'}")
+    print_lines(results(finished), result(finished), *places, f"Next: {_next_command(source, folder)}")
 
 
 def _next_command(source: str, folder: Path) -> str:
