@@ -12,11 +12,12 @@ PIP_INSTALL := -m pip install -qq --no-compile --disable-pip-version-check -c co
 RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 FLOWER := $(VENV)/.installed-flower
+DOCS := $(VENV)/.installed-docs
 BENCH := $(BENCH_VENV)/.installed
 PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce test test-slow test-integration test-browser test-flower lint format bench bench-theory clean
+.PHONY: help demo reproduce test test-slow test-integration test-browser test-flower lint format docs bench bench-theory clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -54,6 +55,10 @@ format: $(DEV) ## rewrite the code in house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(DOCS) ## build the documentation as a site that needs no network, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q $(ARGS)
+	@echo "Open site/index.html"
+
 bench: $(BENCH) ## measure the simulator's speed beside a loop in PyTorch
 	$(BENCH_VENV)/bin/python benchmarks/simulator.py $(ARGS)
 
@@ -64,7 +69,7 @@ bench-theory: $(RUNTIME) ## measure the audit, the theory, the reading of logs a
 	$(BIN)/python benchmarks/recognition.py
 
 clean: ## remove environments, caches and builds; results under runs/ stay
-	rm -rf $(VENV) $(BENCH_VENV) .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(BENCH_VENV) .pytest_cache .ruff_cache .hypothesis build dist site
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUNTIME): $(PINS)
@@ -81,6 +86,11 @@ $(FLOWER): $(PINS)
 	$(call environment,$(VENV))
 	$(BIN)/python $(PIP_INSTALL) -e '.[dev,flower]'
 	@touch $(RUNTIME) $(DEV) $@
+
+$(DOCS): $(PINS)
+	$(call environment,$(VENV))
+	$(BIN)/python $(PIP_INSTALL) -e '.[docs]'
+	@touch $(RUNTIME) $@
 
 $(BENCH): $(PINS)
 	$(call environment,$(BENCH_VENV))
