@@ -17,7 +17,7 @@ BENCH := $(BENCH_VENV)/.installed
 PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce test test-slow test-integration test-browser test-flower lint format docs bench bench-theory clean
+.PHONY: help demo reproduce test test-slow test-integration test-browser test-flower lint format docs sections bench bench-theory clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -58,6 +58,9 @@ format: $(DEV) ## rewrite the code in house style
 docs: $(DOCS) ## build the documentation as a site that needs no network, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q $(ARGS)
 	@echo "Open site/index.html"
+
+sections: $(RUNTIME) ## rewrite the parts of README and docs that come from stored results
+	$(BIN)/python docs/sections.py
 
 bench: $(BENCH) ## measure the simulator's speed beside a loop in PyTorch
 	$(BENCH_VENV)/bin/python benchmarks/simulator.py $(ARGS)
