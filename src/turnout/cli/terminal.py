@@ -9,6 +9,8 @@ from typing import Any
 
 import typer
 
+INTERRUPTED = 130  # the shell's code for a program that was stopped by Ctrl-C
+
 
 @contextmanager
 def progress_bar(wanted: bool, doing: str = "training") -> Iterator[Callable[[float], None] | None]:
@@ -50,17 +52,23 @@ def one_line_errors(debug: bool) -> Iterator[None]:
         return
     try:
         yield
-    except typer.Exit:
+    except (typer.Exit, BrokenPipeError):  # a reader that went away, as `head` does, is no error
         raise
     except KeyboardInterrupt:
-        typer.echo("stopped: nothing was written", err=True)
-        raise typer.Exit(130) from None
+        typer.echo("stopped: nothing half-done is left", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
-        from turnout.diagnosis.errors import LogError
-        from turnout.experiment.errors import ExperimentError
-
-        text = " ".join(str(error).split())
-        if not isinstance(error, ExperimentError | LogError):
-            text = f"{type(error).__name__}: {text} (--debug shows more)"
-        typer.echo(f"error: {text}", err=True)
+        typer.echo(f"error: {_in_one_line(error)}", err=True)
         raise typer.Exit(2) from None
+
+
+def _in_one_line(error: Exception) -> str:
+    from turnout.diagnosis.errors import LogError
+    from turnout.experiment.errors import ExperimentError
+
+    text = " ".join(str(error).split())
+    if isinstance(error, ExperimentError | LogError):
+        return text
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
+    return f"{type(error).__name__}: {text} (--debug shows more)"
