@@ -17,7 +17,7 @@ BENCH := $(BENCH_VENV)/.installed
 PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce test test-slow test-integration test-browser test-flower lint format docs sections bench bench-theory clean
+.PHONY: help demo reproduce test test-slow test-integration test-browser test-flower lint format docs sections pictures bench bench-theory clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -61,6 +61,9 @@ docs: $(DOCS) ## build the documentation as a site that needs no network, in sit
 
 sections: $(RUNTIME) ## rewrite the parts of README and docs that come from stored results
 	$(BIN)/python docs/sections.py
+
+pictures: $(RUNTIME) ## draw the pictures of the documentation
+	$(BIN)/python docs/pictures.py
 
 bench: $(BENCH) ## measure the simulator's speed beside a loop in PyTorch
 	$(BENCH_VENV)/bin/python benchmarks/simulator.py $(ARGS)
