@@ -39,7 +39,7 @@ EXPERIMENT = """
 rounds = 4
 task = { name = "synthetic_leaf", num_clients = 6, samples_per_client = 20 }
 availability = { name = "two_classes" }
-local = { steps = 2, batch_size = 4, learning_rate = [0.01, 0.1] }
+local = { steps = 2, batch_size = 4, learning_rate = 0.1 }
 strategies = ["fedavg", "unbiased"]
 """
 STRATEGY = "from turnout.strategies import Unbiased\n\nclass Patient(Unbiased):\n    patience: float = 2.0\n"
@@ -147,7 +147,7 @@ def test_commands_are_understood(page, command, folder):
 
 SMALL = {
     "run": ["--rounds", "2", "--seeds", "1", "--set", "task.num_clients=12", "--set", "task.samples_per_client=20"],
-    "tune": ["--rounds", "2", "--metric", "train_loss"],
+    "tune": ["--rounds", "2", "--metric", "train_loss", "--set", "local.learning_rate=[0.01,0.1]"],
     "audit": ["--rounds", "40", "--set", "task.num_clients=12"],
     "diagnose": ["--audit", "0"],
 }
