@@ -13,6 +13,7 @@ RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 FLOWER := $(VENV)/.installed-flower
 DOCS := $(VENV)/.installed-docs
+RAY := $(VENV)/.installed-ray
 BENCH := $(BENCH_VENV)/.installed
 PINS := pyproject.toml constraints.txt
 
@@ -42,8 +43,8 @@ test-integration: $(DEV) ## run the tests that need processes or data beside the
 test-browser: $(DEV) ## run the tests that need a headless Chromium
 	$(BIN)/python -m pytest -q -m browser $(ARGS)
 
-test-flower: $(FLOWER) ## run the tests of the Flower adapter, with Flower installed
-	FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 $(BIN)/python -m pytest -q tests/flower $(ARGS)
+test-flower: $(RAY) ## run the tests of the Flower adapter, on real processes and on Ray too (many minutes)
+	FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 $(BIN)/python -m pytest -q -m 'not browser' tests/flower $(ARGS)
 
 lint: $(FLOWER) ## check style, types and spelling
 	$(BIN)/ruff check .
@@ -97,6 +98,11 @@ $(DOCS): $(PINS)
 	$(call environment,$(VENV))
 	$(BIN)/python $(PIP_INSTALL) -e '.[docs]'
 	@touch $(RUNTIME) $@
+
+$(RAY): $(PINS)
+	$(call environment,$(VENV))
+	$(BIN)/python $(PIP_INSTALL) -e '.[dev,flower-ray]'
+	@touch $(RUNTIME) $(DEV) $(FLOWER) $@
 
 $(BENCH): $(PINS)
 	$(call environment,$(BENCH_VENV))

@@ -74,13 +74,14 @@ def test_what_comes_from_stored_numbers_is_as_they_are(page):
 
 
 def test_what_is_said_of_real_phones_is_what_came_out():
-    """The page prefers strategies that remember, AdaFed to Unbiased, and says that CA-Fed did not pay."""
+    """Who remembers is ahead of who counts, but not by much; then AdaFed, ahead of Unbiased and of CA-Fed."""
     for claim in ("trace_flash", "trace_stunner"):
         leads = sections().leads(claim)
         means = {label: lead.mean for label, lead in leads.items()}
         assert sections().memory_of(max(means, key=means.__getitem__)) == A_MODEL_A_CLIENT
-        assert leads["FedVARP"].low > 0
-        assert leads["MIFA"].low > 0
+        assert min(leads["FedVARP"].low, leads["MIFA"].low) > leads["FedAU"].high
+        assert means["FedAU"] > max(means["FedVARP"], means["MIFA"]) / 2
+        assert leads["FedAU"].low > leads["AdaFed"].high
         assert means["AdaFed"] > means["Unbiased"]
         assert leads["CA-Fed"].high < leads["AdaFed"].low
 

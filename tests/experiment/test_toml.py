@@ -25,6 +25,7 @@ def test_what_is_written_reads_back():
         ("new.deep=true", {"a": {"b": 1}, "list": [{"x": 1}], "word": "w", "new": {"deep": True}}),
         ("a=bare words", {"a": "bare words", "list": [{"x": 1}], "word": "w"}),
         ("a.b=x=y", {"a": {"b": "x=y"}, "list": [{"x": 1}], "word": "w"}),
+        ('a."R=0.5".b=2', {"a": {"b": 1, "R=0.5": {"b": 2}}, "list": [{"x": 1}], "word": "w"}),
         ("word.more=1", {"a": {"b": 1}, "list": [{"x": 1}], "word": {"name": "w", "more": 1}}),
     ],
 )
@@ -39,6 +40,8 @@ def test_overrides(setting, expected):
     [
         ("no_value", "must be key=value"),
         ("=3", "must be key=value"),
+        ("a..b=3", "must be key=value"),
+        ('a."b=3', "must be key=value"),
         ("list.1.x=3", "there is no entry '1': a list of 1 is counted 0 to 0"),
         ("list.first=3", "there is no entry 'first'"),
         ("a.b.c=3", "'c' has nothing to be set in: 1 is not a table"),

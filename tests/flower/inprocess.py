@@ -32,6 +32,7 @@ class InProcessGrid(Grid):
     behave: Behaviour = always
     lie: Callable[[RecordDict], RecordDict] = lambda content: content
     keys: dict[str, bytes] = field(default_factory=dict)
+    run_config: dict[str, object] = field(default_factory=dict)
     turn: int = -1
 
     def __post_init__(self):
@@ -97,7 +98,7 @@ class InProcessGrid(Grid):
     def _call(self, name, message):
         place = message.metadata.dst_node_id
         config = {"client-id": name.removesuffix(" again")}
-        context = self.contexts.setdefault(place, Context(7, place, config, RecordDict(), {}))
+        context = self.contexts.setdefault(place, Context(7, place, config, RecordDict(), self.run_config))
         try:
             return self.app(message, context)
         except Exception as error:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from turnout.experiment import ExperimentError
+from turnout.reproduction import reproduce as reproducing
 from turnout.reproduction.claim import read_claim
 from turnout.reproduction.measured import read_curves
 from turnout.reproduction.reproduce import reproduce
@@ -90,12 +91,11 @@ def test_a_search_of_its_own_has_its_own_seeds(tiny_claim, write_claim):
     tiny_claim["tuning"] = {"metric": "train_loss", "seeds": [50], "rounds": 3}
     found = reproduce(read_claim(write_claim(tiny_claim)))
     (panel,) = found.panels.values()
-    assert panel.choices[0].seeds == (50,)
+    assert {row["seed"] for row in panel.grid} == {50}
     assert all(curve.seeds in ((0, 1), (0,)) for curve in found.curves)
-    assert (
-        panel.experiment.strategies[0].local is None
-        or "learning_rate" in panel.experiment.strategies[0].local.arguments
-    )
+    assert panel.chosen is not None
+    rate = panel.chosen["fast"]["local.learning_rate"]
+    assert f"learning_rate = {rate}" in panel.experiment
 
 
 def test_a_panel_without_data_is_left_out(tiny_claim, write_claim, tmp_path, monkeypatch):
@@ -148,3 +148,61 @@ def test_a_check_may_have_words_of_its_own(tiny_claim, write_claim):
     tiny_claim["checks"][0]["says"] = "the fast one is nearer"
     found = reproduce(read_claim(write_claim(tiny_claim)))
     assert [finding.says for finding in found.findings] == ["the fast one is nearer"]
+
+
+@pytest.fixture
+def two_panels(tiny_claim, write_claim):
+    panels = {"short": {"rounds": 3}, "long": {"rounds": 4}}
+    checks = [check | {"panel": name} for check in tiny_claim["checks"] for name in panels]
+    document = tiny_claim | {"panels": panels, "checks": checks}
+    return lambda only=(), **changes: read_claim(write_claim(document | changes), only_panels=only)
+
+
+def interrupted_at(number, monkeypatch):
+    """Make the run of a panel of this number, counted from 0, end as by Ctrl-C; the panels begun are collected."""
+    begun, run_panel = [], reproducing._run_panel
+
+    def run(claim, name, *rest):
+        begun.append(name)
+        if len(begun) > number:
+            raise KeyboardInterrupt
+        return run_panel(claim, name, *rest)
+
+    monkeypatch.setattr(reproducing, "_run_panel", run)
+    return begun
+
+
+def test_an_interrupted_claim_goes_on_after_its_finished_panels(two_panels, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        interrupted_at(1, patch)
+        with pytest.raises(KeyboardInterrupt):
+            reproduce(two_panels(), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    begun = interrupted_at(9, monkeypatch)
+    reproduce(two_panels(), tmp_path / "out")
+    assert begun == ["long"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["out"]
+    reproduce(two_panels(), tmp_path / "whole")
+    for file in ("curves.csv.gz", "experiment-short.toml", "experiment-long.toml"):
+        assert (tmp_path / "out" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
+
+
+def test_panels_that_would_run_otherwise_now_are_run_again(two_panels, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        interrupted_at(1, patch)
+        with pytest.raises(KeyboardInterrupt):
+            reproduce(two_panels(), tmp_path / "out")
+    begun = interrupted_at(9, monkeypatch)
+    reproduce(two_panels(costs=[]), tmp_path / "out")
+    assert begun == ["short", "long"]
+
+
+def test_a_panel_that_was_run_alone_serves_the_whole_claim(two_panels, tmp_path, monkeypatch):
+    begun = interrupted_at(9, monkeypatch)
+    reproduce(two_panels(only=("short",)), tmp_path / "alone")
+    reproduce(two_panels(), tmp_path / "whole")
+    assert begun == ["short", "long"]
+    assert not (tmp_path / ".panels").exists()
+    reproduce(two_panels(only=("short",)), tmp_path / "other")
+    reproduce(two_panels(), tmp_path / "again", again=True)
+    assert begun == ["short", "long", "short", "short", "long"]

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from flwr.app import Context
 
-from quickstart.task import gradient, load, loss_of
+from quickstart.task import accuracy, gradient, loss_of, own_data
 from turnout.flower import client_app
 
 
 def train(arrays: dict[str, np.ndarray], config: dict[str, Any], context: Context) -> Any:
-    inputs, labels = load(context.node_config["client-id"])
+    inputs, labels = own_data(context.node_config)
     model, rate, losses = list(arrays.values()), np.float32(config["lr"]), []
     for _ in range(int(context.run_config["local-steps"])):
         losses.append(loss_of(model, inputs, labels))
@@ -21,11 +21,16 @@ def train(arrays: dict[str, np.ndarray], config: dict[str, Any], context: Contex
 
 
 def loss(arrays: dict[str, np.ndarray], config: dict[str, Any], context: Context) -> float:
-    return loss_of(list(arrays.values()), *load(context.node_config["client-id"]))
+    return loss_of(list(arrays.values()), *own_data(context.node_config))
+
+
+def evaluate(arrays: dict[str, np.ndarray], config: dict[str, Any], context: Context) -> dict[str, float]:
+    model, samples = list(arrays.values()), own_data(context.node_config)
+    return {"loss": loss_of(model, *samples), "accuracy": accuracy(model, *samples)}
 
 
 def size(context: Context) -> int:
-    return len(load(context.node_config["client-id"])[1])
+    return len(own_data(context.node_config)[1])
 
 
-app = client_app(train=train, loss=loss, size=size)
+app = client_app(train=train, loss=loss, evaluate=evaluate, size=size)

@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import numpy as np
-from flwr.app import ArrayRecord, Context, MetricRecord
+from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
-from quickstart.task import NUM_FEATURES, accuracy, load
+from quickstart.task import NUM_FEATURES
 from turnout import Local
-from turnout.flower import FlowerStrategy, Limits
+from turnout.availability import markov
+from turnout.flower import FlowerStrategy, ImposedGrid, Limits
 from turnout.strategies import FedAU
 
 app = ServerApp()
@@ -17,22 +18,21 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     config = context.run_config
-    folder = Path(str(config["folder"]))
+    folder, timeout = Path(str(config["folder"])).expanduser(), float(config["timeout"])
     strategy = FlowerStrategy(
         FedAU(),
         target="uniform",
         local=Local(learning_rate=float(config["learning-rate"])),
         checkpoint=folder / "state.npz",
         participation=folder / "participation.csv",
+        identity=config["identity"],
         limits=Limits(norm=10.0),
-        evaluate_every=0,
+        greeting_timeout=timeout,
+        evaluate_every=int(config["evaluate-every"]),
     )
+    if float(config["availability"]) < 1.0:  # where no node goes away by itself
+        count = len(list(grid.get_nodes()))
+        grid = ImposedGrid(grid, markov(count, pi=float(config["availability"]), lam=0.5))
     model = ArrayRecord([np.zeros(NUM_FEATURES, np.float32), np.zeros(1, np.float32)])
-    rounds, timeout = int(config["num-rounds"]), float(config["timeout"])
-    result = strategy.start(grid, model, num_rounds=rounds, timeout=timeout, evaluate_fn=evaluate)
+    result = strategy.start(grid, model, num_rounds=int(config["num-rounds"]), timeout=timeout)
     np.savez(folder / "model.npz", **{name: array.numpy() for name, array in result.arrays.items()})
-
-
-def evaluate(t: int, model: ArrayRecord) -> MetricRecord:
-    """Accuracy on data of all clients, which only an example has at its server."""
-    return MetricRecord({"accuracy": accuracy(model.to_numpy_ndarrays(), *load("held out"))})

@@ -1,15 +1,29 @@
-"""Logistic regression on made-up data: each client draws its own inputs, all share one truth."""
+"""Logistic regression, in numpy: the data of a client, and what it computes on them."""
 
 import zlib
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 NUM_FEATURES = 8
 TRUTH = np.random.default_rng(0).normal(size=NUM_FEATURES)
 
+Samples = tuple[np.ndarray, np.ndarray]
 
-def load(client: object) -> tuple[np.ndarray, np.ndarray]:
-    """The data of a client, the same each time; replace this by your own."""
+
+def own_data(node_config: Mapping[str, Any]) -> Samples:
+    """What a node has: the arrays `inputs` and `labels` of the file that its config names, else some made up for it."""
+    if "data" in node_config:
+        with np.load(node_config["data"], allow_pickle=False) as file:
+            return file["inputs"].astype(np.float32), file["labels"].astype(np.float32)
+    if "client-id" not in node_config and "partition-id" not in node_config:
+        raise ValueError("this node has no data: start it with --node-config 'data=\"/path/to/samples.npz\"'")
+    return made_up(node_config.get("client-id", node_config.get("partition-id")))
+
+
+def made_up(client: object) -> Samples:
+    """The same each time for the same client: inputs around a centre of its own, labels by a truth that all share."""
     draw = np.random.default_rng(zlib.crc32(str(client).encode()))
     inputs = draw.normal(size=(200, NUM_FEATURES)) + draw.normal(scale=0.5, size=NUM_FEATURES)
     labels = draw.random(200) < _sigmoid(2.0 * inputs @ TRUTH)

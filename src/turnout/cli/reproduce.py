@@ -30,7 +30,7 @@ def reproduce_command(
     everything: Annotated[bool, typer.Option("--all", help="All claims, one after another.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="In minutes on a laptop; this is the default.")] = False,
     full: Annotated[bool, typer.Option("--full", help="In the paper's size; most need a GPU.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Run anew what has been run before.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Run anew what was run before, wholly or in part.")] = False,
     redo: Annotated[
         Path | None, typer.Option("--refresh", metavar="DIR", help="Check and draw stored results anew, run nothing.")
     ] = None,
@@ -96,7 +96,7 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
                 reproduce_from(claim, same, folder, draw)
             else:
                 with progress_bar(not quiet, f"{claim.name} ({number + 1} of {len(claims)})") as progress:
-                    reproduce(claim, folder, progress, draw)
+                    reproduce(claim, folder, progress, draw, again)
             results.append(read_result(folder) | {"folder": str(folder)})
         except ExperimentError as error:
             if len(claims) == 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,9 +12,27 @@ import typer
 INTERRUPTED = 130  # the shell's code for a program that was stopped by Ctrl-C
 
 
+class Bar:
+    """A bar with the time left, and what the metrics have come to; call it with the share that is done."""
+
+    def __init__(self, bar: Any, doing: str) -> None:
+        self._bar, self._doing = bar, doing
+        self._task = bar.add_task("compiling", total=1.0, latest="")
+
+    def __call__(self, share: float) -> None:
+        """Move the bar."""
+        self._bar.update(self._task, completed=share, description=self._doing)
+
+    def watch(self, latest: dict[str, float]) -> None:
+        """Show the training loss, or what else there is."""
+        name = "train_loss" if "train_loss" in latest else next(iter(sorted(latest)), None)
+        if name is not None:
+            self._bar.update(self._task, latest=f"{name.replace('_', ' ')} {latest[name]:.3g}")
+
+
 @contextmanager
-def progress_bar(wanted: bool, doing: str = "training") -> Iterator[Callable[[float], None] | None]:
-    """A bar with the time left, on a terminal only; it leaves no trace."""
+def progress_bar(wanted: bool, doing: str = "training") -> Iterator[Bar | None]:
+    """A bar on a terminal, nothing elsewhere; it leaves no trace."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
@@ -22,14 +40,10 @@ def progress_bar(wanted: bool, doing: str = "training") -> Iterator[Callable[[fl
     if not wanted or not console.is_terminal:
         yield None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    words = TextColumn("{task.description}"), TextColumn("{task.fields[latest]}", style="dim")
+    columns = (SpinnerColumn(), words[0], BarColumn(), TimeRemainingColumn(), words[1])
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("compiling", total=1.0)
-
-        def report(share: float) -> None:
-            bar.update(task, completed=share, description=doing)
-
-        yield report
+        yield Bar(bar, doing)
 
 
 def print_lines(table: Any, sentences: list[str], *last: str) -> None:

@@ -12,7 +12,9 @@ from typing import Any
 
 import jax
 
-PACKAGES = ("turnout", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "polars", "altair")
+import turnout
+
+PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "polars", "altair")
 
 
 def circumstances() -> dict[str, Any]:
@@ -21,7 +23,8 @@ def circumstances() -> dict[str, Any]:
     return {
         "command": shlex.join([Path(sys.argv[0]).name.replace("__main__.py", "turnout"), *sys.argv[1:]]),
         "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
-        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "versions": {"python": platform.python_version(), "turnout": turnout.__version__}
+        | {name: _version(name) for name in PACKAGES},
         "platform": f"{platform.system()} {platform.machine()}",
         "commit": _commit(),
     }

@@ -36,6 +36,10 @@ def _top_value(value: Any) -> str:
     return write_value(value)
 
 
+KEY_PART = r'\s*"[^"]+"\s*|[^".=]+'
+SETTING = re.compile(rf"(?P<path>(?:{KEY_PART})(?:\.(?:{KEY_PART}))*)=(?P<value>.*)", re.DOTALL)
+
+
 def write_value(value: Any) -> str:
     """One value as TOML."""
     if isinstance(value, dict):
@@ -57,13 +61,17 @@ def _key(key: str) -> str:
 
 
 def override(document: Document, settings: Iterable[str]) -> Document:
-    """The document with `key=value` settings applied; keys are dotted, values TOML, bare words strings."""
+    """The document with `key=value` settings applied; keys are dotted, values TOML, bare words strings.
+
+    A part of a key that has a dot or an equals sign of its own stands in double quotes.
+    """
     changed = copy.deepcopy(document)
     for setting in settings:
-        path, equals, text = setting.partition("=")
-        if not equals or not path.strip():
+        found = SETTING.fullmatch(setting)
+        if found is None:
             raise ExperimentError(f"--set {setting}: must be key=value, such as task.gamma=1")
-        _put(changed, path.strip().split("."), _value(text), f"--set {setting}")
+        path = [part.strip().strip('"') for part in re.findall(KEY_PART, found["path"])]
+        _put(changed, path, _value(found["value"]), f"--set {setting}")
     return changed
 
 

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from turnout.flower.client import client_app
     from turnout.flower.driver import Driver, ServerOptions
+    from turnout.flower.imposed import ImposedGrid
     from turnout.flower.replies import Limits
     from turnout.flower.strategy import FlowerStrategy
 
-__all__ = ["Driver", "FlowerStrategy", "Limits", "ServerOptions", "client_app"]
+__all__ = ["Driver", "FlowerStrategy", "ImposedGrid", "Limits", "ServerOptions", "client_app"]
 
 _HOMES = {
     "Driver": "driver",
     "FlowerStrategy": "strategy",
+    "ImposedGrid": "imposed",
     "Limits": "replies",
     "ServerOptions": "driver",
     "client_app": "client",

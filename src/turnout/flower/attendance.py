@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from flwr.app import Message, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from turnout.flower.directory import Directory
 from turnout.flower.driver import Driver
-from turnout.flower.messages import HELLO, declared_in, error_in, metrics_in
+from turnout.flower.messages import CONFIG, HELLO, SIZE, declared_in, error_in, metrics_in
 from turnout.flower.replies import Dropped, check_size
 
 log = logging.getLogger("turnout.flower")
@@ -64,7 +64,8 @@ class Attendance:
         return self._worths({name: 1 for name in names if name is not None})
 
     def _greet(self, grid: Grid, directory: Directory, nodes: Mapping[int, bytes], t: int) -> dict[str, float]:
-        sent = [Message(RecordDict(), node, HELLO, ttl=self.timeout, group_id=str(t)) for node in nodes]
+        asked = RecordDict({CONFIG: ConfigRecord({SIZE: self.target == "size"})})
+        sent = [Message(asked, node, HELLO, ttl=self.timeout, group_id=str(t)) for node in nodes]
         replies = grid.send_and_receive(sent, timeout=self.timeout) if sent else []
         answers = {reply.metadata.reply_to_message_id: reply for reply in replies}
         sizes = {}

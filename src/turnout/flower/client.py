@@ -10,7 +10,7 @@ from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from turnout.flower.layout import Arrays
-from turnout.flower.messages import ARRAYS, CLIENT_ID, CONFIG, IDENTITY, METRICS, ROUND, to_numpy, to_record
+from turnout.flower.messages import ARRAYS, CLIENT_ID, CONFIG, IDENTITY, METRICS, ROUND, SIZE, to_numpy, to_record
 
 Settings = dict[str, Any]
 Train = Callable[[Arrays, Settings, Context], tuple[Mapping[str, np.ndarray], Mapping[str, float]]]
@@ -38,7 +38,7 @@ def client_app(
 
     @app.query("hello")
     def hello(message: Message, context: Context) -> Message:
-        told = MetricRecord({} if size is None else {"num-examples": int(size(context))})
+        told = MetricRecord({"num-examples": int(size(context))} if size is not None and _wants_size(message) else {})
         name = context.node_config.get(CLIENT_ID, context.node_config.get("partition-id"))
         who = ConfigRecord({} if name is None else {CLIENT_ID: str(name)})
         return Message(RecordDict({METRICS: told, IDENTITY: who}), reply_to=message)
@@ -67,6 +67,12 @@ def client_app(
             return Message(RecordDict({METRICS: told}), reply_to=message)
 
     return app
+
+
+def _wants_size(message: Message) -> bool:
+    """Counting samples may take reading them: a client without its data can still say who it is."""
+    asked = message.content.config_records.get(CONFIG)
+    return asked is not None and bool(asked.get(SIZE))
 
 
 def _received(message: Message) -> tuple[Arrays, Settings]:

@@ -16,6 +16,7 @@ PROBE = "query.probe"  # the loss of this model on your data, without training
 ARRAYS, CONFIG, METRICS, IDENTITY = "arrays", "config", "metrics", "identity"
 CLIENT_ID = "client-id"
 ROUND = "server-round"
+SIZE = "size"  # in the config of a greeting: whether the size of the data is to be told
 
 # Codes of errors that the link reports in place of a node that cannot be reached.
 _UNREACHABLE = {3: "message expired", 4: "reply expired", 5: "node unavailable"}

@@ -12,6 +12,7 @@ from flwr.serverapp.strategy import Result
 from flwr.serverapp.strategy import Strategy as Base
 
 from turnout.flower import checkpoint as checkpoints
+from turnout.flower.alone import alone
 from turnout.flower.attendance import Attendance, Identity, Target
 from turnout.flower.driver import Driver, ServerOptions
 from turnout.flower.messages import (
@@ -34,6 +35,7 @@ from turnout.local import Local
 from turnout.strategies.base import Strategy
 
 log = logging.getLogger("turnout.flower")
+shown = logging.getLogger("flwr")  # what is no warning is seen only in Flower's own log
 
 _LARGEST = 1e30  # of a metric that is averaged
 
@@ -101,9 +103,10 @@ class FlowerStrategy(Base):
 
     def summary(self) -> None:
         name, target = type(self.strategy).__name__, self._attendance.target
-        shown = f"{len(target)} clients by name" if isinstance(target, Mapping) else str(target)
-        log.info("%s; target: %s; identity: %s", name, shown, self._attendance.identity)
+        aim = f"{len(target)} clients by name" if isinstance(target, Mapping) else str(target)
+        shown.info("\t├── %s; target: %s; identity: %s", name, aim, self._attendance.identity)
 
+    @alone
     def start(
         self,
         grid: Grid,
@@ -199,7 +202,7 @@ class FlowerStrategy(Base):
             local = _local(config) if self.local is None else self.local
             driver = Driver(self.strategy, to_numpy(arrays), local=local, options=self.options, seed=self.seed)
             if self.checkpoint is not None and checkpoints.resume(self.checkpoint, driver):
-                log.info("going on after round %d with %d clients", driver.t, len(driver.directory))
+                shown.info("Going on after round %d with %d clients", driver.t, len(driver.directory))
             self._attendance.enrol(driver)
             if self.participation is not None:
                 self.participation.cut(driver.t)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from turnout.experiment.circumstances import circumstances
@@ -18,23 +19,13 @@ from turnout.experiment.errors import ExperimentError
 from turnout.experiment.folders import free_folder, whole_or_absent
 from turnout.experiment.run import Outcome, Progress, run
 from turnout.experiment.sweep import points
-from turnout.experiment.tuning import RATES, Choice, tune, write_rows
+from turnout.experiment.tuning import RATES, tune, write_rows
 from turnout.reproduction.checks import all_findings
-from turnout.reproduction.claim import Claim, Search
+from turnout.reproduction.claim import PANEL, Claim, Search
 from turnout.reproduction.findings import Finding, overall
 from turnout.reproduction.measured import CURVES, Curve, write_curves
+from turnout.reproduction.panels import Kept, Panel, Row
 from turnout.reproduction.stored import Draw, write_result
-
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Panel:
-    """What one panel gave: its curves, and the experiment with the values that were chosen."""
-
-    curves: tuple[Curve, ...]
-    experiment: Experiment | None = None
-    choices: tuple[Choice, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,7 +36,11 @@ class Reproduced:
     panels: dict[str, Panel]
     skipped: dict[str, str]  # panels that could not run, and why
     findings: tuple[Finding, ...]
-    seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """Time to run the panels, those of an earlier, interrupted call included."""
+        return sum(panel.seconds for panel in self.panels.values())
 
     @property
     def curves(self) -> list[Curve]:
@@ -57,31 +52,55 @@ class Reproduced:
 
 
 def reproduce(
-    claim: Claim, out: str | Path | None = None, progress: Progress | None = None, draw: Draw | None = None
+    claim: Claim,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    draw: Draw | None = None,
+    again: bool = False,
 ) -> Reproduced:
-    """Run every panel of a claim and check it; with `out`, leave a folder there. All panels failing is an error."""
+    """Run every panel of a claim and check it; with `out`, leave a folder there. All panels failing is an error.
+
+    Finished panels are kept beside `out` until the folder is whole: the next call goes on after them. Those that were
+    run by themselves (`--panel`) are kept for the whole claim, so that panels can run in processes of their own.
+    `again` uses none of them.
+    """
     folder = None if out is None else free_folder(out)
-    begun = time.perf_counter()
-    panels, skipped = _run_panels(claim, progress)
-    found = Reproduced(claim, panels, skipped, (), time.perf_counter() - begun)
+    kept, asked = Kept(folder), [_asked(claim, name) for name in claim.panels]
+    if again:
+        kept.forget(asked)
+    panels, skipped = _run_panels(claim, kept, progress)
+    found = Reproduced(claim, panels, skipped, ())
     found = replace(found, findings=all_findings(claim.document["checks"], found.curves, skipped))
     if folder is not None:
         save(found, folder, draw)
+        if not any(change.startswith(PANEL) for change in claim.changed):
+            kept.forget(asked)
     return found
 
 
-def _run_panels(claim: Claim, progress: Progress | None) -> tuple[dict[str, Panel], dict[str, str]]:
+def _run_panels(claim: Claim, kept: Kept, progress: Progress | None) -> tuple[dict[str, Panel], dict[str, str]]:
     if claim.procedure is not None:
-        return {"": Panel(tuple(claim.procedure()))}, {}
+        begun = time.perf_counter()
+        return {"": Panel(tuple(claim.procedure()), seconds=time.perf_counter() - begun)}, {}
     panels, skipped = {}, {}
     for number, (name, experiment) in enumerate(claim.panels.items()):
-        try:
-            panels[name] = _run_panel(claim, name, experiment, _share_of(progress, number, len(claim.panels)))
-        except ExperimentError as error:
-            skipped[name] = str(error)
+        if (panel := kept.find(_asked(claim, name))) is None:
+            try:
+                panel = _run_panel(claim, name, experiment, _share_of(progress, number, len(claim.panels)))
+            except ExperimentError as error:
+                skipped[name] = str(error)
+                continue
+            kept.keep(_asked(claim, name), panel)
+        panels[name] = panel
     if not panels:
         raise ExperimentError(f"{claim.name}: {next(iter(skipped.values()))}")
     return panels, skipped
+
+
+def _asked(claim: Claim, panel: str) -> str:
+    """All that decides the numbers of a panel."""
+    device = jax.devices()[0].device_kind
+    return f"{panel}\n{claim.panels[panel].to_toml()}{claim.search} {_extras(claim)} {device}"
 
 
 def _share_of(progress: Progress | None, number: int, count: int) -> Progress | None:
@@ -89,7 +108,7 @@ def _share_of(progress: Progress | None, number: int, count: int) -> Progress | 
 
 
 def _run_panel(claim: Claim, name: str, experiment: Experiment, progress: Progress | None) -> Panel:
-    search = claim.search
+    search, begun = claim.search, time.perf_counter()
     if search is None or not any(point.settings for point in points(experiment)):
         outcomes, chosen, choices = run(experiment, progress=progress).points, experiment, ()
     elif search.seeds is None:
@@ -101,9 +120,19 @@ def _run_panel(claim: Claim, name: str, experiment: Experiment, progress: Progre
         fixed = tuned.experiment()
         chosen = replace(experiment, strategies=fixed.strategies, local=fixed.local, server=fixed.server)
         outcomes, choices = run(chosen, progress=half[1]).points, tuned.choices
-    clients, costs = (claim.document.get(key, []) for key in ("clients", "costs"))
-    curves = [curve for outcome in outcomes for curve in _curves(name, outcome, clients, costs)]
-    return Panel(tuple(curves), chosen, tuple(choices))
+    return Panel(
+        tuple(curve for outcome in outcomes for curve in _curves(name, outcome, *_extras(claim))),
+        chosen.to_toml(),
+        () if search is None else tuple(row for choice in choices for row in choice.rows(search.metric)),
+        {choice.label: choice.chosen for choice in choices},
+        {choice.label: choice.at_edge() for choice in choices if choice.at_edge()},
+        time.perf_counter() - begun,
+    )
+
+
+def _extras(claim: Claim) -> tuple[list[str], list[str]]:
+    """What is wanted beside the metrics: sums by client, and costs."""
+    return claim.document.get("clients", []), claim.document.get("costs", [])
 
 
 def _for_search(experiment: Experiment, search: Search) -> Experiment:
@@ -137,7 +166,7 @@ def save(found: Reproduced, out: str | Path, draw: Draw | None = None) -> Path:
         for name, panel in found.panels.items():
             if panel.experiment is not None:
                 file = f"experiment-{name}.toml" if name else "experiment.toml"
-                (work / file).write_text(panel.experiment.to_toml(), encoding="utf-8")
+                (work / file).write_text(panel.experiment, encoding="utf-8")
         write_curves(found.curves, work / CURVES)
         write_rows(_grids(found), work / "tuning.csv")
         write_result(work, result(found) | circumstances() | {"command": _command(found.claim)})
@@ -147,15 +176,15 @@ def save(found: Reproduced, out: str | Path, draw: Draw | None = None) -> Path:
 
 
 def _grids(found: Reproduced) -> Iterator[Row]:
-    metric = "" if found.claim.search is None else found.claim.search.metric
     for name, panel in found.panels.items():
-        for choice in panel.choices:
-            yield from ({"panel": name} | row for row in choice.rows(metric))
+        yield from ({"panel": name} | row for row in panel.grid)
 
 
 def _command(claim: Claim) -> str:
     """What one types to have it again."""
-    changed = [("--panel", text[6:]) if text.startswith("panel=") else ("--set", text) for text in claim.changed]
+    changed = [
+        ("--panel", text.removeprefix(PANEL)) if text.startswith(PANEL) else ("--set", text) for text in claim.changed
+    ]
     return shlex.join(["turnout", "reproduce", claim.name, f"--{claim.profile}", *itertools.chain(*changed)])
 
 
@@ -171,16 +200,8 @@ def result(found: Reproduced) -> dict[str, Any]:
         "checks": [finding.as_table() for finding in found.findings],
         "skipped": found.skipped,
         "changed": claim.changed,
-        "chosen": {
-            name: {choice.label: choice.chosen for choice in panel.choices}
-            for name, panel in found.panels.items()
-            if panel.choices
-        },
-        "at_edge": {
-            name: edges
-            for name, panel in found.panels.items()
-            if (edges := {choice.label: choice.at_edge() for choice in panel.choices if choice.at_edge()})
-        },
+        "chosen": {name: panel.chosen for name, panel in found.panels.items() if panel.chosen},
+        "at_edge": {name: panel.at_edge for name, panel in found.panels.items() if panel.at_edge},
         "seeds": seeds,
         "seconds": round(found.seconds, 2),
     }

@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr")
+
+from inprocess import InProcessGrid
+
+from turnout.flower import FlowerStrategy, client_app
+from turnout.flower.messages import to_record
+from turnout.strategies import FedAvg
+
+MODEL = {"w": np.zeros(2, np.float32)}
+
+
+def test_a_client_without_its_data_can_still_say_who_it_is():
+    """Only its work fails: it is available, its uploads are lost, and no round waits for another greeting."""
+
+    def missing(*_):
+        raise FileNotFoundError("/data is not mounted")
+
+    grid = InProcessGrid(client_app(train=missing, size=missing), lambda _t: ["1"])
+    flower = FlowerStrategy(FedAvg(), poll=0.01, evaluate_every=0)
+    flower.start(grid, to_record(MODEL), num_rounds=2, timeout=0.05)
+    assert [(record.available, record.arrived) for record in flower.records] == [(("id:1",), ())] * 2
+    assert [kind for _, kind, _ in grid.seen] == ["query.hello", "train", "train"]
+
+
+def test_where_sizes_matter_a_client_that_cannot_tell_its_own_does_not_join(caplog):
+    grid = InProcessGrid(client_app(train=lambda *_: ({}, {})), lambda _t: ["1"])
+    flower = FlowerStrategy(FedAvg(), target="size", poll=0.01, evaluate_every=0)
+    flower.start(grid, to_record(MODEL), num_rounds=1, timeout=0.05)
+    assert flower.records[0].available == ()
+    assert "cannot join: 'num-examples' is None" in caplog.text
