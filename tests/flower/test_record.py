@@ -109,6 +109,17 @@ def test_diagnose_reads_the_folder(tmp_path):
     assert (tmp_path / "d" / "diagnosis.html").exists()
 
 
+def test_report_shows_the_folder(tmp_path):
+    play(tmp_path / "run", rounds=4)
+    told = CliRunner().invoke(command, ["report", str(tmp_path / "run"), "--out", str(tmp_path / "report.html")])
+    assert told.exit_code == 0, told.output
+    page = (tmp_path / "report.html").read_text()
+    assert "fedau" in page
+    assert "Worst tenth of clients" in page
+    states = load(tmp_path / "run").points[0].history.attendance.states
+    np.testing.assert_array_equal(states, 3)
+
+
 def test_a_restarted_server_has_one_history(tmp_path):
     for cut, rounds in (("whole", (6,)), ("cut", (3, 6))):
         for count in rounds:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnout.cli import completion
 from turnout.cli.folders import new_folder
 from turnout.cli.options import AsJson, Debug, Quiet
 from turnout.cli.terminal import one_line_errors, print_lines
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
 def diagnose_command(
     log: Annotated[
         str,
-        typer.Argument(metavar="LOG", help="A participation log: CSV, JSON Lines or Parquet; or a run on real nodes."),
+        typer.Argument(
+            metavar="LOG",
+            help="A participation log: CSV, JSON Lines or Parquet; or the folder of a run on real nodes.",
+            autocompletion=completion.logs,
+        ),
     ],
     slot: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Length of a slot, 600 s if not given; or of a round.")
@@ -91,9 +96,9 @@ def _diagnose(
 
 def _log_file(log: str) -> str:
     """The log itself, also of the folder of a run on real nodes."""
-    from turnout.experiment.store import PARTICIPATION
+    from turnout.experiment.stored_attendance import LOG
 
-    inside = Path(log) / PARTICIPATION
+    inside = Path(log) / LOG
     return str(inside) if inside.is_file() else log
 
 

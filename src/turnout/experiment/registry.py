@@ -70,9 +70,11 @@ def find(kind: str, name: str, where: str) -> Callable[..., Any]:
 
 
 def experiment_path(name: str) -> Path:
-    """The file of an experiment: a shipped one by its name, any other by its path."""
+    """The file of an experiment: a shipped one by its name, any other by its path or that of its run folder."""
     path = Path(name)
-    if path.suffix == ".toml" or path.exists():
+    if (path / "experiment.toml").is_file():
+        return path / "experiment.toml"
+    if path.suffix == ".toml" or path.is_file():  # a folder called as a shipped experiment is not in its way
         if not path.is_file():
             raise ExperimentError(f"{name}: there is no such file")
         return path

@@ -17,7 +17,7 @@ from turnout.experiment.errors import ExperimentError
 from turnout.experiment.folders import free_folder
 from turnout.experiment.sweep import points
 from turnout.history import History
-from turnout.simulator import simulate_trials
+from turnout.simulator import Watch, simulate_trials
 
 if TYPE_CHECKING:
     import polars as pl
@@ -65,6 +65,16 @@ class Run:
         """One row a label, seed and client: the sums over all rounds, the target, and π and λ where they are known."""
         return self._labelled([_clients(outcome) for outcome in self.points])
 
+    def attendance_frame(self) -> pl.DataFrame | None:
+        """One row a label, round and client that were watched: away, excluded, failed or active, in the first seed."""
+        import polars as pl
+
+        seen = [point for point in self.points if point.history.attendance is not None]
+        frames = [
+            point.history.attendance_frame().select(pl.lit(point.label).alias("label"), pl.all()) for point in seen
+        ]
+        return pl.concat(frames) if frames else None
+
     def _labelled(self, frames: list[pl.DataFrame]) -> pl.DataFrame:
         import polars as pl
 
@@ -97,10 +107,15 @@ def _clients(outcome: Outcome) -> pl.DataFrame:
     return outcome.history.clients_frame().with_columns(**columns)
 
 
-def run(experiment: Experiment, out: str | Path | None = None, progress: Progress | None = None) -> Run:
+def run(
+    experiment: Experiment,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+) -> Run:
     """Simulate every point of an experiment; with `out`, leave a run folder there.
 
-    A folder that is in the way is refused before anything runs.
+    A folder that is in the way is refused before anything runs. `watch` is told the metrics as they come.
     """
     folder = None if out is None else free_folder(out)
     batches = build(points(experiment))
@@ -109,7 +124,7 @@ def run(experiment: Experiment, out: str | Path | None = None, progress: Progres
     for number, batch in enumerate(batches):
         if experiment.calibrate is not None:
             batch = calibrated(batch, experiment.calibrate, experiment.rounds)
-        found |= _run_batch(experiment, batch, _share_of(progress, number, len(batches)))
+        found |= _run_batch(experiment, batch, _share_of(progress, number, len(batches)), watch)
     ordered = tuple(found[point.label] for point in points(experiment))
     finished = Run(experiment, ordered, time.perf_counter() - begun)
     if folder is not None:
@@ -127,7 +142,9 @@ def _share_of(progress: Progress | None, number: int, count: int) -> Callable[[i
     return report
 
 
-def _run_batch(experiment: Experiment, batch: Batch, report: Callable[[int, int], None]) -> dict[str, Outcome]:
+def _run_batch(
+    experiment: Experiment, batch: Batch, report: Callable[[int, int], None], watch: Watch | None
+) -> dict[str, Outcome]:
     try:
         histories = simulate_trials(
             batch.task,
@@ -138,14 +155,14 @@ def _run_batch(experiment: Experiment, batch: Batch, report: Callable[[int, int]
             metrics=experiment.metrics,
             segment=max(1, experiment.rounds // SEGMENTS),
             progress=report,
+            watch=watch,
         )
     except ValueError as error:
         raise ExperimentError(str(error)) from error
-    target = np.asarray(batch.task.fleet.target)
     factors = batch.rate_factors or (1.0,) * len(batch.trials)
     found = {}
-    for point, trial, history, factor in zip(batch.points, batch.trials, histories, factors, strict=True):
-        law = trial.world.law()
-        pi, lam = (None, None) if law is None else (np.asarray(law[0]), np.asarray(law[1]))
-        found[point.label] = Outcome(point.label, point.strategy.name, point.settings, history, target, pi, lam, factor)
+    for point, history, factor in zip(batch.points, histories, factors, strict=True):
+        assert history.target is not None
+        marks = point.label, point.strategy.name, point.settings
+        found[point.label] = Outcome(*marks, history, history.target, history.pi, history.lam, factor)
     return found

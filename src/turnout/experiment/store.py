@@ -6,6 +6,7 @@ import json
 import shutil
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,11 @@ from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.folders import free_folder, whole_or_absent
 from turnout.experiment.run import Outcome, Run
+from turnout.experiment.stored_attendance import ATTENDANCE, stored_attendances
 from turnout.experiment.sweep import points
 from turnout.history import History
 
 CLIENT_MARKS = ("label", "strategy", "seed", "client", "target", "pi", "lam", "name")
-
-PARTICIPATION = "participation.csv"  # log of a run on real nodes, for `turnout diagnose`
 
 Extra = Callable[[Run, Path], Any]  # writes something more into the folder
 
@@ -58,6 +58,8 @@ def _write(run: Run, work: Path) -> None:
     (work / "experiment.toml").write_text(run.experiment.to_toml(), encoding="utf-8")
     run.frame().write_parquet(work / "history.parquet")
     run.clients_frame().write_parquet(work / "clients.parquet")
+    if (seen := run.attendance_frame()) is not None:
+        seen.write_parquet(work / ATTENDANCE)
     np.savez(work / "models.npz", **_models(run))
     (work / "run.json").write_text(json.dumps(_about(run), indent=2) + "\n", encoding="utf-8")
 
@@ -79,6 +81,7 @@ def _about(run: Run) -> dict[str, Any]:
         "labels": [outcome.label for outcome in run.points],
         "seeds": list(run.experiment.seeds),
         "seconds": round(run.seconds, 3),
+        "seconds_of_a_run": {point.label: point.history.seconds for point in run.points},
         **circumstances(),
         **run.notes,
     }
@@ -88,9 +91,10 @@ def load(folder: str | Path) -> Run:
     """A run read back from its folder; models are flat, arrays by their path."""
     folder = Path(folder)
     if not (folder / "run.json").is_file():
-        raise ExperimentError(f"{folder}: not a run folder")
+        raise ExperimentError(f"{folder}: not a run folder: it has no run.json, as the folders of `turnout run` do")
     experiment = Experiment.read(toml.read(folder / "experiment.toml"))
-    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    about = read_about(folder)
+    seen = stored_attendances(folder)
     history, clients = (pl.read_parquet(folder / f"{name}.parquet") for name in ("history", "clients"))
     with np.load(folder / "models.npz") as models:
         arrays = dict(models)
@@ -100,12 +104,19 @@ def load(folder: str | Path) -> Run:
         params = {key.partition("/")[2]: leaf for key, leaf in arrays.items() if key.startswith(f"{number}/")}
         marks = of_clients.filter(pl.col("seed") == experiment.seeds[0])
         pi, lam = (None if marks[name].null_count() else marks[name].to_numpy() for name in ("pi", "lam"))
-        past = _history(experiment, mine, of_clients, params)
         target = marks["target"].to_numpy()
+        known = {"target": target, "pi": pi, "lam": lam, "attendance": seen.get(point.label)}
+        known["seconds"] = about.get("seconds_of_a_run", {}).get(point.label)
+        past = replace(_history(experiment, mine, of_clients, params), **known)
         factor = about.get("rate_factors", {}).get(point.label, 1.0)
         names = tuple(marks["name"].to_list()) if "name" in marks.columns else None
         found.append(Outcome(point.label, point.strategy.name, point.settings, past, target, pi, lam, factor, names))
     return Run(experiment, tuple(found), about["seconds"])
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """What `run.json` tells: command, versions, device, seconds."""
+    return json.loads((folder / "run.json").read_text(encoding="utf-8"))
 
 
 def _history(experiment: Experiment, frame: pl.DataFrame, clients: pl.DataFrame, params: Any) -> History:

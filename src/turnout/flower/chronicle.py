@@ -96,6 +96,8 @@ class Chronicle:
             records={name: np.array([values]) for name, values in self.records.items()},
             clients={name: values[None] for name, values in driver.sums().items()} | own,
             params={name: np.asarray(array)[None] for name, array in driver.model().items()},
+            seconds=self.seconds,
+            target=np.array(driver.importance) / max(sum(driver.importance), 1e-30),
         )
 
     def _metrics(self) -> Told:

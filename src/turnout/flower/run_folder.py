@@ -12,6 +12,7 @@ from turnout.experiment.errors import ExperimentError
 from turnout.experiment.folders import free_folder
 from turnout.experiment.parts import ServerStep
 from turnout.experiment.run import Outcome, Run
+from turnout.experiment.stored_attendance import LOG
 from turnout.experiment.sweep import points
 from turnout.flower.chronicle import Chronicle
 from turnout.flower.driver import Driver
@@ -29,7 +30,7 @@ class RunFolder:
     def __init__(self, path: str | Path, identity: str, target: str) -> None:
         self.path = Path(path)
         self._notes = {"deployed": True, "identity": identity, "target": target}
-        self._log = ParticipationLog(self.path / store.PARTICIPATION)
+        self._log = ParticipationLog(self.path / LOG)
         self._waiting: list[RoundRecord] = []  # rounds that are not in the log yet, since there is no folder yet
 
     def claim(self, run_id: str, t: int) -> None:
@@ -46,7 +47,7 @@ class RunFolder:
     def add(self, record: RoundRecord) -> None:
         """A round for the log of who was there, which grows by its rows alone."""
         self._waiting.append(record)
-        if (self.path / store.PARTICIPATION).exists():
+        if (self.path / LOG).exists():
             self._flush()
 
     @property
@@ -60,7 +61,7 @@ class RunFolder:
         if self.is_there:
             store.renew(run, self.path)
         else:
-            store.save(run, self.path, extra=lambda _run, work: ParticipationLog(work / store.PARTICIPATION).cut(0))
+            store.save(run, self.path, extra=lambda _run, work: ParticipationLog(work / LOG).cut(0))
         self._flush()
 
     def _flush(self) -> None:
