@@ -44,6 +44,8 @@ def renew(run: Run, folder: Path) -> None:
 
     All files are written first and then take the places of the old ones, each whole at any moment.
     """
+    for left in folder.glob(".renewed-*"):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
     work = folder / f".renewed-{uuid.uuid4().hex[:8]}"
     work.mkdir()
     try:

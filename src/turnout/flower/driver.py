@@ -80,7 +80,10 @@ class Driver:
 
     @property
     def state(self) -> ServerState | None:
-        """All that the server carries from round to round, None before the first client has joined."""
+        """All that the server carries from round to round, None before the first client has joined.
+
+        Its arrays are used up when the next round opens: copy what is to last.
+        """
         return self._state
 
     def arrays(self) -> Arrays:
