@@ -5,13 +5,12 @@
 Each round every client is asked, "trains" by adding a constant, and answers. What the grid and the clients take, with
 the packing of their replies, is timed apart: the adapter's own cost is the rest of the round. It must stay below 5 ms a
 client and round. Told are medians over the rounds, of processor time, which other work on the machine changes least,
-and of time on the clock. `--tunables` starts again with huge pages (GLIBC_TUNABLES), to see what they save.
+and of time on the clock.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import sys
 import time
@@ -28,7 +27,6 @@ from turnout.flower import FlowerStrategy, client_app
 from turnout.flower.messages import to_record
 from turnout.strategies import MIFA, CAFed, FedAU, FedAvg, FedAWE, FedLaAvg, FedVARP, OptimalSampling, Strategy
 
-TUNABLES = "glibc.malloc.hugetlb=1"
 LIMIT = 5.0  # ms a client and round
 
 
@@ -136,10 +134,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", help="one strategy, by its class")
-    parser.add_argument("--tunables", action="store_true")
     chosen = parser.parse_args()
-    if chosen.tunables and "GLIBC_TUNABLES" not in os.environ:
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"GLIBC_TUNABLES": TUNABLES})
     print(
         f"{chosen.clients} clients, {chosen.megabytes:g} MB, limit {LIMIT:g} ms; {os.environ.get('GLIBC_TUNABLES', '')}"
     )

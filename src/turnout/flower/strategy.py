@@ -28,7 +28,6 @@ from turnout.history import History
 from turnout.local import Local
 from turnout.strategies.base import Strategy
 
-log = logging.getLogger("turnout.flower")
 shown = logging.getLogger("flwr")  # what is no warning is seen only in Flower's own log
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
