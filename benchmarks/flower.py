@@ -135,9 +135,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", help="one strategy, by its class")
     chosen = parser.parse_args()
-    print(
-        f"{chosen.clients} clients, {chosen.megabytes:g} MB, limit {LIMIT:g} ms; {os.environ.get('GLIBC_TUNABLES', '')}"
-    )
+    print(f"{chosen.clients} clients, {chosen.megabytes:g} MB, limit {LIMIT:g} ms")
     strategies = (FedAvg(), FedAU(), CAFed(), OptimalSampling(), MIFA(), FedVARP(), FedLaAvg(), FedAWE())
     wanted = [one for one in strategies if chosen.only in (None, type(one).__name__)]
     held = [measure(strategy, chosen.clients, chosen.megabytes, chosen.rounds) for strategy in wanted]
