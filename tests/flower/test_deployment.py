@@ -58,8 +58,8 @@ def remembered(folder):
     with np.load(folder / "state.npz") as file:
         header, paths = (json.loads(file[name].tobytes()) for name in ("header", "paths"))
         leaves = {path: file[f"leaf{number}"] for number, path in enumerate(paths)}
-    counts = zip(leaves[".facts.on"], leaves[".facts.arrived"], strict=True)
-    return header, dict(zip(header["clients"], counts, strict=True))
+    counts = [next(leaves[path] for path in paths if path.endswith(f".facts.{name}")) for name in ("on", "arrived")]
+    return header, dict(zip(header["clients"], zip(*counts, strict=True), strict=True))
 
 
 def test_a_run_survives_its_nodes_and_its_server(tmp_path, quickstart):
