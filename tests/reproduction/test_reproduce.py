@@ -154,7 +154,8 @@ def test_a_check_may_have_words_of_its_own(tiny_claim, write_claim):
 def two_panels(tiny_claim, write_claim):
     panels = {"short": {"rounds": 3}, "long": {"rounds": 4}}
     checks = [check | {"panel": name} for check in tiny_claim["checks"] for name in panels]
-    return lambda **settings: read_claim(write_claim(tiny_claim | {"panels": panels, "checks": checks} | settings))
+    document = tiny_claim | {"panels": panels, "checks": checks}
+    return lambda only=(), **changes: read_claim(write_claim(document | changes), only_panels=only)
 
 
 def interrupted_at(number, monkeypatch):
@@ -194,3 +195,14 @@ def test_panels_that_would_run_otherwise_now_are_run_again(two_panels, tmp_path,
     begun = interrupted_at(9, monkeypatch)
     reproduce(two_panels(costs=[]), tmp_path / "out")
     assert begun == ["short", "long"]
+
+
+def test_a_panel_that_was_run_alone_serves_the_whole_claim(two_panels, tmp_path, monkeypatch):
+    begun = interrupted_at(9, monkeypatch)
+    reproduce(two_panels(only=("short",)), tmp_path / "alone")
+    reproduce(two_panels(), tmp_path / "whole")
+    assert begun == ["short", "long"]
+    assert not (tmp_path / ".panels").exists()
+    reproduce(two_panels(only=("short",)), tmp_path / "other")
+    reproduce(two_panels(), tmp_path / "again", again=True)
+    assert begun == ["short", "long", "short", "short", "long"]

@@ -73,7 +73,6 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
     import shutil
 
     from turnout.experiment.errors import ExperimentError
-    from turnout.reproduction.panels import Kept
     from turnout.reproduction.reproduce import reproduce
     from turnout.reproduction.stored import folder_of_same_runs, is_done, not_run, read_result, reproduce_from
 
@@ -85,15 +84,13 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
             continue
         if folder.exists():  # another version of the claim, or one that is to be run again
             shutil.rmtree(folder)
-        if again:
-            Kept(folder).forget()
         try:
             same = None if again else folder_of_same_runs(claim, out / claim.profile)
             if same is not None:
                 reproduce_from(claim, same, folder, draw)
             else:
                 with progress_bar(not quiet, f"{claim.name} ({number + 1} of {len(claims)})") as progress:
-                    reproduce(claim, folder, progress, draw)
+                    reproduce(claim, folder, progress, draw, again)
             results.append(read_result(folder) | {"folder": str(folder)})
         except ExperimentError as error:
             if len(claims) == 1:

@@ -49,10 +49,10 @@ class Books:
         self.chronicle.add(record, seconds, dropped)
         if self._participation is not None:  # first: a round beyond the checkpoint is cut, a missing one is lost
             self._participation.add(record)
-        if driver.t % self._every == 0:
-            self._save(driver)
         if self._folder is not None:
             self._folder.add(record)
+        if driver.t % self._every == 0:
+            self._save(driver)
 
     def write(self, driver: Driver, evaluate_every: int) -> None:
         """The folder, if its time has come."""

@@ -29,6 +29,8 @@ from turnout.types import Array, Cohort, Fleet, Scalar, Schedule
 
 log = logging.getLogger("turnout.flower")
 
+_TOGETHER = 8  # clients whose own models are looked up at once
+
 
 @dataclass(frozen=True)
 class ServerOptions:
@@ -143,8 +145,8 @@ class Driver:
 
     def room_for(self, name: str) -> Arrays:
         """Where to write the update of a client that was asked, so that it need not be copied."""
-        slot = self._opened().slots[name]
-        return self._updates().row(slot)
+        turn = self._opened()
+        return self._updates(turn.cohort.ids.shape[0]).row(turn.slots[name])
 
     def close_round(
         self,
@@ -180,7 +182,7 @@ class Driver:
 
     def _close(self, replies: Mapping[str, Reply]) -> rounds.Closed:
         turn, (server, state) = self._opened(), self._serving()
-        rows = self._updates().filled(turn, replies)
+        rows = self._updates(turn.cohort.ids.shape[0]).filled(turn, replies)
         return jax.block_until_ready(rounds.close(server, state, turn.view, turn.cohort, self._tally, *rows))
 
     def restore(self, t: int, importance: Mapping[str, float], arrays: Mapping[str, np.ndarray]) -> None:
@@ -235,9 +237,9 @@ class Driver:
             raise RuntimeError("no client has joined")
         return self._server, self._state
 
-    def _updates(self) -> UpdateRoom:
+    def _updates(self, slots: int) -> UpdateRoom:
         if self._room is None:
-            self._room = UpdateRoom(self.layout, self._opened().cohort.ids.shape[0])
+            self._room = UpdateRoom(self.layout, slots)
         return self._room
 
     def _probed(self, losses: Mapping[str, float] | None) -> Array | None:
@@ -249,23 +251,28 @@ class Driver:
         return jnp.asarray(by_place)
 
     def _hand_out(self, cohort: Cohort, words: Array, rate: float) -> tuple[dict[str, Order], dict[str, int]]:
-        names, find = self.directory.names, self._starts()
+        names = self.directory.names
+        find = self._starts(cohort)
         columns = zip(*(np.asarray(part) for part in (cohort.ids, cohort.scale, cohort.weight, words)), strict=True)
         orders, slots = {}, {}
         for slot, (place, scale, weight, word) in enumerate(columns):
             if place < len(names):
                 name, step = names[place], float(np.float32(rate) * scale)
-                orders[name] = Order(name, partial(find, place), step, float(scale), float(weight), int(word))
+                orders[name] = Order(name, partial(find, slot), step, float(scale), float(weight), int(word))
                 slots[name] = slot
         return orders, slots
 
-    def _starts(self) -> Callable[[int], Arrays]:
-        """How to find the model from which the client at a place starts."""
+    def _starts(self, cohort: Cohort) -> Callable[[int], Arrays]:
+        """How to find the model from which the client in a slot starts."""
         if self.strategy.starts_shared:
             shared = self.arrays()
-            return lambda place: shared
-        server, state = self._serving()
-        return lambda place: self.layout.to_arrays(rounds.start(server, state, jnp.asarray(place, jnp.int32)))
+            return lambda slot: shared
+        (server, state), ids = self._serving(), np.asarray(cohort.ids)
+        room = self._updates(len(ids))
+        for first in range(0, int(np.sum(ids < len(self.directory))), _TOGETHER):
+            places = np.resize(ids[first : first + _TOGETHER], _TOGETHER)  # always as many: one program
+            room.put(first, jax.device_get(rounds.starts(server, state, jnp.asarray(places, jnp.int32))))
+        return lambda slot: self.layout.to_arrays(room.row(slot), copy=False)
 
     def _record(self, turn: Turn, closed: rounds.Closed, replies: Mapping[str, Reply], steady: bool) -> RoundRecord:
         arrived, weight = turn.named(closed.cohort.arrived), np.asarray(closed.weight)

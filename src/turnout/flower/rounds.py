@@ -30,10 +30,7 @@ class Order:
 
     @property
     def start(self) -> Arrays:
-        """The model to start from, not to be written to.
-
-        Looked up when asked for, while the round is open: a thousand models of clients' own need not be held at once.
-        """
+        """The model to start from, not to be written to; good until the reply of this client is checked."""
         return self.find_start()
 
 
@@ -82,9 +79,9 @@ def open_round(
 
 
 @eqx.filter_jit
-def start(server: Server, state: ServerState, place: Array) -> Params:
-    """The model from which one client starts."""
-    return server.strategy.start(state.strategy, state.params, place)
+def starts(server: Server, state: ServerState, places: Array) -> Params:
+    """The models from which some clients start, one row each."""
+    return jax.vmap(lambda place: server.strategy.start(state.strategy, state.params, place))(places)
 
 
 @eqx.filter_jit

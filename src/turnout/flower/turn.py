@@ -55,7 +55,10 @@ class Turn:
 
 
 class UpdateRoom:
-    """One row a slot, used again from round to round: to ask the system for a gigabyte is slower than to fill it."""
+    """One row a slot, used again from round to round: to ask the system for a gigabyte is slower than to fill it.
+
+    Where clients start from models of their own, a row holds the start first, and the update once it has come.
+    """
 
     def __init__(self, layout: Layout, slots: int) -> None:
         self._rows = layout.rows(slots)
@@ -66,6 +69,12 @@ class UpdateRoom:
         """The place of one slot, to be written to."""
         self._written.add(slot)
         return {name: rows[slot] for name, rows in self._rows.items()}
+
+    def put(self, first: int, models: Mapping[str, Any]) -> None:
+        """Models for the slots from `first` on, as many as there is room for."""
+        for name, rows in self._rows.items():
+            rows[first : first + models[name].shape[0]] = models[name][: self._slots - first]
+        self._written.update(range(first, self._slots))
 
     def filled(self, turn: Turn, replies: Mapping[str, Reply]) -> tuple[Params, Array, Array, Array]:
         """Updates, losses, reach and arrivals, one row a slot; exactly zero where nothing counts."""
@@ -81,7 +90,8 @@ class UpdateRoom:
                     if not np.may_share_memory(row, reply.update[key]):
                         row[...] = reply.update[key]
         self._clear(slot for slot in self._written if not came[slot])
-        return jax.tree.map(jnp.asarray, (self._rows, losses, reach, came))
+        # Not `asarray`, which copies; the rows are not written to before the round is closed.
+        return jax.device_put((self._rows, losses, reach, came))
 
     def _clear(self, slots: Collection[int] | Any) -> None:
         for slot in list(slots):

@@ -28,6 +28,7 @@ Document = dict[str, Any]
 TEXTS = ("title", "paper", "where", "claim", "notes")
 RUNS = ("experiment", "panels", "procedure", "tuning", "clients", "costs")  # what decides the numbers
 SAYS = (*TEXTS, "checks", "figure")  # what is said of them
+PANEL = "panel="  # begins a change that says that this panel alone was wanted
 KEYS = (*SAYS, *RUNS, "profiles", "same_runs_as", "changed")
 OF_CLIENTS = ("weight", "asked", "available", "arrived", "stalest")
 COSTS = ("uploads", "local_steps")
@@ -99,7 +100,7 @@ def read_claim(
     document = toml.override(_sized(_inherited(document, name), chosen, name), settings)
     if only_panels:
         document = _with_panels(document, only_panels, name)
-    if changed := [*settings, *(f"panel={panel}" for panel in only_panels)]:
+    if changed := [*settings, *(f"{PANEL}{panel}" for panel in only_panels)]:
         document["changed"] = [*document.get("changed", []), *changed]
     try:
         return _read(name, chosen, document)

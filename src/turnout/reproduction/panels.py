@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,38 +30,43 @@ class Panel:
 
 
 class Kept:
-    """Finished panels of a claim that is under way; nothing is kept where the claim leaves no folder."""
+    """Finished panels of claims that are under way, in a hidden folder beside those of the claims.
+
+    A panel is known by all that decides its runs: whichever call has run it, every claim with the same panel finds it.
+    Nothing is kept where a claim leaves no folder.
+    """
 
     def __init__(self, out: Path | None) -> None:
         """Panels for the claim whose folder will be `out`."""
-        self.folder = None if out is None else out.parent / f".{out.name}.panels"
+        self.folder = None if out is None else out.parent / ".panels"
 
-    def find(self, number: int, asked: str) -> Panel | None:
-        """The panel of this number if it is there and was run as it is asked for now."""
-        folder = self._folder(number)
+    def find(self, asked: str) -> Panel | None:
+        """The panel that was run as it is asked for now."""
+        folder = self._folder(asked)
         if folder is None or not (folder / KEPT).is_file():
             return None
         told = json.loads((folder / KEPT).read_text(encoding="utf-8"))
-        if told.pop("asked") != asked:
-            return None
         return Panel(tuple(read_curves(folder / CURVES)), **(told | {"grid": tuple(told["grid"])}))
 
-    def keep(self, number: int, asked: str, panel: Panel) -> None:
+    def keep(self, asked: str, panel: Panel) -> None:
         """Keep a finished panel; one that is being written when the run ends does not count."""
-        folder = self._folder(number)
+        folder = self._folder(asked)
         if folder is None:
             return
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         write_curves(panel.curves, folder / CURVES)
-        told = {name: value for name, value in vars(panel).items() if name != "curves"} | {"asked": asked}
+        told = {name: value for name, value in vars(panel).items() if name != "curves"}
         (folder / f".{KEPT}").write_text(json.dumps(told), encoding="utf-8")
         os.replace(folder / f".{KEPT}", folder / KEPT)
 
-    def forget(self) -> None:
-        """Remove what was kept."""
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+    def forget(self, asked: Iterable[str]) -> None:
+        """Remove panels whose claim is whole."""
+        for one in asked:
+            if (folder := self._folder(one)) is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+        if self.folder is not None and self.folder.is_dir() and not any(self.folder.iterdir()):
+            self.folder.rmdir()
 
-    def _folder(self, number: int) -> Path | None:
-        return None if self.folder is None else self.folder / str(number)
+    def _folder(self, asked: str) -> Path | None:
+        return None if self.folder is None else self.folder / hashlib.sha256(asked.encode()).hexdigest()[:24]

@@ -21,7 +21,7 @@ from turnout.experiment.run import Outcome, Progress, run
 from turnout.experiment.sweep import points
 from turnout.experiment.tuning import RATES, tune, write_rows
 from turnout.reproduction.checks import all_findings
-from turnout.reproduction.claim import Claim, Search
+from turnout.reproduction.claim import PANEL, Claim, Search
 from turnout.reproduction.findings import Finding, overall
 from turnout.reproduction.measured import CURVES, Curve, write_curves
 from turnout.reproduction.panels import Kept, Panel, Row
@@ -52,20 +52,29 @@ class Reproduced:
 
 
 def reproduce(
-    claim: Claim, out: str | Path | None = None, progress: Progress | None = None, draw: Draw | None = None
+    claim: Claim,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    draw: Draw | None = None,
+    again: bool = False,
 ) -> Reproduced:
     """Run every panel of a claim and check it; with `out`, leave a folder there. All panels failing is an error.
 
-    Finished panels are kept beside `out` until the folder is whole: the next call goes on after them.
+    Finished panels are kept beside `out` until the folder is whole: the next call goes on after them. Those that were
+    run by themselves (`--panel`) are kept for the whole claim, so that panels can run in processes of their own.
+    `again` uses none of them.
     """
     folder = None if out is None else free_folder(out)
-    kept = Kept(folder)
+    kept, asked = Kept(folder), [_asked(claim, name) for name in claim.panels]
+    if again:
+        kept.forget(asked)
     panels, skipped = _run_panels(claim, kept, progress)
     found = Reproduced(claim, panels, skipped, ())
     found = replace(found, findings=all_findings(claim.document["checks"], found.curves, skipped))
     if folder is not None:
         save(found, folder, draw)
-        kept.forget()
+        if not any(change.startswith(PANEL) for change in claim.changed):
+            kept.forget(asked)
     return found
 
 
@@ -75,18 +84,23 @@ def _run_panels(claim: Claim, kept: Kept, progress: Progress | None) -> tuple[di
         return {"": Panel(tuple(claim.procedure()), seconds=time.perf_counter() - begun)}, {}
     panels, skipped = {}, {}
     for number, (name, experiment) in enumerate(claim.panels.items()):
-        asked = f"{name}\n{experiment.to_toml()}{claim.search} {_extras(claim)} {jax.devices()[0].device_kind}"
-        if (panel := kept.find(number, asked)) is None:
+        if (panel := kept.find(_asked(claim, name))) is None:
             try:
                 panel = _run_panel(claim, name, experiment, _share_of(progress, number, len(claim.panels)))
             except ExperimentError as error:
                 skipped[name] = str(error)
                 continue
-            kept.keep(number, asked, panel)
+            kept.keep(_asked(claim, name), panel)
         panels[name] = panel
     if not panels:
         raise ExperimentError(f"{claim.name}: {next(iter(skipped.values()))}")
     return panels, skipped
+
+
+def _asked(claim: Claim, panel: str) -> str:
+    """All that decides the numbers of a panel."""
+    device = jax.devices()[0].device_kind
+    return f"{panel}\n{claim.panels[panel].to_toml()}{claim.search} {_extras(claim)} {device}"
 
 
 def _share_of(progress: Progress | None, number: int, count: int) -> Progress | None:
@@ -168,7 +182,9 @@ def _grids(found: Reproduced) -> Iterator[Row]:
 
 def _command(claim: Claim) -> str:
     """What one types to have it again."""
-    changed = [("--panel", text[6:]) if text.startswith("panel=") else ("--set", text) for text in claim.changed]
+    changed = [
+        ("--panel", text.removeprefix(PANEL)) if text.startswith(PANEL) else ("--set", text) for text in claim.changed
+    ]
     return shlex.join(["turnout", "reproduce", claim.name, f"--{claim.profile}", *itertools.chain(*changed)])
 
 
