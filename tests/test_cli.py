@@ -55,7 +55,9 @@ def test_a_run_tells_its_result_and_leaves_a_folder(turnout, tmp_path):
     assert result.exit_code == 0, result.stderr
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.startswith("tiny-")
-    assert {"experiment.toml", "history.parquet", "learning.png", "attention.png"} <= {f.name for f in folder.iterdir()}
+    kept = {"experiment.toml", "history.parquet", "attendance.parquet", "report.html", "learning.png", "attention.png"}
+    assert kept <= {file.name for file in folder.iterdir()}
+    assert f"turnout run {folder.name}/experiment.toml" in (folder / "report.html").read_text()
     for expected in ("fedavg cohort=2", "±", "Run folder: runs/tiny-", "Next: turnout run"):
         assert expected in result.stdout
 

@@ -24,7 +24,8 @@ LAYERS = (
     {"streams", "tree", "data_folder"},
     {"batches", "availability", "strategies", "facts", "tasks"},
     {"world", "local", "server", "theory"},
-    {"cohort_work", "history", "side_by_side"},
+    {"attendance", "cohort_work", "side_by_side"},
+    {"history"},
     {"loop"},
     {"group"},
     {"simulator"},
@@ -48,6 +49,8 @@ NARROW = {
     "server": {"types", "streams", "tree", "strategies", "facts"},
     "world": {"types", "streams", "tree", "availability"},
 }
+# Convenience for users that points up, by name and only when it is used: (part, what it reaches for).
+LATE = {("history", "report")}  # history.plot
 HEAVY = {"altair", "flwr", "polars", "pooch", "rich", "sklearn", "typer", "vl_convert"}
 VAGUE = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
 
@@ -85,6 +88,15 @@ def parts_imported(source: str, package: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, part if any(part in layer for layer in LAYERS) else ROOT
 
 
+def parts_named(source: str) -> Iterator[tuple[int, str]]:
+    """Line and part of every import of ours by a name in quotes, which waits until it is needed."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            name = node.args[0]
+            if isinstance(name, ast.Constant) and str(name.value).startswith(f"{ROOT}."):
+                yield node.lineno, str(name.value).split(".")[1]
+
+
 def package_of(path: Path) -> str:
     return ".".join((ROOT, *path.relative_to(SOURCE).parent.parts))
 
@@ -100,6 +112,14 @@ def test_imports_point_down(path):
         if other not in seen
     ]
     assert not back, f"{path.name} imports from its own layer or above: {'; '.join(back)}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_name_in_quotes_is_no_way_around(path):
+    part = part_of(path)
+    seen = allowed(part) | {part}
+    back = {(part, other) for _, other in parts_named(path.read_text()) if other not in seen}
+    assert back <= LATE, f"{path.name} imports from above by name: say why in LATE, or turn it around"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ import jax.random as jr
 import numpy as np
 
 from turnout import loop, side_by_side
+from turnout.attendance import Attendance
 from turnout.history import History
 from turnout.loop import Plan, Trial
 from turnout.tasks.base import Task
@@ -92,7 +94,7 @@ def run_group(
     with ThreadPoolExecutor(side_by_side.num_workers()) as pool:
         parts = list(pool.map(run, crews))
     whole = jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
-    return _histories(whole, len(trials), seeds, pace)
+    return _histories(whole, len(trials), seeds, pace, plan)
 
 
 def as_arrays(trial: Trial) -> Trial:
@@ -221,6 +223,7 @@ def _bytes_of(program: Any) -> int:
 
 def _run_crew(programs: Programs, inputs: tuple[Any, ...], pace: Pace, progress: _Progress) -> dict[str, Any]:
     """Metrics, records, sums by client and final models of some lanes, lanes first."""
+    begun = time.perf_counter()
     carry, metrics, records, before = programs.begin(*inputs), [], [], 0
     for first in range(0, pace.blocks, pace.stride):
         last = min(first + pace.stride, pace.blocks)
@@ -233,7 +236,10 @@ def _run_crew(programs: Programs, inputs: tuple[Any, ...], pace: Pace, progress:
     params, by_client = programs.finish(*inputs, carry)
     clients = carry.tally.summary(pace.rounds) | by_client
     parts = {"metrics": _joined(metrics), "records": _joined(records), "clients": clients, "params": params}
-    return jax.tree.map(np.asarray, parts)
+    assert carry.roll is not None  # `begin` makes one
+    arrays = jax.tree.map(np.asarray, parts | {"states": carry.roll.states})
+    lanes = len(arrays["states"])
+    return arrays | {"seconds": np.full(lanes, (time.perf_counter() - begun) / lanes)}
 
 
 def _joined(pieces: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -272,7 +278,7 @@ def check_overflow(overflow: np.ndarray) -> None:
         raise RuntimeError(f"{lost} asked clients found no slot: the strategy's capacity is below what it asks")
 
 
-def _histories(whole: dict[str, Any], num_trials: int, seeds: tuple[int, ...], pace: Pace) -> list[History]:
+def _histories(whole: dict[str, Any], num_trials: int, seeds: tuple[int, ...], pace: Pace, plan: Plan) -> list[History]:
     """What the lanes wrote, trial by trial."""
     check_overflow(whole["records"].pop("overflow"))
     evaluated = np.minimum(np.arange(pace.blocks) * pace.every, pace.rounds)
@@ -280,6 +286,9 @@ def _histories(whole: dict[str, Any], num_trials: int, seeds: tuple[int, ...], p
     def history(number: int) -> History:
         rows = slice(number * len(seeds), (number + 1) * len(seeds))
         mine = jax.tree.map(lambda leaf: leaf[rows], whole)
-        return History(seeds, pace.rounds, evaluated, **mine)
+        states, seconds = mine.pop("states")[0], float(mine.pop("seconds").mean())
+        num_clients = mine["clients"]["available"].shape[1]
+        seen = Attendance.of(seeds[0], states, plan.round_room // len(states), pace.rounds, num_clients)
+        return History(seeds, pace.rounds, evaluated, **mine, attendance=seen, seconds=seconds)
 
     return [history(number) for number in range(num_trials)]

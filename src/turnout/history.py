@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from turnout.attendance import STATES, Attendance
+
 if TYPE_CHECKING:
     import polars as pl
+
+    HistoryPlots = Any  # turnout.report.plots.HistoryPlots, which this layer may not import
 
 
 @dataclass(frozen=True)
@@ -22,6 +27,17 @@ class History:
     records: dict[str, np.ndarray]  # (seed, round)
     clients: dict[str, np.ndarray]  # (seed, client)
     params: Any = field(repr=False)  # the final models, seeds first
+    attendance: Attendance | None = field(default=None, repr=False)  # who was there in the first seed's run
+    seconds: float | None = None  # that a run of one seed took, compilation left out
+    target: np.ndarray | None = field(default=None, repr=False)  # α, one a client
+    pi: np.ndarray | None = field(default=None, repr=False)  # π, where the availability has a stationary law
+    lam: np.ndarray | None = field(default=None, repr=False)  # λ, likewise
+
+    @property
+    def plot(self) -> HistoryPlots:
+        """Figures of this history as Altair charts, such as `history.plot.curves()` and `.availability()`."""
+        # By name, and when asked for: figures lie far above histories, and simulating must not load them.
+        return importlib.import_module("turnout.report.plots").HistoryPlots(self)
 
     @property
     def diverged(self) -> np.ndarray:
@@ -54,6 +70,23 @@ class History:
             "client": np.tile(np.arange(num_clients), num_seeds),
         }
         return pl.DataFrame(index | {name: values.ravel() for name, values in self.clients.items()})
+
+    def attendance_frame(self) -> pl.DataFrame:
+        """One row a round and client that were watched in the run of the first seed, and the client's state."""
+        import polars as pl
+
+        if self.attendance is None:
+            raise ValueError("this history does not tell who was there")
+        seen = self.attendance
+        codes = seen.states.ravel()
+        return pl.DataFrame(
+            {
+                "seed": np.full(codes.size, seen.seed, np.int64),
+                "round": np.repeat(seen.rounds.astype(np.int64), len(seen.clients)),
+                "client": np.tile(seen.clients.astype(np.int64), len(seen.rounds)),
+                "state": pl.Series(STATES, dtype=pl.Enum(STATES)).gather(codes),
+            }
+        )
 
 
 def _tidy(seeds: tuple[int, ...], rounds: np.ndarray, name: str, values: np.ndarray) -> pl.DataFrame:

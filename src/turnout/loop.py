@@ -14,6 +14,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from turnout import tree
+from turnout.attendance import Roll
 from turnout.availability.base import Process
 from turnout.cohort_work import train_cohort
 from turnout.facts import Facts, Oracle
@@ -119,6 +120,7 @@ class Carry(eqx.Module):
     world: WorldState
     server: ServerState
     tally: Tally
+    roll: Roll | None = None  # where somebody wants to see who was there
 
 
 class Clients(eqx.Module):
@@ -171,7 +173,8 @@ def begin(task: Task, trial: Trial, law: Law, plan: Plan, root: RandomKey) -> Ca
     params = task.init(round_key(root, Stream.MODEL))
     server = trial.server(task.fleet, plan.slots).init(params)
     server = replace(server, facts=watched(trial.facts, server.facts, trial.world.availability, root))
-    return Carry(trial.world.init(root), server, Tally.empty(task.num_clients))
+    roll = Roll.empty(task.num_clients, plan.round_room)
+    return Carry(trial.world.init(root), server, Tally.empty(task.num_clients), roll)
 
 
 def watched(facts: Facts, state: Any, process: Process, root: RandomKey) -> Any:
@@ -229,9 +232,9 @@ def play_round(
     cohort = nature.deliver(cohort)
     reports = Reports.arrived(cohort, updates, met, reach)
     weight = jnp.where(cohort.arrived, server.strategy.weigh(state.strategy, view, cohort), 0.0)
-    after = Carry(
-        world, server.tell(state, view, cohort, reports), carry.tally.add(t, nature.available, cohort, weight)
-    )
+    tally = carry.tally.add(t, nature.available, cohort, weight)
+    roll = None if carry.roll is None else carry.roll.add(t, nature.available, cohort)
+    after = Carry(world, server.tell(state, view, cohort, reports), tally, roll)
     return after, _record(view, cohort, weight, jobs)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import equinox as eqx
 import jax
 import jax.random as jr
+import numpy as np
 import optax
 
 from turnout.facts import Facts, Oracle
@@ -118,7 +120,14 @@ def simulate_trials(
         together = run_group(task, [trials[i] for i in members], chosen, pace, report)
         _forget_old_programs()
         histories.update(zip(members, together, strict=True))
-    return [histories[i] for i in range(len(trials))]
+    return [_with_fleet(histories[i], task, trial) for i, trial in enumerate(trials)]
+
+
+def _with_fleet(history: History, task: Task, trial: Trial) -> History:
+    """The history with what its clients should count for, and how they come and go."""
+    law = trial.world.law()
+    pi, lam = (None, None) if law is None else (np.asarray(law[0]), np.asarray(law[1]))
+    return replace(history, target=np.asarray(task.fleet.target), pi=pi, lam=lam)
 
 
 def _forget_old_programs() -> None:

@@ -12,7 +12,8 @@ from turnout.auditor.voting import BURN_IN, SEGMENTS, play_trials
 from turnout.experiment.audits import audit_experiment
 from turnout.experiment.config import read_experiment
 from turnout.facts import Online
-from turnout.report.audits import audit_summary, audit_words, save_audit
+from turnout.report.audit_words import audit_words
+from turnout.report.audits import audit_summary, save_audit
 from turnout.strategies import (
     MIFA,
     AdaFed,
@@ -225,6 +226,7 @@ def test_an_experiment_is_audited_point_by_point_and_written_whole(tmp_path):
     assert shares[-1] == 1.0
     folder = save_audit(found, tmp_path / "out", experiment.to_toml(), "a title")
     assert sorted(each.name for each in folder.iterdir()) == [
+        "audit.html",
         "audit.json",
         "clients.parquet",
         "experiment.toml",

@@ -10,6 +10,7 @@ import typer
 from turnout.cli.audit import audit_command
 from turnout.cli.diagnose import diagnose_command
 from turnout.cli.listing import cite_command, list_command
+from turnout.cli.report import plot_command, report_command
 from turnout.cli.reproduce import reproduce_command
 from turnout.cli.run import run_command
 from turnout.cli.terminal import INTERRUPTED
@@ -20,6 +21,8 @@ COMMANDS = {  # in the order of the help
     "tune": tune_command,
     "audit": audit_command,
     "diagnose": diagnose_command,
+    "report": report_command,
+    "plot": plot_command,
     "reproduce": reproduce_command,
     "list": list_command,
     "cite": cite_command,

@@ -34,7 +34,8 @@ def audit_command(
         described = read_experiment(experiment, tuple(settings or []))
         with progress_bar(not quiet, "playing") as progress:
             found = audit_experiment(described, rounds, seeds, progress)
-        from turnout.report.audits import audit_summary, audit_table, audit_words, save_audit
+        from turnout.report.audit_words import audit_words
+        from turnout.report.audits import audit_summary, audit_table, save_audit
 
         save_audit(found, folder, described.to_toml(), described.title)
         if as_json:
@@ -42,5 +43,8 @@ def audit_command(
         elif quiet:
             typer.echo(str(folder))
         else:
-            ends = (f"\nFolder: {folder}", f"Next: turnout run {experiment}   (train the strategies and compare)")
+            ends = (
+                f"\nPage: {folder / 'audit.html'}",
+                f"Next: turnout run {experiment}   (train the strategies and compare)",
+            )
             print_lines(audit_table(found, described.title), audit_words(found), *ends)

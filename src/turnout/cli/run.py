@@ -53,18 +53,25 @@ def _simulate(source: str, settings: tuple[str, ...], folder: Path, show_progres
     free_folder(folder)
     with progress_bar(show_progress) as bar:
         finished = run(experiment, progress=bar, watch=bar and bar.watch)
-    from turnout.report.figures import write_figures
-
-    save(finished, folder, extra=write_figures)
+    save(finished, folder, extra=lambda run, work: _show(run, work, folder.name))
     return finished
+
+
+def _show(finished: Run, work: Path, name: str) -> None:
+    """Write what people look at first: the report, and its two main figures as files."""
+    from turnout.report.figures import write_figures
+    from turnout.report.report_page import add_report
+
+    write_figures(finished, work)
+    add_report(finished, work, name)
 
 
 def _print_result(finished: Run, source: str, folder: Path) -> None:
     from turnout.report.tables import results
     from turnout.report.words import result
 
-    ends = (f"\nRun folder: {folder}", f"Next: {_next_command(source, folder)}")
-    print_lines(results(finished), result(finished), *ends)
+    places = (f"\nRun folder: {folder}", f"Report: {folder / 'report.html'}")
+    print_lines(results(finished), result(finished), *places, f"Next: {_next_command(source, folder)}")
 
 
 def _next_command(source: str, folder: Path) -> str:

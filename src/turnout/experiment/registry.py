@@ -74,7 +74,7 @@ def experiment_path(name: str) -> Path:
     path = Path(name)
     if (path / "experiment.toml").is_file():
         return path / "experiment.toml"
-    if path.suffix == ".toml" or path.exists():
+    if path.suffix == ".toml" or path.is_file():  # a folder called as a shipped experiment is not in its way
         if not path.is_file():
             raise ExperimentError(f"{name}: there is no such file")
         return path

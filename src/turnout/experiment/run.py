@@ -63,6 +63,16 @@ class Run:
         """One row a label, seed and client: the sums over all rounds, the target, and π and λ where they are known."""
         return self._labelled([_clients(outcome) for outcome in self.points])
 
+    def attendance_frame(self) -> pl.DataFrame | None:
+        """One row a label, round and client that were watched: away, excluded, failed or active, in the first seed."""
+        import polars as pl
+
+        seen = [point for point in self.points if point.history.attendance is not None]
+        frames = [
+            point.history.attendance_frame().select(pl.lit(point.label).alias("label"), pl.all()) for point in seen
+        ]
+        return pl.concat(frames) if frames else None
+
     def _labelled(self, frames: list[pl.DataFrame]) -> pl.DataFrame:
         import polars as pl
 
@@ -145,11 +155,10 @@ def _run_batch(
         )
     except ValueError as error:
         raise ExperimentError(str(error)) from error
-    target = np.asarray(batch.task.fleet.target)
     factors = batch.rate_factors or (1.0,) * len(batch.trials)
     found = {}
-    for point, trial, history, factor in zip(batch.points, batch.trials, histories, factors, strict=True):
-        law = trial.world.law()
-        pi, lam = (None, None) if law is None else (np.asarray(law[0]), np.asarray(law[1]))
-        found[point.label] = Outcome(point.label, point.strategy.name, point.settings, history, target, pi, lam, factor)
+    for point, history, factor in zip(batch.points, histories, factors, strict=True):
+        assert history.target is not None
+        marks = point.label, point.strategy.name, point.settings
+        found[point.label] = Outcome(*marks, history, history.target, history.pi, history.lam, factor)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import jax
 import numpy as np
 import polars as pl
 
+from turnout.attendance import STATES, Attendance
 from turnout.experiment import toml
 from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Experiment
@@ -20,6 +22,7 @@ from turnout.experiment.run import Outcome, Run
 from turnout.experiment.sweep import points
 from turnout.history import History
 
+ATTENDANCE = "attendance.parquet"
 CLIENT_MARKS = ("label", "strategy", "seed", "client", "target", "pi", "lam")
 
 Extra = Callable[[Run, Path], Any]  # writes something more into the folder
@@ -32,6 +35,8 @@ def save(run: Run, out: str | Path, extra: Extra | None = None) -> Path:
         (work / "experiment.toml").write_text(run.experiment.to_toml(), encoding="utf-8")
         run.frame().write_parquet(work / "history.parquet")
         run.clients_frame().write_parquet(work / "clients.parquet")
+        if (seen := run.attendance_frame()) is not None:
+            seen.write_parquet(work / ATTENDANCE)
         np.savez(work / "models.npz", **_models(run))
         (work / "run.json").write_text(json.dumps(_about(run), indent=2) + "\n", encoding="utf-8")
         if extra is not None:
@@ -56,6 +61,7 @@ def _about(run: Run) -> dict[str, Any]:
         "labels": [outcome.label for outcome in run.points],
         "seeds": list(run.experiment.seeds),
         "seconds": round(run.seconds, 3),
+        "seconds_of_a_run": {point.label: point.history.seconds for point in run.points},
         **circumstances(),
     }
 
@@ -64,9 +70,10 @@ def load(folder: str | Path) -> Run:
     """A run read back from its folder; models are flat, arrays by their path."""
     folder = Path(folder)
     if not (folder / "run.json").is_file():
-        raise ExperimentError(f"{folder}: not a run folder")
+        raise ExperimentError(f"{folder}: not a run folder: it has no run.json, as the folders of `turnout run` do")
     experiment = Experiment.read(toml.read(folder / "experiment.toml"))
-    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    about = read_about(folder)
+    seen = _attendances(folder)
     history, clients = (pl.read_parquet(folder / f"{name}.parquet") for name in ("history", "clients"))
     with np.load(folder / "models.npz") as models:
         arrays = dict(models)
@@ -76,11 +83,34 @@ def load(folder: str | Path) -> Run:
         params = {key.partition("/")[2]: leaf for key, leaf in arrays.items() if key.startswith(f"{number}/")}
         marks = of_clients.filter(pl.col("seed") == experiment.seeds[0])
         pi, lam = (None if marks[name].null_count() else marks[name].to_numpy() for name in ("pi", "lam"))
-        past = _history(experiment, mine, of_clients, params)
         target = marks["target"].to_numpy()
+        known = {"target": target, "pi": pi, "lam": lam, "attendance": seen.get(point.label)}
+        known["seconds"] = about.get("seconds_of_a_run", {}).get(point.label)
+        past = replace(_history(experiment, mine, of_clients, params), **known)
         factor = about.get("rate_factors", {}).get(point.label, 1.0)
         found.append(Outcome(point.label, point.strategy.name, point.settings, past, target, pi, lam, factor))
     return Run(experiment, tuple(found), about["seconds"])
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """What `run.json` tells: command, versions, device, seconds."""
+    return json.loads((folder / "run.json").read_text(encoding="utf-8"))
+
+
+def _attendances(folder: Path) -> dict[str, Attendance]:
+    """Who was there, by label; nothing in folders that do not tell."""
+    if not (folder / ATTENDANCE).is_file():
+        return {}
+    rows = pl.read_parquet(folder / ATTENDANCE)
+    parts = rows.partition_by("label", as_dict=True, maintain_order=True)
+    return {str(label): _attendance(mine) for (label,), mine in parts.items()}
+
+
+def _attendance(rows: pl.DataFrame) -> Attendance:
+    rounds, clients = (rows[name].unique(maintain_order=True).to_numpy() for name in ("round", "client"))
+    codes = rows["state"].cast(pl.Enum(STATES)).to_physical().to_numpy()
+    states = codes.astype(np.uint8).reshape(len(rounds), len(clients))
+    return Attendance(int(rows["seed"][0]), rounds, clients, states)
 
 
 def _history(experiment: Experiment, frame: pl.DataFrame, clients: pl.DataFrame, params: Any) -> History:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Sequence
+from typing import Any
 
 # Okabe and Ito's palette without its yellow, which is too pale for a line on white.
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
@@ -36,6 +37,8 @@ USUAL = {  # those often seen together, in the papers and beyond, kept apart
     "fednova": BROWN,
     "optimal_sampling": BLUE,
 }
+DARK_PAPER = "#16181C"  # of pages
+LEAST_CONTRAST = 3.5  # of a line on dark paper
 PALEST = 0.6  # share of white in the last of many lines of one colour
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3], [12, 4])
 
@@ -70,3 +73,37 @@ def _tint(shade: str, share: float) -> str:
     """A colour mixed with so much white."""
     parts = (int(shade[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(part + (255 - part) * share):02X}" for part in parts)
+
+
+def on_dark(shade: str) -> str:
+    """The colour on dark paper: black turns white, and what is too dark gets as much white as it needs."""
+    if shade == BLACK:
+        return "#F2F2F2"
+    for share in range(20):
+        lighter = _tint(shade, share / 20)
+        if contrast(lighter, DARK_PAPER) >= LEAST_CONTRAST:
+            return lighter
+    return "#FFFFFF"
+
+
+def contrast(first: str, second: str) -> float:
+    """Ratio of the relative luminances of two colours, as WCAG counts it: 1 to 21."""
+    light, dark = sorted((_luminance(first), _luminance(second)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(shade: str) -> float:
+    parts = (int(shade[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def page_styles(labels: Sequence[str], strategies: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """How each label is drawn in a page, on light and on dark paper."""
+    styles = zip(labels, line_styles(strategies), strict=True)
+    return {label: {"light": shade, "dark": on_dark(shade), "dash": dash} for label, (shade, dash) in styles}
+
+
+def page_style(shade: str, dash: Sequence[int] = (1, 0)) -> dict[str, Any]:
+    """The same for a line that is no strategy's."""
+    return {"light": shade, "dark": on_dark(shade), "dash": list(dash)}

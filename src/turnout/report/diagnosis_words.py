@@ -7,7 +7,7 @@ import numpy as np
 from turnout.diagnosis.cycles import Cycle
 from turnout.diagnosis.diagnose import Diagnosis
 from turnout.diagnosis.lag_one import lag_one
-from turnout.report.audits import who_is_fair, with_half
+from turnout.report.audit_words import who_is_fair, with_half
 
 FAIR = 0.05  # total variation below which plain averaging does about what it is asked
 FORGOTTEN = 0.1  # share of its target below which a client hardly counts

@@ -8,47 +8,62 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from turnout.experiment.run import Run
 from turnout.report.colours import line_styles
+from turnout.report.compared import Points, title_of
+from turnout.report.curves import learning_curves_of
 from turnout.report.groups import attention
-from turnout.report.metrics import Metric, shown_metrics
+from turnout.report.metrics import Metric, metric_named, shown_metrics
 
 PIXELS = 2  # device pixels a point, for sharp print
 PANEL = 380  # width of one chart
 
 
-def write_figures(run: Run, folder: Path) -> None:
+def write_figures(run: Points, folder: Path) -> None:
     """Every figure of a run as PNG."""
     for name, chart in figures(run).items():
         chart.save(folder / f"{name}.png", scale_factor=PIXELS)
 
 
-def figures(run: Run) -> dict[str, alt.TopLevelMixin]:
+def figures(run: Points) -> dict[str, alt.TopLevelMixin]:
     """Every figure of a run by name."""
     return {"learning": learning_curves(run), "attention": trained_for(run)}
 
 
-def learning_curves(run: Run) -> alt.TopLevelMixin:
-    """Metrics over the rounds, one line a strategy, in a band of one standard deviation over the seeds."""
-    panels = [_curve(run, metric) for metric in shown_metrics(run) if metric.name != "worst_decile_accuracy"]
-    seeds = len(run.experiment.seeds)
+def learning_curves(run: Points, metric: str | None = None) -> alt.TopLevelMixin:
+    """Metrics over the rounds, one line a strategy, in a band of one standard deviation over the seeds.
+
+    All that are worth a panel, or the one that is named.
+    """
+    panels = [_curve(run, one) for one in _drawn(run, metric)]
+    seeds = len(run.points[0].history.seeds)
     band = f"Line: mean over {seeds} seeds. Band: one standard deviation." if seeds > 1 else "One seed."
     return _framed(alt.hconcat(*panels, spacing=30), run, "How well the model does, round by round", band)
 
 
-def _curve(run: Run, metric: Metric) -> Any:
-    rows = (
-        run.frame()
-        .filter((pl.col("name") == metric.name) & pl.col("value").is_finite())
-        .with_columns(pl.col("value") * metric.factor)
-        .group_by("label", "round", maintain_order=True)
-        .agg(pl.col("value").mean().alias("mean"), pl.col("value").std().fill_null(0.0).alias("spread"))
-        .with_columns(low=pl.col("mean") - pl.col("spread"), high=pl.col("mean") + pl.col("spread"))
-    )
-    scale = alt.Scale(zero=False)
-    if metric.name == "distance" and (rows["mean"] > 0).all():
-        scale = alt.Scale(type="log")
-        rows = rows.with_columns(pl.max_horizontal("low", pl.col("mean") / 10))
+def _drawn(run: Points, metric: str | None) -> list[Metric]:
+    if metric is None:
+        return [one for one in shown_metrics(run) if one.name != "worst_decile_accuracy"]
+    known = set.intersection(*(set(point.history.metrics) for point in run.points))
+    if metric not in known:
+        raise ValueError(f"there is no metric {metric!r}: known: {', '.join(sorted(known))}")
+    return [metric_named(metric)]
+
+
+def _curve(run: Points, metric: Metric) -> Any:
+    rows = pl.concat(
+        pl.DataFrame(
+            {
+                "label": curve.label,
+                "round": curve.over["round"],
+                "mean": curve.mean,
+                "low": curve.low,
+                "high": curve.high,
+            }
+        )
+        for curve in learning_curves_of(run, metric)
+    ).filter(pl.col("mean").is_finite())
+    log = metric.name == "distance" and (rows["mean"] > 0).all()
+    scale = alt.Scale(type="log") if log else alt.Scale(zero=False)
     colour, dash = legend(*_labelled(run), "stroke", 2 * PANEL)
     x = alt.X("round:Q", title="Round", scale=alt.Scale(nice=False), axis=alt.Axis(labelFlush=False))
     y = alt.Y("mean:Q", title=metric.axis_title, scale=scale)
@@ -58,7 +73,7 @@ def _curve(run: Run, metric: Metric) -> Any:
     return alt.layer(band, line).properties(width=PANEL, height=280)
 
 
-def trained_for(run: Run) -> alt.TopLevelMixin:
+def trained_for(run: Points) -> alt.TopLevelMixin:
     """Share of the weight given to each availability group, beside the share it should have."""
     rows = attention(run)
     order = rows.unique("group", maintain_order=True).sort("place")["group"].to_list()
@@ -81,9 +96,14 @@ def _two_lines() -> alt.Axis:
     return alt.Axis(labelAngle=0, labelExpr="split(datum.label, ', ')", labelLimit=200, grid=False)
 
 
-def _labelled(run: Run) -> tuple[list[str], list[str]]:
+def _labelled(run: Points) -> tuple[list[str], list[str]]:
     """The labels of a run and the strategies behind them."""
     return [outcome.label for outcome in run.points], [outcome.strategy for outcome in run.points]
+
+
+def labelled_legend(run: Points, symbol: str, width: int = PANEL) -> tuple[alt.Color, alt.StrokeDash]:
+    """The legend of a run's strategies."""
+    return legend(*_labelled(run), symbol, width)
 
 
 def legend(labels: list[str], strategies: list[str], symbol: str, width: int) -> tuple[alt.Color, alt.StrokeDash]:
@@ -104,8 +124,8 @@ def legend(labels: list[str], strategies: list[str], symbol: str, width: int) ->
     )
 
 
-def _framed(chart: Any, run: Run, title: str, note: str) -> alt.TopLevelMixin:
-    return framed(chart, title, [run.experiment.title, note])
+def _framed(chart: Any, run: Points, title: str, note: str) -> alt.TopLevelMixin:
+    return framed(chart, title, [title_of(run), note])
 
 
 def framed(chart: Any, title: str, lines: list[str]) -> alt.TopLevelMixin:

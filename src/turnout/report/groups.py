@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from turnout.experiment.run import Outcome, Run
+from turnout.experiment.run import Outcome
+from turnout.report.compared import Points
 
 CORRELATED = 0.5  # |λ| from which absences come in long spells
 
@@ -55,7 +56,7 @@ def weight_shares(outcome: Outcome) -> np.ndarray:
     return np.divide(weight, total, out=np.zeros_like(weight), where=total != 0)
 
 
-def attention(run: Run) -> pl.DataFrame:
+def attention(run: Points) -> pl.DataFrame:
     """Share of the weight that each group got and should have got, in percent: one row a label and group."""
     rows = []
     for outcome in run.points:

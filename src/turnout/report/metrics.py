@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnout.experiment.run import Run
+from turnout.report.compared import Points
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,14 @@ def metric_named(name: str) -> Metric:
     return Metric(name, name.replace("_", " ").capitalize(), percent=good, higher_is_better=good)
 
 
-def shown_metrics(run: Run) -> list[Metric]:
-    """The metrics of a run that are worth a column, the most telling first."""
-    known = run.points[0].history.metrics
+def shown_metrics(run: Points) -> list[Metric]:
+    """The metrics of a run that are worth a column, the most telling first; all points have them."""
+    known = set.intersection(*(set(point.history.metrics) for point in run.points))
     found = [metric for metric in METRICS if metric.name in known]
-    return [metric for metric in found if not (metric.name == "test_loss" and "test_accuracy" in known)]
+    found = [metric for metric in found if not (metric.name == "test_loss" and "test_accuracy" in known)]
+    return found or [metric_named(name) for name in sorted(known)]
 
 
-def headline(run: Run) -> Metric:
+def headline(run: Points) -> Metric:
     """The one metric by which strategies are compared."""
     return shown_metrics(run)[0]

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnout.experiment.run import Outcome, Run
+from turnout.report.compared import Points
 from turnout.report.metrics import Metric, headline, shown_metrics
 
 LABEL_WIDTH = 30  # longer labels may be broken
@@ -21,7 +22,7 @@ def results(run: Run) -> Table:
     main = headline(run)
     columns: dict[str, list[Text]] = {}
     for metric in _tabled(run):
-        best = _best(run, metric)
+        best = best_labels(run, metric)
         columns[metric.axis_title] = [_cell(outcome, metric, outcome.label in best) for outcome in run.points]
     if len(run.points) > 1:
         against = f"{main.title} against {run.points[0].label}"
@@ -37,13 +38,13 @@ def results(run: Run) -> Table:
     return table
 
 
-def _tabled(run: Run) -> list[Metric]:
+def _tabled(run: Points) -> list[Metric]:
     """The metrics that fit a terminal of 80 columns: no loss where there is an accuracy."""
     metrics = shown_metrics(run)
     return [metric for metric in metrics if metric.percent] or metrics
 
 
-def paired_difference(run: Run, outcome: Outcome, metric: Metric) -> np.ndarray:
+def paired_difference(run: Points, outcome: Outcome, metric: Metric) -> np.ndarray:
     """Final metric of a point minus that of the first one, seed by seed."""
     return outcome.history.final(metric.name) - run.points[0].history.final(metric.name)
 
@@ -55,13 +56,15 @@ def _caption(run: Run) -> str:
     return f"after {rounds} rounds, mean ± standard deviation over {seeds} seeds; differences are paired by seed"
 
 
-def _best(run: Run, metric: Metric) -> set[str]:
+def best_labels(run: Points, metric: Metric) -> set[str]:
+    """Those with the best mean at the end; nobody where all are alike."""
     means = {outcome.label: float(outcome.history.final(metric.name).mean()) for outcome in run.points}
     finite = {label: mean for label, mean in means.items() if np.isfinite(mean)}
     if len(run.points) < 2 or not finite:
         return set()
     top = max(finite.values()) if metric.higher_is_better else min(finite.values())
-    return {label for label, mean in finite.items() if mean == top}
+    found = {label for label, mean in finite.items() if mean == top}
+    return found if len(found) < len(run.points) else set()
 
 
 def _cell(outcome: Outcome, metric: Metric, best: bool) -> Text:
@@ -71,7 +74,7 @@ def _cell(outcome: Outcome, metric: Metric, best: bool) -> Text:
     return Text(metric.spread(outcome.history.final(metric.name)), style="bold" if best else "")
 
 
-def _against_first(run: Run, outcome: Outcome, metric: Metric) -> Text:
+def _against_first(run: Points, outcome: Outcome, metric: Metric) -> Text:
     difference = paired_difference(run, outcome, metric)
     if outcome is run.points[0] or not np.isfinite(difference).all():
         return Text("–")

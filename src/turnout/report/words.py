@@ -9,22 +9,23 @@ import polars as pl
 
 from turnout.diagnosis.plain import plain
 from turnout.experiment.run import Outcome, Run
+from turnout.report.compared import Points
 from turnout.report.groups import attention
 from turnout.report.metrics import Metric, headline, shown_metrics
 from turnout.report.tables import paired_difference
 
 
-def result(run: Run) -> list[str]:
+def result(run: Points) -> list[str]:
     """What a reader should take away, a sentence or two each."""
     return [sentence for sentence in (_lost(run), _winner(run), _attention(run)) if sentence]
 
 
-def _lost(run: Run) -> str:
+def _lost(run: Points) -> str:
     lost = [outcome.label for outcome in run.points if outcome.history.diverged.any()]
     return f"Diverged, at least once: {', '.join(lost)}. A smaller learning rate may help." if lost else ""
 
 
-def _winner(run: Run) -> str:
+def _winner(run: Points) -> str:
     metric = headline(run)
     steady = [outcome for outcome in run.points if not outcome.history.diverged.any()]
     if len(run.points) < 2 or not steady:
@@ -38,7 +39,7 @@ def _winner(run: Run) -> str:
     return f"{ends}; {_comparison(run, best, metric)}."
 
 
-def _comparison(run: Run, best: Outcome, metric: Metric) -> str:
+def _comparison(run: Points, best: Outcome, metric: Metric) -> str:
     difference = paired_difference(run, best, metric)
     ahead = int(np.sum(difference > 0 if metric.higher_is_better else difference < 0))
     gap = metric.spread(np.abs(difference.mean()) + (difference - difference.mean()))
@@ -48,7 +49,7 @@ def _comparison(run: Run, best: Outcome, metric: Metric) -> str:
     return f"{gap}{points} {direction} {run.points[0].label}{seeds}"
 
 
-def _attention(run: Run) -> str:
+def _attention(run: Points) -> str:
     """Who the models are trained for, told by the least available clients."""
     shares = attention(run)
     if shares["availability"].n_unique() < 2 or shares["target"].is_null().any():
@@ -77,7 +78,7 @@ def summary(run: Run) -> dict[str, Any]:
     }
 
 
-def _point(run: Run, outcome: Outcome) -> dict[str, Any]:
+def _point(run: Points, outcome: Outcome) -> dict[str, Any]:
     history = outcome.history
     return {
         "label": outcome.label,

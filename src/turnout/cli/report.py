@@ -1,0 +1,61 @@
+"""`turnout report` and `turnout plot`: run folders as one page, and as figures for a paper."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnout.cli.folders import import_from
+from turnout.cli.options import AsJson, Debug
+from turnout.cli.terminal import one_line_errors
+
+
+def report_command(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Run folders, as `turnout run` leaves them.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The page; RUN/report.html if not given, report.html for several runs.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the page's path and nothing else.")] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Write one page about a run, or about several side by side; it works offline."""
+    with one_line_errors(debug):
+        import_from(Path.cwd(), *runs)
+        from turnout.report.report_page import REPORT, write_report
+
+        page = out or (runs[0] / REPORT if len(runs) == 1 else Path(REPORT))
+        write_report(runs, page)
+        if as_json:
+            typer.echo(json.dumps({"page": str(page), "runs": [str(run) for run in runs]}, indent=2))
+        else:
+            typer.echo(str(page) if quiet else f"Page: {page}")
+
+
+def plot_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as `turnout run` leaves it.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="curves, availability, weights, groups, clients or staleness.")
+    ],
+    form: Annotated[
+        str | None, typer.Option("--format", metavar="png|svg|pdf", help="By the file's ending, or pdf.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The file; KIND.FORMAT in the present folder if not given.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Of curves: this one alone, such as test_accuracy.")] = None,
+    titled: Annotated[bool, typer.Option("--titled", help="With a title, for a slide rather than a paper.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the file's path and nothing else.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Draw one figure of a run for a paper."""
+    with one_line_errors(debug):
+        import_from(Path.cwd(), run)
+        from turnout.experiment.store import load
+        from turnout.report.plots import for_paper, plot, save_plot
+
+        file = out or Path(f"{kind}.{form or 'pdf'}")
+        chart = plot(load(run), kind, metric)
+        save_plot(chart if titled else for_paper(chart), file, form)
+        typer.echo(str(file) if quiet else f"Figure: {file}")

@@ -1,0 +1,104 @@
+"""What became of each client: its weight, how the model serves it, how long it was not heard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from turnout.attendance import Attendance
+from turnout.experiment.run import Outcome
+from turnout.report.groups import Group, groups_of, weight_shares
+
+MOST_CLIENTS = 400  # shown of a strategy; more would only hide each other
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weight over target of some clients, spread evenly from the least available to the most."""
+
+    clients: np.ndarray
+    available: np.ndarray  # share of the rounds
+    target: np.ndarray
+    ratio: np.ndarray  # mean over the seeds
+    low: np.ndarray  # least over the seeds
+    high: np.ndarray  # most
+
+
+def availability_of(outcome: Outcome) -> np.ndarray:
+    """π where it is known, else the share of rounds in which a client was seen."""
+    if outcome.pi is not None:
+        return outcome.pi
+    return outcome.history.clients["available"].mean(axis=0) / outcome.history.rounds
+
+
+def by_availability(outcome: Outcome) -> np.ndarray:
+    """Clients group by group, from the least available to the most, and within a group by π and λ."""
+    pi = availability_of(outcome)
+    lam = np.zeros_like(pi) if outcome.lam is None else outcome.lam
+    return np.lexsort((lam, pi, _group_of_each(groups_of(pi, outcome.lam), len(pi))))
+
+
+def weights_of(outcome: Outcome) -> Weights | None:
+    """Nothing for a run that does not tell weights."""
+    if "weight" not in outcome.history.clients:
+        return None
+    order = by_availability(outcome)
+    order = order[outcome.target[order] > 0]
+    chosen = order[np.unique(np.linspace(0, len(order) - 1, min(len(order), MOST_CLIENTS)).astype(int))]
+    ratio = weight_shares(outcome)[:, chosen] / outcome.target[chosen]
+    ends = ratio.min(axis=0), ratio.max(axis=0)
+    return Weights(chosen, availability_of(outcome)[chosen], outcome.target[chosen], ratio.mean(axis=0), *ends)
+
+
+def sorted_shares(values: np.ndarray, points: int = 200) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of clients, 0 to 1, and the value that so many are at or below."""
+    known = np.sort(values[np.isfinite(values)])
+    if not known.size:
+        return np.zeros(0), np.zeros(0)
+    shares = np.linspace(0, 1, min(points, max(2, known.size)))
+    return shares, np.quantile(known, shares)
+
+
+def client_means(outcome: Outcome, name: str) -> np.ndarray | None:
+    """A column by client, mean over the seeds; nothing where it was not recorded."""
+    if name not in outcome.history.clients:
+        return None
+    values = outcome.history.clients[name].astype(np.float64)
+    return None if not np.isfinite(values).any() else values.mean(axis=0)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An attendance with its clients in order, from the least available to the most."""
+
+    attendance: Attendance
+    states: np.ndarray  # (client, round)
+    clients: np.ndarray
+    pi: np.ndarray
+    lam: np.ndarray | None
+    edges: list[int]  # rows at which a group ends
+    groups: list[str]
+
+
+def seen_of(outcome: Outcome) -> Seen | None:
+    """Nothing for a run that does not tell who was there."""
+    attendance = outcome.history.attendance
+    if attendance is None:
+        return None
+    place = np.full(outcome.target.shape[0], -1)
+    place[attendance.clients] = np.arange(len(attendance.clients))
+    order = by_availability(outcome)
+    order = order[place[order] >= 0]
+    pi, lam = availability_of(outcome)[order], None if outcome.lam is None else outcome.lam[order]
+    found = groups_of(pi, lam)
+    edges = np.flatnonzero(np.diff(_group_of_each(found, len(order)))) + 1
+    states = attendance.states.T[place[order]]
+    return Seen(attendance, states, order, pi, lam, edges.tolist(), [group.name for group in found])
+
+
+def _group_of_each(found: list[Group], count: int) -> np.ndarray:
+    number = np.zeros(count, int)
+    for place, group in enumerate(found):
+        number[group.members] = place
+    return number

@@ -1,0 +1,280 @@
+import base64
+import json
+import re
+import shutil
+import warnings
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from turnout.attendance import Attendance
+from turnout.experiment import Experiment
+from turnout.experiment.errors import ExperimentError
+from turnout.experiment.run import Outcome, Run
+from turnout.experiment.store import load, save
+from turnout.history import History
+from turnout.report import by_client, colours, curves, plots, report_charts
+from turnout.report.compared import compared
+from turnout.report.error_split import error_splits
+from turnout.report.report_page import Source, report_page, write_report
+
+with warnings.catch_warnings():  # typer may be older than click and read names that click has deprecated since
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from typer.testing import CliRunner
+
+    from turnout.cli import app
+
+CENTRES = [[0.0], [0.0], [0.0], [4.0]]
+DOCUMENT = {
+    "title": "Made <up>",
+    "rounds": 6,
+    "seeds": 3,
+    "evaluate_every": 3,
+    "task": {"name": "quadratics", "centres": CENTRES},
+    "availability": {"name": "two_classes"},
+    "local": {"steps": 2},
+    "strategies": ["fedavg", {"name": "unbiased", "label": "fair <b>"}, "mifa"],
+}
+PI, LAM = np.array([0.9, 0.9, 0.1, 0.1]), np.array([0.9, 0.0, 0.9, 0.0])
+VOID = {"meta", "link", "input"}
+
+
+def outcome(label, strategy, distance, weight, model):
+    states = np.array([[3, 3, 0, 0], [2, 3, 0, 1], [3, 3, 1, 0]], np.uint8).repeat(2, axis=0)
+    history = History(
+        seeds=(0, 1, 2),
+        rounds=6,
+        evaluated=np.array([0, 3, 6]),
+        metrics={"distance": np.array([[4.0, 2.0, d] for d in distance]), "train_loss": np.full((3, 3), 1.5)},
+        records={"uploads": np.full((3, 6), 2.0), "local_steps": np.full((3, 6), 4.0)},
+        clients={
+            "available": np.tile(6 * PI, (3, 1)),
+            "weight": np.tile(np.asarray(weight, float), (3, 1)),
+            "stalest": np.tile([1, 1, 6, 5], (3, 1)),
+        },
+        params=np.full((3, 1), model),
+        attendance=Attendance(0, np.arange(1, 7), np.arange(4), states),
+        seconds=3.0,
+    )
+    return Outcome(label, strategy, {}, history, np.full(4, 0.25), PI, LAM)
+
+
+@pytest.fixture(scope="module")
+def run():
+    points = (
+        outcome("fedavg", "fedavg", [1.0, 1.1, 0.9], [3, 3, 1, 1], 0.7),
+        outcome("fair <b>", "unbiased", [0.2, 0.4, 0.0], [1, 1, 1, 1], 0.9),
+        outcome("mifa", "mifa", [0.9, 1.1, 1.0], [3, 3, 1, 1], 0.8),
+    )
+    return Run(Experiment.read(DOCUMENT), points, 1.5)
+
+
+@pytest.fixture(scope="module")
+def folder(run, tmp_path_factory):
+    return save(run, tmp_path_factory.mktemp("runs") / "first")
+
+
+@pytest.fixture(scope="module")
+def html(folder):
+    return report_page([Source.read(folder)])
+
+
+class Walker(HTMLParser):
+    """Headings and ids; complains of tags that are not closed."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.headings, self.ids = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.ids += [value for name, value in attrs if name == "id"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "h2":
+            self.headings.append(data)
+
+
+def test_the_page_is_whole_and_stands_alone(html):
+    walker = Walker()
+    walker.feed(html)
+    assert walker.open == []
+    assert len(walker.ids) == len(set(walker.ids))
+    assert walker.headings == [
+        "Results",
+        "How well the models do",
+        "Who was there",
+        "Whom the models are trained for",
+        "Whom they serve",
+        "Optimisation or bias",
+        "How to get the same again",
+        "Cite",
+    ]
+    assert not re.search(r"https?:|src=|@import|url\(", re.sub(r"(?s)<pre.*?</pre>", "", html))
+
+
+def test_labels_are_text_not_markup(html):
+    assert "<b>" not in html
+    assert "Made &lt;up&gt;" in html
+    assert "fair &lt;b&gt;" in html
+
+
+def test_the_table_has_spreads_the_best_and_paired_intervals(html):
+    """Differences -0.8, -0.7, -0.9: mean -0.8, half width 4.303 · 0.1 / √3 = 0.248."""
+    assert "<strong>0.2 ± 0.2</strong>" in html
+    assert '-0.8<span class="interval">-1.05 to -0.552</span>' in html
+    assert '+0<span class="interval">-0.248 to +0.248, may be chance</span>' in html
+    assert "turnout run first/experiment.toml" in html
+    assert "@inproceedings" in html
+
+
+def data_of(html):
+    return json.loads(re.search(r'id="data">(.*?)</script>', html, re.S).group(1))
+
+
+def test_curves_know_what_was_spent(html):
+    curve = data_of(html)["charts"]["curve-distance"]
+    first = curve["series"][0]
+    assert first["xs"] == {
+        "round": [0, 3, 6],
+        "uploads": [0, 6, 12],
+        "local_steps": [0, 12, 24],
+        "seconds": [0, 1.5, 3],
+    }
+    assert first["y"] == [4, 2, 1]
+    assert first["high"][-1] == pytest.approx(1.1)
+    assert curve["y"]["log"] is True
+
+
+def test_the_mean_of_curves_leaves_out_what_diverged():
+    mean, spread = curves.mean_and_spread(np.array([[1.0, np.inf, np.nan], [3.0, 2.0, np.nan]]))
+    np.testing.assert_allclose(mean, [2.0, 2.0, np.nan])
+    np.testing.assert_allclose(spread[:2], [np.sqrt(2), 0.0])
+
+
+def test_the_picture_goes_from_rare_to_frequent(run):
+    seen = by_client.seen_of(run.points[0])
+    assert seen.clients.tolist() == [3, 2, 1, 0]
+    assert seen.edges == [1, 2, 3]
+    assert seen.states[:, 2].tolist() == [1, 0, 3, 2]
+
+
+def test_cells_are_packed_four_a_byte():
+    packed = base64.b64decode(report_charts.packed(np.array([[1, 2, 3], [0, 3, 1]], np.uint8)))
+    assert list(packed) == [1 | 2 << 2 | 3 << 4, 3 | 1 << 2]
+
+
+def test_an_attendance_is_read_back_as_it_was_written(run, folder):
+    before, after = run.points[1].history.attendance, load(folder).points[1].history.attendance
+    assert after.seed == 0
+    for name in ("rounds", "clients", "states"):
+        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+    assert load(folder).points[0].history.seconds == 3.0
+
+
+def test_folders_that_do_not_tell_who_was_there_have_a_report(folder, tmp_path):
+    older = shutil.copytree(folder, tmp_path / "older")
+    (older / "attendance.parquet").unlink()
+    about = json.loads((older / "run.json").read_text())
+    del about["seconds_of_a_run"]
+    (older / "run.json").write_text(json.dumps(about))
+    text = report_page([Source.read(older)])
+    assert "<h2>Who was there</h2>" not in text
+    assert '"seconds"' not in text
+
+
+def test_the_error_is_split_where_the_optimum_is_known(run):
+    """Centres 0, 0, 0, 4: the optimum is 1; with weights 3, 3, 1, 1 of 8 the model is drawn to 0.5."""
+    found = error_splits(run)
+    assert set(found) == {"fedavg", "fair <b>"}  # of mifa, sums by client tell fresh updates only
+    np.testing.assert_allclose(found["fedavg"].bias, 0.5, rtol=1e-6)
+    np.testing.assert_allclose(found["fedavg"].optimisation, 0.2, rtol=1e-6)
+    np.testing.assert_allclose(found["fedavg"].total, 0.3, rtol=1e-6)
+    np.testing.assert_allclose(found["fair <b>"].bias, 0.0, atol=1e-6)
+
+
+def test_unequal_work_is_not_split(run):
+    unequal = Experiment.read(DOCUMENT | {"compute": {"name": "redrawn", "low": 1, "high": 3}, "local": {}})
+    assert error_splits(replace(run, experiment=unequal)) == {}
+
+
+def test_several_runs_side_by_side(run, folder, tmp_path):
+    other = save(run, tmp_path / "second")
+    page = write_report([folder, other], tmp_path / "both.html").read_text()
+    assert "From 2 runs: first, second." in page
+    assert "second: fair &lt;b&gt;" in page
+    assert set(data_of(page)["styles"]) == {
+        f"{name}: {point.label}" for name in ("first", "second") for point in run.points
+    }
+    with pytest.raises(ExperimentError, match="named twice"):
+        write_report([folder, folder], tmp_path / "twice.html")
+
+
+def test_labels_that_differ_stay_short(run):
+    renamed = replace(run, points=tuple(replace(point, label=f"{point.label} 2") for point in run.points))
+    labels = [point.label for point in compared([("a", run), ("b", renamed)]).points]
+    assert labels == ["fedavg", "fair <b>", "mifa", "fedavg 2", "fair <b> 2", "mifa 2"]
+
+
+def test_the_command_writes_the_page_or_says_why_not(folder, tmp_path):
+    done = CliRunner().invoke(app, ["report", str(folder), "--out", str(tmp_path / "page.html"), "-q"])
+    assert done.output.strip() == str(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+    lost = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert lost.exit_code == 2
+    assert "not a run folder" in lost.output
+    nowhere = CliRunner().invoke(app, ["report", str(folder), "--out", str(tmp_path / "no" / "page.html")])
+    assert nowhere.exit_code == 2
+    assert "there is no folder" in nowhere.output
+    assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_every_figure_is_a_chart(run):
+    for kind in set(plots.KINDS) - {"clients"}:
+        assert plots.plot(run, kind).to_dict()["$schema"]
+        assert getattr(run.points[0].history.plot, kind)().to_dict()["$schema"]
+    with pytest.raises(ExperimentError, match="does not tell test_accuracy by client"):
+        plots.plot(run, "clients")
+    with pytest.raises(ExperimentError, match="did you mean 'curves'"):
+        plots.plot(run, "curve")
+    with pytest.raises(ExperimentError, match="no metric 'accuracy': known: distance, train_loss"):
+        plots.plot(run, "curves", "accuracy")
+
+
+def test_a_history_without_target_is_drawn_as_if_all_counted_alike(run):
+    history = replace(run.points[0].history, target=None, pi=None, lam=None)
+    spec = history.plot.groups().to_dict()
+    rows = next(iter(spec["datasets"].values()))
+    assert {row["group"]: round(row["target"]) for row in rows} == {"10 % available": 50, "90 % available": 50}
+
+
+def test_a_figure_is_written_for_a_paper(folder, tmp_path):
+    out = tmp_path / "groups.svg"
+    done = CliRunner().invoke(app, ["plot", str(folder), "groups", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    text = out.read_text()
+    assert "Who the model is trained for" not in text
+    assert "serif" in text
+    wrong = CliRunner().invoke(app, ["plot", str(folder), "groups", "--out", str(tmp_path / "a.gif")])
+    assert "ends in png, svg, pdf" in wrong.output
+
+
+def test_colours_can_be_seen_on_dark_paper():
+    for shade in {*colours.USUAL.values(), *colours.PALETTE}:
+        assert colours.contrast(colours.on_dark(shade), colours.DARK_PAPER) >= colours.LEAST_CONTRAST
+    assert colours.contrast("#000000", "#FFFFFF") == pytest.approx(21)
+    assert colours.on_dark(colours.ORANGE) == colours.ORANGE
+
+
+def test_metrics_of_ones_own_have_a_page(run):
+    own = {"hits_accuracy": np.full((3, 3), 0.5)}
+    points = tuple(replace(point, history=replace(point.history, metrics=own)) for point in run.points)
+    curve = report_charts.report_charts(replace(run, points=points), {})["curve-hits_accuracy"]
+    assert curve["y"] == {"title": "Hits accuracy", "unit": "%", "log": False}
+    assert curve["series"][0]["y"] == [50, 50, 50]
