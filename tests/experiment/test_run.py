@@ -57,7 +57,15 @@ def test_a_folder_reads_back_as_the_run(finished, tmp_path):
     folder = save(
         finished, tmp_path / "runs" / "a", extra=lambda run, work: (work / "note.txt").write_text(run.experiment.title)
     )
-    names = {"experiment.toml", "history.parquet", "clients.parquet", "models.npz", "run.json", "note.txt"}
+    names = {
+        "experiment.toml",
+        "history.parquet",
+        "attendance.parquet",
+        "clients.parquet",
+        "models.npz",
+        "run.json",
+        "note.txt",
+    }
     assert {file.name for file in folder.iterdir()} == names
     again = load(folder)
     assert again.experiment == finished.experiment

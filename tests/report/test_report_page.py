@@ -7,6 +7,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
+import polars as pl
 import pytest
 
 from turnout.attendance import Attendance
@@ -187,6 +188,33 @@ def test_folders_that_do_not_tell_who_was_there_have_a_report(folder, tmp_path):
     text = report_page([Source.read(older)])
     assert "<h2>Who was there</h2>" not in text
     assert '"seconds"' not in text
+
+
+def test_a_run_on_real_nodes_tells_who_was_there_by_its_log(folder, tmp_path):
+    real = shutil.copytree(folder, tmp_path / "real")
+    (real / "attendance.parquet").unlink()
+    clients = pl.read_parquet(real / "clients.parquet")
+    clients.with_columns(name="node " + pl.col("client").cast(pl.String)).write_parquet(real / "clients.parquet")
+    events = [("0", "", "round"), ("0", "node 1", "available"), ("0", "node 1", "asked"), ("0", "node 1", "failed")]
+    events += [("0", "node 3", "available"), ("1", "", "round"), ("1", "node 0", "available"), ("2", "", "round")]
+    events += [("1", "node 0", "asked"), ("1", "node 0", "arrived"), ("1", "stranger", "available")]
+    rows = [f"2026-01-01,{t},{client},{event}" for t, client, event in events]
+    (real / "participation.csv").write_text("timestamp,round,client,event\n" + "\n".join(rows))
+    seen = load(real).points[0].history.attendance
+    assert seen.states.tolist() == [[0, 2, 0, 1], [3, 0, 0, 0], [0, 0, 0, 0]]
+    assert seen.rounds.tolist() == [1, 2, 3]
+
+
+def test_runs_without_a_common_metric_still_show_who_took_part(run, folder):
+    told = ("train_loss", "distance", "distance")
+    points = [
+        replace(point, history=replace(point.history, metrics={name: np.ones((3, 3))}))
+        for point, name in zip(run.points, told, strict=True)
+    ]
+    source = replace(Source.read(folder), run=replace(run, points=tuple(points)))
+    text = report_page([source])
+    assert "<h2>How well the models do</h2>" not in text
+    assert set(data_of(text)["charts"]) == {"availability", "weights", "groups", "staleness"}
 
 
 def test_the_error_is_split_where_the_optimum_is_known(run):

@@ -12,18 +12,17 @@ import jax
 import numpy as np
 import polars as pl
 
-from turnout.attendance import STATES, Attendance
 from turnout.experiment import toml
 from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.folders import free_folder, whole_or_absent
 from turnout.experiment.run import Outcome, Run
+from turnout.experiment.stored_attendance import ATTENDANCE, stored_attendances
 from turnout.experiment.sweep import points
 from turnout.history import History
 
-ATTENDANCE = "attendance.parquet"
-CLIENT_MARKS = ("label", "strategy", "seed", "client", "target", "pi", "lam")
+CLIENT_MARKS = ("label", "strategy", "seed", "client", "target", "pi", "lam", "name")
 
 Extra = Callable[[Run, Path], Any]  # writes something more into the folder
 
@@ -73,7 +72,7 @@ def load(folder: str | Path) -> Run:
         raise ExperimentError(f"{folder}: not a run folder: it has no run.json, as the folders of `turnout run` do")
     experiment = Experiment.read(toml.read(folder / "experiment.toml"))
     about = read_about(folder)
-    seen = _attendances(folder)
+    seen = stored_attendances(folder)
     history, clients = (pl.read_parquet(folder / f"{name}.parquet") for name in ("history", "clients"))
     with np.load(folder / "models.npz") as models:
         arrays = dict(models)
@@ -95,22 +94,6 @@ def load(folder: str | Path) -> Run:
 def read_about(folder: Path) -> dict[str, Any]:
     """What `run.json` tells: command, versions, device, seconds."""
     return json.loads((folder / "run.json").read_text(encoding="utf-8"))
-
-
-def _attendances(folder: Path) -> dict[str, Attendance]:
-    """Who was there, by label; nothing in folders that do not tell."""
-    if not (folder / ATTENDANCE).is_file():
-        return {}
-    rows = pl.read_parquet(folder / ATTENDANCE)
-    parts = rows.partition_by("label", as_dict=True, maintain_order=True)
-    return {str(label): _attendance(mine) for (label,), mine in parts.items()}
-
-
-def _attendance(rows: pl.DataFrame) -> Attendance:
-    rounds, clients = (rows[name].unique(maintain_order=True).to_numpy() for name in ("round", "client"))
-    codes = rows["state"].cast(pl.Enum(STATES)).to_physical().to_numpy()
-    states = codes.astype(np.uint8).reshape(len(rounds), len(clients))
-    return Attendance(int(rows["seed"][0]), rounds, clients, states)
 
 
 def _history(experiment: Experiment, frame: pl.DataFrame, clients: pl.DataFrame, params: Any) -> History:

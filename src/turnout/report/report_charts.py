@@ -121,7 +121,8 @@ def _weights(points: Points) -> Spec | None:
         found = weights_of(point)
         if found is None:
             continue
-        names = [f"client {k}" for k in found.clients.tolist()]
+        called = getattr(point, "names", None)
+        names = [f"client {called[k] if called else k}" for k in found.clients.tolist()]
         more = [["available", numbers(100 * found.available), "%"], ["target", numbers(100 * found.target), "%"]]
         ends = {"low": numbers(found.low), "high": numbers(found.high)}
         ends = ends if len(point.history.seeds) > 1 else {}

@@ -19,7 +19,7 @@ from turnout.experiment.store import load, read_about
 from turnout.report.colours import page_styles
 from turnout.report.compared import Compared, compared
 from turnout.report.error_split import Split, error_splits
-from turnout.report.metrics import Metric, headline, shown_metrics
+from turnout.report.metrics import Metric, shown_metrics
 from turnout.report.report_charts import report_charts
 from turnout.report.shell import (
     Html,
@@ -85,8 +85,6 @@ def add_report(run: Run, folder: Path, name: str) -> None:
 def report_page(sources: Sequence[Source]) -> str:
     """The whole page."""
     points = compared([(source.name, source.run) for source in sources])
-    if not shown_metrics(points):
-        raise ExperimentError(f"{', '.join(source.name for source in sources)}: these runs have no metric in common")
     labels = [point.label for point in points.points]
     styles = page_styles(labels, [point.strategy for point in points.points])
     charts = report_charts(points, _splits(sources, points))
@@ -126,7 +124,7 @@ def _splits(sources: Sequence[Source], points: Compared) -> dict[str, Split]:
 
 
 def _summary(points: Compared, sources: Sequence[Source]) -> str:
-    first, *more = result(points) or ["One strategy: name more in the experiment to compare them."]
+    first, *more = result(points) or [_of_one(points)]
     rounds = sorted({point.history.rounds for point in points.points})
     seeds = sorted({len(point.history.seeds) for point in points.points})
     clients = sorted({point.target.shape[0] for point in points.points})
@@ -136,19 +134,28 @@ def _summary(points: Compared, sources: Sequence[Source]) -> str:
     return paragraph([first], "lead") + paragraph(more) + paragraph([f"{size}.", origin], "soft")
 
 
+def _of_one(points: Compared) -> str:
+    """What can be said where there is nothing to compare."""
+    metrics, point = shown_metrics(points), points.points[0]
+    if not metrics:
+        return "No metric was taken in all of these runs: what is left is who took part."
+    final = metrics[0].spread(point.history.final(metrics[0].name))
+    return f"{metrics[0].title}: {point.label} ends at {final}{' %' if metrics[0].percent else ''}."
+
+
 def _results(points: Compared, styles: dict[str, Any]) -> str:
-    metrics, main = shown_metrics(points), headline(points)
+    metrics = shown_metrics(points)
     header = ["Strategy", *(metric.axis_title for metric in metrics)]
-    versus = len(points.points) > 1
+    versus = bool(metrics) and len(points.points) > 1
     if versus:
-        header.append(f"{main.title} against {points.points[0].label}, 95 % interval")
+        header.append(f"{metrics[0].title} against {points.points[0].label}, 95 % interval")
     header += ["Uploads", "Local steps", "Seconds a run"]
     best = {metric.name: best_labels(points, metric) for metric in metrics}
     rows: list[list[str]] = []
     for point in points.points:
         cells: list[str] = [Html(f"{swatch(styles[point.label])} {escape(point.label)}")]
         cells += [_final(point, metric, point.label in best[metric.name]) for metric in metrics]
-        cells += [_against_first(points, point, main)] if versus else []
+        cells += [_against_first(points, point, metrics[0])] if versus else []
         cells += [_spent(point, "uploads"), _spent(point, "local_steps"), _seconds(point)]
         rows.append(cells)
     spread = "Mean ± standard deviation over the seeds, the best in bold. "

@@ -27,10 +27,10 @@ def _lost(run: Points) -> str:
 
 
 def _winner(run: Points) -> str:
-    metric = headline(run)
     steady = [outcome for outcome in run.points if not outcome.history.diverged.any()]
-    if len(run.points) < 2 or not steady:
+    if len(run.points) < 2 or not steady or not shown_metrics(run):
         return ""
+    metric = headline(run)
     sign = -1.0 if metric.higher_is_better else 1.0
     best = min(steady, key=lambda outcome: sign * float(outcome.history.final(metric.name).mean()))
     first, unit = run.points[0], " %" if metric.percent else ""
