@@ -134,14 +134,12 @@ def test_an_unforeseen_error_is_one_line_too(turnout, monkeypatch):
 
 
 def test_a_problem_with_a_file_names_it(turnout, monkeypatch):
-    from turnout.experiment import store
-
     def fail(*_, **__):
-        raise PermissionError(13, "Permission denied", "runs")
+        raise PermissionError(13, "Permission denied", "tiny.toml")
 
-    monkeypatch.setattr(store, "save", fail)
+    monkeypatch.setattr("turnout.experiment.config.read_experiment", fail)
     result = turnout("run", "tiny.toml", "--seeds", "2")
-    assert (result.exit_code, result.stderr) == (2, "error: runs: permission denied\n")
+    assert (result.exit_code, result.stderr) == (2, "error: tiny.toml: permission denied\n")
 
 
 @pytest.mark.parametrize("command", [["run", "tiny.toml"], ["list"], ["cite", "fedavg"], ["diagnose", "tiny.toml"]])
