@@ -12,12 +12,13 @@ PIP_INSTALL := -m pip install -qq --no-compile --disable-pip-version-check -c co
 RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 FLOWER := $(VENV)/.installed-flower
+DOCS := $(VENV)/.installed-docs
 RAY := $(VENV)/.installed-ray
 BENCH := $(BENCH_VENV)/.installed
 PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce test test-slow test-integration test-browser test-flower lint format bench bench-theory clean
+.PHONY: help demo reproduce test test-slow test-integration test-browser test-flower lint format docs sections pictures bench bench-theory clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -55,6 +56,16 @@ format: $(DEV) ## rewrite the code in house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(DOCS) ## build the documentation as a site that needs no network, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q $(ARGS)
+	@echo "Open site/index.html"
+
+sections: $(RUNTIME) ## rewrite the parts of README and docs that come from stored results
+	$(BIN)/python docs/sections.py
+
+pictures: $(RUNTIME) ## draw the pictures of the documentation
+	$(BIN)/python docs/pictures.py
+
 bench: $(BENCH) ## measure the simulator's speed beside a loop in PyTorch
 	$(BENCH_VENV)/bin/python benchmarks/simulator.py $(ARGS)
 
@@ -65,7 +76,7 @@ bench-theory: $(RUNTIME) ## measure the audit, the theory, the reading of logs a
 	$(BIN)/python benchmarks/recognition.py
 
 clean: ## remove environments, caches and builds; results under runs/ stay
-	rm -rf $(VENV) $(BENCH_VENV) .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(BENCH_VENV) .pytest_cache .ruff_cache .hypothesis build dist site
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUNTIME): $(PINS)
@@ -82,6 +93,11 @@ $(FLOWER): $(PINS)
 	$(call environment,$(VENV))
 	$(BIN)/python $(PIP_INSTALL) -e '.[dev,flower]'
 	@touch $(RUNTIME) $(DEV) $@
+
+$(DOCS): $(PINS)
+	$(call environment,$(VENV))
+	$(BIN)/python $(PIP_INSTALL) -e '.[docs]'
+	@touch $(RUNTIME) $@
 
 $(RAY): $(PINS)
 	$(call environment,$(VENV))

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -59,8 +61,9 @@ def test_a_run_tells_its_result_and_leaves_a_folder(turnout, tmp_path):
 
 def test_a_run_folder_can_be_run_again(turnout, tmp_path):
     assert turnout("run", "tiny.toml", "--seeds", "2", "--quiet", "--out", "first").stdout == "first\n"
-    again = turnout("run", "first/experiment.toml", "--json", "--out", "second")
+    again = turnout("run", "first", "--json", "--out", "second")
     once = turnout("run", "tiny.toml", "--seeds", "2", "--json", "--out", "third")
+    assert turnout("cite", "first/experiment.toml").stdout == turnout("cite", "first").stdout
     assert json.loads(again.stdout)["points"] == json.loads(once.stdout)["points"]
 
 
@@ -86,6 +89,8 @@ def test_options_change_the_experiment(turnout, tmp_path):
         ),
         (["tiny.toml", "--set", "strategies.0.cohort=7"], "error: strategies[0]: cohort must be between 1 and the 5"),
         (["tiny.toml", "--out", "."], "error: .: exists already"),
+        (["tiny.toml", "--out", "tiny.toml/run"], "error: tiny.toml/run: cannot be written"),
+        (["."], "error: .: there is no such file"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_nothing(turnout, tmp_path, arguments, complaint):
@@ -111,6 +116,28 @@ def test_an_unforeseen_error_is_one_line_too(turnout, monkeypatch):
     assert (result.exit_code, result.stderr) == (2, "error: OSError: disk full (--debug shows more)\n")
 
 
+def test_a_problem_with_a_file_names_it(turnout, monkeypatch):
+    from turnout.experiment import store
+
+    def fail(*_, **__):
+        raise PermissionError(13, "Permission denied", "runs")
+
+    monkeypatch.setattr(store, "save", fail)
+    result = turnout("run", "tiny.toml", "--seeds", "2")
+    assert (result.exit_code, result.stderr) == (2, "error: runs: permission denied\n")
+
+
+@pytest.mark.parametrize("command", [["run", "tiny.toml"], ["list"], ["cite", "fedavg"], ["diagnose", "tiny.toml"]])
+def test_stopping_says_so_without_a_trace(turnout, monkeypatch, command):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    for place in ("experiment.config.read_experiment", "experiment.registry.entries", "diagnosis.diagnose.diagnose"):
+        monkeypatch.setattr(f"turnout.{place}", stop)
+    result = turnout(*command)
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "stopped: nothing half-done is left\n")
+
+
 def test_modules_beside_the_experiment_can_be_named(turnout, tmp_path):
     (tmp_path / "homemade_strategy.py").write_text("from turnout.strategies import FedAvg as Mine\n")
     options = ["--seeds", "2", "-q", "--out", "here", "--set", "strategies.0.name=homemade_strategy:Mine"]
@@ -126,6 +153,19 @@ def test_list_of_one_kind(turnout, kind):
     assert result.exit_code == 0
     for name in registry.entries(kind):
         assert name in result.stdout
+
+
+def test_lists_for_another_program(turnout):
+    from turnout.experiment import registry
+
+    found = json.loads(turnout("list", "strategies", "--json").stdout)["strategies"]
+    assert [entry["name"] for entry in found] == list(registry.entries("strategies"))
+    (fedau,) = (entry for entry in found if entry["name"] == "fedau")
+    assert set(fedau) == {"name", "summary", "parameters", "traits"}
+    assert fedau["parameters"] == {"cutoff": "50.0", "cohort": "None"}
+    assert fedau["traits"]["server_memory"] == "O(N)"
+    assert turnout("list", "facts", "-q").stdout == "online\noracle\n"
+    assert set(json.loads(turnout("list", "--json").stdout)) == set(registry.KINDS)
 
 
 def test_list_of_everything(turnout):
@@ -161,6 +201,44 @@ def test_cite_an_experiment(turnout, tmp_path):
     ]
     assert result.stderr == "no reference is known for mine:Own\n"
     assert turnout("cite", "demo").stdout.startswith("@")
+
+
+def test_citations_for_another_program(turnout, tmp_path):
+    (tmp_path / "own.toml").write_text(
+        TINY[: TINY.index("strategies")] + 'strategies = ["fedau", { name = "mine:Own" }]'
+    )
+    result = turnout("cite", "own.toml", "--json")
+    found = json.loads(result.stdout)
+    assert (len(found["bibtex"]), found["unknown"], result.stderr) == (1, ["mine:Own"], "")
+    assert turnout("cite", "own.toml", "-q").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("turnout cite fed", {"fedacs", "fedau", "fedavg", "fedawe", "fedlaavg", "fednova", "fedvarp"}),
+        ("turnout run ", {"demo", "tiny.toml"}),
+        ("turnout audit ti", {"tiny.toml"}),
+        ("turnout list ex", {"experiments"}),
+        ("turnout reproduce debiased_t", {"debiased_table1"}),
+        ("turnout diagnose l", {"log.csv", "logs/"}),
+    ],
+)
+def test_the_shell_completes_names(turnout, tmp_path, line, offered):
+    (tmp_path / "log.csv").touch()
+    (tmp_path / "logs").mkdir()
+    words = line.split(" ")
+    asked = {"_TURNOUT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    result = CliRunner().invoke(app, [], env=asked, prog_name="turnout")
+    assert offered <= set(result.stdout.split()) <= offered | {"logs/"}
+
+
+def test_help_waits_for_nothing_heavy():
+    program = "import sys; sys.argv = ['turnout', '--help']; from turnout.cli import main; main()"
+    watch = f"import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); {program}"
+    done = subprocess.run([sys.executable, "-c", watch], capture_output=True, text=True, check=True)
+    assert not {"jax", "numpy", "polars", "altair", "equinox", "scipy"} & set(done.stderr.split())
+    assert "reproduce" in done.stdout
 
 
 def test_cite_what_does_not_exist(turnout):

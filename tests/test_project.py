@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from turnout import availability
 from turnout.experiment import registry
 
 ROOT = Path(__file__).parent.parent
@@ -86,13 +87,18 @@ def test_the_page_shows_the_references_of_the_class_as_they_are_cited(stem):
 
 @pytest.mark.parametrize("stem", STRATEGIES)
 def test_a_strategy_is_listed(stem):
-    assert f"strategies/{stem}.md" in (ROOT / "docs" / "index.md").read_text()
+    assert f"]({stem}.md)" in (ROOT / "docs" / "strategies" / "README.md").read_text()
     assert f"`{stem}`" in (ROOT / "CHANGELOG.md").read_text()
 
 
 @pytest.mark.parametrize("stem", PROCESSES)
-def test_a_process_has_its_page(stem):
+def test_a_process_has_its_page_and_says_what_is_known_of_it(stem):
     assert (ROOT / "docs" / "processes" / f"{stem}.md").is_file()
+    table = (ROOT / "docs" / "processes" / "README.md").read_text()
+    (known,) = re.findall(rf"^\| \[[^|]+\]\({stem}\.md\) \|[^|]+\| (yes|no) \|$", table, re.MULTILINE)
+    classes = [found for found in vars(availability).values() if isinstance(found, type)]
+    made = [found for found in classes if found.__name__.lower() == stem.replace("_", "")]
+    assert all(issubclass(found, availability.ErgodicProcess) == (known == "yes") for found in made)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -109,8 +115,10 @@ def test_named_make_targets_exist(page):
 
 
 def test_decisions_are_numbered_without_gaps():
-    numbers = sorted(int(path.name[:4]) for path in (ROOT / "docs" / "decisions").glob("*.md"))
-    assert numbers == list(range(1, len(numbers) + 1))
+    folder = ROOT / "docs" / "decisions"
+    names = sorted(path.name for path in folder.glob("[0-9]*.md"))
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+    assert re.findall(r"\]\(([^)]+)\)", (folder / "README.md").read_text()) == names
 
 
 def test_no_file_names_a_machine_or_an_index():

@@ -22,6 +22,8 @@ from turnout.loop import Plan, Trial
 from turnout.tasks.base import Task
 from turnout.world import World
 
+Latest = dict[str, float]  # the newest value of each metric, mean over those that run together
+
 
 @dataclass(frozen=True)
 class Pace:
@@ -63,7 +65,7 @@ def alike(trials: Sequence[Trial]) -> list[list[int]]:
 
 
 def run_group(
-    task: Task, trials: list[Trial], seeds: tuple[int, ...], pace: Pace, report: Callable[[int], None]
+    task: Task, trials: list[Trial], seeds: tuple[int, ...], pace: Pace, report: Callable[[int, Latest], None]
 ) -> list[History]:
     """One history a trial.
 
@@ -179,16 +181,17 @@ def _fitting(
 
 
 class _Progress:
-    """Rounds done, on average over the crews, reported as they come."""
+    """Rounds done, on average over the crews, reported as they come, with what the last to report had come to."""
 
-    def __init__(self, report: Callable[[int], None], crews: int) -> None:
+    def __init__(self, report: Callable[[int, Latest], None], crews: int) -> None:
         self._report, self._crews, self._done = report, crews, 0
         self._lock = threading.Lock()
 
-    def add(self, rounds: int) -> None:
+    def add(self, rounds: int, metrics: dict[str, np.ndarray]) -> None:
+        latest = {name: float(values[:, -1].mean()) for name, values in metrics.items()}
         with self._lock:
             self._done += rounds
-            self._report(self._done // self._crews)
+            self._report(self._done // self._crews, latest)
 
 
 class Programs(NamedTuple):
@@ -228,7 +231,7 @@ def _run_crew(programs: Programs, inputs: tuple[Any, ...], pace: Pace, progress:
         done = min(last * pace.every, pace.rounds)
         metrics.append({name: np.asarray(values)[:, : last - first] for name, values in written.metrics.items()})
         records.append({name: np.asarray(values)[:, : done - before] for name, values in written.records.items()})
-        progress.add(done - before)
+        progress.add(done - before, metrics[-1])
         before = done
     params, by_client = programs.finish(*inputs, carry)
     clients = carry.tally.summary(pace.rounds) | by_client

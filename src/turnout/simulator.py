@@ -14,7 +14,7 @@ import numpy as np
 import optax
 
 from turnout.facts import Facts, Oracle
-from turnout.group import Pace, alike, run_group
+from turnout.group import Latest, Pace, alike, run_group
 from turnout.history import History
 from turnout.local import Local
 from turnout.loop import Trial
@@ -25,7 +25,8 @@ from turnout.tasks.base import Task
 from turnout.types import Fleet, Scalar, Schedule
 from turnout.world import World
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], None]  # called with rounds done and rounds in all
+Watch = Callable[[Latest], None]  # called with the newest value of each metric
 
 _GROUPS_KEPT = 16  # whose programs stay in memory: each maps up to a thousand pieces, and Linux grants 65,530
 _groups_since_clearing = 0
@@ -98,8 +99,12 @@ def simulate_trials(
     metrics: Sequence[str] | None = None,
     segment: int | None = None,
     progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> list[History]:
-    """Train several trials on one task; those that differ in numbers only run as one program, side by side."""
+    """Train several trials on one task; those that differ in numbers only run as one program, side by side.
+
+    `watch` is told, whenever `progress` is, what the metrics of those that run together have come to, on average.
+    """
     chosen = chosen_seeds(seeds)
     if rounds < 1 or evaluate_every < 1:
         raise ValueError(f"rounds and evaluate_every must be 1 or more, not {rounds} and {evaluate_every}")
@@ -111,7 +116,7 @@ def simulate_trials(
     groups = alike(trials)
     histories: dict[int, History] = {}
     for number, members in enumerate(groups):
-        report = _share_of_progress(progress, number, len(groups), rounds)
+        report = _share_of_progress(progress, watch, number, len(groups), rounds)
         together = run_group(task, [trials[i] for i in members], chosen, pace, report)
         _forget_old_programs()
         histories.update(zip(members, together, strict=True))
@@ -183,8 +188,12 @@ def use_compilation_cache() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
-def _share_of_progress(progress: Progress | None, number: int, count: int, rounds: int) -> Callable[[int], None]:
-    def report(done: int) -> None:
+def _share_of_progress(
+    progress: Progress | None, watch: Watch | None, number: int, count: int, rounds: int
+) -> Callable[[int, Latest], None]:
+    def report(done: int, latest: Latest) -> None:
+        if watch is not None:
+            watch(latest)
         if progress is not None:
             progress(number * rounds + done, count * rounds)
 

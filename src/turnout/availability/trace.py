@@ -18,7 +18,7 @@ from jaxtyping import Array, Int, UInt8
 from turnout.availability.arguments import at_least
 from turnout.availability.base import Process
 from turnout.availability.slots import DAY, slots_covered, slots_within
-from turnout.data_folder import FOLDER, given
+from turnout.data_folder import located
 from turnout.types import Mask, RandomKey, Round
 
 COLUMNS = ("client_id", "start_s", "end_s", "state")
@@ -67,7 +67,7 @@ def trace(
         raise ValueError(f"slot = {slot}: must be a positive number of seconds")
     if end not in ("wrap", "stop"):
         raise ValueError(f'end = "{end}": must be "wrap" or "stop"')
-    client, start, stop, on = _intervals(_located(path))
+    client, start, stop, on = _intervals(str(located(path)))
     recorded = int(client.max()) + 1
     count = recorded if num_clients is None else at_least("num_clients", num_clients, 1)
     if count > recorded:
@@ -79,17 +79,6 @@ def trace(
     first, last = slots_covered(start, stop, slot)
     bits = _pack(client, first, last, length[:count])
     return Trace(jnp.asarray(bits), jnp.asarray(length[:count], jnp.int32), end == "wrap")
-
-
-def _located(path: str) -> str:
-    """The file as it is named, or the one of the user's data folder."""
-    found = Path(path) if Path(path).is_file() else given(path)
-    if found is None or not found.is_file():
-        raise FileNotFoundError(
-            f"{path}: there is no such file, here or in the folder that {FOLDER} names; "
-            "give the path of a CSV, .csv.gz or Parquet file"
-        )
-    return str(found)
 
 
 def _windows(

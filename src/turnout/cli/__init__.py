@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from turnout.cli.listing import cite_command, list_command
 from turnout.cli.report import plot_command, report_command
 from turnout.cli.reproduce import reproduce_command
 from turnout.cli.run import run_command
+from turnout.cli.terminal import INTERRUPTED
 from turnout.cli.tune import tune_command
 
 COMMANDS = {  # in the order of the help
@@ -29,7 +31,6 @@ app = typer.Typer(
     name="turnout",
     help="Federated learning for fleets whose clients come and go.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -59,4 +60,7 @@ for _name, _command in COMMANDS.items():
 
 def main() -> None:
     """Entry point of the console script."""
-    app()
+    try:
+        app(prog_name="turnout")
+    except KeyboardInterrupt:  # before a command had begun, or while the last one was cleaning up
+        sys.exit(INTERRUPTED)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnout.cli import completion
 from turnout.cli.folders import new_folder
 from turnout.cli.options import AsJson, Debug, Quiet
 from turnout.cli.terminal import one_line_errors, print_lines
@@ -18,7 +19,14 @@ if TYPE_CHECKING:
 
 
 def diagnose_command(
-    log: Annotated[str, typer.Argument(metavar="LOG", help="A participation log: CSV, JSON Lines or Parquet.")],
+    log: Annotated[
+        str,
+        typer.Argument(
+            metavar="LOG",
+            help="A participation log: CSV, JSON Lines or Parquet.",
+            autocompletion=completion.logs,
+        ),
+    ],
     slot: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Length of a slot, 600 s if not given; or of a round.")
     ] = None,

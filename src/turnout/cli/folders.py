@@ -16,6 +16,8 @@ def new_folder(stem: str) -> Path:
 def stem_of(experiment: str) -> str:
     """Name for a run folder; a rerun of a run folder's own file keeps the name of the experiment."""
     path = Path(experiment)
+    if path.is_dir():
+        path = path / "experiment.toml"
     if path.name == "experiment.toml":
         return re.sub(r"-\d{8}-\d{6}$", "", path.absolute().parent.name)
     return path.stem

@@ -2,41 +2,77 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import json
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnout.cli.options import Debug
+from turnout.cli import completion
+from turnout.cli.options import AsJson, Debug
 from turnout.cli.terminal import one_line_errors
+
+if TYPE_CHECKING:
+    from turnout.experiment.registry import Entry
 
 
 def list_command(
     kind: Annotated[
         str | None,
-        typer.Argument(metavar="[strategies|availability|tasks|links|compute|facts|experiments|claims]"),
+        typer.Argument(
+            metavar="[strategies|availability|tasks|links|compute|facts|experiments|claims]",
+            autocompletion=completion.kinds,
+        ),
     ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the names and nothing else.")] = False,
+    as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Show what an experiment can name, with its parameters and their defaults."""
+    with one_line_errors(debug):
+        from turnout.experiment import registry
+
+        found = {each: registry.entries(each) for each in ([kind] if kind else registry.KINDS)}
+        if as_json:
+            listed = {each: [_table(entry) for entry in entries.values()] for each, entries in found.items()}
+            typer.echo(json.dumps(listed, indent=2, ensure_ascii=False))
+        elif quiet:
+            typer.echo("\n".join(name for entries in found.values() for name in entries))
+        else:
+            _print_entries(found)
+
+
+def _table(entry: Entry) -> dict[str, Any]:
+    """An entry for another program; what an experiment fills in by itself is no parameter."""
+    return {
+        "name": entry.name,
+        "summary": entry.summary,
+        "parameters": dict(_parameter(text) for text in entry.parameters),
+        "traits": entry.traits,
+    }
+
+
+def _parameter(text: str) -> tuple[str, str | None]:
+    """Name and default as they stand in the source; null where a value must be given."""
+    name, has_default, default = text.partition(" = ")
+    return name, default if has_default else None
+
+
+def _print_entries(found: dict[str, dict[str, Entry]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from turnout.experiment import registry
-
-    with one_line_errors(debug):
-        found = {each: registry.entries(each) for each in ([kind] if kind else registry.KINDS)}
-        console = Console(highlight=False)
-        for each, entries in found.items():
-            table = Table.grid(padding=(0, 2))
-            for entry in entries.values():
-                about = Text(entry.summary)
-                if entry.traits:
-                    about.append("\n" + _traits(entry.traits))
-                if entry.parameters:
-                    about.append("\n" + ", ".join(entry.parameters), style="dim")
-                table.add_row(Text(entry.name, style="bold", no_wrap=True), about)
-            console.print(Text(each, style="bold underline"), table, "")
+    console = Console(highlight=False)
+    for each, entries in found.items():
+        table = Table.grid(padding=(0, 2))
+        for entry in entries.values():
+            about = Text(entry.summary)
+            if entry.traits:
+                about.append("\n" + _traits(entry.traits))
+            if entry.parameters:
+                about.append("\n" + ", ".join(entry.parameters), style="dim")
+            table.add_row(Text(entry.name, style="bold", no_wrap=True), about)
+        console.print(Text(each, style="bold underline"), table, "")
 
 
 def _traits(traits: dict[str, Any]) -> str:
@@ -47,7 +83,16 @@ def _traits(traits: dict[str, Any]) -> str:
 
 
 def cite_command(
-    source: Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="A strategy, or an experiment.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|FILE.toml", help="A strategy, or an experiment.", autocompletion=completion.citable
+        ),
+    ],
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Say nothing of strategies without a reference.")
+    ] = False,
+    as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Print the BibTeX of a strategy, or of all strategies of an experiment."""
@@ -55,6 +100,9 @@ def cite_command(
         from turnout.experiment.citations import cited
 
         found, unknown = cited(source)
-        for name in unknown:
+        if as_json:
+            typer.echo(json.dumps({"bibtex": list(found), "unknown": list(unknown)}, indent=2, ensure_ascii=False))
+            return
+        for name in () if quiet else unknown:
             typer.echo(f"no reference is known for {name}", err=True)
         typer.echo("\n\n".join(found))

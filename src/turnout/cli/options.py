@@ -6,9 +6,16 @@ from typing import Annotated
 
 import typer
 
+from turnout.cli import completion
+
 DEMO = "demo"
 Experiment = Annotated[
-    str, typer.Argument(metavar="[FILE.toml|NAME]", help="A TOML file, or the name of a shipped experiment.")
+    str,
+    typer.Argument(
+        metavar="[FILE.toml|NAME]",
+        help="A TOML file, or the name of a shipped experiment.",
+        autocompletion=completion.experiments,
+    ),
 ]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as task.gamma=1.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from turnout.cli import completion
 from turnout.cli.options import AsJson, Debug, Quiet, Settings
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 
@@ -19,7 +20,12 @@ HOME = Path("runs") / "reproduced"
 
 def reproduce_command(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME|FILE.toml]…", help="Claims: `turnout list claims` shows them.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME|FILE.toml]…",
+            help="Claims: `turnout list claims` shows them.",
+            autocompletion=completion.claims,
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All claims, one after another.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="In minutes on a laptop; this is the default.")] = False,

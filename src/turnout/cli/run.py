@@ -51,8 +51,8 @@ def _simulate(source: str, settings: tuple[str, ...], folder: Path, show_progres
 
     experiment = read_experiment(source, settings)
     free_folder(folder)
-    with progress_bar(show_progress) as progress:
-        finished = run(experiment, progress=progress)
+    with progress_bar(show_progress) as bar:
+        finished = run(experiment, progress=bar, watch=bar and bar.watch)
     save(finished, folder, extra=lambda run, work: _show(run, work, folder.name))
     return finished
 

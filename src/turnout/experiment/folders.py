@@ -13,10 +13,13 @@ from turnout.experiment.errors import ExperimentError
 
 
 def free_folder(out: str | Path) -> Path:
-    """The folder to write to, refused if there is something in it."""
+    """The folder to write to, refused if there is something in it, or if nothing can be written there."""
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ExperimentError(f"{folder}: exists already: choose another folder, or remove it")
+    above = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        raise ExperimentError(f"{folder}: cannot be written, since {above} cannot: choose another folder (--out)")
     return folder
 
 

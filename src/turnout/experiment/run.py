@@ -17,7 +17,7 @@ from turnout.experiment.errors import ExperimentError
 from turnout.experiment.folders import free_folder
 from turnout.experiment.sweep import points
 from turnout.history import History
-from turnout.simulator import simulate_trials
+from turnout.simulator import Watch, simulate_trials
 
 if TYPE_CHECKING:
     import polars as pl
@@ -103,10 +103,15 @@ def _clients(outcome: Outcome) -> pl.DataFrame:
     return outcome.history.clients_frame().with_columns(**columns)
 
 
-def run(experiment: Experiment, out: str | Path | None = None, progress: Progress | None = None) -> Run:
+def run(
+    experiment: Experiment,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+) -> Run:
     """Simulate every point of an experiment; with `out`, leave a run folder there.
 
-    A folder that is in the way is refused before anything runs.
+    A folder that is in the way is refused before anything runs. `watch` is told the metrics as they come.
     """
     folder = None if out is None else free_folder(out)
     batches = build(points(experiment))
@@ -115,7 +120,7 @@ def run(experiment: Experiment, out: str | Path | None = None, progress: Progres
     for number, batch in enumerate(batches):
         if experiment.calibrate is not None:
             batch = calibrated(batch, experiment.calibrate, experiment.rounds)
-        found |= _run_batch(experiment, batch, _share_of(progress, number, len(batches)))
+        found |= _run_batch(experiment, batch, _share_of(progress, number, len(batches)), watch)
     ordered = tuple(found[point.label] for point in points(experiment))
     finished = Run(experiment, ordered, time.perf_counter() - begun)
     if folder is not None:
@@ -133,7 +138,9 @@ def _share_of(progress: Progress | None, number: int, count: int) -> Callable[[i
     return report
 
 
-def _run_batch(experiment: Experiment, batch: Batch, report: Callable[[int, int], None]) -> dict[str, Outcome]:
+def _run_batch(
+    experiment: Experiment, batch: Batch, report: Callable[[int, int], None], watch: Watch | None
+) -> dict[str, Outcome]:
     try:
         histories = simulate_trials(
             batch.task,
@@ -144,6 +151,7 @@ def _run_batch(experiment: Experiment, batch: Batch, report: Callable[[int, int]
             metrics=experiment.metrics,
             segment=max(1, experiment.rounds // SEGMENTS),
             progress=report,
+            watch=watch,
         )
     except ValueError as error:
         raise ExperimentError(str(error)) from error

@@ -28,7 +28,7 @@ def claims_page(folder: Path, beside: Path) -> str:
     An overview, one row a claim, and then a section for each with its checks and its figure. A claim that was run in
     both sizes is told by the full one.
     """
-    results = _stored(folder)
+    results = stored(folder)
     lines = [
         "# Claims, and what comes out here",
         "",
@@ -48,7 +48,7 @@ def claims_page(folder: Path, beside: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _stored(folder: Path) -> list[tuple[Path, Result]]:
+def stored(folder: Path) -> list[tuple[Path, Result]]:
     """The result of every claim and where it is: papers by name and claims by name in them, our own last."""
     found: dict[str, tuple[Path, Result]] = {}
     for profile in PROFILES:

@@ -4,6 +4,7 @@ from turnout.tasks.arrays import from_arrays, from_pool
 from turnout.tasks.base import Task
 from turnout.tasks.cifar10 import cifar10
 from turnout.tasks.cinic10 import cinic10
+from turnout.tasks.csv import csv as from_csv
 from turnout.tasks.data import DataTask, Split
 from turnout.tasks.digits import digits
 from turnout.tasks.fashion_mnist import fashion_mnist
@@ -31,6 +32,7 @@ __all__ = [
     "fashion_mnist",
     "femnist",
     "from_arrays",
+    "from_csv",
     "from_pool",
     "linear",
     "mlp",

@@ -1,0 +1,164 @@
+"""Draw the pictures of docs/concepts.md into docs/images: `make pictures`."""
+
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from turnout.availability import markov
+from turnout.diagnosis.likeness import play
+from turnout.diagnosis.log import Runs
+from turnout.report.colours import BLUE, GREEN, ORANGE, VERMILION, colour
+from turnout.report.figures import framed
+from turnout.theory import effective_normalised, effective_raw
+
+IMAGES = Path(__file__).parent / "images"
+ROUNDS = 100
+THERE, AWAY = BLUE, "#e6e6e6"
+STEPS = (  # of a round: who acts, what it is called, what it does
+    ("nature", "world.step", "who is there,|what would arrive,|how much work"),
+    ("server", "strategy.select", "whom to ask,|with what weight"),
+    ("clients", "local.train", "some steps of SGD,|an update each"),
+    ("nature", "nature.deliver", "some uploads|are lost"),
+    ("server", "strategy.aggregate", "updates become|a direction"),
+    ("server", "optimizer", "the direction|moves the model"),
+    ("server", "settle, observe", "what is remembered|and estimated"),
+)
+ACTORS = ("nature", "server", "clients")
+
+
+def who_is_there() -> Any:
+    """The same rates, different correlations: a row a client, a column a round."""
+    rates = np.repeat([0.9, 0.5, 0.1], 4)
+    panels = []
+    for name, lam in (("λ = 0: no memory", 0.0), ("λ = 0.9: long stays, long absences", 0.9)):
+        present = play(markov(12, pi=rates.tolist(), lam=lam), ROUNDS, seed=3)
+        runs = Runs.from_matrix(present)
+        rows = pl.DataFrame({"client": runs.client, "start": runs.first, "end": runs.end, "there": True})
+        whole = pl.DataFrame({"client": np.arange(12, dtype=np.int32), "start": 0, "end": ROUNDS, "there": False})
+        rows = pl.concat([whole, rows], how="vertical_relaxed")
+        state = alt.condition("datum.there", alt.value(THERE), alt.value(AWAY))
+        axis = alt.Axis(
+            values=[1.5, 5.5, 9.5],
+            labelExpr="datum.value < 2 ? 'π = 0.9' : datum.value < 6 ? 'π = 0.5' : 'π = 0.1'",
+            ticks=False,
+            grid=False,
+            domain=False,
+        )
+        cells = (
+            alt.Chart(rows)
+            .mark_rect(stroke="white", strokeWidth=0.6)
+            .encode(
+                x=alt.X("start:Q", title="round", axis=alt.Axis(grid=False), scale=alt.Scale(domain=[0, ROUNDS])),
+                x2="end:Q",
+                y=alt.Y("top:Q", title=None, axis=axis, scale=alt.Scale(domain=[12, 0], nice=False)),
+                y2="bottom:Q",
+                color=state,
+            )
+        )
+        cells = cells.transform_calculate(top="datum.client", bottom="datum.client + 1")
+        panels.append(cells.properties(width=640, height=150, title=alt.TitleParams(name, anchor="start")))
+    return framed(
+        alt.vconcat(*panels), "The same rates, another world", ["A row a client, a column a round; blue: there"]
+    )
+
+
+def way_of_a_round() -> Any:
+    """Who does what, from left to right."""
+    rows = [
+        {"x": place, "y": ACTORS.index(actor), "name": name, "does": does, "actor": actor}
+        for place, (actor, name, does) in enumerate(STEPS)
+    ]
+    lanes = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-0.6, 2.6], reverse=True))
+    across = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-0.65, len(STEPS) - 0.35]))
+    steps = alt.Chart(pl.DataFrame(rows))
+    colours = alt.Scale(domain=list(ACTORS), range=[GREEN, BLUE, ORANGE])
+    way = steps.mark_line(color="#aaaaaa", strokeWidth=2, interpolate="step").encode(across, lanes, order="x:Q")
+    boxes = steps.mark_point(shape="circle", filled=True, size=900, opacity=1).encode(
+        across, lanes, color=alt.Color("actor:N", scale=colours, legend=None)
+    )
+    numbers = steps.mark_text(color="white", fontSize=14, fontWeight="bold").encode(across, lanes, text="number:N")
+    numbers = numbers.transform_calculate(number="datum.x + 1")
+    texts = []
+    for halo in ({"stroke": "white", "strokeWidth": 6}, {}):  # lines pass behind words
+        names = steps.mark_text(fontSize=13, fontWeight="bold", dy=-28, **halo)
+        does = steps.mark_text(fontSize=12, dy=28, lineBreak="|", lineHeight=15, color="#333333", **halo)
+        texts += [names.encode(across, lanes, text="name:N"), does.encode(across, lanes, text="does:N")]
+    titles = alt.Chart(pl.DataFrame({"y": [0, 1, 2], "actor": list(ACTORS)})).mark_text(
+        align="right", fontSize=14, fontStyle="italic", x=-8
+    )
+    named = titles.encode(lanes, text="actor:N")
+    chart = alt.layer(way, *texts, boxes, numbers, named).properties(width=1060, height=380)
+    return framed(chart, "The way of a round", [])
+
+
+def effective_weight() -> Any:
+    """How much a client counts over how much it should, by its rate; exact."""
+    rates = np.linspace(0.05, 0.95, 20)
+    target = np.full(20, 0.05)
+    shares = {
+        "fedavg": effective_normalised(rates, target),
+        "unbiased": effective_raw(rates, target / rates),
+        "adafed": effective_normalised(rates, target / rates),
+        "more_available": effective_raw(rates, np.where(rates >= 0.5, target / rates, 0.0)),
+    }
+    rows = [
+        {"strategy": name, "rate": rate, "ratio": ratio}
+        for name, found in shares.items()
+        for rate, ratio in zip(rates, found / target, strict=True)
+    ]
+    scale = alt.Scale(domain=list(shares), range=[colour(name) for name in shares])
+    lines = (
+        alt.Chart(pl.DataFrame(rows))
+        .mark_line(point=alt.OverlayMarkDef(size=40), strokeWidth=2.5)
+        .encode(
+            alt.X("rate:Q", title="π, how often the client is there"),
+            alt.Y("ratio:Q", title="effective weight over target"),
+            alt.Color("strategy:N", scale=scale, sort=list(shares), legend=alt.Legend(title=None, symbolType="circle")),
+        )
+    )
+    wanted = alt.Chart(pl.DataFrame({"y": [1.0]})).mark_rule(strokeDash=[5, 4], strokeWidth=1.5).encode(y="y:Q")
+    chart = (wanted + lines).properties(width=640, height=320)
+    return framed(
+        chart, "For whom the model is trained", ["20 independent clients of equal target; 1 is as it should be"]
+    )
+
+
+def right_on_average() -> Any:
+    """Unbiased's weight of one rare client, averaged over the rounds so far."""
+    rows = []
+    for lam in (0.0, 0.9):
+        present = play(markov(6, pi=0.1, lam=lam), 1000, seed=1)
+        mean = np.cumsum(present / 0.1, axis=1) / np.arange(1, 1001)
+        rows += [
+            {"client": f"{lam} {k}", "memory": f"λ = {lam:g}", "round": t + 1, "mean": mean[k, t]}
+            for k in range(6)
+            for t in range(9, 1000, 10)
+        ]
+    lines = (
+        alt.Chart(pl.DataFrame(rows))
+        .mark_line(strokeWidth=1.8)
+        .encode(
+            alt.X("round:Q", title="round", scale=alt.Scale(domain=[0, 1000])),
+            alt.Y("mean:Q", title="mean weight so far over target", scale=alt.Scale(domain=[0, 4], clamp=True)),
+            alt.Color("memory:N", scale=alt.Scale(range=[BLUE, VERMILION]), legend=alt.Legend(title=None)),
+            detail="client:N",
+        )
+    )
+    wanted = alt.Chart(pl.DataFrame({"y": [1.0]})).mark_rule(strokeDash=[5, 4], strokeWidth=1.5).encode(y="y:Q")
+    note = ["Weight α / π on clients that are there 10 % of the time; six clients each"]
+    return framed((wanted + lines).properties(width=640, height=280), "Right on average, and when", note)
+
+
+PICTURES = {
+    "who_is_there": who_is_there,
+    "way_of_a_round": way_of_a_round,
+    "effective_weight": effective_weight,
+    "right_on_average": right_on_average,
+}
+
+if __name__ == "__main__":
+    for picture, draw in PICTURES.items():
+        draw().save(IMAGES / f"{picture}.svg")

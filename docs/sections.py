@@ -1,0 +1,190 @@
+"""Rewrite the parts of pages that come from stored numbers: `make sections`, and a test that says when it is due.
+
+A part begins with `<!-- from: name -->` and ends with `<!-- end -->`; `SECTIONS` has the function of every name.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+
+from turnout.experiment import registry
+from turnout.report.claims_page import stored
+from turnout.report.claims_table import counted
+from turnout.reproduction.measured import CURVES, Measured, read_curves
+from turnout.reproduction.paired import Interval
+from turnout.reproduction.stored import read_result
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "experiments" / "results"
+NUMBERS = ROOT / "docs" / "results"
+PAGES = ("README.md", "docs/choose.md")
+PART = re.compile(r"(<!-- from: ([a-z ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+VERDICTS = ("holds", "holds in part", "undecided", "does not hold")
+TITLES = {"adafed": "AdaFed", "fedavg": "FedAvg", "more_available": "More available", "unbiased": "Unbiased"}
+
+
+def main() -> None:
+    """Rewrite every page that has such parts."""
+    for page in PAGES:
+        (ROOT / page).write_text(rewritten((ROOT / page).read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def rewritten(text: str) -> str:
+    """A page with its parts as the stored numbers have them now."""
+    return PART.sub(lambda part: f"{part[1]}{SECTIONS[part[2]]()}\n{part[4]}", text)
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = list(header)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])
+
+
+# What strategies say of themselves
+
+
+def traits() -> str:
+    """Every strategy's own constants."""
+    rows = []
+    for name, entry in registry.entries("strategies").items():
+        found = entry.traits
+        told = ", ".join(found["needs"]) or "nothing" if "needs" in found else "as the one inside"
+        asks = "; a loss of everyone first" if found.get("probes") else ""
+        rows.append([f"[`{name}`](strategies/{name}.md)", told + asks, found["server_memory"], found["consistent"]])
+    return table(("strategy", "must be told", "server memory", "trains for whom it should"), rows)
+
+
+# What came out
+
+
+def folder_of(claim: str) -> Path:
+    """Where a claim's result is, the full size before the quick one."""
+    return next(place for place, result in stored(RESULTS) if result["name"] == claim)
+
+
+def size_of(claim: str) -> str:
+    result = read_result(folder_of(claim))
+    return f"`turnout reproduce {claim} --{result['profile']}`, {result['seeds']} seeds"
+
+
+def phones() -> str:
+    """Lead over FedAvg on the two traces, paired by seed, the best on the first one first."""
+    claims = {"FLASH": "trace_flash", "STUNner": "trace_stunner"}
+    found = {trace: leads(claim) for trace, claim in claims.items()}
+    order = sorted(found["FLASH"], key=lambda label: -found["FLASH"][label].mean)
+    rows = ([label, memory_of(label), *(_points(found[trace].get(label)) for trace in claims)] for label in order)
+    note = "; ".join(f"{trace}: {size_of(claim)}" for trace, claim in claims.items())
+    return table(("strategy", "server memory", *claims), rows) + f"\n\n{note}."
+
+
+def leads(claim: str) -> dict[str, Interval]:
+    """Each strategy's lead over FedAvg in final test accuracy, in points."""
+    measured = Measured(read_curves(folder_of(claim) / CURVES))
+    panel = measured.panels[0]
+    final = {label: 100 * _final(measured, panel, label) for label in measured.labels(panel)}
+    return {label: Interval.of(values - final["FedAvg"]) for label, values in final.items() if label != "FedAvg"}
+
+
+def _final(measured: Measured, panel: str, label: str) -> np.ndarray:
+    return measured.curve(panel, label, "test_accuracy").values[:, -1]
+
+
+def _points(lead: Interval | None) -> str:
+    return "–" if lead is None else f"{lead.mean:+.1f} [{lead.low:+.1f}, {lead.high:+.1f}]"
+
+
+def memory_of(label: str) -> str:
+    """What the server holds for the strategy of that label."""
+    plain = re.sub(r"[^a-z0-9]", "", label.lower())
+    known = registry.entries("strategies")
+    found = [entry.traits["server_memory"] for name, entry in known.items() if name.replace("_", "") == plain]
+    return found[0] if found else "–"
+
+
+def worlds() -> str:
+    """Mean final accuracy in each paper's world, the best first."""
+    measured = Measured(read_curves(folder_of("best_of_all") / CURVES))
+    rows = []
+    for panel in measured.panels:
+        means = {label: 100 * _final(measured, panel, label).mean() for label in measured.labels(panel)}
+        ranked = sorted(means.items(), key=lambda entry: -entry[1])
+        rows.append([panel, ", ".join(f"{label} {accuracy:.1f}" for label, accuracy in ranked)])
+    return table(("world", "test accuracy (%), the best first"), rows) + f"\n\n{size_of('best_of_all')}."
+
+
+def claims() -> str:
+    """How the papers' claims fared, a row a paper."""
+    results = [result for _, result in stored(RESULTS)]
+    by_paper: dict[str, list[str]] = {}
+    for result in results:
+        by_paper.setdefault(_paper(result), []).append(result["verdict"])
+    rows = ([paper, *(str(found.count(verdict) or "–") for verdict in VERDICTS)] for paper, found in by_paper.items())
+    return table(("claims of", *VERDICTS), rows) + f"\n\n{counted(results)}"
+
+
+def _paper(result: dict) -> str:
+    names = {"rodio": "CA-Fed", "sun2025": "debiased FedAvg", "yan": "FedLaAvg", "weng": "FedACS"}
+    return next((name for key, name in names.items() if (result["paper"] or "").startswith(key)), "ours")
+
+
+# What was measured once
+
+
+def demo() -> str:
+    """The demo's table: `turnout run --json`."""
+    found = json.loads((NUMBERS / "demo.json").read_text())
+    rows = []
+    for point in found["points"]:
+        accuracy, lead = (point[kind]["test_accuracy"] for kind in ("final", "against_first"))
+        against = "–" if point is found["points"][0] else _spread(lead, sign="+")
+        rows.append([TITLES[point["label"]], _spread(accuracy), against, f"{100 * point['rare_share']:.0f} %"])
+    target = f"{100 * found['rare_target']:.0f} %"
+    against = f"against {TITLES[found['points'][0]['label']]}, paired by seed"
+    return table(("strategy", "test accuracy (%)", against, f"weight of the rare half (target {target})"), rows)
+
+
+def _spread(numbers: dict, sign: str = "") -> str:
+    return f"{100 * numbers['mean']:{sign}.1f} ± {100 * numbers['std']:.1f}".replace("-", "−")
+
+
+def audited() -> str:
+    """The demo's audit: `turnout audit demo --json`."""
+    found = json.loads((NUMBERS / "demo_audit.json").read_text())
+    rows = (
+        [
+            TITLES[entry["label"]],
+            "yes" if entry["consistent"] else "no",
+            f"{100 * entry['total_variation']:.2f} %",
+            f"{100 * entry['step_variation']:.1f} %",
+        ]
+        for entry in found["strategies"]
+    )
+    return table(("`turnout audit demo`", "consistent", "off target", "unsteady"), rows)
+
+
+def speed() -> str:
+    """The simulator beside a loop in PyTorch: `make bench`, stored by hand as it came."""
+    found = json.loads((NUMBERS / "speed.json").read_text())
+    one = found["milliseconds"]["turnout, 1 seed"]
+    rows = []
+    for name, time in found["milliseconds"].items():
+        ours = name.startswith("turnout")
+        times = "" if time == one else f"{time / one:.1f} times one seed" if ours else f"{time / one:.0f} times slower"
+        rows.append([name, f"{time:.3g}", times])
+    return table(("", "milliseconds a round", ""), rows) + f"\n\n{found['machine']}, {found['command']}."
+
+
+SECTIONS: dict[str, Callable[[], str]] = {
+    "traits": traits,
+    "phones": phones,
+    "worlds": worlds,
+    "claims": claims,
+    "demo": demo,
+    "audit": audited,
+    "speed": speed,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""For whom would each strategy train? Played without data or model, in seconds.
+
+A fleet in two halves: mains-powered devices that are nearly always there, and battery-powered ones that come for a
+while, stay away for long, do fewer local steps and lose every fifth upload.
+"""
+
+import turnout
+from turnout import availability, compute, links, strategies
+
+HALF = 10
+world = turnout.World(
+    availability.markov(2 * HALF, pi=[0.9] * HALF + [0.2] * HALF, lam=0.8),
+    links.bernoulli(2 * HALF, success=[1.0] * HALF + [0.8] * HALF),
+    compute.per_client(2 * HALF, [5] * HALF + [2] * HALF),
+)
+found = turnout.audit(
+    world,
+    {
+        "FedAvg": strategies.FedAvg(),
+        "Unbiased": strategies.Unbiased(),  # knows how often clients come, not that uploads fail
+        "FedNova": strategies.FedNova(),  # makes up for unequal work only
+        "FedAU": strategies.FedAU(cutoff=200.0),  # counts arrivals, so lost uploads are made up for as well
+        "MIFA": strategies.MIFA(),
+    },
+    rounds=4000,
+)
+print("strategy   off target   the battery half has, should have")
+for entry in found.ranked():
+    share, wanted = entry.best[HALF:].sum(), entry.target[HALF:].sum()
+    print(f"{entry.label:9}  {entry.total_variation:9.1%}   {share:.0%}, {wanted:.0%}")
+print("What is left of it for FedAU and MIFA is unequal work: an update of two steps is shorter than one of five.")

@@ -1,0 +1,41 @@
+"""A fair comparison: every strategy's learning rates from the same grid, chosen on validation data and other seeds.
+
+A list where a number is due is a sweep, and a sweep is one compiled program. `turnout tune` and `turnout run` do the
+same from the command line.
+"""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from turnout.experiment import read_experiment
+from turnout.experiment.run import run
+from turnout.experiment.tuning import tune
+from turnout.report.tables import results
+from turnout.report.words import result
+
+EXPERIMENT = """
+title = "Clients that are seldom there, and for long"
+rounds = 80
+seeds = 4
+evaluate_every = 80
+task = { name = "synthetic_leaf", num_clients = 40, samples_per_client = 60 }
+availability = { name = "two_classes", gap = 0.4, lam = 0.9 }
+local = { steps = 5, batch_size = 32, learning_rate = [0.005, 0.02, 0.08] }
+server = { learning_rate = [1.0, 4.0] }
+strategies = [{ name = "fedavg" }, { name = "unbiased" }, { name = "mifa" }]
+"""
+
+with tempfile.TemporaryDirectory() as folder:
+    file = Path(folder) / "experiment.toml"
+    file.write_text(EXPERIMENT)
+    asked = read_experiment(file)
+
+tuned = tune(replace(asked, seeds=(1000, 1001)), "validation_accuracy")
+for choice in tuned.choices:
+    print(choice.label, choice.chosen, "at the edge of the grid" if choice.at_edge() else "")
+
+finished = run(replace(tuned.experiment(), seeds=asked.seeds))
+Console(width=110).print(results(finished), *result(finished))

@@ -1,0 +1,58 @@
+"""What the shell offers when a name is begun; nothing heavy is imported for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+Offer = tuple[str, str]  # a name, and what it is
+
+
+def experiments(incomplete: str) -> Iterator[Offer]:
+    """Shipped experiments, and TOML files from here."""
+    yield from _of("experiments", incomplete)
+    yield from _files(incomplete, (".toml",))
+
+
+def claims(incomplete: str) -> Iterator[Offer]:
+    """Shipped claims, and TOML files from here."""
+    yield from _of("claims", incomplete)
+    yield from _files(incomplete, (".toml",))
+
+
+def citable(incomplete: str) -> Iterator[Offer]:
+    """Strategies, shipped experiments, and TOML files from here."""
+    yield from _of("strategies", incomplete)
+    yield from experiments(incomplete)
+
+
+def kinds(incomplete: str) -> Iterator[Offer]:
+    """What can be listed."""
+    from turnout.experiment.registry import KINDS
+
+    yield from ((kind, "") for kind in KINDS if kind.startswith(incomplete))
+
+
+def logs(incomplete: str) -> Iterator[Offer]:
+    """Files that may be participation logs."""
+    yield from _files(incomplete, (".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".parquet"))
+
+
+def _of(kind: str, incomplete: str) -> Iterator[Offer]:
+    from turnout.experiment.registry import entries
+
+    yield from ((name, entry.summary) for name, entry in entries(kind).items() if name.startswith(incomplete))
+
+
+def _files(incomplete: str, endings: tuple[str, ...]) -> Iterator[Offer]:
+    """Files with such an ending, and the folders on the way to others."""
+    begun = Path(incomplete)
+    folder, start = (begun, "") if incomplete.endswith("/") else (begun.parent, begun.name)
+    if not folder.is_dir():
+        return
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(start) and not (path.name.startswith(".") and not start):
+            if path.is_dir():
+                yield f"{path}/", ""
+            elif path.name.endswith(endings):
+                yield str(path), ""

@@ -1,0 +1,92 @@
+"""The walk to a strategy recommends only what the strategies themselves say they are good for."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from turnout.experiment import registry
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "choose.md").read_text()
+A_MODEL_A_CLIENT = "O(N · model)"
+ALIKE = "alike for all"
+# What a strategy must say of itself to stand in the row with these words in bold.
+FITS = {
+    "alike": lambda t: t["needs"] == () and t["server_memory"] == "O(1)" and ALIKE in t["consistent"],
+    "uploads fail": lambda t: "success" in t["needs"] and "if everybody is available and links" in t["consistent"],
+    "local steps differ": lambda t: "work" not in t["consistent"] and "availability and links" in t["consistent"],
+    "a model a client": lambda t: t["server_memory"] == A_MODEL_A_CLIENT and t["needs"] == (),
+    "rates known": lambda t: t["needs"] == ("pi",) and t["server_memory"] == "O(1)",
+    "nothing known": lambda t: t["needs"] == () and t["server_memory"] == "O(N)",
+}
+ROWS = re.findall(r"^\| \d \| (.*?) \| (.*?) \|", PAGE, re.MULTILINE)
+
+
+def traits(name):
+    return registry.entries("strategies")[name].traits
+
+
+def named(text):
+    return re.findall(r"\(strategies/(\w+)\.md\)", text)
+
+
+def bold(text):
+    (word,) = re.findall(r"\*\*(.*?)\*\*", text)
+    return word
+
+
+def test_every_question_is_there():
+    assert [bold(question) for question, _ in ROWS] == list(FITS)
+
+
+@pytest.mark.parametrize(("question", "answer"), ROWS, ids=list(FITS))
+def test_recommended_strategies_fit_the_question(question, answer):
+    assert named(answer)
+    for name in named(answer):
+        assert FITS[bold(question)](traits(name)), name
+
+
+def test_those_that_count_arrivals_do_not_ask_for_equal_links():
+    counting, told = ("fedau", "debiased", "mifa", "fedvarp", "fedlaavg"), ("unbiased", "ca_fed", "f3ast", "adafed")
+    assert not [name for name in counting if "links" in traits(name)["consistent"]]
+    assert not [name for name in told if "links" not in traits(name)["consistent"]]
+
+
+def test_only_two_make_up_for_unequal_work():
+    unequal = [name for name in registry.entries("strategies") if "work" not in traits(name)["consistent"]]
+    assert {"fednova", "fedacs"} <= set(unequal) <= {"fednova", "fedacs", "more_available", "separated"}
+
+
+def sections():
+    spec = importlib.util.spec_from_file_location("sections", ROOT / "docs" / "sections.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", sections().PAGES)
+def test_what_comes_from_stored_numbers_is_as_they_are(page):
+    text = (ROOT / page).read_text()
+    assert sections().PART.search(text)
+    assert sections().rewritten(text) == text, f"{page} is behind its numbers: make sections"
+
+
+def test_what_is_said_of_real_phones_is_what_came_out():
+    """Who remembers is ahead of who counts, but not by much; then AdaFed, ahead of Unbiased and of CA-Fed."""
+    for claim in ("trace_flash", "trace_stunner"):
+        leads = sections().leads(claim)
+        means = {label: lead.mean for label, lead in leads.items()}
+        assert sections().memory_of(max(means, key=means.__getitem__)) == A_MODEL_A_CLIENT
+        assert min(leads["FedVARP"].low, leads["MIFA"].low) > leads["FedAU"].high
+        assert means["FedAU"] > max(means["FedVARP"], means["MIFA"]) / 2
+        assert leads["FedAU"].low > leads["AdaFed"].high
+        assert means["AdaFed"] > means["Unbiased"]
+        assert leads["CA-Fed"].high < leads["AdaFed"].low
+
+
+def test_the_readme_counts_right():
+    readme = (ROOT / "README.md").read_text()
+    assert f"[{len(registry.entries('strategies'))} strategies]" in readme
+    assert f"[{len(registry.entries('availability'))} processes]" in readme

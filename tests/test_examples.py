@@ -1,0 +1,79 @@
+"""The examples run as they stand, and say what they promise to show."""
+
+import re
+import runpy
+from pathlib import Path
+
+import jax
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
+LONGEST = 60  # lines
+
+
+def shares(text: str, pattern: str) -> dict[str, float]:
+    """Numbers by name, from lines of an example."""
+    return {name.strip(): float(number) for name, number in re.findall(pattern, text, re.MULTILINE)}
+
+
+def first_run(text: str) -> None:
+    rare = shares(text, r"^(\w+) .* rare half has (\d+) %")
+    assert rare["FedAvg"] < 15 < 45 < rare["Unbiased"]
+
+
+def own_data(text: str) -> None:
+    assert "12 clients" in text
+    rarest = shares(text, r"^(\w+) .*rarest clients ([\d.]+)%")
+    assert rarest["FedAU"] > rarest["FedAvg"]
+    assert rarest["MIFA"] > rarest["FedAvg"]
+
+
+def audit(text: str) -> None:
+    off = shares(text, r"^(\w+) +([\d.]+)%")
+    assert off["FedAvg"] > off["Unbiased"] > off["FedAU"]
+
+
+def diagnosis(text: str) -> None:
+    assert text.startswith("FedAvg on this fleet trains mostly for")
+    assert "There is a daily cycle" in text
+
+
+def comparison(text: str) -> None:
+    assert text.count("local.learning_rate") == 3
+    assert "ends best" in text
+
+
+def own_strategy(text: str) -> None:
+    off = shares(text, r"^(.+?) +off target +([\d.]+)%")
+    assert off["FedAvg"] > off["Patience, 5 rounds"] > 5 > off["Patience, 100 rounds"]
+
+
+SHOWN = {
+    "01_first_run": first_run,
+    "02_own_data": own_data,
+    "03_audit": audit,
+    "04_diagnose_a_log": diagnosis,
+    "05_tune_and_compare": comparison,
+    "06_own_strategy": own_strategy,
+}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_is_short_and_listed(path):
+    lines = path.read_text().splitlines()
+    assert len(lines) <= LONGEST
+    assert lines[0].startswith('"""')
+    assert path.stem in SHOWN
+    assert f"(../examples/{path.name})" in (ROOT / "docs" / "examples.md").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_shows_what_it_says(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [str(path)])
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        runpy.run_path(str(path), run_name="__main__")
+    SHOWN[path.stem](capsys.readouterr().out)
+    assert not list(tmp_path.iterdir())
