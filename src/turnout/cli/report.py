@@ -47,6 +47,7 @@ def plot_command(
     metric: Annotated[str | None, typer.Option(help="Of curves: this one alone, such as test_accuracy.")] = None,
     titled: Annotated[bool, typer.Option("--titled", help="With a title, for a slide rather than a paper.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the file's path and nothing else.")] = False,
+    as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Draw one figure of a run for a paper."""
@@ -58,4 +59,7 @@ def plot_command(
         file = out or Path(f"{kind}.{form or 'pdf'}")
         chart = plot(load(run), kind, metric)
         save_plot(chart if titled else for_paper(chart), file, form)
-        typer.echo(str(file) if quiet else f"Figure: {file}")
+        if as_json:
+            typer.echo(json.dumps({"figure": str(file), "kind": kind, "run": str(run)}, indent=2))
+        else:
+            typer.echo(str(file) if quiet else f"Figure: {file}")
