@@ -1,7 +1,7 @@
 """For whom would each strategy train? Played without data or model, in seconds.
 
-A fleet in two halves: mains-powered devices that are nearly always there, and battery-powered ones that come for a while,
-stay away for long, do fewer local steps and lose every fifth upload.
+A fleet in two halves: mains-powered devices that are nearly always there, and battery-powered ones that come for a
+while, stay away for long, do fewer local steps and lose every fifth upload.
 """
 
 import turnout

@@ -1,7 +1,7 @@
 """A fair comparison: every strategy's learning rates from the same grid, chosen on validation data and other seeds.
 
-A list where a number is due is a sweep, and a sweep is one compiled program. `turnout tune` and `turnout run` do the same
-from the command line.
+A list where a number is due is a sweep, and a sweep is one compiled program. `turnout tune` and `turnout run` do the
+same from the command line.
 """
 
 import tempfile

@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -21,6 +22,7 @@ SWITCHES = (
     "--remote-debugging-pipe",
     "about:blank",
 )
+CONNECT = "import os, sys; [os.dup2(int(sys.argv[k - 2]), k) for k in (3, 4)]; os.execv(sys.argv[3], sys.argv[3:])"
 LONG_TASKS = """
 window.longTasks = [];
 new PerformanceObserver(list => longTasks.push(...list.getEntries().map(e => e.duration)))
@@ -47,13 +49,12 @@ class Browser:
         self.from_it, theirs_out = os.pipe()
         high_in, high_out = (fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs_in, theirs_out))
 
-        def connect():
-            os.dup2(high_in, 3)
-            os.dup2(high_out, 4)
-
-        command = [chromium(), f"--user-data-dir={self.folder.name}", *SWITCHES]
+        # The browser talks through descriptors 3 and 4. A second program puts them there: a fork of this one, which may
+        # run jax's threads, is not safe to do more than to start a program.
+        start = [sys.executable, "-c", CONNECT, str(high_in), str(high_out)]
+        command = [*start, chromium(), f"--user-data-dir={self.folder.name}", *SWITCHES]
         silent = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.process = subprocess.Popen(command, preexec_fn=connect, pass_fds=(3, 4), **silent)
+        self.process = subprocess.Popen(command, pass_fds=(high_in, high_out), **silent)
         for end in (theirs_in, theirs_out, high_in, high_out):
             os.close(end)
         self.session = None
@@ -141,8 +142,11 @@ class Browser:
         return answer["result"].get("value")
 
     def settle(self):
-        """Two frames later everything that was asked for is drawn."""
-        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
+        """Two frames later everything is asked for; our charts say when they are drawn."""
+        self.run(
+            "new Promise(done => { const look = () => typeof waiting === 'undefined' || !waiting.size"
+            " ? done(1) : requestAnimationFrame(look); requestAnimationFrame(() => requestAnimationFrame(look)); })"
+        )
 
     def scroll_through(self):
         """Look at the whole page once, screen by screen, and come back."""

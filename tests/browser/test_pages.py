@@ -104,9 +104,12 @@ def test_a_strategy_is_hidden_everywhere_and_comes_back(browser, pages):
     browser.open(pages / "report.html")
     browser.scroll_through()
     shown = "charts.filter(c => c.spec.kind !== 'picture').every(c => c.shown().some(s => s.label === 'fedavg'))"
+    all_again = "document.querySelector('.legend [data-all]').offsetParent"
     assert browser.run(shown)
+    assert browser.run(f"{all_again} === null")
     browser.run("document.querySelector('.legend [data-label=fedavg]').click()")
     browser.settle()
+    assert browser.run(f"{all_again} !== null")
     assert browser.run("charts.every(c => !c.shown().some(s => s.label === 'fedavg'))")
     assert browser.run("document.querySelector('tr[data-label=fedavg]').classList.contains('off')")
     assert browser.run("document.querySelector('figure[data-chart=availability] select').value") == "unbiased"

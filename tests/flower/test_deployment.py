@@ -53,6 +53,10 @@ def mean_loss(quickstart, path):
     return np.mean([task.loss_of(model, *task.made_up(client)) for client in SOUND])
 
 
+def events(rows):
+    return [(row["round"], row["client"], row["event"]) for row in rows]
+
+
 def remembered(folder):
     """The checkpoint: its header, and how often each client was on and arrived."""
     with np.load(folder / "state.npz") as file:
@@ -86,6 +90,7 @@ def test_a_run_survives_its_nodes_and_its_server(tmp_path, quickstart):
     rows = participation(out)
     assert [int(row["round"]) for row in rows if row["event"] == "round"] == list(range(ROUNDS))
     counts = Counter((row["client"], row["event"]) for row in rows)
+    assert events(participation(out / "run")) == events(rows)
     header, memory = remembered(out)
     assert header["round"] == ROUNDS
     assert set(memory) == {"id:a", "id:b", "id:c", "id:broken"} == {row["client"] for row in rows} - {""}

@@ -8,13 +8,19 @@ from typing import Annotated
 
 import typer
 
+from turnout.cli import completion
 from turnout.cli.folders import import_from
 from turnout.cli.options import AsJson, Debug
 from turnout.cli.terminal import one_line_errors
 
 
 def report_command(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Run folders, as `turnout run` leaves them.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN…", help="Run folders, as `turnout run` leaves them.", autocompletion=completion.runs
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option(help="The page; RUN/report.html if not given, report.html for several runs.")
     ] = None,
@@ -36,9 +42,17 @@ def report_command(
 
 
 def plot_command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as `turnout run` leaves it.")],
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", help="A run folder, as `turnout run` leaves it.", autocompletion=completion.runs),
+    ],
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="curves, availability, weights, groups, clients or staleness.")
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="curves, availability, weights, groups, clients or staleness.",
+            autocompletion=completion.figures,
+        ),
     ],
     form: Annotated[
         str | None, typer.Option("--format", metavar="png|svg|pdf", help="By the file's ending, or pdf.")
@@ -47,6 +61,7 @@ def plot_command(
     metric: Annotated[str | None, typer.Option(help="Of curves: this one alone, such as test_accuracy.")] = None,
     titled: Annotated[bool, typer.Option("--titled", help="With a title, for a slide rather than a paper.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the file's path and nothing else.")] = False,
+    as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Draw one figure of a run for a paper."""
@@ -58,4 +73,7 @@ def plot_command(
         file = out or Path(f"{kind}.{form or 'pdf'}")
         chart = plot(load(run), kind, metric)
         save_plot(chart if titled else for_paper(chart), file, form)
-        typer.echo(str(file) if quiet else f"Figure: {file}")
+        if as_json:
+            typer.echo(json.dumps({"figure": str(file), "kind": kind, "run": str(run)}, indent=2))
+        else:
+            typer.echo(str(file) if quiet else f"Figure: {file}")

@@ -74,13 +74,13 @@ def experiment_path(name: str) -> Path:
     path = Path(name)
     if (path / "experiment.toml").is_file():
         return path / "experiment.toml"
-    if path.suffix == ".toml" or path.is_file():  # a folder called as a shipped experiment is not in its way
-        if not path.is_file():
-            raise ExperimentError(f"{name}: there is no such file")
+    if path.is_file():
         return path
-    if name not in entries("experiments"):
-        raise ExperimentError(f"there is no experiment {name!r}: {nearest(name, entries('experiments'))}, or a path")
-    return shipped_path("experiments", name)
+    if name in entries("experiments"):  # a folder called like it is not in its way
+        return shipped_path("experiments", name)
+    if path.suffix == ".toml" or path.exists():
+        raise ExperimentError(f"{name}: there is no such file")
+    raise ExperimentError(f"there is no experiment {name!r}: {nearest(name, entries('experiments'))}, or a path")
 
 
 def shipped_path(kind: str, name: str) -> Path:

@@ -62,7 +62,7 @@ def _curves(points: Points, metric: Metric, splits: dict[str, Split]) -> Spec:
     floors = {}
     if metric.name == "distance" and splits:
         floors = {"rules": [{"y": float(split.bias.mean()), "label": label} for label, split in splits.items()]}
-        note += " Dashed: where the strategy's own weights lead; more rounds do not bring it below."
+        note += " Dashed: how far off the weights of this run lead, by themselves."
     return {
         "kind": "lines",
         "title": metric.title,
@@ -221,8 +221,9 @@ def _split(splits: dict[str, Split]) -> Spec | None:
     return {
         "kind": "bars",
         "title": "What is left of the error: optimisation or bias",
-        "note": "Distances at the end: from the model to the optimum; from the model to where the strategy's weights "
-        "lead; from there to the optimum. The first is at most the sum of the others.",
+        "note": "Distances at the end: from the model to the optimum; from the model to where the weights of the run "
+        "lead; from there to the optimum. The first is at most the sum of the others. Chance in the weights fades with "
+        "more rounds, a strategy's bias does not.",
         "x": {"title": "Distance", "names": list(parts.values())},
         "y": {"title": "Distance"},
         "series": series,

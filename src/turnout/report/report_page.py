@@ -146,9 +146,10 @@ def _of_one(points: Compared) -> str:
 def _results(points: Compared, styles: dict[str, Any]) -> str:
     metrics = shown_metrics(points)
     header = ["Strategy", *(metric.axis_title for metric in metrics)]
-    versus = bool(metrics) and len(points.points) > 1
+    labels = [point.label for point in points.points]
+    versus = bool(metrics) and len(labels) > 1
     if versus:
-        header.append(f"{metrics[0].title} against {points.points[0].label}, 95 % interval")
+        header.append(f"{metrics[0].title} against {labels[0]}, 95 % interval")
     header += ["Uploads", "Local steps", "Seconds a run"]
     best = {metric.name: best_labels(points, metric) for metric in metrics}
     rows: list[list[str]] = []
@@ -160,7 +161,6 @@ def _results(points: Compared, styles: dict[str, Any]) -> str:
         rows.append(cells)
     spread = "Mean ± standard deviation over the seeds, the best in bold. "
     paired = "Differences are paired: all strategies meet the same absences, seed by seed."
-    labels = [point.label for point in points.points]
     return section(
         "Results", table(header, rows, labels=labels), paragraph([spread, paired if versus else ""], "small soft")
     )

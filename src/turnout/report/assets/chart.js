@@ -46,6 +46,19 @@ function scaleOf([low, high], [from, to], log, count) {
   return scale;
 }
 
+const waiting = new Set(); // charts to be drawn: a few in each frame, so that the page never stands still
+const FRAME = 10; // milliseconds
+
+function drawWaiting() {
+  const begun = performance.now();
+  for (const chart of waiting) {
+    waiting.delete(chart);
+    chart.draw();
+    if (performance.now() - begun > FRAME) break;
+  }
+  if (waiting.size) requestAnimationFrame(drawWaiting);
+}
+
 class Chart {
   constructor(figure, spec) {
     Object.assign(this, { figure, spec, zoom: null, cursor: null, drag: null });
@@ -54,7 +67,6 @@ class Chart {
     this.marks = MARKS[spec.kind];
     this.marks.start?.(this);
     this.listen();
-    this.waiting = false;
     new ResizeObserver(() => this.redraw()).observe(this.canvas);
   }
 
@@ -77,10 +89,9 @@ class Chart {
     return [low, high];
   }
 
-  redraw() { // at most once a frame
-    if (this.waiting) return;
-    this.waiting = true;
-    requestAnimationFrame(() => { this.waiting = false; this.draw(); });
+  redraw() {
+    if (!waiting.size) requestAnimationFrame(drawWaiting);
+    waiting.add(this);
   }
 
   draw() {
