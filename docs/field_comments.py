@@ -16,7 +16,9 @@ class FieldComments(Extension):
         in_class = attr.parent is not None and attr.parent.is_class
         if not in_class or attr.docstring is not None or not isinstance(node, ast.AnnAssign):
             return
-        comment = _comment("\n".join(attr.lines_collection[attr.filepath][node.lineno - 1 : node.end_lineno]))
+        file = attr.filepath
+        lines = [] if isinstance(file, list) else attr.lines_collection[file][node.lineno - 1 : node.end_lineno]
+        comment = _comment("\n".join(lines))
         if comment:
             attr.docstring = Docstring(comment[0].upper() + comment[1:] + ".", parent=attr)
 

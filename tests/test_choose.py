@@ -86,6 +86,13 @@ def test_what_is_said_of_real_phones_is_what_came_out():
         assert leads["CA-Fed"].high < leads["AdaFed"].low
 
 
+def test_what_is_said_of_lossy_links_is_what_came_out():
+    (row,) = re.findall(r"^\| lossy links \| (.*) \|$", PAGE, re.MULTILINE)
+    means = {name: float(mean) for name, mean in re.findall(r"([\w -]+) ([\d.]+)", row)}
+    plain = next(mean for name, mean in means.items() if name.strip() == "FedAvg")
+    assert max(means.values()) - plain < 1.0
+
+
 def test_the_readme_counts_right():
     readme = (ROOT / "README.md").read_text()
     assert f"[{len(registry.entries('strategies'))} strategies]" in readme

@@ -1,7 +1,10 @@
+import io
 import json
+import re
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -59,12 +62,26 @@ def test_a_run_tells_its_result_and_leaves_a_folder(turnout, tmp_path):
         assert expected in result.stdout
 
 
+def documented(command):
+    """The keys that the docs promise of a command's JSON."""
+    page = (Path(__file__).parent.parent / "docs" / "cli.md").read_text()
+    (row,) = re.findall(rf"^\| `{command}` \| (.*) \|$", page, re.MULTILINE)
+    return set(re.findall(r"`(\w+)`", row)) - {"null", "json"}
+
+
+def keys_of(document):
+    """All keys of a document, however deep."""
+    inside = document.values() if isinstance(document, dict) else document if isinstance(document, list) else ()
+    return set(document if isinstance(document, dict) else ()).union(*map(keys_of, inside))
+
+
 def test_a_run_folder_can_be_run_again(turnout, tmp_path):
     assert turnout("run", "tiny.toml", "--seeds", "2", "--quiet", "--out", "first").stdout == "first\n"
     again = turnout("run", "first", "--json", "--out", "second")
     once = turnout("run", "tiny.toml", "--seeds", "2", "--json", "--out", "third")
     assert turnout("cite", "first/experiment.toml").stdout == turnout("cite", "first").stdout
     assert json.loads(again.stdout)["points"] == json.loads(once.stdout)["points"]
+    assert documented("run") <= keys_of(json.loads(once.stdout))
 
 
 def test_options_change_the_experiment(turnout, tmp_path):
@@ -117,14 +134,12 @@ def test_an_unforeseen_error_is_one_line_too(turnout, monkeypatch):
 
 
 def test_a_problem_with_a_file_names_it(turnout, monkeypatch):
-    from turnout.experiment import store
-
     def fail(*_, **__):
-        raise PermissionError(13, "Permission denied", "runs")
+        raise PermissionError(13, "Permission denied", "tiny.toml")
 
-    monkeypatch.setattr(store, "save", fail)
+    monkeypatch.setattr("turnout.experiment.config.read_experiment", fail)
     result = turnout("run", "tiny.toml", "--seeds", "2")
-    assert (result.exit_code, result.stderr) == (2, "error: runs: permission denied\n")
+    assert (result.exit_code, result.stderr) == (2, "error: tiny.toml: permission denied\n")
 
 
 @pytest.mark.parametrize("command", [["run", "tiny.toml"], ["list"], ["cite", "fedavg"], ["diagnose", "tiny.toml"]])
@@ -166,6 +181,8 @@ def test_lists_for_another_program(turnout):
     assert fedau["traits"]["server_memory"] == "O(N)"
     assert turnout("list", "facts", "-q").stdout == "online\noracle\n"
     assert set(json.loads(turnout("list", "--json").stdout)) == set(registry.KINDS)
+    assert documented("list") <= keys_of(found)
+    assert documented("cite") == set(json.loads(turnout("cite", "fedavg", "--json").stdout))
 
 
 def test_list_of_everything(turnout):
@@ -317,6 +334,7 @@ def test_an_audit_in_the_terminal(turnout, tmp_path):
     assert turnout(*asked, "--out", "found").exit_code == 2
     found = json.loads(turnout(*asked, "--json").stdout)
     assert found["strategies"][0]["consistent"] is False
+    assert documented("audit") <= keys_of(found)
     refused = turnout("audit", "demo", "--rounds", "0", "--out", "none")
     assert refused.stderr == "error: rounds must be 1 or more, not 0\n"
 
@@ -333,6 +351,29 @@ def test_tuning_chooses_and_leaves_an_experiment_to_run(turnout, tmp_path):
     ):
         assert expected in result.stdout
     assert turnout("run", "tuned/experiment.toml", "--seeds", "2", "-q", "--out", "run").stdout == "run\n"
+
+
+def test_the_bar_tells_what_is_done_and_the_loss():
+    from rich.console import Console
+    from rich.progress import Progress, TextColumn
+
+    from turnout.cli.terminal import Bar
+
+    text = io.StringIO()
+    columns = TextColumn("{task.description} {task.percentage:.0f} {task.fields[latest]}")
+    with Progress(columns, console=Console(file=text, force_terminal=True, width=80)) as progress:
+        bar = Bar(progress, "training")
+        bar.watch({"train_loss": 0.512345, "test_accuracy": 0.9})
+        bar(0.25)
+    assert "training 25 train loss 0.512" in text.getvalue()
+
+
+def test_nothing_but_json_goes_to_a_pipe(turnout, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    result = turnout("list", "tasks", "--json")
+    assert "\x1b" not in result.stdout
+    assert json.loads(result.stdout)
+    assert "\x1b" not in turnout("list", "tasks").stdout
 
 
 def test_tuning_on_test_data_is_one_line(turnout, tmp_path):
@@ -365,10 +406,18 @@ def test_a_claim_is_run_once_and_then_remembered(turnout, tmp_path):
     assert {"claim.toml", "curves.csv.gz", "experiment.toml", "figure.png", "result.json"} == {
         f.name for f in folder.iterdir()
     }
-    for expected in ("A ahead of B", "holds", "Holds here (2 runs", "Folder: runs/reproduced/quick/claim"):
+    for expected in (
+        "A ahead of B",
+        "holds",
+        "Holds here (2 runs",
+        "Folder: runs/reproduced/quick/claim",
+        "Next: turnout reproduce claim.toml --full",
+    ):
         assert expected in result.stdout
     before = (folder / "result.json").stat().st_mtime_ns
-    assert json.loads(turnout("reproduce", "claim.toml", "--json").stdout)[0]["verdict"] == "holds"
+    told = json.loads(turnout("reproduce", "claim.toml", "--json").stdout)
+    assert told[0]["verdict"] == "holds"
+    assert documented("reproduce") <= keys_of(told)
     assert (folder / "result.json").stat().st_mtime_ns == before
     assert turnout("reproduce", "claim.toml", "--again", "-q").stdout == "runs/reproduced/quick/claim\n"
     assert (folder / "result.json").stat().st_mtime_ns != before

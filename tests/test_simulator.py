@@ -83,12 +83,16 @@ def test_a_grid_of_hyper_parameters_is_one_program_with_the_single_results(task,
 
 def test_trials_of_different_kinds_come_back_in_order(task, scene):
     strategies = [Unbiased(), MoreAvailable(threshold=0.3), Unbiased(), MoreAvailable(threshold=0.6)]
-    seen = []
+    seen, watched = [], []
     trials = [Trial(s, scene, LOCAL) for s in strategies]
-    runs = simulate_trials(task, trials, rounds=8, progress=lambda done, total: seen.append((done, total)))
+    runs = simulate_trials(
+        task, trials, rounds=8, progress=lambda done, total: seen.append((done, total)), watch=watched.append
+    )
     same(runs[0], runs[2])
     assert runs[1].records["cohort"].sum() > runs[3].records["cohort"].sum()
     assert seen[-1] == (16, 16)
+    last = [float(run.final("train_loss")[0]) for run in (runs[1], runs[3])]
+    assert min(last) - 1e-6 <= watched[-1]["train_loss"] <= max(last) + 1e-6
 
 
 def test_seeds_may_be_named(task, scene):

@@ -42,6 +42,14 @@ def test_the_reference_names_only_what_there_is():
             assert name.startswith(FLOWER) or hasattr(importlib.import_module(module), attribute), name
 
 
+def test_pictures_are_used_and_can_be_drawn_again():
+    pages = "\n".join(page.read_text() for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])
+    drawn = (ROOT / "docs" / "pictures.py").read_text()
+    for image in (ROOT / "docs" / "images").iterdir():
+        assert f"images/{image.name})" in pages
+        assert image.stem.startswith("demo_") or f'"{image.stem}": {image.stem}' in drawn
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     pytest.importorskip("mkdocs")

@@ -103,7 +103,7 @@ def simulate_trials(
 ) -> list[History]:
     """Train several trials on one task; those that differ in numbers only run as one program, side by side.
 
-    `watch` is told, whenever `progress` is, what the metrics of those that run together have come to, on average.
+    Whenever `progress` is called, `watch` is told what the metrics of those that ran on have come to, on average.
     """
     chosen = chosen_seeds(seeds)
     if rounds < 1 or evaluate_every < 1:

@@ -90,6 +90,15 @@ def test_the_result_in_words(run):
     assert "fedavg 10 %, unbiased 50 %, fixed divisor 0 %" in attention
 
 
+def test_fresh_weights_say_nothing_of_a_strategy_that_remembers(run):
+    mifa = outcome("mifa", "mifa", [0.6, 0.6], [9, 9, 1, 1])
+    *_, attention = words.result(Run(run.experiment, (*run.points, mifa), 1.0))
+    assert "mifa 10 %" not in attention
+    assert "fedavg 10 %" in attention
+    assert "do not tell it of mifa: turnout audit does" in attention
+    assert len(words.result(Run(run.experiment, (mifa,), 1.0))) == 0
+
+
 def test_the_summary_is_json(run):
     summary = json.loads(json.dumps(words.summary(run)))
     assert [point["label"] for point in summary["points"]] == ["fedavg", "unbiased", "fixed divisor"]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 Offer = tuple[str, str]  # a name, and what it is
+FIGURES = ("curves", "availability", "weights", "groups", "clients", "staleness")  # of `turnout plot`
 
 
 def experiments(incomplete: str) -> Iterator[Offer]:
@@ -38,6 +39,19 @@ def logs(incomplete: str) -> Iterator[Offer]:
     yield from _files(incomplete, (".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".parquet"))
 
 
+def runs(incomplete: str) -> Iterator[Offer]:
+    """Run folders, those under runs/ first, and the folders on the way to others."""
+    for folder in sorted(Path("runs").glob("*/run.json"), reverse=True):
+        if str(folder.parent).startswith(incomplete):
+            yield str(folder.parent), ""
+    yield from _files(incomplete, ())
+
+
+def figures(incomplete: str) -> Iterator[Offer]:
+    """What can be drawn of a run."""
+    yield from ((kind, "") for kind in FIGURES if kind.startswith(incomplete))
+
+
 def _of(kind: str, incomplete: str) -> Iterator[Offer]:
     from turnout.experiment.registry import entries
 
@@ -54,5 +68,5 @@ def _files(incomplete: str, endings: tuple[str, ...]) -> Iterator[Offer]:
         if path.name.startswith(start) and not (path.name.startswith(".") and not start):
             if path.is_dir():
                 yield f"{path}/", ""
-            elif path.name.endswith(endings):
+            elif endings and path.name.endswith(endings):
                 yield str(path), ""

@@ -8,13 +8,19 @@ from typing import Annotated
 
 import typer
 
+from turnout.cli import completion
 from turnout.cli.folders import import_from
 from turnout.cli.options import AsJson, Debug
 from turnout.cli.terminal import one_line_errors
 
 
 def report_command(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Run folders, as `turnout run` leaves them.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN…", help="Run folders, as `turnout run` leaves them.", autocompletion=completion.runs
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option(help="The page; RUN/report.html if not given, report.html for several runs.")
     ] = None,
@@ -36,9 +42,17 @@ def report_command(
 
 
 def plot_command(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as `turnout run` leaves it.")],
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", help="A run folder, as `turnout run` leaves it.", autocompletion=completion.runs),
+    ],
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="curves, availability, weights, groups, clients or staleness.")
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="curves, availability, weights, groups, clients or staleness.",
+            autocompletion=completion.figures,
+        ),
     ],
     form: Annotated[
         str | None, typer.Option("--format", metavar="png|svg|pdf", help="By the file's ending, or pdf.")

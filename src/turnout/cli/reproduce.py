@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,7 +61,7 @@ def reproduce_command(
             results = _reproduced(claims, out, again, quiet)
         if page is not None:
             _write_page(redo or out, page)
-        _show(results, as_json, quiet)
+        _show(results, names or [], as_json, quiet)
 
 
 def _claims(
@@ -139,7 +140,7 @@ def _write_page(folder: Path, page: Path) -> None:
     page.write_text(claims_page(folder, page.parent), encoding="utf-8")
 
 
-def _show(results: list[dict[str, Any]], as_json: bool, quiet: bool) -> None:
+def _show(results: list[dict[str, Any]], names: list[str], as_json: bool, quiet: bool) -> None:
     if as_json:
         typer.echo(json.dumps(results, indent=2, ensure_ascii=False))
     elif quiet:
@@ -148,4 +149,10 @@ def _show(results: list[dict[str, Any]], as_json: bool, quiet: bool) -> None:
     else:
         from turnout.report.claims_table import claims_table, claims_words
 
-        print_lines(claims_table(results), claims_words(results))
+        print_lines(claims_table(results), claims_words(results), *_next(results, names))
+
+
+def _next(results: list[dict[str, Any]], names: list[str]) -> Iterator[str]:
+    """What to type after one claim in its quick size."""
+    if len(names) == len(results) == 1 and results[0]["profile"] == "quick":
+        yield f"Next: turnout reproduce {names[0]} --full   (in the paper's size)"

@@ -38,7 +38,7 @@ def error_splits(run: Run) -> dict[str, Split]:
     tasks: dict[str, Any] = {}
     found = {}
     for point, outcome in zip(points(run.experiment), run.points, strict=True):
-        if point.compute.name != "fixed" or not _told_by_weights(point.strategy.name):
+        if point.compute.name != "fixed" or not told_by_weights(point.strategy.name):
             continue
         if point.task.key not in tasks:
             tasks[point.task.key] = _built(point)
@@ -55,7 +55,7 @@ def _built(point: Point) -> Any:
         return None
 
 
-def _told_by_weights(strategy: str) -> bool:
+def told_by_weights(strategy: str) -> bool:
     try:
         builder = find("strategies", strategy, "report")
     except ExperimentError:

@@ -10,6 +10,7 @@ import polars as pl
 from turnout.diagnosis.plain import plain
 from turnout.experiment.run import Outcome, Run
 from turnout.report.compared import Points
+from turnout.report.error_split import told_by_weights
 from turnout.report.groups import attention
 from turnout.report.metrics import Metric, headline, shown_metrics
 from turnout.report.tables import paired_difference
@@ -60,10 +61,15 @@ def _attention(run: Points) -> str:
     if by_label["availability"].n_unique() > 1 or by_label["target"].round(6).n_unique() > 1:
         return ""  # worlds differ from label to label
     low, target = by_label["availability"][0], by_label["target"][0]
-    got = ", ".join(f"{label} {share:.0f} %" for label, share in by_label.select("label", "share").iter_rows())
+    untold = {outcome.label for outcome in run.points if not told_by_weights(outcome.strategy)}
+    counted = {label: share for label, share in by_label.select("label", "share").iter_rows() if label not in untold}
+    if not counted:
+        return ""
+    got = ", ".join(f"{label} {share:.0f} %" for label, share in counted.items())
+    besides = f" Weights of fresh updates do not tell it of {', '.join(sorted(untold))}: turnout audit does."
     return (
         f"Who it is trained for: the clients that are available {100 * low:.0f} % of the time should count for "
-        f"{target:.0f} %. They get: {got}."
+        f"{target:.0f} %. They get: {got}.{besides if untold else ''}"
     )
 
 
