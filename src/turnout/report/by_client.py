@@ -32,6 +32,11 @@ def availability_of(outcome: Outcome) -> np.ndarray:
     return outcome.history.clients["available"].mean(axis=0) / outcome.history.rounds
 
 
+def client_names(outcome: Outcome, clients: np.ndarray) -> list[str]:
+    """What these clients are called: their names where they have any, else their numbers."""
+    return [str(k) if outcome.names is None else outcome.names[k] for k in clients.tolist()]
+
+
 def by_availability(outcome: Outcome) -> np.ndarray:
     """Clients group by group, from the least available to the most, and within a group by π and λ."""
     pi = availability_of(outcome)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from turnout.attendance import STATES
-from turnout.report.by_client import client_means, seen_of, sorted_shares, weights_of
+from turnout.report.by_client import client_means, client_names, seen_of, sorted_shares, weights_of
 from turnout.report.colours import BLUE, ORANGE, VERMILION, page_style
 from turnout.report.compared import Points
 from turnout.report.curves import AXES, learning_curves_of
@@ -74,20 +74,20 @@ def _curves(points: Points, metric: Metric, splits: dict[str, Split]) -> Spec:
 
 
 def _picture(points: Points) -> Spec | None:
-    found = [(point.label, seen) for point in points.points if (seen := seen_of(point)) is not None]
+    found = [(point, seen) for point in points.points if (seen := seen_of(point)) is not None]
     if not found:
         return None
     series = [
         {
-            "label": label,
+            "label": point.label,
             "rounds": seen.attendance.rounds.tolist(),
-            "clients": seen.clients.tolist(),
+            "clients": client_names(point, seen.clients),
             "edges": seen.edges,
             "pi": numbers(seen.pi),
             "lam": None if seen.lam is None else numbers(seen.lam),
             "cells": packed(seen.states),
         }
-        for label, seen in found
+        for point, seen in found
     ]
     first = found[0][1]
     shown, in_all = len(first.clients), points.points[0].target.shape[0]
@@ -121,8 +121,7 @@ def _weights(points: Points) -> Spec | None:
         found = weights_of(point)
         if found is None:
             continue
-        called = getattr(point, "names", None)
-        names = [f"client {called[k] if called else k}" for k in found.clients.tolist()]
+        names = [f"client {name}" for name in client_names(point, found.clients)]
         more = [["available", numbers(100 * found.available), "%"], ["target", numbers(100 * found.target), "%"]]
         ends = {"low": numbers(found.low), "high": numbers(found.high)}
         ends = ends if len(point.history.seeds) > 1 else {}
