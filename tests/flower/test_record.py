@@ -194,5 +194,5 @@ def test_it_has_a_report_with_who_was_there(tmp_path):
         assert f"<h2>{heading}</h2>" in page
     (data,) = re.findall(r'id="data">(.*?)</script>', page)
     charts = json.loads(data)["charts"]
-    assert sorted(charts["availability"]["series"][0]["clients"]) == ["1", "2", "3"]
+    assert sorted(charts["availability"]["series"][0]["clients"]) == ["id:1", "id:2", "id:3"]
     assert charts["curve-test_accuracy"]["series"][0]["xs"]["seconds"][-1] > 0
