@@ -165,7 +165,7 @@ def _groups(points: Points) -> Spec | None:
     return {
         "kind": "bars",
         "title": "Who the model is trained for",
-        "note": "Black mark: the share that the target asks for. Whisker: least and most over the seeds.",
+        "note": "Mark across the bars: the share that the target asks for. Whisker: least and most over the seeds.",
         "x": {"title": "Clients by availability", "names": names},
         "y": {"title": "Share of all weight", "unit": "%"},
         "targets": numbers(order["target"].to_numpy()),
