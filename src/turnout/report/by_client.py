@@ -11,6 +11,8 @@ from turnout.experiment.run import Outcome
 from turnout.report.groups import Group, groups_of, weight_shares
 
 MOST_CLIENTS = 400  # shown of a strategy; more would only hide each other
+LEAST_CLIENTS = 50
+IN_ALL = 4000  # dots of all strategies together
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,14 @@ def by_availability(outcome: Outcome) -> np.ndarray:
     return np.lexsort((lam, pi, _group_of_each(groups_of(pi, outcome.lam), len(pi))))
 
 
-def weights_of(outcome: Outcome) -> Weights | None:
-    """Nothing for a run that does not tell weights."""
+def weights_of(outcome: Outcome, beside: int = 1) -> Weights | None:
+    """Of fewer clients where many strategies stand beside each other; nothing for a run that does not tell weights."""
     if "weight" not in outcome.history.clients:
         return None
     order = by_availability(outcome)
     order = order[outcome.target[order] > 0]
-    chosen = order[np.unique(np.linspace(0, len(order) - 1, min(len(order), MOST_CLIENTS)).astype(int))]
+    most = max(LEAST_CLIENTS, min(MOST_CLIENTS, IN_ALL // beside))
+    chosen = order[np.unique(np.linspace(0, len(order) - 1, min(len(order), most)).astype(int))]
     ratio = weight_shares(outcome)[:, chosen] / outcome.target[chosen]
     ends = ratio.min(axis=0), ratio.max(axis=0)
     return Weights(chosen, availability_of(outcome)[chosen], outcome.target[chosen], ratio.mean(axis=0), *ends)

@@ -18,6 +18,7 @@ from turnout.report.metrics import METRICS, Metric, shown_metrics
 from turnout.report.shell import Spec
 
 DIGITS = 5
+MOST_PICTURES = 20  # strategies whose attendance is in the page; each takes up to 40 kB
 AWAY = {"light": "#ECEEF1", "dark": "#2A2E35"}
 STATE_STYLES = dict(zip(STATES, (AWAY, page_style(ORANGE), page_style(VERMILION), page_style(BLUE)), strict=True))
 
@@ -74,7 +75,7 @@ def _curves(points: Points, metric: Metric, splits: dict[str, Split]) -> Spec:
 
 
 def _picture(points: Points) -> Spec | None:
-    found = [(point, seen) for point in points.points if (seen := seen_of(point)) is not None]
+    found = [(point, seen) for point in points.points[:MOST_PICTURES] if (seen := seen_of(point)) is not None]
     if not found:
         return None
     series = [
@@ -92,6 +93,8 @@ def _picture(points: Points) -> Spec | None:
     first = found[0][1]
     shown, in_all = len(first.clients), points.points[0].target.shape[0]
     some = "" if shown == in_all else f" {shown} of {in_all:,} clients."
+    if len(points.points) > MOST_PICTURES:
+        some += f" The first {MOST_PICTURES} strategies."
     stride = int(first.attendance.rounds[1] - first.attendance.rounds[0]) if len(first.attendance.rounds) > 1 else 1
     every = "" if stride == 1 else f" Every {stride}th round."
     order = ", then ".join(first.groups)
@@ -118,7 +121,7 @@ def packed(states: np.ndarray) -> str:
 def _weights(points: Points) -> Spec | None:
     series = []
     for point in points.points:
-        found = weights_of(point)
+        found = weights_of(point, len(points.points))
         if found is None:
             continue
         names = [f"client {name}" for name in client_names(point, found.clients)]
