@@ -18,7 +18,7 @@ BENCH := $(BENCH_VENV)/.installed
 PINS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce test test-slow test-integration test-browser test-flower lint format docs sections pictures bench bench-theory clean
+.PHONY: help demo reproduce test test-slow test-integration test-browser test-flower lint format docs sections pictures bench bench-theory bench-report clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -74,6 +74,9 @@ bench-theory: $(RUNTIME) ## measure the audit, the theory, the reading of logs a
 	$(BIN)/python benchmarks/theory.py
 	$(BIN)/python benchmarks/diagnose.py
 	$(BIN)/python benchmarks/recognition.py
+
+bench-report: $(RUNTIME) ## measure how long a large report takes to write, and how smoothly it opens
+	$(BIN)/python benchmarks/report.py $(ARGS)
 
 clean: ## remove environments, caches and builds; results under runs/ stay
 	rm -rf $(VENV) $(BENCH_VENV) .pytest_cache .ruff_cache .hypothesis build dist site

@@ -14,7 +14,7 @@ from turnout.attendance import STATES, Attendance
 if TYPE_CHECKING:
     import polars as pl
 
-    HistoryPlots = Any  # turnout.report.plots.HistoryPlots, which this layer may not import
+    from turnout.report.plots import HistoryPlots
 
 
 @dataclass(frozen=True)

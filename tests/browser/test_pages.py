@@ -172,3 +172,12 @@ def test_a_large_report_is_small_and_opens_smoothly(browser, large_report):
     browser.scroll_through()
     assert browser.errors == []
     assert browser.longest_task() < SMOOTH
+
+
+def test_many_strategies_stay_below_five_megabytes(browser, tmp_path):
+    page = write_report([save(made_up_run(60, 2, 500, 1000), tmp_path / "run")], tmp_path / "report.html")
+    assert page.stat().st_size < 5e6
+    browser.open(page, width=390)
+    browser.scroll_through()
+    assert browser.errors == []
+    assert browser.run("document.documentElement.scrollWidth <= innerWidth")

@@ -1,6 +1,7 @@
 """A training on real nodes leaves what a simulation leaves."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -182,3 +183,16 @@ def test_a_run_to_which_nobody_came_is_recorded(tmp_path):
     assert history.rounds == 2
     assert not history.metrics
     assert not flower.history.diverged.any()
+
+
+def test_it_has_a_report_with_who_was_there(tmp_path):
+    play(tmp_path / "run", evaluate_every=2)
+    result = CliRunner().invoke(command, ["report", str(tmp_path / "run"), "--quiet"])
+    assert result.exit_code == 0, result.output
+    page = (tmp_path / "run" / "report.html").read_text()
+    for heading in ("How well the models do", "Who was there", "Whom they serve", "Cite"):
+        assert f"<h2>{heading}</h2>" in page
+    (data,) = re.findall(r'id="data">(.*?)</script>', page)
+    charts = json.loads(data)["charts"]
+    assert sorted(charts["availability"]["series"][0]["clients"]) == ["id:1", "id:2", "id:3"]
+    assert charts["curve-test_accuracy"]["series"][0]["xs"]["seconds"][-1] > 0

@@ -244,6 +244,24 @@ def test_several_runs_side_by_side(run, folder, tmp_path):
         write_report([folder, folder], tmp_path / "twice.html")
 
 
+def test_runs_with_other_seeds_are_not_paired(run, folder):
+    """The best is of the other run, which has two seeds only."""
+
+    def shorter(point):
+        past = point.history
+        cut = {name: 0.5 * values[:2] for name, values in past.metrics.items()}
+        clients = {name: values[:2] for name, values in past.clients.items()}
+        records = {name: values[:2] for name, values in past.records.items()}
+        few = replace(past, seeds=(0, 1), metrics=cut, clients=clients, records=records, params=past.params[:2])
+        return replace(point, history=few)
+
+    source = Source.read(folder)
+    other = replace(source, name="other", run=replace(run, points=tuple(map(shorter, run.points))))
+    text = report_page([source, other])
+    assert "other: fair &lt;b&gt; ends best, at 0.15 ± 0.071.</p>" in text
+    assert len(re.findall(r'<tr data-label="other: .*<td>–</td>', text)) == 3
+
+
 def test_labels_that_differ_stay_short(run):
     renamed = replace(run, points=tuple(replace(point, label=f"{point.label} 2") for point in run.points))
     labels = [point.label for point in compared([("a", run), ("b", renamed)]).points]

@@ -114,7 +114,7 @@ def _groups(audit: Audit) -> Spec:
     return {
         "kind": "bars",
         "title": "Share of the weight, by availability",
-        "note": "Black mark: the share that the target asks for.",
+        "note": "Mark across the bars: the share that the target asks for.",
         "x": {"title": "Clients by availability", "names": [group.name for group in found]},
         "y": {"title": "Share of all weight", "unit": "%"},
         "targets": numbers([100 * first.target[group.members].sum() for group in found]),

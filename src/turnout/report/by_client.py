@@ -11,6 +11,8 @@ from turnout.experiment.run import Outcome
 from turnout.report.groups import Group, groups_of, weight_shares
 
 MOST_CLIENTS = 400  # shown of a strategy; more would only hide each other
+LEAST_CLIENTS = 50
+IN_ALL = 4000  # dots of all strategies together
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,11 @@ def availability_of(outcome: Outcome) -> np.ndarray:
     return outcome.history.clients["available"].mean(axis=0) / outcome.history.rounds
 
 
+def client_names(outcome: Outcome, clients: np.ndarray) -> list[str]:
+    """What these clients are called: their names where they have any, else their numbers."""
+    return [str(k) if outcome.names is None else outcome.names[k] for k in clients.tolist()]
+
+
 def by_availability(outcome: Outcome) -> np.ndarray:
     """Clients group by group, from the least available to the most, and within a group by π and λ."""
     pi = availability_of(outcome)
@@ -39,13 +46,14 @@ def by_availability(outcome: Outcome) -> np.ndarray:
     return np.lexsort((lam, pi, _group_of_each(groups_of(pi, outcome.lam), len(pi))))
 
 
-def weights_of(outcome: Outcome) -> Weights | None:
-    """Nothing for a run that does not tell weights."""
+def weights_of(outcome: Outcome, beside: int = 1) -> Weights | None:
+    """Of fewer clients where many strategies stand beside each other; nothing for a run that does not tell weights."""
     if "weight" not in outcome.history.clients:
         return None
     order = by_availability(outcome)
     order = order[outcome.target[order] > 0]
-    chosen = order[np.unique(np.linspace(0, len(order) - 1, min(len(order), MOST_CLIENTS)).astype(int))]
+    most = max(LEAST_CLIENTS, min(MOST_CLIENTS, IN_ALL // beside))
+    chosen = order[np.unique(np.linspace(0, len(order) - 1, min(len(order), most)).astype(int))]
     ratio = weight_shares(outcome)[:, chosen] / outcome.target[chosen]
     ends = ratio.min(axis=0), ratio.max(axis=0)
     return Weights(chosen, availability_of(outcome)[chosen], outcome.target[chosen], ratio.mean(axis=0), *ends)

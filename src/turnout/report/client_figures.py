@@ -17,7 +17,6 @@ from turnout.report.figures import PANEL, framed, labelled_legend
 AWAY = "#ECEEF1"
 STATE_COLOURS = (AWAY, ORANGE, VERMILION, BLUE)
 SHOWN_CLIENTS, SHOWN_ROUNDS = 128, 256  # of a picture; more would be thinner than a line in print
-SHOWN_DOTS = 4000  # of all strategies together: a chart may hold 5,000 rows
 DIGITS = 4  # of a number in the text that holds the spells
 
 
@@ -94,17 +93,13 @@ def _spells(states: np.ndarray) -> list[tuple[int, int, int, int]]:
 def client_weights(points: Points) -> alt.TopLevelMixin:
     """Weight over target of each client, from the least available to the most."""
     parts = []
-    most = max(10, SHOWN_DOTS // len(points.points))
     for point in points.points:
-        found = weights_of(point)
+        found = weights_of(point, len(points.points))
         if found is None:
             raise ValueError(f"{point.label}: this run does not tell weights")
-        place = _evenly(len(found.clients), most)
+        place = 100 * np.arange(1, len(found.clients) + 1) / len(found.clients)
         columns = {"client": found.clients, "available": 100 * found.available, "ratio": found.ratio}
-        share = {"place": 100 * (place + 1) / len(found.clients)}
-        parts.append(
-            pl.DataFrame({"label": point.label} | share | {name: all_[place] for name, all_ in columns.items()})
-        )
+        parts.append(pl.DataFrame({"label": point.label, "place": place} | columns))
     rows = pl.concat(parts)
     colour, _ = labelled_legend(points, "circle")
     x = alt.X("place:Q", title="Clients, least available first (%)", scale=alt.Scale(domain=[0, 100]))

@@ -12,6 +12,8 @@ from turnout.report.compared import Points
 from turnout.report.metrics import Metric
 
 MOST_POINTS = 500  # of a curve; more would not be told apart
+LEAST_POINTS = 60
+IN_ALL = 5000  # points of all curves of a chart together, so that a page of many strategies stays light
 AXES = {  # what a curve can be drawn over
     "round": "Round",
     "uploads": "Uploads",
@@ -34,13 +36,14 @@ class LearningCurve:
 
 def learning_curves_of(points: Points, metric: Metric) -> list[LearningCurve]:
     """A curve an outcome that has the metric."""
-    return [_curve(point, metric) for point in points.points if metric.name in point.history.metrics]
+    most = max(LEAST_POINTS, min(MOST_POINTS, IN_ALL // len(points.points)))
+    return [_curve(point, metric, most) for point in points.points if metric.name in point.history.metrics]
 
 
-def _curve(point: Outcome, metric: Metric) -> LearningCurve:
+def _curve(point: Outcome, metric: Metric, most: int) -> LearningCurve:
     history = point.history
     count = len(history.evaluated)
-    kept = np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).astype(int))
+    kept = np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
     values = metric.factor * history.metrics[metric.name][:, kept].astype(np.float64)
     mean, spread = mean_and_spread(values)
     low = mean - spread

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from turnout.attendance import STATES
-from turnout.report.by_client import client_means, seen_of, sorted_shares, weights_of
+from turnout.report.by_client import client_means, client_names, seen_of, sorted_shares, weights_of
 from turnout.report.colours import BLUE, ORANGE, VERMILION, page_style
 from turnout.report.compared import Points
 from turnout.report.curves import AXES, learning_curves_of
@@ -18,6 +18,7 @@ from turnout.report.metrics import METRICS, Metric, shown_metrics
 from turnout.report.shell import Spec
 
 DIGITS = 5
+MOST_PICTURES = 20  # strategies whose attendance is in the page; each takes up to 40 kB
 AWAY = {"light": "#ECEEF1", "dark": "#2A2E35"}
 STATE_STYLES = dict(zip(STATES, (AWAY, page_style(ORANGE), page_style(VERMILION), page_style(BLUE)), strict=True))
 
@@ -74,24 +75,26 @@ def _curves(points: Points, metric: Metric, splits: dict[str, Split]) -> Spec:
 
 
 def _picture(points: Points) -> Spec | None:
-    found = [(point.label, seen) for point in points.points if (seen := seen_of(point)) is not None]
+    found = [(point, seen) for point in points.points[:MOST_PICTURES] if (seen := seen_of(point)) is not None]
     if not found:
         return None
     series = [
         {
-            "label": label,
+            "label": point.label,
             "rounds": seen.attendance.rounds.tolist(),
-            "clients": seen.clients.tolist(),
+            "clients": client_names(point, seen.clients),
             "edges": seen.edges,
             "pi": numbers(seen.pi),
             "lam": None if seen.lam is None else numbers(seen.lam),
             "cells": packed(seen.states),
         }
-        for label, seen in found
+        for point, seen in found
     ]
     first = found[0][1]
     shown, in_all = len(first.clients), points.points[0].target.shape[0]
     some = "" if shown == in_all else f" {shown} of {in_all:,} clients."
+    if len(points.points) > MOST_PICTURES:
+        some += f" The first {MOST_PICTURES} strategies."
     stride = int(first.attendance.rounds[1] - first.attendance.rounds[0]) if len(first.attendance.rounds) > 1 else 1
     every = "" if stride == 1 else f" Every {stride}th round."
     order = ", then ".join(first.groups)
@@ -118,11 +121,10 @@ def packed(states: np.ndarray) -> str:
 def _weights(points: Points) -> Spec | None:
     series = []
     for point in points.points:
-        found = weights_of(point)
+        found = weights_of(point, len(points.points))
         if found is None:
             continue
-        called = getattr(point, "names", None)
-        names = [f"client {called[k] if called else k}" for k in found.clients.tolist()]
+        names = [f"client {name}" for name in client_names(point, found.clients)]
         more = [["available", numbers(100 * found.available), "%"], ["target", numbers(100 * found.target), "%"]]
         ends = {"low": numbers(found.low), "high": numbers(found.high)}
         ends = ends if len(point.history.seeds) > 1 else {}
@@ -166,7 +168,7 @@ def _groups(points: Points) -> Spec | None:
     return {
         "kind": "bars",
         "title": "Who the model is trained for",
-        "note": "Black mark: the share that the target asks for. Whisker: least and most over the seeds.",
+        "note": "Mark across the bars: the share that the target asks for. Whisker: least and most over the seeds.",
         "x": {"title": "Clients by availability", "names": names},
         "y": {"title": "Share of all weight", "unit": "%"},
         "targets": numbers(order["target"].to_numpy()),

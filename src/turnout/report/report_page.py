@@ -160,7 +160,7 @@ def _results(points: Compared, styles: dict[str, Any]) -> str:
         cells += [_spent(point, "uploads"), _spent(point, "local_steps"), _seconds(point)]
         rows.append(cells)
     spread = "Mean ± standard deviation over the seeds, the best in bold. "
-    paired = "Differences are paired: all strategies meet the same absences, seed by seed."
+    paired = "Differences are paired by seed: in the same world all strategies meet the same absences."
     return section(
         "Results", table(header, rows, labels=labels), paragraph([spread, paired if versus else ""], "small soft")
     )

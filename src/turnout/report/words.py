@@ -35,7 +35,7 @@ def _winner(run: Points) -> str:
     best = min(steady, key=lambda outcome: sign * float(outcome.history.final(metric.name).mean()))
     first, unit = run.points[0], " %" if metric.percent else ""
     ends = f"{metric.title}: {best.label} ends best, at {metric.spread(best.history.final(metric.name))}{unit}"
-    if best is first or first not in steady:
+    if best is first or first not in steady or best.history.seeds != first.history.seeds:
         return f"{ends}."
     return f"{ends}; {_comparison(run, best, metric)}."
 
