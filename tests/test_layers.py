@@ -32,8 +32,8 @@ LAYERS = (
     {"testing", "auditor"},
     {"calibrate", "diagnosis"},
     {ROOT},  # the public names
-    {"experiment", "flower"},
-    {"reproduction"},
+    {"experiment"},
+    {"reproduction", "flower"},
     {"report"},
     {"cli"},
     {"__main__"},

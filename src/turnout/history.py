@@ -1,4 +1,4 @@
-"""What a simulation leaves behind."""
+"""What a training leaves behind."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from turnout.attendance import STATES, Attendance
@@ -42,8 +43,10 @@ class History:
     @property
     def diverged(self) -> np.ndarray:
         """Which seeds ended with a model that is not finite."""
-        last = np.stack([values[:, -1] for name, values in self.metrics.items() if name.endswith(("loss", "distance"))])
-        return ~np.all(np.isfinite(last), axis=0)
+        last = [values[:, -1] for name, values in self.metrics.items() if name.endswith(("loss", "distance"))]
+        if not last:  # nobody has told a loss
+            return ~np.all([_finite_rows(leaf) for leaf in jax.tree.leaves(self.params)], axis=0)
+        return ~np.all(np.isfinite(np.stack(last)), axis=0)
 
     def final(self, metric: str) -> np.ndarray:
         """Value of a metric after the last round, one a seed."""
@@ -87,6 +90,11 @@ class History:
                 "state": pl.Series(STATES, dtype=pl.Enum(STATES)).gather(codes),
             }
         )
+
+
+def _finite_rows(leaf: Any) -> np.ndarray:
+    rows = np.asarray(leaf)
+    return np.asarray(np.isfinite(rows).reshape(rows.shape[0], -1).all(axis=1))
 
 
 def _tidy(seeds: tuple[int, ...], rounds: np.ndarray, name: str, values: np.ndarray) -> pl.DataFrame:

@@ -9,6 +9,8 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
+from turnout.flower.polling import Clock
+
 LINK = 1  # the node in whose name the link reports errors
 Listed = Callable[[int], list[str]]
 Behaviour = Callable[[str, int, Message], str]
@@ -16,6 +18,20 @@ Behaviour = Callable[[str, int, Message], str]
 
 def always(_name, _turn, _message):
     return "answer"
+
+
+@dataclass
+class FakeClock(Clock):
+    """Time that passes when somebody sleeps."""
+
+    time: float = 0.0
+
+    def now(self):
+        return self.time
+
+    def sleep(self, seconds):
+        assert seconds >= 0
+        self.time += max(seconds, 1e-6)
 
 
 @dataclass

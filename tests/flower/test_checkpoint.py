@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from turnout.flower import checkpoint
+from turnout.flower.chronicle import Chronicle
 from turnout.flower.driver import Driver, ServerOptions
 from turnout.flower.replies import Reply
 from turnout.strategies import MIFA, FedAvg
@@ -24,8 +25,8 @@ def trained():
 def test_a_driver_goes_on_where_it_was(tmp_path):
     path = tmp_path / "deep" / "state.npz"
     first, second = trained(), Driver(MIFA(), START, seed=4)
-    checkpoint.save(path, first)
-    assert checkpoint.resume(path, second)
+    checkpoint.save(path, first, Chronicle())
+    assert checkpoint.resume(path, second, Chronicle())
     assert (second.t, second.directory.names, second.importance) == (1, ("id:a", "id:ü/'x"), (1.0, 3.0))
     for driver in (first, second):
         driver.join({"late": 1.0})
@@ -38,27 +39,27 @@ def test_a_driver_goes_on_where_it_was(tmp_path):
 
 def test_without_a_file_it_begins_anew(tmp_path):
     driver = Driver(MIFA(), START)
-    assert not checkpoint.resume(tmp_path / "none.npz", driver)
+    assert not checkpoint.resume(tmp_path / "none.npz", driver, Chronicle())
     assert driver.t == 0
 
 
 def test_before_the_first_client(tmp_path):
     first, second = Driver(MIFA(), START), Driver(MIFA(), START)
     first.close_round({})
-    checkpoint.save(tmp_path / "state.npz", first)
-    assert checkpoint.resume(tmp_path / "state.npz", second)
+    checkpoint.save(tmp_path / "state.npz", first, Chronicle())
+    assert checkpoint.resume(tmp_path / "state.npz", second, Chronicle())
     assert second.t == 1
 
 
 def test_a_crash_while_writing_leaves_the_last_file(tmp_path, monkeypatch):
     path, driver = tmp_path / "state.npz", trained()
-    checkpoint.save(path, driver)
+    checkpoint.save(path, driver, Chronicle())
     play(driver, "id:a", 2.0)
     monkeypatch.setattr("os.fsync", lambda handle: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        checkpoint.save(path, driver)
+        checkpoint.save(path, driver, Chronicle())
     again = Driver(MIFA(), START, seed=4)
-    assert checkpoint.resume(path, again)
+    assert checkpoint.resume(path, again, Chronicle())
     assert again.t == 1
 
 
@@ -72,9 +73,9 @@ def test_a_crash_while_writing_leaves_the_last_file(tmp_path, monkeypatch):
     ],
 )
 def test_a_file_of_another_training_is_refused(tmp_path, driver, reason):
-    checkpoint.save(tmp_path / "state.npz", trained())
+    checkpoint.save(tmp_path / "state.npz", trained(), Chronicle())
     with pytest.raises(ValueError, match=reason) as error:
-        checkpoint.resume(tmp_path / "state.npz", driver)
+        checkpoint.resume(tmp_path / "state.npz", driver, Chronicle())
     assert "move the file away to begin anew" in str(error.value)
 
 
@@ -82,4 +83,4 @@ def test_a_file_of_another_training_is_refused(tmp_path, driver, reason):
 def test_a_torn_file_is_named(tmp_path, content):
     (tmp_path / "state.npz").write_bytes(content)
     with pytest.raises(ValueError, match=r"cannot go on from .*state\.npz"):
-        checkpoint.resume(tmp_path / "state.npz", Driver(FedAvg(), START, options=ServerOptions()))
+        checkpoint.resume(tmp_path / "state.npz", Driver(FedAvg(), START, options=ServerOptions()), Chronicle())

@@ -53,13 +53,17 @@ def mean_loss(quickstart, path):
     return np.mean([task.loss_of(model, *task.made_up(client)) for client in SOUND])
 
 
+def events(rows):
+    return [(row["round"], row["client"], row["event"]) for row in rows]
+
+
 def remembered(folder):
     """The checkpoint: its header, and how often each client was on and arrived."""
     with np.load(folder / "state.npz") as file:
         header, paths = (json.loads(file[name].tobytes()) for name in ("header", "paths"))
         leaves = {path: file[f"leaf{number}"] for number, path in enumerate(paths)}
-    counts = zip(leaves[".facts.on"], leaves[".facts.arrived"], strict=True)
-    return header, dict(zip(header["clients"], counts, strict=True))
+    counts = [next(leaves[path] for path in paths if path.endswith(f".facts.{name}")) for name in ("on", "arrived")]
+    return header, dict(zip(header["clients"], zip(*counts, strict=True), strict=True))
 
 
 def test_a_run_survives_its_nodes_and_its_server(tmp_path, quickstart):
@@ -86,6 +90,7 @@ def test_a_run_survives_its_nodes_and_its_server(tmp_path, quickstart):
     rows = participation(out)
     assert [int(row["round"]) for row in rows if row["event"] == "round"] == list(range(ROUNDS))
     counts = Counter((row["client"], row["event"]) for row in rows)
+    assert events(participation(out / "run")) == events(rows)
     header, memory = remembered(out)
     assert header["round"] == ROUNDS
     assert set(memory) == {"id:a", "id:b", "id:c", "id:broken"} == {row["client"] for row in rows} - {""}

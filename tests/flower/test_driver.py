@@ -9,7 +9,7 @@ from turnout.facts import Online, Oracle
 from turnout.flower.driver import Driver, ServerOptions
 from turnout.flower.replies import Limits, Reply, check_reply
 from turnout.local import Local
-from turnout.strategies import MIFA, CAFed, FedAvg, FedAWE, OptimalSampling, Unbiased
+from turnout.strategies import MIFA, CAFed, FedAvg, FedAWE, OptimalSampling, Strategy, Unbiased
 
 
 def reply_of(update, **told):
@@ -131,6 +131,37 @@ def test_without_lengths_told_before_the_upload_they_are_taken_from_it():
     record = driver.close_round({"a": reply_of({"x": [1.0, 0.0]}), "b": reply_of({"x": [2.0, 0.0]})})
     assert record.arrived == ("a", "b")
     np.testing.assert_allclose(driver.arrays()["x"], [1.0, 0.0], rtol=1e-6)
+
+
+class Keeper(Strategy[dict]):
+    """Keeps the updates of the last round as they came."""
+
+    def init(self, fleet, params):
+        return {name: jnp.zeros((fleet.num_clients, *leaf.shape)) for name, leaf in params.items()}
+
+    def aggregate(self, state, params, view, cohort, reports):
+        direction, _ = Strategy.aggregate(self, state, params, view, cohort, reports)
+        return direction, reports.updates
+
+
+def test_what_a_strategy_keeps_is_its_own():
+    """Updates come together in one place, round after round; nobody's memory may be a view of it."""
+    driver = driver_of("a", "b", strategy=Keeper())
+    for value in (1.0, 2.0):
+        driver.open_round(["a", "b"])
+        driver.room_for("a")["x"][...] = -9.0
+        if value > 1.0:
+            np.testing.assert_array_equal(driver.state.strategy["x"], [[1.0, 1.0], [0.0, 0.0]])
+        driver.close_round({"a": reply_of({"x": [value, value]})})
+    np.testing.assert_array_equal(driver.state.strategy["x"], [[2.0, 2.0], [0.0, 0.0]])
+
+
+def test_an_update_that_was_dropped_leaves_nothing_behind():
+    driver = driver_of("a", "b")
+    driver.open_round(["a", "b"])
+    driver.room_for("b")["x"][...] = np.nan
+    driver.close_round({"a": reply_of({"x": [1.0, 0.0]})})
+    np.testing.assert_array_equal(driver.arrays()["x"], [1.0, 0.0])
 
 
 def test_clients_with_models_of_their_own_start_from_them():

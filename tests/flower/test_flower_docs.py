@@ -9,6 +9,8 @@ pytest.importorskip("flwr")
 from flwr.app import Context, RecordDict
 from inprocess import InProcessGrid
 
+from turnout.experiment import load
+from turnout.experiment.registry import entries
 from turnout.flower import FlowerStrategy
 from turnout.flower.messages import to_record
 from turnout.strategies import CAFed
@@ -27,8 +29,31 @@ def test_the_apps_of_the_page_work(tmp_path, monkeypatch):
     grid = InProcessGrid(here["app"], lambda _t: ["a", "b"])
     there["app"](grid, Context(7, 1, {}, RecordDict(), {}))
     assert (tmp_path / "state.npz").exists()
-    assert sum(kind == "evaluate" for _, kind, _ in grid.seen) == 200
+    assert load(tmp_path / "runs" / "fleet").points[0].history.final("test_accuracy") == pytest.approx(0.9)
+    assert sum(kind == "evaluate" for _, kind, _ in grid.seen) == 202
     probed = FlowerStrategy(CAFed(), poll=0.01)
     result = probed.start(grid, to_record({"w": np.ones(2, np.float32)}), num_rounds=1, timeout=1.0)
     assert probed.records[0].arrived == ("id:a", "id:b")
     assert result.evaluate_metrics_clientapp[1]["accuracy"] == pytest.approx(0.9)
+
+
+def test_the_lines_that_change_are_those_of_the_app():
+    page = PAGE.read_text()
+    (changes,) = re.findall(r"```diff\n(.*?)```", page, re.S)
+    server = re.findall(r"```python\n(.*?)```", page, re.S)[0]
+    added = [line[1:] for line in changes.splitlines() if line.startswith("+")]
+    assert len(added) == 3
+    assert all(line in server.splitlines() for line in added)
+
+
+def test_every_strategy_has_its_row():
+    rows = PAGE.read_text().partition("## What each strategy asks for")[2].partition("## ")[0].lower().replace("-", "")
+    for name in entries("strategies"):
+        assert (
+            name.replace("_sampling", "")
+            .replace("_", " ")
+            .replace("ca fed", "cafed")
+            .replace("c a fedavg", "cafedavg")
+            .replace("stale fill", "stalefill")
+            in rows
+        ), name

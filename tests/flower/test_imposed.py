@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
+import stage
 from inprocess import InProcessGrid
 
 from turnout.availability import markov
@@ -30,14 +31,29 @@ def test_only_those_that_the_process_has_there_take_part():
     rates = [np.mean([f"id:{name}" in record.arrived for record in flower.records]) for name in NAMES]
     assert rates[0] == 1.0
     assert rates[3] < 0.3 < rates[1] < 0.7
-    trained, measured = ([name for name, kind, _ in inner.seen if kind == wanted] for wanted in ("train", "evaluate"))
-    assert Counter(trained) == Counter(measured)
+    trained, measured = (
+        Counter(name for name, kind, _ in inner.seen if kind == what) for what in ("train", "evaluate")
+    )
+    first = Counter(name.removeprefix("id:") for name in flower.records[0].available)
+    assert measured == trained + first  # the first model is evaluated, too
+
+
+def seen(imposed, t):
+    imposed.begin_round(t + 1)
+    return tuple(node.node_id for node in imposed.get_nodes())
+
+
+def test_absences_are_those_of_a_simulation():
+    inner = InProcessGrid(None, lambda _t: list(stage.NAMES))
+    imposed = ImposedGrid(inner, stage.WORLDS["sure"].availability, seed=0)
+    for t, (available, *_) in enumerate(stage.natures("sure")):
+        assert seen(imposed, t) == seen(imposed, t) == tuple(np.array([*map(inner.node, stage.NAMES)])[available])
 
 
 def test_absences_are_a_matter_of_the_seed():
     def rounds(seed):
         imposed = ImposedGrid(grid(), markov(4, pi=0.5), seed=seed)
-        return [tuple(node.node_id for node in imposed.get_nodes()) for _ in range(20)]
+        return [seen(imposed, t) for t in range(20)]
 
     assert rounds(1) == rounds(1) != rounds(2)
 
@@ -51,4 +67,4 @@ def test_the_code_of_the_page():
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
     told = {"grid": grid()}
     exec(compile(code, str(PAGE), "exec"), told)
-    assert [len(told["grid"].get_nodes()) for _ in range(3)] != [4, 4, 4]
+    assert [len(seen(told["grid"], t)) for t in range(3)] != [4, 4, 4]

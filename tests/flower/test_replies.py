@@ -36,7 +36,7 @@ def test_a_good_reply_is_an_update():
 def test_what_is_not_told_is_supposed():
     reply = check(MODEL)
     assert isinstance(reply, Reply)
-    assert (reply.loss, reply.reach, reply.size) == (0.0, 5.0, 0)
+    assert (reply.loss, reply.reach, reply.size) == (None, 5.0, 0)
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_numbers_can_be_predicted_and_columns_chosen(file):
     ("text", "options", "complaint"),
     [
         ("user,label,x\n1,0,1\n", {}, "there is no column 'client': it has user, label, x"),
-        (ROWS, {"label": "lable"}, "did you mean 'label'"),
+        (ROWS, {"label": "labell"}, "did you mean 'label'"),
         (ROWS.replace("3,30", "3,"), {}, "line 4: 'height' is empty, as in 1 rows"),
         (ROWS.replace("3,30", "tall,30"), {}, "line 4: 'age' is 'tall', not a finite number"),
         (ROWS.replace("lyon,dog", ",dog"), {}, "line 4: 'client' is empty"),

@@ -25,6 +25,7 @@ def main(grid: Grid, context: Context) -> None:
         local=Local(learning_rate=float(config["learning-rate"])),
         checkpoint=folder / "state.npz",
         participation=folder / "participation.csv",
+        record=folder / "run",
         identity=config["identity"],
         limits=Limits(norm=10.0),
         greeting_timeout=timeout,

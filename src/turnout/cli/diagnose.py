@@ -23,7 +23,7 @@ def diagnose_command(
         str,
         typer.Argument(
             metavar="LOG",
-            help="A participation log: CSV, JSON Lines or Parquet.",
+            help="A participation log: CSV, JSON Lines or Parquet; or the folder of a run on real nodes.",
             autocompletion=completion.logs,
         ),
     ],
@@ -80,7 +80,7 @@ def _diagnose(
 
         free_folder(folder)
         found = diagnose(
-            log,
+            _log_file(log),
             slot_seconds=slot,
             num_rounds=rounds,
             clients=clients,
@@ -92,6 +92,14 @@ def _diagnose(
 
         save(found, folder)
     return found
+
+
+def _log_file(log: str) -> str:
+    """The log itself, also of the folder of a run on real nodes."""
+    from turnout.experiment.stored_attendance import LOG
+
+    inside = Path(log) / LOG
+    return str(inside) if inside.is_file() else log
 
 
 def _print_diagnosis(found: Diagnosis, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import shlex
 import subprocess
@@ -14,9 +15,10 @@ import jax
 
 import turnout
 
-PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "polars", "altair")
+PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "polars", "altair", "flwr")
 
 
+@functools.cache
 def circumstances() -> dict[str, Any]:
     """What one must know to get the same numbers again, beside the experiment."""
     device = jax.devices()[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ class Outcome:
     pi: np.ndarray | None  # π, where the availability has a stationary law
     lam: np.ndarray | None  # λ, likewise
     rate_factor: float = 1.0  # by which the local learning rate was calibrated
+    names: tuple[str, ...] | None = None  # of the clients, where they have any
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Run:
     experiment: Experiment
     points: tuple[Outcome, ...]
     seconds: float
+    notes: dict[str, Any] = field(default_factory=dict)  # what else is to be known of it, for `run.json`
 
     def __getitem__(self, label: str) -> Outcome:
         for outcome in self.points:
@@ -100,6 +102,8 @@ def _clients(outcome: Outcome) -> pl.DataFrame:
         name: pl.Series(np.tile(missing if values is None else values, num_seeds).astype(np.float64)).fill_nan(None)
         for name, values in known.items()
     }
+    if outcome.names is not None:
+        columns["name"] = pl.Series(list(outcome.names) * num_seeds, dtype=pl.String)
     return outcome.history.clients_frame().with_columns(**columns)
 
 

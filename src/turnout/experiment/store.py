@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -31,16 +33,37 @@ def save(run: Run, out: str | Path, extra: Extra | None = None) -> Path:
     """Write a run folder; if anything fails on the way, nothing is left behind."""
     folder = free_folder(out)
     with whole_or_absent(folder) as work:
-        (work / "experiment.toml").write_text(run.experiment.to_toml(), encoding="utf-8")
-        run.frame().write_parquet(work / "history.parquet")
-        run.clients_frame().write_parquet(work / "clients.parquet")
-        if (seen := run.attendance_frame()) is not None:
-            seen.write_parquet(work / ATTENDANCE)
-        np.savez(work / "models.npz", **_models(run))
-        (work / "run.json").write_text(json.dumps(_about(run), indent=2) + "\n", encoding="utf-8")
+        _write(run, work)
         if extra is not None:
             extra(run, work)
     return folder
+
+
+def renew(run: Run, folder: Path) -> None:
+    """Write a run again that has gone on since; whatever else is in its folder stays.
+
+    All files are written first and then take the places of the old ones, each whole at any moment.
+    """
+    for left in folder.glob(".renewed-*"):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    work = folder / f".renewed-{uuid.uuid4().hex[:8]}"
+    work.mkdir()
+    try:
+        _write(run, work)
+        for file in sorted(work.iterdir()):
+            file.replace(folder / file.name)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _write(run: Run, work: Path) -> None:
+    (work / "experiment.toml").write_text(run.experiment.to_toml(), encoding="utf-8")
+    run.frame().write_parquet(work / "history.parquet")
+    run.clients_frame().write_parquet(work / "clients.parquet")
+    if (seen := run.attendance_frame()) is not None:
+        seen.write_parquet(work / ATTENDANCE)
+    np.savez(work / "models.npz", **_models(run))
+    (work / "run.json").write_text(json.dumps(_about(run), indent=2) + "\n", encoding="utf-8")
 
 
 def _models(run: Run) -> dict[str, Any]:
@@ -62,6 +85,7 @@ def _about(run: Run) -> dict[str, Any]:
         "seconds": round(run.seconds, 3),
         "seconds_of_a_run": {point.label: point.history.seconds for point in run.points},
         **circumstances(),
+        **run.notes,
     }
 
 
@@ -87,7 +111,8 @@ def load(folder: str | Path) -> Run:
         known["seconds"] = about.get("seconds_of_a_run", {}).get(point.label)
         past = replace(_history(experiment, mine, of_clients, params), **known)
         factor = about.get("rate_factors", {}).get(point.label, 1.0)
-        found.append(Outcome(point.label, point.strategy.name, point.settings, past, target, pi, lam, factor))
+        names = tuple(marks["name"].to_list()) if "name" in marks.columns else None
+        found.append(Outcome(point.label, point.strategy.name, point.settings, past, target, pi, lam, factor, names))
     return Run(experiment, tuple(found), about["seconds"])
 
 
@@ -102,11 +127,14 @@ def _history(experiment: Experiment, frame: pl.DataFrame, clients: pl.DataFrame,
     by_name = {str(name): rows for (name,), rows in frame.group_by("name", maintain_order=True)}
     arrays = {name: rows["value"].to_numpy().reshape(num_seeds, -1) for name, rows in by_name.items()}
     judged = {name for name, rows in by_name.items() if rows["round"].min() == 0}
-    evaluated = by_name[next(iter(judged))]["round"].unique(maintain_order=True).to_numpy()
+    rounds = int(np.max(frame["round"].to_numpy()))
+    evaluated = np.arange(rounds + 1)
+    if judged:
+        evaluated = by_name[next(iter(judged))]["round"].unique(maintain_order=True).to_numpy()
     sums = [name for name in clients.columns if name not in CLIENT_MARKS and "." not in name]
     return History(
         seeds=experiment.seeds,
-        rounds=experiment.rounds,
+        rounds=rounds,
         evaluated=evaluated,
         metrics={name: values for name, values in arrays.items() if name in judged},
         records={name: values for name, values in arrays.items() if name not in judged},

@@ -36,7 +36,7 @@ def _of_rows(rows: pl.DataFrame) -> Attendance:
 
 def _of_log(events: pl.DataFrame, clients: pl.DataFrame) -> Attendance | None:
     """The events of real nodes, rounds counted from 0 there, thinned as a simulation thins its own."""
-    if not events.height:
+    if not events.height or not clients.height:
         return None
     numbers = dict(zip(clients["name"].to_list(), clients["client"].to_list(), strict=True))
     told = events.filter(pl.col("event").is_in(list(RANKS)) & pl.col("client").is_in(list(numbers))).select(

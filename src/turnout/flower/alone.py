@@ -39,7 +39,7 @@ def alone(start: Start) -> Start:
 
     @functools.wraps(start)
     def holding(self: Any, *words: Any, **options: Any) -> Any:
-        with held(self.checkpoint):
+        with held(self._books.checkpoint):
             return start(self, *words, **options)
 
     return holding  # pyright: ignore[reportReturnType]

@@ -7,12 +7,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.serverapp import Grid
-
-from turnout.flower.directory import Directory
+from turnout.flower.collecting import listed_clients
 from turnout.flower.driver import Driver
-from turnout.flower.messages import CONFIG, HELLO, SIZE, declared_in, error_in, metrics_in
+from turnout.flower.greetings import Greetings
+from turnout.flower.messages import declared_in, metrics_in
+from turnout.flower.polling import PollingGrid
 from turnout.flower.replies import Dropped, check_size
 
 log = logging.getLogger("turnout.flower")
@@ -36,6 +35,7 @@ class Attendance:
         self.identity: Identity = identity
         self.target: Target = target
         self.timeout = timeout
+        self._greetings = Greetings(timeout, wants_size=target == "size")
         self._refused: set[str] = set()
 
     @property
@@ -43,46 +43,55 @@ class Attendance:
         """Whether a new node is asked who it is, which an app without our `client_app` does not answer."""
         return self.identity == "declared" or self.target == "size"
 
+    @property
+    def shown_target(self) -> str:
+        """The target in a few words."""
+        if isinstance(self.target, Mapping):
+            return f"{len(self.target)} clients by name"
+        return self.target if isinstance(self.target, str) else "a function of the name"
+
     def enrol(self, driver: Driver) -> None:
         """Give places to a fleet that is known beforehand."""
         if isinstance(self.target, Mapping):
             driver.join({self._full(name): worth for name, worth in self.target.items()})
 
-    def take(self, grid: Grid, driver: Driver, t: int) -> list[str]:
-        """Names of the clients of the fleet that are listed in this round, newcomers included."""
+    def take(self, grid: PollingGrid, driver: Driver, t: int) -> list[str]:
+        """Names of the clients of the fleet that are listed in this round, newcomers included.
+
+        Greetings take their time while the others train. Only where nobody is known, as in the first round, they are
+        waited for.
+        """
+        grid.begin_round(t)
         nodes = {node.node_id: node.public_key for node in grid.get_nodes()}
         directory = driver.directory
         directory.keep_nodes(nodes)
-        new = {node: key for node, key in nodes.items() if directory.client_at(node) is None}
-        worths = self._greet(grid, directory, new, t) if self.greets else self._name(directory, new)
-        driver.join(worths)
-        here = dict.fromkeys(directory.client_at(node) for node in nodes)
-        return [name for name in here if name is not None and name in directory]
+        if not self.greets:
+            new = {node: key for node, key in nodes.items() if directory.client_at(node) is None}
+            self._join(driver, {directory.recognise(node, self._proof(key)): 1 for node, key in new.items()})
+            return listed_clients(driver, nodes)
+        self._greetings.keep_nodes(nodes)
+        fresh = self._greetings.send(grid, [node for node in nodes if directory.client_at(node) is None], t)
+        if not listed_clients(driver, nodes):
+            self._greetings.wait(grid, fresh)
+        self._recognise(grid, driver, nodes)
+        return listed_clients(driver, nodes)
 
-    def _name(self, directory: Directory, nodes: Mapping[int, bytes]) -> dict[str, float]:
-        names = [directory.recognise(node, self._proof(key)) for node, key in nodes.items()]
-        return self._worths({name: 1 for name in names if name is not None})
-
-    def _greet(self, grid: Grid, directory: Directory, nodes: Mapping[int, bytes], t: int) -> dict[str, float]:
-        asked = RecordDict({CONFIG: ConfigRecord({SIZE: self.target == "size"})})
-        sent = [Message(asked, node, HELLO, ttl=self.timeout, group_id=str(t)) for node in nodes]
-        replies = grid.send_and_receive(sent, timeout=self.timeout) if sent else []
-        answers = {reply.metadata.reply_to_message_id: reply for reply in replies}
-        sizes = {}
-        for message in sent:
-            node, reply = message.metadata.dst_node_id, answers.get(message.metadata.message_id)
-            if reply is None or not reply.has_content():
-                log.warning("node %d did not say who it is: %s", node, "silence" if reply is None else error_in(reply))
+    def _recognise(self, grid: PollingGrid, driver: Driver, nodes: Mapping[int, bytes]) -> None:
+        """Give names to the nodes that have answered, and let the new ones join."""
+        sizes: dict[str | None, int] = {}
+        for node, content in list(self._greetings.answers.items()):
+            if driver.directory.client_at(node) is not None:
                 continue
-            size = check_size(metrics_in(reply.content)) if self.target == "size" else 1
+            size = check_size(metrics_in(content)) if self.target == "size" else 1
             if isinstance(size, Dropped):
-                log.warning("node %d cannot join: %s", node, size.reason)
+                self._greetings.postpone(grid, node, size.reason)
                 continue
-            declared = declared_in(reply.content) if self.identity == "declared" else None
-            name = directory.recognise(node, self._proof(nodes[node]), declared)
-            if name is not None:
-                sizes[name] = size
-        return self._worths(sizes)
+            declared = declared_in(content) if self.identity == "declared" else None
+            sizes[driver.directory.recognise(node, self._proof(nodes[node]), declared)] = size
+        self._join(driver, sizes)
+
+    def _join(self, driver: Driver, sizes: Mapping[str | None, int]) -> None:
+        driver.join(self._worths({name: size for name, size in sizes.items() if name is not None}))
 
     def _proof(self, public_key: bytes) -> bytes:
         # Nodes without authentication have a key too, made up at each start: it proves nothing.

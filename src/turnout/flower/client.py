@@ -10,7 +10,10 @@ from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from turnout.flower.layout import Arrays
-from turnout.flower.messages import ARRAYS, CLIENT_ID, CONFIG, IDENTITY, METRICS, ROUND, SIZE, to_numpy, to_record
+from turnout.flower.messages import ARRAYS, CLIENT_ID, CONFIG, IDENTITY, KEEP, METRICS, ROUND, SIZE, to_numpy, to_record
+from turnout.flower.replies import length
+
+KEPT, KEPT_IN = "turnout.update", "turnout.kept-in"  # in the node's own state, between training and upload
 
 Settings = dict[str, Any]
 Train = Callable[[Arrays, Settings, Context], tuple[Mapping[str, np.ndarray], Mapping[str, float]]]
@@ -47,8 +50,22 @@ def client_app(
     def work(message: Message, context: Context) -> Message:
         arrays, config = _received(message)
         trained, metrics = train(arrays, config, context)
+        if config.get(KEEP):
+            told = _told({**metrics, "norm": _moved(trained, arrays)}, config)
+            context.state[KEPT] = to_record(trained)
+            context.state[KEPT_IN] = ConfigRecord({ROUND: config[ROUND]})
+            return Message(RecordDict({METRICS: told}), reply_to=message)
         told = _told(metrics, config)
         return Message(RecordDict({ARRAYS: to_record(trained), METRICS: told}), reply_to=message)
+
+    @app.query("upload")
+    def upload(message: Message, context: Context) -> Message:
+        wanted = message.content.config_records[CONFIG][ROUND]
+        kept = context.state.config_records.get(KEPT_IN, ConfigRecord()).get(ROUND)
+        if kept != wanted:
+            raise ValueError(f"no update of round {wanted} is kept here: a node that starts again forgets")
+        del context.state[KEPT_IN]
+        return Message(RecordDict({ARRAYS: context.state.pop(KEPT)}), reply_to=message)
 
     if loss is not None:
 
@@ -73,6 +90,12 @@ def _wants_size(message: Message) -> bool:
     """Counting samples may take reading them: a client without its data can still say who it is."""
     asked = message.content.config_records.get(CONFIG)
     return asked is not None and bool(asked.get(SIZE))
+
+
+def _moved(trained: Mapping[str, np.ndarray], start: Arrays) -> float:
+    """How far training has moved the model."""
+    floats = {name: array for name, array in trained.items() if name in start and array.dtype.kind == "f"}
+    return length({name: array.astype(np.float32) - start[name].astype(np.float32) for name, array in floats.items()})
 
 
 def _received(message: Message) -> tuple[Arrays, Settings]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -19,13 +19,17 @@ from turnout.flower.directory import Directory
 from turnout.flower.layout import Arrays, Layout
 from turnout.flower.replies import Reply
 from turnout.flower.rounds import Order, RoundRecord
+from turnout.flower.turn import Turn, UpdateRoom
 from turnout.local import Local
+from turnout.loop import Tally
 from turnout.server import PLAIN_STEP, Server, ServerState
 from turnout.strategies.base import Strategy
 from turnout.streams import Stream
-from turnout.types import Array, Cohort, Fleet, Params, Scalar, Schedule, View
+from turnout.types import Array, Cohort, Fleet, Scalar, Schedule
 
 log = logging.getLogger("turnout.flower")
+
+_TOGETHER = 8  # clients whose own models are looked up at once
 
 
 @dataclass(frozen=True)
@@ -40,19 +44,6 @@ class ServerOptions:
     def __post_init__(self) -> None:
         if isinstance(self.facts, Oracle):
             raise ValueError("an Oracle needs the truth, which a real fleet does not tell: use Online")
-
-
-@dataclass(frozen=True)
-class _Turn:
-    """A round that is open."""
-
-    view: View
-    cohort: Cohort
-    state: ServerState
-    orders: dict[str, Order]
-    slots: dict[str, int]
-    available: tuple[str, ...]
-    admitted: bool = False
 
 
 class Driver:
@@ -83,11 +74,16 @@ class Driver:
         self._params = self.layout.to_params(arrays)
         self._server: Server | None = None
         self._state: ServerState | None = None
-        self._turn: _Turn | None = None
+        self._tally = Tally.empty(0)
+        self._room: UpdateRoom | None = None
+        self._turn: Turn | None = None
 
     @property
     def state(self) -> ServerState | None:
-        """All that the server carries from round to round, None before the first client has joined."""
+        """All that the server carries from round to round, None before the first client has joined.
+
+        Its arrays are used up when the next round opens: copy what is to last.
+        """
         return self._state
 
     def arrays(self) -> Arrays:
@@ -127,11 +123,13 @@ class Driver:
             return []
         mask = np.zeros(len(self.directory), bool)
         mask[list(places)] = True
-        opened = rounds.open_round(
-            self._server, self.local, self._state, self._now(), jnp.asarray(mask), self._probed(losses), self._root
-        )
-        self._turn = self._hand_out(opened, tuple(places[place] for place in sorted(places)))
-        return list(self._turn.orders.values())
+        given = (self._server, self.local, self._now(), jnp.asarray(mask), self._probed(losses), self._root)
+        view, cohort, self._state, words, rate = rounds.open_round(given, self._state)
+        if int(cohort.overflow) != 0:
+            raise RuntimeError(f"{type(self.strategy).__name__} asked {int(cohort.overflow)} clients too many")
+        orders, slots = self._hand_out(cohort, words, float(rate))
+        self._turn = Turn(view, cohort, orders, slots, tuple(places[place] for place in sorted(places)))
+        return list(orders.values())
 
     def probe_seeds(self, names: Collection[str]) -> dict[str, int]:
         """32 bits for each client's probe in this round."""
@@ -139,55 +137,73 @@ class Driver:
         words = np.asarray(rounds.words(self._root, Stream.PROBE, self._now(), places)) if len(names) else []
         return {name: int(word) for name, word in zip(names, words, strict=True)}
 
-    def admit_round(self, norms: Mapping[str, float]) -> tuple[str, ...]:
+    def admit_round(self, norms: Mapping[str, float], absent: Collection[str] = ()) -> tuple[str, ...]:
         """Who may upload, given the lengths of the updates; a client without one is out of this round."""
-        turn = self._opened()
-        here = np.zeros(turn.cohort.ids.shape[0], bool)
-        lengths = np.zeros(here.shape, np.float32)
-        for name, norm in norms.items():
-            if name in turn.slots:
-                here[turn.slots[name]], lengths[turn.slots[name]] = True, norm
-        server = self._serving()
-        cohort = replace(turn.cohort, active=turn.cohort.active & jnp.asarray(here))
-        cohort = rounds.admit(server, turn.state, turn.view, cohort, jnp.asarray(lengths), self._root)
+        self._leave_out(absent)
+        turn, (server, state) = self._opened(), self._serving()
+        cohort, lengths = turn.lengths(norms)
+        cohort = rounds.admit(server, state, turn.view, cohort, lengths, self._root)
         self._turn = replace(turn, cohort=cohort, admitted=True)
-        return self._named(cohort.active)
+        return self._turn.named(cohort.active)
 
-    def close_round(self, replies: Mapping[str, Reply], absent: Collection[str] = ()) -> RoundRecord:
+    def room_for(self, name: str) -> Arrays:
+        """Where to write the update of a client that was asked, so that it need not be copied."""
+        turn = self._opened()
+        return self._updates(turn.cohort.ids.shape[0]).row(turn.slots[name])
+
+    def close_round(
+        self,
+        replies: Mapping[str, Reply],
+        absent: Collection[str] = (),
+        worked: Mapping[str, float] | None = None,
+    ) -> RoundRecord:
         """Move the model by what arrived.
 
         `absent` are clients that were listed as available and asked, but never heard of: they count as not available,
         since a reply is the only sure sign that somebody was there. Clients that are neither absent nor in `replies`
-        were there, but their upload failed.
+        were there, but their upload failed. `worked` is the reach of clients that have trained, but need not upload.
         """
         if self._turn is None:
             self.t += 1
             return RoundRecord(self.t - 1, (), (), (), (), {}, True)
-        self._mark_absent(absent)
+        self._leave_out(absent)
         if not self.strategy.admits_all and not self._turn.admitted:
             self.admit_round({name: reply.norm for name, reply in replies.items()})
-        turn, server = self._opened(), self._serving()
-        closed = rounds.close(server, turn.state, turn.view, turn.cohort, *self._rows(turn, replies))
+        turn, closed = self._turn, self._close(replies)
         if not (steady := bool(closed.steady)):
             log.error("round %d would make the model infinite: all its %d replies are dropped", self.t, len(replies))
-            closed = rounds.close(server, turn.state, turn.view, turn.cohort, *self._rows(turn, {}))
-        record = self._record(turn, closed, steady)
+            closed = self._close({})
+        reach = {**(worked or {})} | {name: reply.reach for name, reply in replies.items() if name in turn.slots}
+        record = replace(self._record(turn, closed, replies, steady), steps=float(sum(reach.values())))
         self._state = closed.state if bool(closed.steady) else self._state
-        self._turn, self.t = None, self.t + 1
+        self._tally, self._turn, self.t = closed.tally, None, self.t + 1
         return record
+
+    def _leave_out(self, absent: Collection[str]) -> None:
+        if absent:
+            self._turn = self._opened().without(absent, {name: self.directory.place(name) for name in absent})
+
+    def _close(self, replies: Mapping[str, Reply]) -> rounds.Closed:
+        turn, (server, state) = self._opened(), self._serving()
+        rows = self._updates(turn.cohort.ids.shape[0]).filled(turn, replies)
+        return jax.block_until_ready(rounds.close(server, state, turn.view, turn.cohort, self._tally, *rows))
 
     def restore(self, t: int, importance: Mapping[str, float], arrays: Mapping[str, np.ndarray]) -> None:
         """Go on from what `named_leaves` gave after t rounds; `importance` is the whole fleet, by place."""
         if importance:
             self._grow(dict(importance))
-            self._state = leaves.filled(self._state, arrays)
+            self._state, self._tally = leaves.filled((self._state, self._tally), arrays)
         elif arrays:
             raise ValueError("there is a state, but no client that it could belong to")
         self.t = t
 
     def named_leaves(self) -> Arrays:
-        """Every array of the state, by its path."""
-        return leaves.named(self._state)
+        """Every array of the state and of the sums by client, by its path."""
+        return {} if self._state is None else leaves.named((self._state, self._tally))
+
+    def sums(self) -> dict[str, np.ndarray]:
+        """Sums by client over the rounds so far, by place, as a simulation has them."""
+        return {name: np.asarray(values) for name, values in self._tally.summary(self.t).items()}
 
     def _admits_fleet(self, importance: tuple[float, ...]) -> bool:
         try:
@@ -205,23 +221,29 @@ class Driver:
         options, slots = self.options, max(1, self.strategy.capacity(len(self.importance)))
         fleet, rate = _fleet(self.importance), options.learning_rate
         self._server = Server(fleet, self.strategy, options.facts, rate, options.optimizer, slots, options.radius)
-        if self._state is None:
-            self._state = self._server.init(self._params)
-        else:
-            self._state = self._server.grow(self._state, before)
+        server, state = self._server, self._state
+        state = server.init(self._params) if state is None else server.grow(state, before)
+        self._state = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), state)  # of its own, to be used up
+        self._tally = _longer(self._tally, len(self.importance), self.t)
+        self._room = None
 
     def _now(self) -> Array:
         return jnp.asarray(self.t, jnp.int32)
 
-    def _opened(self) -> _Turn:
+    def _opened(self) -> Turn:
         if self._turn is None:
             raise RuntimeError(f"round {self.t} is not open: open it first")
         return self._turn
 
-    def _serving(self) -> Server:
-        if self._server is None:
+    def _serving(self) -> tuple[Server, ServerState]:
+        if self._server is None or self._state is None:
             raise RuntimeError("no client has joined")
-        return self._server
+        return self._server, self._state
+
+    def _updates(self, slots: int) -> UpdateRoom:
+        if self._room is None:
+            self._room = UpdateRoom(self.layout, slots)
+        return self._room
 
     def _probed(self, losses: Mapping[str, float] | None) -> Array | None:
         if losses is None or not self.strategy.probes:
@@ -231,60 +253,45 @@ class Driver:
             by_place[self.directory.place(name)] = loss
         return jnp.asarray(by_place)
 
-    def _hand_out(self, opened: Any, available: tuple[str, ...]) -> _Turn:
-        view, cohort, state, words, start, rate = opened
-        names, shared = self.directory.names, self.arrays() if self.strategy.starts_shared else None
+    def _hand_out(self, cohort: Cohort, words: Array, rate: float) -> tuple[dict[str, Order], dict[str, int]]:
+        names = self.directory.names
+        find = self._starts(cohort)
         columns = zip(*(np.asarray(part) for part in (cohort.ids, cohort.scale, cohort.weight, words)), strict=True)
-        if int(cohort.overflow) != 0:
-            raise RuntimeError(f"{type(self.strategy).__name__} asked {int(cohort.overflow)} clients too many")
         orders, slots = {}, {}
         for slot, (place, scale, weight, word) in enumerate(columns):
-            if place == len(names):
-                continue
-            name, begin = names[place], shared
-            if begin is None:
-                begin = self.layout.to_arrays({key: rows[slot] for key, rows in start.items()})
-            step = float(np.float32(rate) * scale)
-            orders[name] = Order(name, begin, step, float(scale), float(weight), int(word))
-            slots[name] = slot
-        return _Turn(view, cohort, state, orders, slots, available)
+            if place < len(names):
+                name, step = names[place], float(np.float32(rate) * scale)
+                orders[name] = Order(name, partial(find, slot), step, float(scale), float(weight), int(word))
+                slots[name] = slot
+        return orders, slots
 
-    def _mark_absent(self, absent: Collection[str]) -> None:
-        turn = self._opened()
-        gone = np.zeros(len(self.directory), bool)
-        gone[[self.directory.place(name) for name in absent]] = True
-        here = ~jnp.asarray(gone)
-        view = replace(turn.view, available=turn.view.available & here)
-        cohort = replace(turn.cohort, active=turn.cohort.active & turn.cohort.take(here))
-        available = tuple(name for name in turn.available if name not in absent)
-        self._turn = replace(turn, view=view, cohort=cohort, available=available)
+    def _starts(self, cohort: Cohort) -> Callable[[int], Arrays]:
+        """How to find the model from which the client in a slot starts."""
+        if self.strategy.starts_shared:
+            shared = self.arrays()
+            return lambda slot: shared
+        (server, state), ids = self._serving(), np.asarray(cohort.ids)
+        room = self._updates(len(ids))
+        for first in range(0, int(np.sum(ids < len(self.directory))), _TOGETHER):
+            places = np.resize(ids[first : first + _TOGETHER], _TOGETHER)  # always as many: one program
+            room.put(first, jax.device_get(rounds.starts(server, state, jnp.asarray(places, jnp.int32))))
+        return lambda slot: self.layout.to_arrays(room.row(slot), copy=False)
 
-    def _rows(self, turn: _Turn, replies: Mapping[str, Reply]) -> tuple[Params, Array, Array, Array]:
-        """Updates, losses, reach and arrivals, one row a slot; exactly zero where nothing counts."""
-        count, active = turn.cohort.ids.shape[0], np.asarray(turn.cohort.active)
-        updates = self.layout.rows(count)
-        losses, reach, came = np.zeros(count, np.float32), np.zeros(count, np.float32), np.zeros(count, bool)
-        for name, reply in replies.items():
-            slot = turn.slots.get(name)
-            if slot is None:
-                log.warning("round %d: %s was not asked; its reply is dropped", self.t, name)
-                continue
-            if not active[slot]:
-                continue
-            losses[slot], reach[slot], came[slot] = reply.loss, reply.reach, True
-            for key, rows in updates.items():
-                rows[slot] = reply.update[key]
-        return jax.tree.map(jnp.asarray, (updates, losses, reach, came))
-
-    def _named(self, slots: Any) -> tuple[str, ...]:
-        chosen = np.asarray(slots)
-        return tuple(name for name, slot in self._opened().slots.items() if chosen[slot])
-
-    def _record(self, turn: _Turn, closed: rounds.Closed, steady: bool) -> RoundRecord:
-        arrived, weight = self._named(closed.cohort.arrived), np.asarray(closed.weight)
+    def _record(self, turn: Turn, closed: rounds.Closed, replies: Mapping[str, Reply], steady: bool) -> RoundRecord:
+        arrived, weight = turn.named(closed.cohort.arrived), np.asarray(closed.weight)
         weights = {name: float(weight[turn.slots[name]]) for name in arrived}
-        uploads = self._named(closed.cohort.active)
-        return RoundRecord(self.t, turn.available, tuple(turn.orders), uploads, arrived, weights, steady)
+        losses = {name: loss for name in arrived if (loss := replies[name].loss) is not None}
+        worths = {name: self.importance[self.directory.place(name)] for name in losses}
+        loss = sum(worths[name] * losses[name] for name in losses) / sum(worths.values()) if losses else None
+        uploads, asked = turn.named(closed.cohort.active), tuple(turn.orders)
+        return RoundRecord(self.t, turn.available, asked, uploads, arrived, weights, steady, loss=loss)
+
+
+def _longer(tally: Tally, count: int, t: int) -> Tally:
+    """The sums with newcomers at the end, who have missed nothing before round t."""
+    fresh, before = Tally.empty(count), tally.last.shape[0]
+    fresh = replace(fresh, last=jnp.full(count, t - 1, jnp.int32))
+    return jax.tree.map(lambda old, new: new.at[:before].set(old), tally, fresh)
 
 
 def _fleet(importance: tuple[float, ...]) -> Fleet:

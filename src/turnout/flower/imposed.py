@@ -19,8 +19,8 @@ from turnout.world import World
 class ImposedGrid(PollingGrid):
     """Another grid, of which each round shows only the nodes that an availability process has there.
 
-    A round begins when the nodes are asked for. Nodes follow the clients of the process in the order of their numbers,
-    newcomers after those that were there before; absences are those of a simulation with the same seed.
+    Nodes follow the clients of the process in the order of their numbers, newcomers after those that were there before.
+    Absences are those of a simulation with the same seed, also where a training goes on from a checkpoint.
     """
 
     def __init__(self, grid: Grid, process: Process, seed: int = 0, interval: float = 1.0) -> None:
@@ -31,17 +31,25 @@ class ImposedGrid(PollingGrid):
         self._places: dict[int, int] = {}
         self._mask = np.ones(process.num_clients, bool)
 
+    def begin_round(self, t: int) -> None:
+        while self._t < t:
+            self._state, nature = self._step(self._state, self._root, jnp.asarray(self._t, jnp.int32))
+            self._mask, self._t = np.asarray(nature.available), self._t + 1
+
     def get_nodes(self) -> list[Any]:
         nodes = list(super().get_nodes())
         self._seat(node.node_id for node in nodes)
-        self._state, nature = self._step(self._state, self._root, jnp.asarray(self._t, jnp.int32))
-        self._mask, self._t = np.asarray(nature.available), self._t + 1
         return [node for node in nodes if self._mask[self._places[node.node_id]]]
 
     def get_node_ids(self) -> list[int]:
         nodes = list(super().get_node_ids())
         self._seat(nodes)
         return [node for node in nodes if self._mask[self._places[node]]]
+
+    def lull(self, seconds: float) -> None:
+        """Absences that are imposed take no time."""
+        if not self._places:
+            super().lull(seconds)
 
     def _seat(self, nodes: Iterable[int]) -> None:
         for node in sorted(nodes):

@@ -44,10 +44,12 @@ class Layout:
 
         return {name: jnp.asarray(arrays[name], jnp.float32) for name in self.trained}
 
-    def to_arrays(self, params: Mapping[str, Any]) -> Arrays:
-        """The whole model in the user's order and dtypes."""
+    def to_arrays(self, params: Mapping[str, Any], copy: bool = True) -> Arrays:
+        """The whole model in the user's order and dtypes; without a copy it is only good as long as `params` are."""
         return {
-            name: self.carried[name] if name in self.carried else np.asarray(params[name]).astype(self.dtypes[name])
+            name: self.carried[name]
+            if name in self.carried
+            else np.asarray(params[name]).astype(self.dtypes[name], copy=copy)
             for name in self.shapes
         }
 

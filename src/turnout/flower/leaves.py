@@ -28,5 +28,5 @@ def filled(state: Any, leaves: Mapping[str, np.ndarray]) -> Any:
         if name not in leaves or leaves[name].shape != leaf.shape or leaves[name].dtype != leaf.dtype:
             held = f"{leaves[name].dtype}{leaves[name].shape}" if name in leaves else "nothing"
             raise ValueError(f"state{name} is {leaf.dtype}{leaf.shape}, but it holds {held}")
-        found.append(jnp.asarray(leaves[name]))
+        found.append(jnp.array(leaves[name], copy=True))  # a buffer of its own, which may be used up
     return jax.tree_util.tree_unflatten(form, found)

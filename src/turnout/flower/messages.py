@@ -9,22 +9,28 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Message, RecordDict
 
 from turnout.flower.layout import Arrays, Layout
+from turnout.flower.npy import HEADER, packed, unpacked
 from turnout.flower.replies import Dropped
 
 HELLO = "query.hello"  # who are you, and how much data have you?
 PROBE = "query.probe"  # the loss of this model on your data, without training
+UPLOAD = "query.upload"  # the update of this round, which you have kept
 ARRAYS, CONFIG, METRICS, IDENTITY = "arrays", "config", "metrics", "identity"
 CLIENT_ID = "client-id"
 ROUND = "server-round"
 SIZE = "size"  # in the config of a greeting: whether the size of the data is to be told
+KEEP = "keep-update"  # in the config: tell the length of the update, and keep it until it is asked for
 
 # Codes of errors that the link reports in place of a node that cannot be reached.
 _UNREACHABLE = {3: "message expired", 4: "reply expired", 5: "node unavailable"}
-_NPY_HEADER = 16384  # bytes that may come on top of an array's own
 
 
 def to_record(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:
-    return ArrayRecord({name: Array(np.asarray(array)) for name, array in arrays.items()})
+    return ArrayRecord({name: _to_array(np.asarray(array)) for name, array in arrays.items()})
+
+
+def _to_array(array: np.ndarray) -> Array:
+    return Array(str(array.dtype), tuple(array.shape), "numpy.ndarray", packed(array))
 
 
 def to_numpy(record: ArrayRecord) -> Arrays:
@@ -52,11 +58,11 @@ def arrays_in(content: RecordDict, layout: Layout) -> Arrays | Dropped:
         return Dropped(f"array {strange[0]!r:.80} is not part of the model")
     found = {}
     for name, array in records[0].items():
-        room = int(np.prod(layout.shapes[name], dtype=np.int64)) * layout.dtypes[name].itemsize + _NPY_HEADER
+        room = int(np.prod(layout.shapes[name], dtype=np.int64)) * layout.dtypes[name].itemsize + HEADER
         if len(array.data) > room:
             return Dropped(f"array {name!r} takes {len(array.data)} bytes, more than the model's {room}")
         try:
-            found[name] = array.numpy()
+            found[name] = unpacked(array.data) if array.stype == "numpy.ndarray" else array.numpy()
         except Exception as error:  # whatever numpy makes of bytes that a stranger sent
             return Dropped(f"array {name!r} cannot be read: {type(error).__name__}: {error!s:.200}")
     return found

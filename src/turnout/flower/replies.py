@@ -21,7 +21,7 @@ class Reply:
 
     update: Arrays  # Δ, the model after local work minus the model before, in 32-bit floats
     norm: float  # ‖Δ‖
-    loss: float  # mean loss met during local work; zero if not told
+    loss: float | None  # mean loss met during local work; None if not told
     reach: float  # ‖a‖₁ of the work that was done
     size: int  # samples on the client; zero if not told
 
@@ -56,28 +56,44 @@ def check_reply(
     t: int,
     limits: Limits,
     reach: float = 1.0,
+    room: Arrays | None = None,
 ) -> Reply | Dropped:
     """The update in a reply, or why it does not count.
 
     `arrays` is the model after local work, `metrics` what the client says of it: `loss`, `reach`, `num-examples` and
     `round`, all optional. `start` is the model from which it began, `reach` the one to suppose if the client does not
-    tell, and t the round that was asked for.
+    tell, and t the round that was asked for. The update is written to `room` where it is given, also if it is dropped.
     """
     if not isinstance(arrays, Mapping) or not isinstance(metrics, Mapping):
         return Dropped(f"it holds a {type(arrays).__name__} and a {type(metrics).__name__}, not arrays and metrics")
     reason = _misfit(arrays, layout) or _wrong_metrics(metrics, t, limits)
     if reason is not None:
         return Dropped(reason)
-    update = {name: _difference(arrays[name], start[name]) for name in layout.trained}
-    norm = math.sqrt(sum(_square(part) for part in update.values()))
+    rows = {} if room is None else room
+    update = {name: _difference(arrays[name], start[name], rows.get(name)) for name in layout.trained}
+    norm = length(update)
     if not math.isfinite(norm) and (infinite := _not_finite(arrays, layout)) is not None:
         return Dropped(f"array {infinite!r} holds a value that is not finite")
-    most = LONGEST if limits.norm is None else min(limits.norm, LONGEST)
-    if not norm <= most:
-        return Dropped(f"its update has length {norm:.4g}, beyond the limit of {most:.4g}")
+    if not norm <= _most(limits):
+        return Dropped(_too_long(norm, limits))
     told = {name: value for name, value in metrics.items() if value is not None}
-    loss, done, size = told.get("loss", 0.0), told.get("reach", reach), told.get("num-examples", 0)
-    return Reply(update, norm, float(loss), float(done), int(size))
+    loss, done, size = told.get("loss"), told.get("reach", reach), told.get("num-examples", 0)
+    return Reply(update, norm, None if loss is None else float(loss), float(done), int(size))
+
+
+def length(update: Mapping[str, np.ndarray]) -> float:
+    """Euclidean length of an update; not finite where it is not, or where it is far beyond any limit."""
+    return math.sqrt(sum(_square(part) for part in update.values()))
+
+
+def check_told(metrics: object, *, t: int, limits: Limits) -> float | Dropped:
+    """The length of an update that a client has kept, or why it does not count."""
+    norm = metrics.get("norm") if isinstance(metrics, Mapping) else None
+    if not isinstance(metrics, Mapping) or not _is_number(norm) or norm < 0:
+        return Dropped(f"it holds neither an update nor its length: 'norm' is {norm!r:.80}")
+    if (reason := _wrong_metrics(metrics, t, limits)) is not None:
+        return Dropped(reason)
+    return Dropped(_too_long(float(norm), limits)) if norm > _most(limits) else float(norm)
 
 
 def check_loss(metrics: object, *, t: int, limits: Limits) -> float | Dropped:
@@ -96,6 +112,14 @@ def check_size(metrics: object) -> int | Dropped:
     if not _is_whole(size) or not 1 <= size <= _MOST:
         return Dropped(f"'num-examples' is {size!r:.80}; it must be a whole number of 1 or more")
     return int(size)
+
+
+def _most(limits: Limits) -> float:
+    return LONGEST if limits.norm is None else min(limits.norm, LONGEST)
+
+
+def _too_long(norm: float, limits: Limits) -> str:
+    return f"its update has length {norm:.4g}, beyond the limit of {_most(limits):.4g}"
 
 
 def _misfit(arrays: Mapping[object, object], layout: Layout) -> str | None:
@@ -144,13 +168,13 @@ def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _difference(end: np.ndarray, start: np.ndarray) -> np.ndarray:
+def _difference(end: np.ndarray, start: np.ndarray, room: np.ndarray | None) -> np.ndarray:
     with np.errstate(all="ignore"):
-        return end.astype(np.float32, copy=False) - start.astype(np.float32, copy=False)
+        ends = (end.astype(np.float32, copy=False), start.astype(np.float32, copy=False))
+        return np.asarray(np.subtract(*ends, out=room))
 
 
 def _square(part: np.ndarray) -> float:
-    """Sum of squares; not finite where the array is not, or where it is far beyond any limit."""
     with np.errstate(all="ignore"):
         return float(np.dot(part.ravel(), part.ravel()))
 

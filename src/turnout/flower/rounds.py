@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 
 from turnout.flower.layout import Arrays
 from turnout.local import Local
+from turnout.loop import Tally
 from turnout.server import Server, ServerState
 from turnout.streams import Stream, client_words, round_key
 from turnout.types import Array, Cohort, Params, Reports, View
@@ -20,11 +22,16 @@ class Order:
     """What one client is asked to do in a round."""
 
     client: str
-    start: Arrays = field(repr=False)  # the model to start from; not to be written to
+    find_start: Callable[[], Arrays] = field(repr=False)
     rate: float  # η times the step scale
     scale: float  # factor of its step length, in `rate` already
     weight: float  # factor of its update in the direction, as far as known before the replies
     seed: int  # 32 bits that belong to this client and round
+
+    @property
+    def start(self) -> Arrays:
+        """The model to start from, not to be written to; good until the reply of this client is checked."""
+        return self.find_start()
 
 
 @dataclass(frozen=True)
@@ -38,28 +45,43 @@ class RoundRecord:
     arrived: tuple[str, ...]
     weights: dict[str, float]  # of the updates that arrived
     steady: bool  # false if what arrived would have made the model infinite, and was dropped altogether
+    steps: float = 0.0  # local work that was told of
+    loss: float | None = None  # mean of the losses told with the updates, by the target
 
 
 class Closed(eqx.Module):
     """State and cohort after a round."""
 
     state: ServerState
+    tally: Tally
     cohort: Cohort
     weight: Array
     steady: Array  # whether everything is still finite
 
 
-@eqx.filter_jit
+Opened = tuple[View, Cohort, ServerState, Array, Array]
+
+
+@eqx.filter_jit(donate="all-except-first")
 def open_round(
-    server: Server, local: Local, state: ServerState, t: Array, available: Array, losses: Array | None, root: Array
-) -> tuple[View, Cohort, ServerState, Array, Params, Array]:
-    """View, cohort, state, a seed a slot, models to start from unless all share the server's, and η."""
+    given: tuple[Server, Local, Array, Array, Array | None, Array],
+    state: ServerState,
+) -> Opened:
+    """View, cohort, state, a seed a slot, and η; the state is used up, or a memory of gigabytes would be copied.
+
+    Given are server, clients' optimizer, t, who is available, the losses of a probe, and the root of all keys.
+    """
+    server, local, t, available, losses, root = given
     rate = jnp.asarray(local.rate(t), jnp.float32)
     view = server.view(state, t, available, rate, None, losses)
     cohort, state = server.ask(state, view, root)
-    words = client_words(round_key(root, Stream.TRAIN, t), cohort.ids)
-    start = None if server.strategy.starts_shared else server.start(state, cohort)
-    return view, cohort, state, words, start, rate
+    return view, cohort, state, client_words(round_key(root, Stream.TRAIN, t), cohort.ids), rate
+
+
+@eqx.filter_jit
+def starts(server: Server, state: ServerState, places: Array) -> Params:
+    """The models from which some clients start, one row each."""
+    return jax.vmap(lambda place: server.strategy.start(state.strategy, state.params, place))(places)
 
 
 @eqx.filter_jit
@@ -78,19 +100,23 @@ def close(
     state: ServerState,
     view: View,
     cohort: Cohort,
+    tally: Tally,
     updates: Params,
     losses: Array,
     reach: Array,
     came: Array,
 ) -> Closed:
-    """Close the round; rows of slots that are not active, or did not come, must be zero."""
+    """Close the round; rows of slots that are not active, or did not come, must be zero.
+
+    Here the state is not used up: it is what remains if the one after it is not finite.
+    """
     cohort = replace(cohort, arrived=cohort.active & came)
     reports = Reports(updates, losses, reach)
     weight = jnp.where(cohort.arrived, server.strategy.weigh(state.strategy, view, cohort), 0.0)
     after = server.tell(state, view, cohort, reports)
     floats = [leaf for leaf in jax.tree.leaves(after) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     steady = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in floats]))
-    return Closed(after, cohort, weight, steady)
+    return Closed(after, tally.add(view.t, view.available, cohort, weight), cohort, weight, steady)
 
 
 @eqx.filter_jit

@@ -1,0 +1,118 @@
+"""A training on real nodes as an experiment: everything in it can be read, but nothing of it simulated again."""
+
+from __future__ import annotations
+
+from typing import Any, Never
+
+import jax
+import numpy as np
+
+from turnout.experiment import registry, schema
+from turnout.experiment.config import Experiment
+from turnout.experiment.errors import ExperimentError
+from turnout.experiment.parts import ServerStep, read_part
+from turnout.facts import Facts
+from turnout.local import Local
+from turnout.strategies.base import Strategy
+
+HERE = "turnout.experiment.deployed"
+
+
+def clients(number: int) -> Never:
+    """The data of real clients, which never left them."""
+    raise ValueError(f"these were the data of {number} real clients, which are not here: name a task of your own")
+
+
+def nature() -> Never:
+    """Who came, whose upload arrived and how much was done on real nodes: it happened."""
+    raise ValueError("this happened on real nodes and cannot be drawn again; `turnout diagnose` fits a world to it")
+
+
+def untold() -> Never:
+    """Something that Python can do and a file cannot say."""
+    raise ValueError("this was an object of the program that ran, which a file cannot hold: build it in Python")
+
+
+def own_strategy(described: str) -> Never:
+    """A strategy that is not one of this library's, or has settings that a file cannot hold."""
+    raise ValueError(f"this was an object of the program that ran, {described}: build it in Python")
+
+
+def described(
+    strategy: Strategy,
+    *,
+    num_clients: int,
+    rounds: int,
+    seed: int,
+    evaluate_every: int,
+    local: Local,
+    server: ServerStep,
+    facts: Facts,
+) -> Experiment:
+    """The experiment that a training on real nodes was."""
+    happened = {"name": f"{HERE}:nature"}
+    return Experiment.read(
+        {
+            "title": "On real nodes",
+            "rounds": rounds,
+            "seeds": [seed],
+            "evaluate_every": evaluate_every,
+            "task": {"name": f"{HERE}:clients", "number": num_clients},
+            "availability": happened,
+            "links": happened,
+            "compute": happened,
+            "local": _arguments(local),
+            "server": _arguments(server),
+            "facts": _facts(facts),
+            "strategies": [_entrant(strategy)],
+        }
+    )
+
+
+def _entrant(strategy: Strategy) -> dict[str, Any]:
+    try:
+        part = read_part("strategies", _named("strategies", strategy), "strategy")
+        if not any(part.axes()):  # a list that would be read as a sweep is no single strategy
+            return part.table()
+    except ExperimentError:
+        pass
+    name = type(strategy).__name__
+    return {"name": f"{HERE}:own_strategy", "described": repr(strategy)[:1000], "label": name}
+
+
+def _facts(facts: Facts) -> dict[str, Any]:
+    try:
+        return read_part("facts", _named("facts", facts), "facts").table()
+    except ExperimentError:
+        return {"name": f"{HERE}:untold"}
+
+
+def _named(kind: str, thing: Any) -> dict[str, Any]:
+    """The table of an object whose class an experiment can name."""
+    home = (type(thing).__module__, type(thing).__name__)
+    for entry in registry.entries(kind).values():
+        if (entry.module, entry.attribute) == home:
+            return {"name": entry.name} | _arguments(thing)
+    raise ExperimentError(f"{home[1]} is none of the {kind}")
+
+
+def _arguments(thing: Any) -> dict[str, Any]:
+    """What differs from the defaults, as a file says it."""
+    found = {}
+    for name, parameter in schema.parameters(type(thing)).items():
+        value = getattr(thing, name)
+        if value is not None and value is not parameter.default:
+            found[name] = _said(value)
+    return found
+
+
+def _said(value: Any) -> Any:
+    if isinstance(value, Strategy):
+        return _named("strategies", value)
+    if isinstance(value, jax.Array | np.ndarray | np.generic):
+        return np.asarray(value).tolist()
+    if isinstance(value, bool | int | float | str) or (
+        isinstance(value, tuple | list) and not hasattr(value, "_fields")
+    ):
+        return value
+    return {"name": f"{HERE}:untold"}
