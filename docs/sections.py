@@ -182,8 +182,8 @@ def speed() -> str:
             table(("", f"milliseconds a round, {cpu['machine']}", ""), rows),
             "",
             f"`make bench`, medians of one run, after compilation. On {gpu['machine']} the same run takes",
-            f"{on_gpu[0]} ms a round for 1 seed and {on_gpu[1]} ms for 10. The cost follows the participants: a round of 1,000",
-            f"participants takes {', '.join(fleets[:-1])} and {fleets[-1]}, in {cpu['peak_gib']} GiB.",
+            f"{on_gpu[0]} ms a round for 1 seed and {on_gpu[1]} ms for 10. The cost follows the participants:",
+            f"a round of 1,000 participants takes {', '.join(fleets[:-1])} and {fleets[-1]}, in {cpu['peak_gib']} GiB.",
         ]
     )
 
