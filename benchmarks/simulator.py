@@ -3,6 +3,7 @@
     make bench                                   # everything, about three minutes
     python benchmarks/simulator.py --only training
     python benchmarks/simulator.py --only population
+    make bench ARGS="--store docs/results/speed.json"   # keep what README shows; then `make sections`
 
 Everything is timed after compilation, the contenders in turn, several times over, so that a noisy machine is noisy for
 both; figures are medians. PyTorch is optional: without it only our own times are printed.
@@ -12,10 +13,13 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
+import os
 import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -38,15 +42,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=["training", "population"])
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--store", type=Path, metavar="FILE", help="keep the numbers there, by kind of device")
     options = parser.parse_args()
     print(f"jax {jax.__version__} on {jax.devices()[0].device_kind}")
+    found: dict = {"machine": f"{os.cpu_count()} cores"}
     if options.only != "population":
-        training(options.repeats)
+        found["training"] = training(options.repeats)
     if options.only != "training":
-        population(options.repeats)
+        found |= population(options.repeats)
+    if options.store:
+        store(options.store, found)
 
 
-def training(repeats: int) -> None:
+def store(file: Path, found: dict) -> None:
+    """Write milliseconds beside those of other kinds of devices, and of parts that were not measured now."""
+    device = jax.devices()[0]
+    if device.platform != "cpu":
+        found["machine"] = f"one {device.device_kind}"
+    known = json.loads(file.read_text()) if file.exists() else {}
+    file.write_text(json.dumps(known | {device.platform: known.get(device.platform, {}) | found}, indent=1) + "\n")
+
+
+def milliseconds(times: dict[str, float]) -> dict[str, float]:
+    return {name: float(f"{1e3 * seconds:.3g}") for name, seconds in times.items()}
+
+
+def training(repeats: int) -> dict[str, float]:
     """W1: 100 clients, each available every second round, 5 SGD steps of batch 32 on a linear model, 200 rounds."""
     draw = np.random.default_rng(0)
     inputs = draw.normal(size=(NUM_CLIENTS * NUM_SAMPLES, NUM_FEATURES)).astype(np.float32)
@@ -62,15 +83,17 @@ def training(repeats: int) -> None:
         simulate(task, scene, FedAvg(), rounds=rounds, seeds=seeds, local=local, evaluate_every=rounds)
         return time.perf_counter() - begin
 
-    contenders = {"one": marginal(lambda rounds: ours(1, rounds)), "ten": marginal(lambda rounds: ours(10, rounds))}
-    contenders |= torch_rounds(inputs, labels)
+    contenders = {
+        "turnout, 1 seed": marginal(lambda rounds: ours(1, rounds)),
+        "turnout, 10 seeds": marginal(lambda rounds: ours(10, rounds)),
+        **torch_rounds(inputs, labels),
+    }
     times = in_turn(contenders, repeats)
+    one = times["turnout, 1 seed"]
     print("W1, one round of 100 clients (half of them there, 5 steps of batch 32, linear model), milliseconds")
-    print(f"  turnout, 1 seed    {1e3 * times['one']:8.3f}")
-    print(f"  turnout, 10 seeds  {1e3 * times['ten']:8.3f}   {times['ten'] / times['one']:.1f} times one seed")
     for name in contenders:
-        if name.startswith("PyTorch"):
-            print(f"  {name:18} {1e3 * times[name]:8.3f}   {times[name] / times['one']:.0f} times slower than 1 seed")
+        print(f"  {name:22} {1e3 * times[name]:8.3f}   {times[name] / one:.1f} times turnout with 1 seed")
+    return milliseconds(times)
 
 
 def marginal(run: Callable[[int], float], short: int = 200, long: int = 1200) -> Callable[[], float]:
@@ -140,10 +163,10 @@ def torch_rounds(inputs: np.ndarray, labels: np.ndarray) -> dict[str, Callable[[
         measure()
         return measure
 
-    return {"PyTorch, index": timed(drawn), "PyTorch, loader": timed(loaded)}
+    return {"PyTorch, index batches": timed(drawn), "PyTorch, DataLoader": timed(loaded)}
 
 
-def population(repeats: int) -> None:
+def population(repeats: int) -> dict:
     """1,000 participants a round out of ever larger fleets: the cost should follow the participants."""
     tasks = {count: fleet_of(count) for count in (10**4, 10**5, 10**6)}
     local = Local(learning_rate=RATE, batch_size=8)
@@ -162,6 +185,7 @@ def population(repeats: int) -> None:
         print(f"  {count:>9,} clients {1e3 * times[str(count)]:9.2f}   {times[str(count)] / base:.2f} times 10,000")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"  peak memory of the whole process {peak:.2f} GiB")
+    return {"population": milliseconds(times), "peak_gib": round(peak, 1)}
 
 
 def fleet_of(count: int, each: int = 10, pool: int = 50_000) -> DataTask:

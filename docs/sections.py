@@ -165,15 +165,27 @@ def audited() -> str:
 
 
 def speed() -> str:
-    """The simulator beside a loop in PyTorch: `make bench`, stored by hand as it came."""
+    """The simulator beside a loop in PyTorch: `make bench ARGS="--store docs/results/speed.json"`."""
     found = json.loads((NUMBERS / "speed.json").read_text())
-    one = found["milliseconds"]["turnout, 1 seed"]
+    cpu, gpu = found["cpu"], found["gpu"]
+    one = cpu["training"]["turnout, 1 seed"]
     rows = []
-    for name, time in found["milliseconds"].items():
-        ours = name.startswith("turnout")
-        times = "" if time == one else f"{time / one:.1f} times one seed" if ours else f"{time / one:.0f} times slower"
+    for name, time in cpu["training"].items():
+        times = (
+            "" if time == one else f"{time / one:.0f} times as long" if time > 10 * one else f"{time / one:.1f} times"
+        )
         rows.append([name, f"{time:.3g}", times])
-    return table(("", "milliseconds a round", ""), rows) + f"\n\n{found['machine']}, {found['command']}."
+    on_gpu = [f"{gpu['training'][f'turnout, {seeds}']:.2g}" for seeds in ("1 seed", "10 seeds")]
+    fleets = [f"{time:.2g} ms out of {int(count):,} clients" for count, time in cpu["population"].items()]
+    return "\n".join(
+        [
+            table(("", f"milliseconds a round, {cpu['machine']}", ""), rows),
+            "",
+            f"`make bench`, medians of one run, after compilation. On {gpu['machine']} the same run takes",
+            f"{on_gpu[0]} ms a round for 1 seed and {on_gpu[1]} ms for 10. The cost follows the participants:",
+            f"a round of 1,000 participants takes {', '.join(fleets[:-1])} and {fleets[-1]}, in {cpu['peak_gib']} GiB.",
+        ]
+    )
 
 
 SECTIONS: dict[str, Callable[[], str]] = {

@@ -152,10 +152,17 @@ SMALL = {
 }
 
 
+OF_RUNS = {"report": "runs", "plot": "run"}  # and which argument names them
+QUICKLY = ("list", "cite")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("command", sorted({c for _, c in commands() if c.split()[1] in (*SMALL, "list", "cite")}))
+@pytest.mark.parametrize("command", sorted({c for _, c in commands() if c.split()[1] in (*SMALL, *OF_RUNS, *QUICKLY)}))
 def test_commands_run_in_a_small_size(command, folder):
     _, name, *arguments = shlex.split(command.replace("sessions.csv.gz", "sessions.csv"))
+    named = parsed(command)[1].get(OF_RUNS.get(name, ""), ())
+    for run in named if isinstance(named, list | tuple) else [named]:
+        CliRunner().invoke(app, ["run", "experiment.toml", "--rounds", "2", "--seeds", "1", "-q", "--out", str(run)])
     result = CliRunner().invoke(app, [name, *arguments, *SMALL.get(name, [])])
     assert result.exit_code == 0, result.stderr
     assert result.stdout
