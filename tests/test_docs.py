@@ -23,7 +23,16 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
 PAGES += ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/flower_quickstart/README.md"]
 QUICK = ("README.md", "docs/theory/")  # whose Python runs in the ordinary tests; that of other pages is slow
-LANGUAGES = {"", "bibtex", "csv", "json", "python", "sh", "toml"}  # a block without one is output, or a picture of text
+LANGUAGES = {
+    "",
+    "bibtex",
+    "csv",
+    "diff",
+    "json",
+    "python",
+    "sh",
+    "toml",
+}  # a block without one is output, or a picture of text
 
 REST = {  # of an experiment of which a page shows a part
     "rounds": 2,
