@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 LONGEST = 60  # lines
+QUICK = ("01_first_run", "04_diagnose_a_log")  # the others take up to half a minute each
 
 
 def shares(text: str, pattern: str) -> dict[str, float]:
@@ -68,8 +69,10 @@ def test_an_example_is_short_and_listed(path):
     assert f"(../examples/{path.name})" in (ROOT / "docs" / "examples.md").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=[] if path.stem in QUICK else pytest.mark.slow) for path in EXAMPLES],
+)
 def test_an_example_shows_what_it_says(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", [str(path)])
