@@ -62,6 +62,14 @@ def test_the_table_has_means_and_spreads(run):
     assert "2 seeds" in text
 
 
+def test_a_metric_that_is_the_same_everywhere_has_no_column(run):
+    for point in run.points:
+        point.history.metrics["worst_decile_accuracy"] = np.zeros((2, 2))
+    assert "Worst" not in shown(tables.results(run))
+    run.points[1].history.metrics["worst_decile_accuracy"][1, 1] = 0.1
+    assert "Worst" in shown(tables.results(run))
+
+
 def test_differences_are_paired(run):
     text = shown(tables.results(run))
     assert "+9.0 ± 1.4" in text  # 10 and 8 points

@@ -39,9 +39,15 @@ def results(run: Run) -> Table:
 
 
 def _tabled(run: Points) -> list[Metric]:
-    """The metrics that fit a terminal of 80 columns: no loss where there is an accuracy."""
+    """The metrics that fit a terminal of 80 columns: no loss where there is an accuracy, none that tells nothing."""
     metrics = shown_metrics(run)
-    return [metric for metric in metrics if metric.percent] or metrics
+    fitting = [metric for metric in metrics if metric.percent] or metrics
+    return [metric for metric in fitting if metric is fitting[0] or not _alike(run, metric)]
+
+
+def _alike(run: Points, metric: Metric) -> bool:
+    """Whether every run of every strategy has ended at the same value, as a worst tenth that nobody serves at all."""
+    return len(run.points) > 1 and len(np.unique([point.history.final(metric.name) for point in run.points])) == 1
 
 
 def paired_difference(run: Points, outcome: Outcome, metric: Metric) -> np.ndarray:
