@@ -89,7 +89,7 @@ class Deployment:
         else:
             command += ["--insecure"]
         self._start("link", command)
-        until("the SuperLink's health", 60, lambda: self.alive("link") and self._healthy())
+        until("the SuperLink's health", 120, lambda: self.alive("link") and self._healthy())
 
     def start_proxy(self, nginx, config):
         """The proxy of a config for nginx, whose ports and paths become those of this deployment; its port."""
@@ -111,7 +111,7 @@ class Deployment:
         for name, config in nodes.items():
             self.start_node(name, **config)
         for name in nodes:
-            until(f"node {name} to join", 120, partial(self._joined, name, before[name]))
+            until(f"node {name} to join", 240, partial(self._joined, name, before[name]))
 
     def ended(self, name):
         return self.started[name].poll() is not None
@@ -131,12 +131,12 @@ class Deployment:
         command += ["--auth-supernode-private-key", str(key)] if key else []
         self._start(name, command)
 
-    def await_work(self, name, t, seconds=150):
+    def await_work(self, name, t, seconds=300):
         """Wait until a node has been given its work of a round, and has not yet done it."""
         given = re.compile(rf"ROUND {t}\].*\n.*Receiving: train")
         until(f"node {name} to be asked in round {t}", seconds, lambda: given.search(self.log(name)))
 
-    def restart_until_joined(self, name, seconds=150, **config):
+    def restart_until_joined(self, name, seconds=300, **config):
         """Start a node again and again, as a service manager does, until the link takes it in; the number of starts."""
         end, starts, before = time.monotonic() + seconds, 0, self.log(name).count("SuperNode ID:")
         while time.monotonic() < end:
@@ -184,7 +184,7 @@ class Deployment:
         command = [sys.executable, str(app / "deploy" / "train.py"), str(app), "here", *_run_config(config)]
         self._start("training", command)
         told = re.compile(r"run (\d+) has started")
-        said = until("the run to start", 60, lambda: told.search(self.log("training")) or not self.alive("training"))
+        said = until("the run to start", 120, lambda: told.search(self.log("training")) or not self.alive("training"))
         self.runs.append(said[1])
         return said[1]
 

@@ -81,7 +81,7 @@ def test_a_run_survives_its_nodes_and_its_server(tmp_path, quickstart):
         fleet.kill_server_app()
         kept = (out / "participation.csv").read_text()
         second = fleet.start_training(APP, **settings)
-        until("the training to end", 300, lambda: fleet.ended("training"))
+        until("the training to end", 600, lambda: fleet.ended("training"))
         said = fleet.server_log(second)
         assert fleet.started["training"].returncode == 0, said
     assert not fleet.processes()
@@ -98,6 +98,6 @@ def test_a_run_survives_its_nodes_and_its_server(tmp_path, quickstart):
         assert history == (counts[client, "available"], counts[client, "arrived"])
     assert counts["id:broken", "arrived"] == 0
     assert counts["id:broken", "failed"] >= ROUNDS - 1
-    assert 3 <= counts["id:b", "arrived"] < ROUNDS
+    assert 2 <= counts["id:b", "arrived"] < ROUNDS  # before it was killed and after
     calm = mean_loss(quickstart, undisturbed(quickstart, tmp_path / "calm"))
     assert mean_loss(quickstart, out / "model.npz") == pytest.approx(calm, abs=TOLERANCE)
