@@ -40,7 +40,7 @@ test-slow: $(DEV) ## run the tests that take minutes
 test-integration: $(DEV) ## run the tests that need processes or data beside the project
 	$(BIN)/python -m pytest -q -m integration $(ARGS)
 
-test-browser: $(DEV) ## run the tests that need a headless Chromium
+test-browser: $(DEV) $(DOCS) ## run the tests that need a headless Chromium
 	$(BIN)/python -m pytest -q -m browser $(ARGS)
 
 test-flower: $(RAY) ## run the tests of the Flower adapter, on real processes and on Ray too (many minutes)

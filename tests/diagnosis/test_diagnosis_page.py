@@ -4,12 +4,12 @@ import io
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from page_walker import walked
 from turnout.diagnosis.diagnose import diagnose
 from turnout.diagnosis.ranking import Rank, Ranking
 from turnout.diagnosis.weights import Weights, total_variation
@@ -26,31 +26,6 @@ RANKING = Ranking(
     rounds=4000,
     clients=7,
 )
-VOID = {"meta", "br", "img", "link", "input"}
-
-
-class Walker(HTMLParser):
-    """Collects headings, text and ids, and complains of tags that are not closed."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.headings, self.ids, self.tags = [], [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.ids += [value for name, value in attrs if name == "id"]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] == "h2":
-            self.headings.append(data)
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +34,7 @@ def html(diagnosis):
 
 
 def test_the_page_is_whole_and_stands_alone(html):
-    walker = Walker()
-    walker.feed(html)
-    assert walker.open == []
-    assert len(walker.ids) == len(set(walker.ids))
+    walker = walked(html)
     assert walker.headings == [
         "Availability",
         "Who moves together",

@@ -4,12 +4,12 @@ import re
 import shutil
 import warnings
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import polars as pl
 import pytest
 
+from page_walker import walked
 from turnout.attendance import Attendance
 from turnout.experiment import Experiment
 from turnout.experiment.errors import ExperimentError
@@ -39,7 +39,6 @@ DOCUMENT = {
     "strategies": ["fedavg", {"name": "unbiased", "label": "fair <b>"}, "mifa"],
 }
 PI, LAM = np.array([0.9, 0.9, 0.1, 0.1]), np.array([0.9, 0.0, 0.9, 0.0])
-VOID = {"meta", "link", "input"}
 
 
 def outcome(label, strategy, distance, weight, model):
@@ -82,32 +81,8 @@ def html(folder):
     return report_page([Source.read(folder)])
 
 
-class Walker(HTMLParser):
-    """Headings and ids; complains of tags that are not closed."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.headings, self.ids = [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.ids += [value for name, value in attrs if name == "id"]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] == "h2":
-            self.headings.append(data)
-
-
 def test_the_page_is_whole_and_stands_alone(html):
-    walker = Walker()
-    walker.feed(html)
-    assert walker.open == []
-    assert len(walker.ids) == len(set(walker.ids))
-    assert walker.headings == [
+    assert walked(html).headings == [
         "Results",
         "How well the models do",
         "Who was there",

@@ -8,7 +8,7 @@ from turnout.auditor import Audit, Audited
 from turnout.report.audit_words import audit_words, off_target, with_half
 from turnout.report.colours import page_styles
 from turnout.report.groups import groups_of
-from turnout.report.report_charts import numbers
+from turnout.report.report_charts import numbers, weight_over_target
 from turnout.report.shell import Spec, charts_beside, copied, glance, legend, page, paragraph, section, table
 
 AUDIT_PAGE = "audit.html"
@@ -123,17 +123,9 @@ def _groups(audit: Audit) -> Spec:
 
 
 def _weights(audit: Audit) -> Spec:
-    series = [_dots(entry) for entry in audit.entries]
-    top = max(max(filter(None, one["y"]), default=1.0) for one in series)
-    return {
-        "kind": "dots",
-        "title": "Weight of each client, over its target",
-        "note": "At 1 a client counts as it should. Bars: 95 % intervals; none where the weight is exact.",
-        "x": {"title": "Clients, least available first", "unit": "%", "domain": [0, 100]},
-        "y": {"title": "Weight ÷ target", "zero": True, "domain": [0, 1.05 * max(2.0, min(top, 20.0))]},
-        "rules": [{"y": 1.0}],
-        "series": series,
-    }
+    return weight_over_target(
+        [_dots(entry) for entry in audit.entries], "95 % intervals; none where the weight is exact"
+    )
 
 
 def _dots(entry: Audited) -> Spec:

@@ -132,11 +132,16 @@ def _weights(points: Points) -> Spec | None:
         series.append({"label": point.label, "names": names, "more": more} | places | ends)
     if not series:
         return None
+    return weight_over_target(series, "least and most over the seeds")
+
+
+def weight_over_target(series: list[Spec], bars: str) -> Spec:
+    """The chart of every client's weight, of a run or of an audit; `bars` says what the whiskers are."""
     top = max(max(filter(None, one["y"]), default=1.0) for one in series)
     return {
         "kind": "dots",
         "title": "Weight of each client, over its target",
-        "note": "At 1 a client counts as it should. Bars: least and most over the seeds.",
+        "note": f"At 1 a client counts as it should. Bars: {bars}.",
         "x": {"title": "Clients, least available first", "unit": "%", "domain": [0, 100]},
         "y": {"title": "Weight ÷ target", "zero": True, "domain": [0, 1.05 * max(2.0, min(top, 20.0))]},
         "rules": [{"y": 1.0}],
