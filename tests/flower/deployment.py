@@ -1,7 +1,6 @@
 """A SuperLink and SuperNodes as processes on loopback: each known by its pid, waited for, and none left behind."""
 
 import csv
-import ctypes
 import json
 import os
 import re
@@ -21,6 +20,9 @@ ROOT = Path(__file__).parents[2]
 MARK = "TURNOUT_DEPLOYMENT"  # in the environment of all that a deployment starts, and of what that starts
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 SPARING = {"OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5"}
+# The kernel ends a process with the tests, even if those are killed (PR_SET_PDEATHSIG). Asked for by a program in between,
+# since a fork that runs code of ours is not safe beside jax's threads.
+END_WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execvp(sys.argv[1], sys.argv[1:])"
 NGINX_KINDS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
@@ -235,13 +237,12 @@ class Deployment:
     def _start(self, name, command):
         with (self.folder / f"{name}.log").open("ab") as log:
             self.started[name] = subprocess.Popen(
-                command,
+                [sys.executable, "-IS", "-c", END_WITH_PARENT, *command],
                 env=self.environment,
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
             )
 
     def _healthy(self):
@@ -264,11 +265,6 @@ def _run_config(config):
 def _accepts(port):
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _end_with_parent():
-    """Let the kernel end this process with the tests, even if those are killed."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _pids():
