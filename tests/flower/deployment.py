@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[2]
 MARK = "TURNOUT_DEPLOYMENT"  # in the environment of all that a deployment starts, and of what that starts
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 SPARING = {"OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5"}
-# The kernel ends a process with the tests, even if those are killed (PR_SET_PDEATHSIG). A program in between asks for it:
-# a fork that runs code of ours is not safe beside jax's threads.
+# The kernel ends a process with the tests, even if those are killed (PR_SET_PDEATHSIG), which a program in between asks
+# for: a fork that runs code of ours is not safe beside jax's threads.
 END_WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execvp(sys.argv[1], sys.argv[1:])"
 NGINX_KINDS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
