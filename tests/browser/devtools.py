@@ -120,7 +120,7 @@ class Browser:
         elif method == "Page.loadEventFired":
             self.loaded = True
 
-    def open(self, path, width=1280, height=900, dark=False):
+    def open(self, path, width=1280, height=900, dark=False, query=""):
         """Open a file and wait until it is loaded and drawn; a narrow screen is one that is touched."""
         self.errors, self.requests, self.loaded = [], [], False
         self.call(
@@ -128,7 +128,7 @@ class Browser:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self.call("Page.navigate", url=Path(path).absolute().as_uri())
+        self.call("Page.navigate", url=Path(path).absolute().as_uri() + query)
         until = time.monotonic() + self.timeout
         while not self.loaded:
             self._next(until)

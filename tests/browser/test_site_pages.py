@@ -61,9 +61,7 @@ def test_a_request_would_be_seen(browser, tmp_path):
 
 
 def test_the_search_works_from_a_file(browser, site):
-    browser.open(site / "index.html")
-    browser.run("document.querySelector('[data-md-component=search-query]').focus()")
-    browser.call("Input.insertText", text="separation")
+    browser.open(site / "index.html", query="?q=separation")
     found = "document.querySelector('[data-md-component=search-result]').innerText"
     look = f"new Promise(done => {{ const look = () => /matching/.test({found}) ? done({found}) : setTimeout(look, 50)"
     assert re.search(r"\d+ matching documents", browser.run(f"{look}; look(); }})"))
