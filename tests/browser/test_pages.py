@@ -1,6 +1,5 @@
 """The pages in a browser: nothing goes wrong, nothing is fetched, and what can be touched does what it says."""
 
-import devtools
 import pytest
 from made_up import made_up_run
 
@@ -13,18 +12,9 @@ from turnout.report.report_page import write_report
 from turnout.strategies import AdaFed, FedAvg, Unbiased
 from turnout.world import World
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(devtools.chromium() is None, reason="no Chromium: install one, or name it in TURNOUT_CHROMIUM"),
-]
+pytestmark = pytest.mark.browser
 PAGES = ("report", "diagnosis", "audit")
 SMOOTH = 500  # milliseconds that a page may be deaf at most
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with devtools.Browser() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import devtools
 import pytest
 
 pytest.importorskip("mkdocs")
@@ -15,16 +14,7 @@ pytest.importorskip("mkdocs")
 ROOT = Path(__file__).parents[2]
 OPENED = ("index.html", "concepts.html", "theory/bias.html", "api/strategies.html", "repo/experiments/index.html")
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(devtools.chromium() is None, reason="no Chromium: install one, or name it in TURNOUT_CHROMIUM"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with devtools.Browser() as browser:
-        yield browser
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy as np
 
 from turnout.attendance import Attendance
 from turnout.experiment.run import Outcome
-from turnout.report.groups import Group, groups_of, weight_shares
+from turnout.report.groups import Group, availability_of, groups_of, weight_shares
 
 MOST_CLIENTS = 400  # shown of a strategy; more would only hide each other
 LEAST_CLIENTS = 50
@@ -25,13 +25,6 @@ class Weights:
     ratio: np.ndarray  # mean over the seeds
     low: np.ndarray  # least over the seeds
     high: np.ndarray  # most
-
-
-def availability_of(outcome: Outcome) -> np.ndarray:
-    """π where it is known, else the share of rounds in which a client was seen."""
-    if outcome.pi is not None:
-        return outcome.pi
-    return outcome.history.clients["available"].mean(axis=0) / outcome.history.rounds
 
 
 def client_names(outcome: Outcome, clients: np.ndarray) -> list[str]:

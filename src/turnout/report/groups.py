@@ -28,10 +28,16 @@ class Group:
         return reachable + spells
 
 
+def availability_of(outcome: Outcome) -> np.ndarray:
+    """π where it is known, else the share of rounds in which a client was seen."""
+    if outcome.pi is not None:
+        return outcome.pi
+    return outcome.history.clients["available"].mean(axis=0) / outcome.history.rounds
+
+
 def groups(outcome: Outcome) -> list[Group]:
-    """The groups of a run; where no stationary law is known, the availability is what was seen."""
-    seen = outcome.history.clients["available"].mean(axis=0) / outcome.history.rounds
-    return groups_of(seen if outcome.pi is None else outcome.pi, outcome.lam)
+    """The groups of a run."""
+    return groups_of(availability_of(outcome), outcome.lam)
 
 
 def groups_of(pi: np.ndarray, lam: np.ndarray | None) -> list[Group]:

@@ -34,7 +34,7 @@ from turnout.report.shell import (
     swatch,
     table,
 )
-from turnout.report.tables import best_labels, paired_difference
+from turnout.report.tables import best_labels, final_text, paired_difference, spent_text
 from turnout.report.words import result
 from turnout.reproduction.paired import Interval
 
@@ -157,7 +157,7 @@ def _results(points: Compared, styles: dict[str, Any]) -> str:
         cells: list[str] = [Html(f"{swatch(styles[point.label])} {escape(point.label)}")]
         cells += [_final(point, metric, point.label in best[metric.name]) for metric in metrics]
         cells += [_against_first(points, point, metrics[0])] if versus else []
-        cells += [_spent(point, "uploads"), _spent(point, "local_steps"), _seconds(point)]
+        cells += [spent_text(point, "uploads"), spent_text(point, "local_steps"), _seconds(point)]
         rows.append(cells)
     spread = "Mean ± standard deviation over the seeds, the best in bold. "
     paired = "Differences are paired by seed: in the same world all strategies meet the same absences."
@@ -167,11 +167,8 @@ def _results(points: Compared, styles: dict[str, Any]) -> str:
 
 
 def _final(point: Outcome, metric: Metric, best: bool) -> str:
-    lost = int(np.sum(point.history.diverged))
-    if lost:
-        return f"diverged in {lost} of {len(point.history.seeds)}"
-    text = metric.spread(point.history.final(metric.name))
-    return Html(f"<strong>{escape(text)}</strong>") if best else text
+    text = final_text(point, metric)
+    return Html(f"<strong>{escape(text)}</strong>") if best and not point.history.diverged.any() else text
 
 
 def _against_first(points: Compared, point: Outcome, metric: Metric) -> str:
@@ -189,11 +186,6 @@ def _against_first(points: Compared, point: Outcome, metric: Metric) -> str:
     sure = found.low > 0 or found.high < 0
     ends = f'<span class="interval">{low} to {high}{"" if sure else ", may be chance"}</span>'
     return Html(f"{mean}{ends}")
-
-
-def _spent(point: Outcome, record: str) -> str:
-    values = point.history.records.get(record)
-    return "–" if values is None else f"{values.sum(axis=1).mean():,.0f}"
 
 
 def _seconds(point: Outcome) -> str:

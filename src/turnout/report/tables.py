@@ -27,8 +27,8 @@ def results(run: Run) -> Table:
     if len(run.points) > 1:
         against = f"{main.title} against {run.points[0].label}"
         columns[against] = [_against_first(run, outcome, main) for outcome in run.points]
-    columns["Uploads"] = [_spent(outcome, "uploads") for outcome in run.points]
-    columns["Local steps"] = [_spent(outcome, "local_steps") for outcome in run.points]
+    columns["Uploads"] = [Text(spent_text(outcome, "uploads")) for outcome in run.points]
+    columns["Local steps"] = [Text(spent_text(outcome, "local_steps")) for outcome in run.points]
     table = Table(title=run.experiment.title or None, caption=_caption(run), title_justify="left")
     table.add_column("strategy", width=max(8, min(LABEL_WIDTH, max(len(outcome.label) for outcome in run.points))))
     for title, cells in columns.items():  # titles are broken into words, numbers never
@@ -74,10 +74,15 @@ def best_labels(run: Points, metric: Metric) -> set[str]:
 
 
 def _cell(outcome: Outcome, metric: Metric, best: bool) -> Text:
+    return Text(final_text(outcome, metric), style="bold" if best and not outcome.history.diverged.any() else "")
+
+
+def final_text(outcome: Outcome, metric: Metric) -> str:
+    """The metric at the end, or in how many seeds the model was lost."""
     lost = int(np.sum(outcome.history.diverged))
     if lost:
-        return Text(f"diverged in {lost} of {len(outcome.history.seeds)}")
-    return Text(metric.spread(outcome.history.final(metric.name)), style="bold" if best else "")
+        return f"diverged in {lost} of {len(outcome.history.seeds)}"
+    return metric.spread(outcome.history.final(metric.name))
 
 
 def _against_first(run: Points, outcome: Outcome, metric: Metric) -> Text:
@@ -87,6 +92,7 @@ def _against_first(run: Points, outcome: Outcome, metric: Metric) -> Text:
     return Text(metric.spread(difference, signed=True))
 
 
-def _spent(outcome: Outcome, record: str) -> Text:
-    """Sum over the rounds, mean over the seeds."""
-    return Text(f"{outcome.history.records[record].sum(axis=1).mean():,.0f}")
+def spent_text(outcome: Outcome, record: str) -> str:
+    """Sum over the rounds, mean over the seeds; a dash where it was not recorded."""
+    values = outcome.history.records.get(record)
+    return "–" if values is None else f"{values.sum(axis=1).mean():,.0f}"
