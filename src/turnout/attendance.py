@@ -1,4 +1,4 @@
-"""Who was there, who was asked and who was heard, round by round: a small picture of one run.
+"""Who was there, who was asked and who was heard: sums by client, and a small picture of one run, round by round.
 
 A whole record would have a cell for every client and round. A picture needs no more than a screen has, so that many
 clients are watched and that many rounds are written down, evenly spread; the rest is left to the sums by client.
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, UInt8
+from jaxtyping import Array, Int, UInt8
 
-from turnout.types import Cohort, Mask, Round
+from turnout.types import Cohort, Mask, PerClient, Round
 
 STATES = ("away", "excluded", "failed", "active")  # not available, not asked, asked but not heard, heard
 MOST_CLIENTS = 256
@@ -46,6 +46,39 @@ class Roll(eqx.Module):
         place = jnp.where(row % self.stride == 0, row // self.stride, self.states.shape[0])
         seen = ladder[watched_clients(available.shape[0])]
         return Roll(self.states.at[place].set(seen, mode="drop"), self.stride)
+
+
+class Tally(eqx.Module):
+    """Sums by client over the rounds so far."""
+
+    available: PerClient
+    asked: PerClient
+    arrived: PerClient
+    weight: PerClient  # sum of the weights given to its updates
+    last: Int[Array, " clients"]  # round of the last arrival, -1 before the first
+    stalest: Int[Array, " clients"]  # longest time without an arrival
+
+    @classmethod
+    def empty(cls, num_clients: int) -> Tally:
+        zeros, never = jnp.zeros(num_clients), jnp.full(num_clients, -1, jnp.int32)
+        return cls(zeros, zeros, zeros, zeros, never, jnp.zeros(num_clients, jnp.int32))
+
+    def add(self, t: Round, available: Mask, cohort: Cohort, weight: Array) -> Tally:
+        came = cohort.mask
+        last = jnp.where(came, jnp.asarray(t, jnp.int32), self.last)
+        return Tally(
+            available=self.available + available.astype(jnp.float32),
+            asked=self.asked + cohort.asked.astype(jnp.float32),
+            arrived=self.arrived + came.astype(jnp.float32),
+            weight=self.weight + cohort.put(weight),
+            last=last,
+            stalest=jnp.maximum(self.stalest, jnp.asarray(t, jnp.int32) - last),
+        )
+
+    def summary(self, rounds: int) -> dict[str, Array]:
+        """The sums by name; `stalest` counts the wait that was still open at the end."""
+        sums = {name: getattr(self, name) for name in ("available", "asked", "arrived", "weight")}
+        return sums | {"stalest": jnp.maximum(self.stalest, rounds - 1 - self.last)}
 
 
 @dataclass(frozen=True)

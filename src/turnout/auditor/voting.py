@@ -25,9 +25,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from turnout import loop
+from turnout.attendance import Tally
 from turnout.group import as_arrays, check_overflow, crowd_sizes
 from turnout.local import Jobs, Local
-from turnout.loop import Carry, Clients, Plan, Tally, Trial
+from turnout.loop import Carry, Clients, Plan, Trial
 from turnout.server import PLAIN_STEP
 from turnout.side_by_side import num_workers, rounded
 from turnout.simulator import chosen_seeds, use_compilation_cache

@@ -1,4 +1,4 @@
-"""A folder that is whole or absent: it is written under a temporary name beside its place and then renamed."""
+"""Folders and files that are whole or absent: written under a temporary name beside their place and then renamed."""
 
 from __future__ import annotations
 
@@ -41,3 +41,16 @@ def whole_or_absent(folder: Path) -> Iterator[Path]:
             if parent.exists() and not any(parent.iterdir()):
                 parent.rmdir()
         raise
+
+
+@contextmanager
+def whole_file(out: Path) -> Iterator[Path]:
+    """A file to write to that takes its place, or that of the one before it, only when all is done."""
+    if not out.absolute().parent.is_dir():
+        raise ExperimentError(f"{out}: there is no folder {out.parent}")
+    draft = out.with_name(f".{uuid.uuid4().hex[:8]}-{out.name}")
+    try:
+        yield draft
+        os.replace(draft, out)
+    finally:
+        draft.unlink(missing_ok=True)

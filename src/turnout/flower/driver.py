@@ -13,6 +13,7 @@ import jax.random as jr
 import numpy as np
 import optax
 
+from turnout.attendance import Tally
 from turnout.facts import Facts, Online, Oracle
 from turnout.flower import leaves, rounds
 from turnout.flower.directory import Directory
@@ -21,7 +22,6 @@ from turnout.flower.replies import Reply
 from turnout.flower.rounds import Order, RoundRecord
 from turnout.flower.turn import Turn, UpdateRoom
 from turnout.local import Local
-from turnout.loop import Tally
 from turnout.server import PLAIN_STEP, Server, ServerState
 from turnout.strategies.base import Strategy
 from turnout.streams import Stream

@@ -9,9 +9,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from turnout.attendance import Tally
 from turnout.flower.layout import Arrays
 from turnout.local import Local
-from turnout.loop import Tally
 from turnout.server import Server, ServerState
 from turnout.streams import Stream, client_words, round_key
 from turnout.types import Array, Cohort, Params, Reports, View

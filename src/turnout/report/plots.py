@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -11,6 +9,7 @@ from typing import Any, Literal, get_args
 import altair as alt
 
 from turnout.experiment.errors import ExperimentError, nearest
+from turnout.experiment.folders import whole_file
 from turnout.history import History
 from turnout.report.client_figures import availability_picture, client_weights, served_clients, staleness
 from turnout.report.compared import Points, of_history
@@ -86,12 +85,6 @@ def save_plot(chart: Any, out: Path, form: str | None = None) -> Path:
     form_of = form or out.suffix.removeprefix(".")
     if form_of not in get_args(Format):
         raise ExperimentError(f"{out}: give --format, or a file that ends in {', '.join(get_args(Format))}")
-    if not out.absolute().parent.is_dir():
-        raise ExperimentError(f"{out}: there is no folder {out.parent}")
-    draft = out.with_name(f".{uuid.uuid4().hex[:8]}-{out.name}")
-    try:
+    with whole_file(out) as draft:
         chart.save(draft, format=form_of, scale_factor=PAPER_PIXELS if form_of == "png" else 1)
-        os.replace(draft, out)
-    finally:
-        draft.unlink(missing_ok=True)
     return out

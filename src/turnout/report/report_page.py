@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -14,6 +12,7 @@ import numpy as np
 
 from turnout.experiment.citations import cited
 from turnout.experiment.errors import ExperimentError
+from turnout.experiment.folders import whole_file
 from turnout.experiment.run import Outcome, Run
 from turnout.experiment.store import load, read_about
 from turnout.report.colours import page_styles
@@ -65,14 +64,8 @@ def write_report(folders: Sequence[Path], out: Path) -> Path:
     if len({folder.absolute() for folder in folders}) < len(folders):
         raise ExperimentError("a run folder is named twice")
     text = report_page([Source.read(folder) for folder in folders])
-    if not out.absolute().parent.is_dir():
-        raise ExperimentError(f"{out}: there is no folder {out.parent}")
-    draft = out.with_name(f".{out.name}-{uuid.uuid4().hex[:8]}")
-    try:
+    with whole_file(out) as draft:
         draft.write_text(text, encoding="utf-8")
-        os.replace(draft, out)
-    finally:
-        draft.unlink(missing_ok=True)
     return out
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from turnout.experiment.folders import whole_file
 from turnout.reproduction.measured import CURVES, Curve, read_curves, write_curves
 
 Row = dict[str, Any]
@@ -57,8 +57,8 @@ class Kept:
         folder.mkdir(parents=True)
         write_curves(panel.curves, folder / CURVES)
         told = {name: value for name, value in vars(panel).items() if name != "curves"}
-        (folder / f".{KEPT}").write_text(json.dumps(told), encoding="utf-8")
-        os.replace(folder / f".{KEPT}", folder / KEPT)
+        with whole_file(folder / KEPT) as draft:
+            draft.write_text(json.dumps(told), encoding="utf-8")
 
     def forget(self, asked: Iterable[str]) -> None:
         """Remove panels whose claim is whole."""
