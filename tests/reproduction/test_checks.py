@@ -110,6 +110,14 @@ def test_tables_stand_beside_the_papers():
     assert verdict(table(found, FINAL, numbers={"A": 1, "B": 2, "C": 3})) == "does not hold"
 
 
+def test_a_table_names_strategies_that_were_left_out():
+    found = measured(A=[0.9, 0.92], B=[0.5, 0.52])
+    (finding,) = table(found, FINAL, numbers={"A": 3, "C": 2, "B": 1})
+    assert finding.verdict == "holds"
+    assert "; C not run; B" in finding.ours
+    assert verdict(table(found, FINAL, numbers={"A": 3, "C": 2})) == "not run"
+
+
 def test_never_is_the_largest_number_of_rounds():
     found = measured(A=[0.6, 0.6], B=[0.1, 0.2])
     (finding,) = table(found, TO, numbers={"A": 68, "B": "never"}, unit="rounds")

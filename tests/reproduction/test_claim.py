@@ -113,3 +113,13 @@ def test_shipped_claims_can_be_read_in_both_sizes(name, profile):
     claim = read_claim(name, profile)
     assert claim.panels or claim.procedure
     assert claim.document["claim"].endswith(".")
+
+
+@pytest.mark.parametrize("profile", ["quick", "full"])
+@pytest.mark.parametrize("name", SHIPPED)
+def test_tables_of_shipped_claims_name_strategies_that_run(name, profile):
+    claim = read_claim(name, profile)
+    for check in claim.document["checks"]:
+        for panel, experiment in claim.panels.items():
+            if "numbers" in check and check.get("panel", panel) == panel:
+                assert set(check["numbers"]) <= {entrant.label for entrant in experiment.strategies}

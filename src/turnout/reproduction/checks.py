@@ -199,18 +199,22 @@ def table(
 ) -> Iterator[Finding]:
     """The paper's numbers beside ours; it holds where both put the strategies in about the same order.
 
-    About the same: Kendall's rank correlation is at least `agreement`. "never" counts as infinite.
+    About the same: Kendall's rank correlation is at least `agreement`. "never" counts as infinite. Strategies that a
+    changed experiment left out are named as such.
     """
     theirs = {label: raw(number, unit) for label, number in numbers.items()}
     for name in _panels(measured, panel):
-        found = {label: measure_values(measured, measure, name, label) for label in theirs}
-        ours = [mean(values) for values in found.values()]
-        order = rank_correlation(list(theirs.values()), ours)
+        run = [label for label in theirs if label in measured.labels(name)]
+        if len(run) < 2:
+            yield Finding(_in_panel("the order of the strategies", name), "", "fewer than two of them ran", "not run")
+            continue
+        found = {label: measure_values(measured, measure, name, label) for label in run}
+        order = rank_correlation([theirs[label] for label in run], [mean(values) for values in found.values()])
+        told = {label: spread_in_words(found[label], unit) if label in found else "not run" for label in theirs}
         yield Finding(
             says=_in_panel("the order of the strategies", name),
             paper="; ".join(f"{label} {shown(number, unit)}" for label, number in theirs.items()),
-            ours="; ".join(f"{label} {spread_in_words(values, unit)}" for label, values in found.items())
-            + f" (τ = {order:.2f})",
+            ours="; ".join(f"{label} {words}" for label, words in told.items()) + f" (τ = {order:.2f})",
             verdict="holds" if order >= agreement else "does not hold",
         )
 
