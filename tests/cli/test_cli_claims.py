@@ -45,6 +45,17 @@ def test_a_claim_is_run_once_and_then_remembered(turnout, tmp_path):
     assert (folder / "result.json").stat().st_mtime_ns != before
 
 
+def test_panels_alone_stand_beside_the_whole_claim(turnout, tmp_path):
+    panels = '[panels]\nshort = { rounds = 3 }\n"long, too" = { rounds = 4 }\n'
+    (tmp_path / "claim.toml").write_text(CLAIM + panels)
+    results = tmp_path / "runs" / "reproduced" / "quick"
+    for arguments in (["--panel", "short"], [], ["--panel", "long, too"]):
+        result = turnout("reproduce", "claim.toml", *arguments, "-q")
+        assert result.exit_code == 0, result.stderr
+    left = {folder.name for folder in results.iterdir() if not folder.name.startswith(".")}
+    assert left == {"claim", "claim-short", "claim-long, too"}
+
+
 def test_stored_results_can_be_checked_anew_and_listed(turnout, tmp_path):
     (tmp_path / "claim.toml").write_text(CLAIM)
     turnout("reproduce", "claim.toml", "-q")

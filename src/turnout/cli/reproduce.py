@@ -85,7 +85,7 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
 
     draw, results = _drawing(), []
     for number, claim in enumerate(claims):
-        folder = out / claim.profile / claim.name
+        folder = out / claim.profile / claim.folder_name
         if not again and is_done(claim, folder):
             results.append(read_result(folder) | {"folder": str(folder)})
             continue

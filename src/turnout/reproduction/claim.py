@@ -70,6 +70,11 @@ class Claim:
         """In what it differs from the claim as it is shipped: settings, and panels that alone were wanted."""
         return self.document.get("changed", [])
 
+    @property
+    def folder_name(self) -> str:
+        """Its own for some panels alone, so that they stand beside the whole claim and beside each other."""
+        return "-".join([self.name, *(text.removeprefix(PANEL) for text in self.changed if text.startswith(PANEL))])
+
     def to_toml(self) -> str:
         return toml.write({"profile": self.profile, "name": self.name, **self.document})
 
