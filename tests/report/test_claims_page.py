@@ -23,7 +23,7 @@ def result(name, profile="full", verdict="holds", checks=None, **more):
 def page(tmp_path):
     def write(*results):
         for one in results:
-            folder = tmp_path / "results" / one["profile"] / one["name"]
+            folder = tmp_path / "results" / one["profile"] / one.get("folder", one["name"])
             folder.mkdir(parents=True)
             (folder / "result.json").write_text(json.dumps(one))
             (folder / "figure.png").touch()
@@ -53,6 +53,17 @@ def test_the_full_size_goes_before_the_quick_one(page):
     assert row_of(text, "fig1")[2].startswith("[full]")
     assert row_of(text, "fig2")[2].startswith("[quick]")
     assert "Of 2 claims: 2 hold." in text
+
+
+def test_the_whole_claim_goes_before_panels_of_it(page):
+    text = page(
+        result("fig1", verdict="undecided", folder="fig1-a, b"),
+        result("fig1"),
+        result("fig2", "quick"),
+        result("fig2", folder="fig2-a, b"),
+    )
+    assert row_of(text, "fig1")[2] == "[full](results/full/fig1/claim.toml)"
+    assert row_of(text, "fig2")[2] == "[full](results/full/fig2-a%2C%20b/claim.toml)"
 
 
 def test_a_section_has_checks_figure_and_circumstances(page):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from turnout.experiment.errors import ExperimentError
 from turnout.report.claims_table import counted
@@ -49,11 +50,15 @@ def claims_page(folder: Path, beside: Path) -> str:
 
 
 def stored(folder: Path) -> list[tuple[Path, Result]]:
-    """The result of every claim and where it is: papers by name and claims by name in them, our own last."""
+    """The result of every claim and where it is: papers by name and claims by name in them, our own last.
+
+    A claim goes before panels of it that were run alone, whose folders have longer names.
+    """
     found: dict[str, tuple[Path, Result]] = {}
     for profile in PROFILES:
-        for file in (folder / profile).glob("*/result.json"):
-            found.setdefault(file.parent.name, (file.parent, read_result(file.parent)))
+        for file in sorted((folder / profile).glob("*/result.json")):
+            result = read_result(file.parent)
+            found.setdefault(result["name"], (file.parent, result))
     if not found:
         raise ExperimentError(f"{folder}: holds no result of a reproduction, as {folder / 'quick' / 'NAME'} would be")
     return sorted(found.values(), key=lambda one: (not one[1]["paper"], _heading(one[1]), one[1]["name"]))
@@ -142,4 +147,4 @@ def _cell(text: str) -> str:
 
 
 def _link(place: Path, beside: Path) -> str:
-    return Path(os.path.relpath(place, beside)).as_posix()
+    return quote(Path(os.path.relpath(place, beside)).as_posix())
