@@ -68,6 +68,7 @@ def test_runs_of_another_claim_are_looked_at_and_not_made_again(folder, tiny_cla
     other = read_claim(write_claim(tiny_claim | {"title": "Otherwise"}, "other"))
     assert folder_of_same_runs(other, folder.parent) == folder
     found = reproduce_from(other, folder, tmp_path / "other")
+    assert read_result(tmp_path / "other")["command"] == other.command != read_result(folder)["command"]
     assert (found["name"], found["title"], found["verdict"]) == ("other", "Otherwise", "holds")
     assert is_done(other, tmp_path / "other")
     assert (tmp_path / "other" / "curves.csv.gz").read_bytes() == (folder / "curves.csv.gz").read_bytes()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
+import itertools
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
@@ -71,9 +73,21 @@ class Claim:
         return self.document.get("changed", [])
 
     @property
+    def panels_alone(self) -> list[str]:
+        """The panels that alone were wanted; none, if all were."""
+        return [text.removeprefix(PANEL) for text in self.changed if text.startswith(PANEL)]
+
+    @property
     def folder_name(self) -> str:
         """Its own for some panels alone, so that they stand beside the whole claim and beside each other."""
-        return "-".join([self.name, *(text.removeprefix(PANEL) for text in self.changed if text.startswith(PANEL))])
+        return "-".join([self.name, *self.panels_alone])
+
+    @property
+    def command(self) -> str:
+        """What one types to have it again."""
+        changes = [("--set", text) for text in self.changed if not text.startswith(PANEL)]
+        changes += [("--panel", panel) for panel in self.panels_alone]
+        return shlex.join(["turnout", "reproduce", self.name, f"--{self.profile}", *itertools.chain(*changes)])
 
     def to_toml(self) -> str:
         return toml.write({"profile": self.profile, "name": self.name, **self.document})

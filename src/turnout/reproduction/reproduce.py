@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -21,7 +19,7 @@ from turnout.experiment.run import Outcome, Progress, run
 from turnout.experiment.sweep import points
 from turnout.experiment.tuning import RATES, tune, write_rows
 from turnout.reproduction.checks import all_findings
-from turnout.reproduction.claim import PANEL, Claim, Search
+from turnout.reproduction.claim import Claim, Search
 from turnout.reproduction.findings import Finding, overall
 from turnout.reproduction.measured import CURVES, Curve, write_curves
 from turnout.reproduction.panels import Kept, Panel, Row
@@ -73,7 +71,7 @@ def reproduce(
     found = replace(found, findings=all_findings(claim.document["checks"], found.curves, skipped))
     if folder is not None:
         save(found, folder, draw)
-        if not any(change.startswith(PANEL) for change in claim.changed):
+        if not claim.panels_alone:
             kept.forget(asked)
     return found
 
@@ -169,7 +167,7 @@ def save(found: Reproduced, out: str | Path, draw: Draw | None = None) -> Path:
                 (work / file).write_text(panel.experiment, encoding="utf-8")
         write_curves(found.curves, work / CURVES)
         write_rows(_grids(found), work / "tuning.csv")
-        write_result(work, result(found) | circumstances() | {"command": _command(found.claim)})
+        write_result(work, result(found) | circumstances() | {"command": found.claim.command})
         if draw is not None:
             draw(work)
     return folder
@@ -178,14 +176,6 @@ def save(found: Reproduced, out: str | Path, draw: Draw | None = None) -> Path:
 def _grids(found: Reproduced) -> Iterator[Row]:
     for name, panel in found.panels.items():
         yield from ({"panel": name} | row for row in panel.grid)
-
-
-def _command(claim: Claim) -> str:
-    """What one types to have it again."""
-    changed = [
-        ("--panel", text.removeprefix(PANEL)) if text.startswith(PANEL) else ("--set", text) for text in claim.changed
-    ]
-    return shlex.join(["turnout", "reproduce", claim.name, f"--{claim.profile}", *itertools.chain(*changed)])
 
 
 def result(found: Reproduced) -> dict[str, Any]:

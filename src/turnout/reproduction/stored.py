@@ -28,6 +28,7 @@ def refresh(folder: Path, draw: Draw | None = None) -> dict[str, Any]:
         | claim.texts
         | {
             "name": claim.name,
+            "command": claim.command,
             "verdict": overall([finding.verdict for finding in findings]),
             "checks": [finding.as_table() for finding in findings],
         }
