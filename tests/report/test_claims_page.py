@@ -15,6 +15,7 @@ def check(says="A ahead of B", paper="+1.56 pp", ours="+1.20 pp [+1.00, +1.40] o
 
 def result(name, profile="full", verdict="holds", checks=None, **more):
     texts = {"title": f"The title of {name}", "claim": "A is ahead.", "notes": "", "where": "figure 1a"}
+    texts |= {"command": f"turnout reproduce {name} --{profile}"}
     texts |= {"paper": "rodio2023federated", "seeds": 10, "seconds": 12.3, "commit": "0123456789abcdef"}
     return texts | {"name": name, "profile": profile, "verdict": verdict, "checks": checks or [check()]} | more
 

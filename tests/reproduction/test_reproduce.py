@@ -5,6 +5,7 @@ import pytest
 
 from turnout.experiment import ExperimentError
 from turnout.reproduction import reproduce as reproducing
+from turnout.reproduction import stored
 from turnout.reproduction.claim import read_claim
 from turnout.reproduction.measured import read_curves
 from turnout.reproduction.reproduce import reproduce
@@ -54,14 +55,27 @@ def test_what_is_done_is_known(claim, folder, tiny_claim, write_claim):
 
 
 def test_checks_can_be_made_anew_from_the_curves(folder):
-    stored = read_claim(folder / "claim.toml")
+    before = read_claim(folder / "claim.toml")
     text = (folder / "claim.toml").read_text().replace('label = "fast", smaller', 'label = "slow", smaller')
     (folder / "claim.toml").write_text(text)
     drawn = []
     assert refresh(folder, drawn.append)["verdict"] == "does not hold"
     assert read_result(folder)["verdict"] == "does not hold"
     assert drawn == [folder]
-    assert read_claim(folder / "claim.toml").runs == stored.runs
+    assert read_claim(folder / "claim.toml").runs == before.runs
+
+
+def test_a_changed_claim_is_checked_by_the_words_of_now(tiny_claim, write_claim, tmp_path, monkeypatch):
+    settings = ("experiment.rounds=3",)
+    reproduce(read_claim(write_claim(tiny_claim), settings=settings), tmp_path / "out")
+    shipped = write_claim(tiny_claim | {"notes": "Seen since."})
+
+    def read(name, *rest):
+        return read_claim(shipped if name == "tiny" else name, *rest)
+
+    monkeypatch.setattr(stored, "read_claim", read)
+    assert refresh(tmp_path / "out")["notes"] == "Seen since."
+    assert read_claim(tmp_path / "out" / "claim.toml").settings == list(settings)
 
 
 def test_runs_of_another_claim_are_looked_at_and_not_made_again(folder, tiny_claim, write_claim, tmp_path):

@@ -100,23 +100,16 @@ def _section(result: Result, place: Path, link: str) -> Iterator[str]:
         yield ""
         yield f"![{_cell(result['title'])}]({link}/figure.png)"
     yield ""
-    for words in (result.get("notes", ""), _changed(result), _skipped(result), _edges(result)):
+    for words in (result.get("notes", ""), _skipped(result), _edges(result)):
         if words:
             yield words
             yield ""
     files = [f"[{file}]({link}/{file})" for file in FILES if (place / file).is_file()]
-    command = f"turnout reproduce {result['name']} --{result['profile']}"
-    yield f"`{command}`: {_circumstances(result)} Files: {', '.join(files)}."
+    yield f"`{result['command']}`: {_circumstances(result)} Files: {', '.join(files)}."
 
 
 def _skipped(result: Result) -> str:
     return " ".join(f"Not run: {panel} ({reason})." for panel, reason in result.get("skipped", {}).items())
-
-
-def _changed(result: Result) -> str:
-    """In what the runs differ from the claim as it is shipped."""
-    changed = ", ".join(f"`{one}`" for one in result.get("changed", []))
-    return f"Changed for these runs: {changed}." if changed else ""
 
 
 def _edges(result: Result) -> str:

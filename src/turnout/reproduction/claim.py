@@ -73,6 +73,11 @@ class Claim:
         return self.document.get("changed", [])
 
     @property
+    def settings(self) -> list[str]:
+        """The keys that were set otherwise, as KEY=VALUE."""
+        return [text for text in self.changed if not text.startswith(PANEL)]
+
+    @property
     def panels_alone(self) -> list[str]:
         """The panels that alone were wanted; none, if all were."""
         return [text.removeprefix(PANEL) for text in self.changed if text.startswith(PANEL)]
@@ -85,7 +90,7 @@ class Claim:
     @property
     def command(self) -> str:
         """What one types to have it again."""
-        changes = [("--set", text) for text in self.changed if not text.startswith(PANEL)]
+        changes = [("--set", text) for text in self.settings]
         changes += [("--panel", panel) for panel in self.panels_alone]
         return shlex.join(["turnout", "reproduce", self.name, f"--{self.profile}", *itertools.chain(*changes)])
 

@@ -41,13 +41,19 @@ def refresh(folder: Path, draw: Draw | None = None) -> dict[str, Any]:
 
 
 def current_claim(folder: Path) -> Claim:
-    """The claim of a folder: the shipped one of that name where its runs are still the same, else the stored one."""
+    """The claim of a folder: the shipped one of that name where its runs are still the same, else the stored one.
+
+    The same: as it is shipped now, or with what was changed for these runs.
+    """
     stored = read_claim(folder / "claim.toml")
-    try:
-        shipped = read_claim(stored.name, stored.profile)
-    except ExperimentError:
-        return stored
-    return shipped if shipped.runs == stored.runs else stored
+    for settings, panels in (((), ()), (stored.settings, stored.panels_alone)):
+        try:
+            shipped = read_claim(stored.name, stored.profile, tuple(settings), tuple(panels))
+        except ExperimentError:
+            continue
+        if shipped.runs == stored.runs:
+            return shipped
+    return stored
 
 
 def read_result(folder: Path) -> dict[str, Any]:
