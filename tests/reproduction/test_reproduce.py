@@ -1,3 +1,4 @@
+import functools
 import json
 
 import numpy as np
@@ -200,6 +201,36 @@ def test_an_interrupted_claim_goes_on_after_its_finished_panels(two_panels, tmp_
     reproduce(two_panels(), tmp_path / "whole")
     for file in ("curves.csv.gz", "experiment-short.toml", "experiment-long.toml"):
         assert (tmp_path / "out" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
+
+
+@pytest.mark.parametrize("tuned", [False, True])
+def test_an_interrupted_panel_goes_on_after_its_finished_strategies(
+    tuned, tiny_claim, write_claim, tmp_path, monkeypatch
+):
+    tiny_claim["experiment"]["strategies"][1]["name"] = "fedlaavg"  # a program of its own
+    if tuned:
+        tiny_claim["experiment"]["local"]["learning_rate"] = [0.1, 0.2]
+        tiny_claim["tuning"] = {"metric": "train_loss", "seeds": [50], "rounds": 2}
+    claim, run, begun = read_claim(write_claim(tiny_claim)), reproducing.outcomes, []
+
+    def outcomes(experiment, *rest, without, until):
+        for outcome in run(experiment, *rest, without=without):
+            begun.append(outcome.label)
+            if len(begun) > until:
+                raise KeyboardInterrupt
+            yield outcome
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reproducing, "outcomes", functools.partial(outcomes, until=1))
+        with pytest.raises(KeyboardInterrupt):
+            reproduce(claim, tmp_path / "out")
+    monkeypatch.setattr(reproducing, "outcomes", functools.partial(outcomes, until=9))
+    reproduce(claim, tmp_path / "out")
+    assert begun == ["fast", "slow", "slow"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["out"]
+    reproduce(claim, tmp_path / "whole")
+    assert begun[3:] == ["fast", "slow"]
+    assert (tmp_path / "out" / "curves.csv.gz").read_bytes() == (tmp_path / "whole" / "curves.csv.gz").read_bytes()
 
 
 def test_panels_that_would_run_otherwise_now_are_run_again(two_panels, tmp_path, monkeypatch):

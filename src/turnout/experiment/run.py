@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.folders import free_folder
 from turnout.experiment.sweep import points
+from turnout.group import alike
 from turnout.history import History
 from turnout.simulator import Watch, simulate_trials
 
@@ -118,13 +119,8 @@ def run(
     A folder that is in the way is refused before anything runs. `watch` is told the metrics as they come.
     """
     folder = None if out is None else free_folder(out)
-    batches = build(points(experiment))
     begun = time.perf_counter()
-    found: dict[str, Outcome] = {}
-    for number, batch in enumerate(batches):
-        if experiment.calibrate is not None:
-            batch = calibrated(batch, experiment.calibrate, experiment.rounds)
-        found |= _run_batch(experiment, batch, _share_of(progress, number, len(batches)), watch)
+    found = {outcome.label: outcome for outcome in outcomes(experiment, progress, watch)}
     ordered = tuple(found[point.label] for point in points(experiment))
     finished = Run(experiment, ordered, time.perf_counter() - begun)
     if folder is not None:
@@ -132,6 +128,23 @@ def run(
 
         save(finished, folder)
     return finished
+
+
+def outcomes(
+    experiment: Experiment,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+    without: Collection[str] = (),
+) -> Iterator[Outcome]:
+    """What comes of every point, as it comes: those that run as one program together, without those of some labels."""
+    batches = [
+        batch if experiment.calibrate is None else calibrated(batch, experiment.calibrate, experiment.rounds)
+        for batch in build(points(experiment))
+    ]
+    programs = [(batch, members) for batch in batches for members in alike(batch.trials)]
+    wanted = [(batch, some) for batch, some in programs if any(batch.points[i].label not in without for i in some)]
+    for number, (batch, members) in enumerate(wanted):
+        yield from _run_together(experiment, batch, members, _share_of(progress, number, len(wanted)), watch)
 
 
 def _share_of(progress: Progress | None, number: int, count: int) -> Callable[[int, int], None]:
@@ -142,13 +155,17 @@ def _share_of(progress: Progress | None, number: int, count: int) -> Callable[[i
     return report
 
 
-def _run_batch(
-    experiment: Experiment, batch: Batch, report: Callable[[int, int], None], watch: Watch | None
-) -> dict[str, Outcome]:
+def _run_together(
+    experiment: Experiment,
+    batch: Batch,
+    members: Sequence[int],
+    report: Callable[[int, int], None],
+    watch: Watch | None,
+) -> Iterator[Outcome]:
     try:
         histories = simulate_trials(
             batch.task,
-            batch.trials,
+            [batch.trials[i] for i in members],
             rounds=experiment.rounds,
             seeds=experiment.seeds,
             evaluate_every=experiment.evaluate_every,
@@ -159,10 +176,8 @@ def _run_batch(
         )
     except ValueError as error:
         raise ExperimentError(str(error)) from error
-    factors = batch.rate_factors or (1.0,) * len(batch.trials)
-    found = {}
-    for point, history, factor in zip(batch.points, histories, factors, strict=True):
+    for i, history in zip(members, histories, strict=True):
         assert history.target is not None
+        point, factor = batch.points[i], batch.rate_factors[i] if batch.rate_factors else 1.0
         marks = point.label, point.strategy.name, point.settings
-        found[point.label] = Outcome(*marks, history, history.target, history.pi, history.lam, factor)
-    return found
+        yield Outcome(*marks, history, history.target, history.pi, history.lam, factor)

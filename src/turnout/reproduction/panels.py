@@ -1,4 +1,7 @@
-"""What a panel of a claim gave, kept until the claim's folder is whole: an interrupted run goes on after it."""
+"""What a panel of a claim gave, and its strategies before it, kept until the claim's folder is whole.
+
+An interrupted run goes on after them.
+"""
 
 from __future__ import annotations
 
@@ -33,24 +36,24 @@ class Kept:
     """Finished panels of claims that are under way, in a hidden folder beside those of the claims.
 
     A panel is known by all that decides its runs: whichever call has run it, every claim with the same panel finds it.
-    Nothing is kept where a claim leaves no folder.
+    A panel that is itself under way has parts, one a strategy. Nothing is kept where a claim leaves no folder.
     """
 
     def __init__(self, out: Path | None) -> None:
         """Panels for the claim whose folder will be `out`."""
         self.folder = None if out is None else out.parent / ".panels"
 
-    def find(self, asked: str) -> Panel | None:
-        """The panel that was run as it is asked for now."""
-        folder = self._folder(asked)
+    def find(self, asked: str, part: str = "") -> Panel | None:
+        """The panel that was run as it is asked for now, or the part of that name."""
+        folder = self._folder(asked, part)
         if folder is None or not (folder / KEPT).is_file():
             return None
         told = json.loads((folder / KEPT).read_text(encoding="utf-8"))
         return Panel(tuple(read_curves(folder / CURVES)), **(told | {"grid": tuple(told["grid"])}))
 
-    def keep(self, asked: str, panel: Panel) -> None:
-        """Keep a finished panel; one that is being written when the run ends does not count."""
-        folder = self._folder(asked)
+    def keep(self, asked: str, panel: Panel, part: str = "") -> None:
+        """Keep a finished panel in place of its parts, or a part; one half written when the run ends does not count."""
+        folder = self._folder(asked, part)
         if folder is None:
             return
         shutil.rmtree(folder, ignore_errors=True)
@@ -68,5 +71,6 @@ class Kept:
         if self.folder is not None and self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
 
-    def _folder(self, asked: str) -> Path | None:
-        return None if self.folder is None else self.folder / hashlib.sha256(asked.encode()).hexdigest()[:24]
+    def _folder(self, asked: str, part: str = "") -> Path | None:
+        names = [hashlib.sha256(text.encode()).hexdigest()[:24] for text in (asked, part) if text]
+        return None if self.folder is None else self.folder.joinpath(*names)

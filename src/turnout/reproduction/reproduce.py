@@ -15,7 +15,7 @@ from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.folders import free_folder, whole_or_absent
-from turnout.experiment.run import Outcome, Progress, run
+from turnout.experiment.run import Outcome, Progress, outcomes
 from turnout.experiment.sweep import points
 from turnout.experiment.tuning import RATES, tune, write_rows
 from turnout.reproduction.checks import all_findings
@@ -58,9 +58,9 @@ def reproduce(
 ) -> Reproduced:
     """Run every panel of a claim and check it; with `out`, leave a folder there. All panels failing is an error.
 
-    Finished panels are kept beside `out` until the folder is whole: the next call goes on after them. Those that were
-    run by themselves (`--panel`) are kept for the whole claim, so that panels can run in processes of their own.
-    `again` uses none of them.
+    Finished strategies and panels are kept beside `out` until the folder is whole: the next call goes on after them.
+    Panels that were run by themselves (`--panel`) are kept for the whole claim, so that panels can run in processes of
+    their own. `again` uses none of them.
     """
     folder = None if out is None else free_folder(out)
     kept, asked = Kept(folder), [_asked(claim, name) for name in claim.panels]
@@ -81,10 +81,10 @@ def _run_panels(claim: Claim, kept: Kept, progress: Progress | None) -> tuple[di
         begun = time.perf_counter()
         return {"": Panel(tuple(claim.procedure()), seconds=time.perf_counter() - begun)}, {}
     panels, skipped = {}, {}
-    for number, (name, experiment) in enumerate(claim.panels.items()):
+    for number, name in enumerate(claim.panels):
         if (panel := kept.find(_asked(claim, name))) is None:
             try:
-                panel = _run_panel(claim, name, experiment, _share_of(progress, number, len(claim.panels)))
+                panel = _run_panel(claim, name, kept, _share_of(progress, number, len(claim.panels)))
             except ExperimentError as error:
                 skipped[name] = str(error)
                 continue
@@ -105,27 +105,41 @@ def _share_of(progress: Progress | None, number: int, count: int) -> Progress | 
     return None if progress is None else lambda share: progress((number + share) / count)
 
 
-def _run_panel(claim: Claim, name: str, experiment: Experiment, progress: Progress | None) -> Panel:
-    search, begun = claim.search, time.perf_counter()
+def _run_panel(claim: Claim, name: str, kept: Kept, progress: Progress | None) -> Panel:
+    experiment, search, begun = claim.panels[name], claim.search, time.perf_counter()
     if search is None or not any(point.settings for point in points(experiment)):
-        outcomes, chosen, choices = run(experiment, progress=progress).points, experiment, ()
-    elif search.seeds is None:
+        return _run_as_it_is(claim, name, experiment, kept, progress)
+    if search.seeds is None:
         tuned = tune(experiment, search.metric, search.keep, RATES, progress)
-        outcomes, chosen, choices = tuned.outcomes(), tuned.experiment(), tuned.choices
+        curves = tuple(curve for outcome in tuned.outcomes() for curve in _curves(name, outcome, *_extras(claim)))
+        found = Panel(curves, tuned.experiment().to_toml(), seconds=time.perf_counter() - begun)
     else:
         half = _share_of(progress, 0, 2), _share_of(progress, 1, 2)
         tuned = tune(_for_search(experiment, search), search.metric, search.keep, RATES, half[0])
-        fixed = tuned.experiment()
+        spent, fixed = time.perf_counter() - begun, tuned.experiment()
         chosen = replace(experiment, strategies=fixed.strategies, local=fixed.local, server=fixed.server)
-        outcomes, choices = run(chosen, progress=half[1]).points, tuned.choices
-    return Panel(
-        tuple(curve for outcome in outcomes for curve in _curves(name, outcome, *_extras(claim))),
-        chosen.to_toml(),
-        () if search is None else tuple(row for choice in choices for row in choice.rows(search.metric)),
-        {choice.label: choice.chosen for choice in choices},
-        {choice.label: choice.at_edge() for choice in choices if choice.at_edge()},
-        time.perf_counter() - begun,
+        found = _run_as_it_is(claim, name, chosen, kept, half[1])
+        found = replace(found, seconds=found.seconds + spent)
+    return replace(
+        found,
+        grid=tuple(row for choice in tuned.choices for row in choice.rows(search.metric)),
+        chosen={choice.label: choice.chosen for choice in tuned.choices},
+        at_edge={choice.label: choice.at_edge() for choice in tuned.choices if choice.at_edge()},
     )
+
+
+def _run_as_it_is(claim: Claim, name: str, experiment: Experiment, kept: Kept, progress: Progress | None) -> Panel:
+    """Every strategy of a panel, but for those that an interrupted run has finished."""
+    asked, text, labels = _asked(claim, name), experiment.to_toml(), [point.label for point in points(experiment)]
+    parts = {label: part for label in labels if (part := kept.find(asked, f"{label}\n{text}")) is not None}
+    begun = time.perf_counter()
+    for outcome in outcomes(experiment, progress, without=parts):
+        now = time.perf_counter()
+        parts[outcome.label] = Panel(tuple(_curves(name, outcome, *_extras(claim))), seconds=now - begun)
+        kept.keep(asked, parts[outcome.label], f"{outcome.label}\n{text}")
+        begun = now
+    curves = tuple(curve for label in labels for curve in parts[label].curves)
+    return Panel(curves, text, seconds=sum(part.seconds for part in parts.values()))
 
 
 def _extras(claim: Claim) -> tuple[list[str], list[str]]:
