@@ -22,6 +22,7 @@ ROOT = "turnout"
 LAYERS = (
     {"types"},
     {"streams", "tree", "data_folder"},
+    {"downloads"},
     {"batches", "availability", "strategies", "facts", "tasks"},
     {"world", "local", "server", "theory"},
     {"attendance", "cohort_work", "side_by_side"},
@@ -40,10 +41,10 @@ LAYERS = (
 )
 # Parts that see even less than what lies below them.
 NARROW = {
-    "availability": {"types", "data_folder"},
+    "availability": {"types", "data_folder", "downloads"},
     "facts": {"types"},
     "strategies": {"types", "tree"},
-    "tasks": {"types", "streams", "tree", "data_folder"},
+    "tasks": {"types", "streams", "tree", "data_folder", "downloads"},
     "theory": {"types", "availability"},
     "local": {"types", "streams", "tree", "batches", "tasks"},
     "server": {"types", "streams", "tree", "strategies", "facts"},

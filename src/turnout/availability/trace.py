@@ -17,6 +17,7 @@ from jaxtyping import Array, Int, UInt8
 
 from turnout.availability.arguments import at_least
 from turnout.availability.base import Process
+from turnout.availability.phones import is_published, published
 from turnout.availability.slots import DAY, slots_covered, slots_within
 from turnout.data_folder import located
 from turnout.types import Mask, RandomKey, Round
@@ -56,7 +57,8 @@ def trace(
 ) -> Trace:
     """Read intervals `client_id, start_s, end_s, state` from a CSV (also .csv.gz) or Parquet file.
 
-    A path that leads nowhere from here is looked for in the folder that TURNOUT_DATA names.
+    A path that leads nowhere from here is looked for in the folder that TURNOUT_DATA names; recordings of real phones
+    that are published (`turnout.availability.phones`) are downloaded if they are not there either.
 
     A round is a `slot` of seconds and a client is available in it when its state at mid-slot is 1; time with no row is
     not available. Clients come in order of first appearance, `num_clients` takes the first ones. Round 0 begins with
@@ -67,7 +69,7 @@ def trace(
         raise ValueError(f"slot = {slot}: must be a positive number of seconds")
     if end not in ("wrap", "stop"):
         raise ValueError(f'end = "{end}": must be "wrap" or "stop"')
-    client, start, stop, on = _intervals(str(located(path)))
+    client, start, stop, on = _intervals(path if is_published(path) else str(located(path)))
     recorded = int(client.max()) + 1
     count = recorded if num_clients is None else at_least("num_clients", num_clients, 1)
     if count > recorded:
@@ -132,7 +134,7 @@ def _intervals(path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
 
 def _columns(path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The four columns: the first as text, the others as numbers."""
-    table = _parquet(path) if path.endswith(".parquet") else _csv(path)
+    table = _table(path)
     missing = [name for name in COLUMNS if name not in table]
     if missing:
         raise ValueError(f"{path}: no column {', '.join(missing)}; the columns must be {', '.join(COLUMNS)}")
@@ -148,6 +150,12 @@ def _columns(path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
         return values
 
     return names, numbers("start_s"), numbers("end_s"), numbers("state")
+
+
+def _table(path: str) -> dict[str, list[Any]]:
+    if is_published(path):
+        return dict(zip(COLUMNS, map(list, zip(*published(path), strict=True)), strict=True))
+    return _parquet(path) if path.endswith(".parquet") else _csv(path)
 
 
 def _csv(path: str) -> dict[str, list[str | None]]:

@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from turnout.data_folder import given
+from turnout.downloads import Remote, located
 from turnout.tasks.data import DataTask
-from turnout.tasks.downloads import Remote, located
 from turnout.tasks.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
 from turnout.tasks.integrity import read_members, read_npz, reading, verify
 from turnout.tasks.networks import ModelName
@@ -76,7 +76,7 @@ def load() -> tuple[Images, Images]:
     if all(given(name) for name in names) and not given(ARCHIVE.path):
         train, test = (read_differenced(part) for part in DIFFERENCED)
         return train, test
-    return read_archive(located(ARCHIVE, "cifar10"))
+    return read_archive(located(ARCHIVE, __name__))
 
 
 def read_differenced(part: str) -> Images:

@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from turnout.data_folder import given
+from turnout.downloads import Remote, located
 from turnout.tasks.data import DataTask
-from turnout.tasks.downloads import Remote, located
 from turnout.tasks.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
 from turnout.tasks.integrity import keep_npz, read_members, read_npz, reading, verify_file
 from turnout.tasks.networks import ModelName
@@ -65,7 +65,7 @@ def load() -> tuple[Images, Images, Images]:
     """Training, validation and test images: TURNOUT_DATA's arrays or archive, or the archive downloaded."""
     converted = given(CONVERTED)
     if converted is None:
-        archive = located(ARCHIVE, "cinic10")
+        archive = located(ARCHIVE, __name__)
         converted = archive.with_name(CONVERTED)
         if not converted.exists():
             return convert(archive, converted)

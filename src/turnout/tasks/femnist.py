@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from turnout.data_folder import given
+from turnout.downloads import Remote, located
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data import DataTask
-from turnout.tasks.downloads import Remote, located
 from turnout.tasks.image_sets import Colours, Pixels
 from turnout.tasks.integrity import keep_npz, read_members, read_npz, reading, verify, verify_file
 from turnout.tasks.networks import ModelName, model_named
@@ -111,7 +111,7 @@ def load() -> Writing:
             for array, checksum in zip(written, SAMPLE_CHECKSUMS, strict=True):
                 verify(array, checksum)
         return written
-    archive = located(ARCHIVE, "femnist")
+    archive = located(ARCHIVE, __name__)
     converted = archive.with_name(CONVERTED)
     return read_arrays(converted) if converted.exists() else convert(archive, converted)
 

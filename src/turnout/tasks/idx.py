@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from turnout.tasks.downloads import Remote, located
+from turnout.downloads import Remote, located
 from turnout.tasks.image_sets import Images
 from turnout.tasks.integrity import reading, verify
 
@@ -20,7 +20,7 @@ def load_idx(data_set: str, files: dict[str, tuple[str, str]], mirrors: tuple[st
     arrays = []
     for name, (packed, unpacked) in files.items():
         remote = Remote(f"{data_set}/{name}", f"md5:{packed}", tuple(f"{mirror}/{name}" for mirror in mirrors))
-        arrays.append(read_idx(located(remote, data_set), f"md5:{unpacked}"))
+        arrays.append(read_idx(located(remote, f"turnout.tasks.{data_set}"), f"md5:{unpacked}"))
     train, train_labels, test, test_labels = arrays
     return Images(train, train_labels.astype(np.int64)), Images(test, test_labels.astype(np.int64))
 

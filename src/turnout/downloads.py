@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,17 +22,17 @@ class Remote:
     """A file that can be downloaded: its path in a data folder, its checksum, and the addresses that have it."""
 
     path: str
-    checksum: str  # "md5:…" or "sha256:…"
+    checksum: str  # "md5:…", "sha256:…" or "git:…", Git's name of the content; "" if what is read of it is checked
     mirrors: tuple[str, ...]
 
 
-def located(remote: Remote, data_set: str) -> Path:
+def located(remote: Remote, module: str) -> Path:
     """The file where it is, in the user's folder or in the cache, or else downloaded into the cache."""
-    return given(remote.path) or fetched(remote, data_set)
+    return given(remote.path) or fetched(remote, module)
 
 
-def fetched(remote: Remote, data_set: str) -> Path:
-    """The file in the cache, downloaded from the first mirror that gives it whole.
+def fetched(remote: Remote, module: str) -> Path:
+    """The file in the cache, downloaded from the first mirror that gives it whole; `module.load` would do it, too.
 
     A file appears under its name only once its checksum is right. What an interrupted download has left is taken up
     again, by the next mirror if need be.
@@ -39,22 +40,36 @@ def fetched(remote: Remote, data_set: str) -> Path:
     try:
         import pooch
     except ImportError:
-        raise FileNotFoundError(_missing(remote.path, data_set, "pooch is not installed: pip install pooch")) from None
+        raise FileNotFoundError(_missing(remote.path, module, "pooch is not installed: pip install pooch")) from None
     path = Path(pooch.os_cache("turnout")) / "data" / remote.path
     take_up: Any = functools.partial(_resume, path.with_name(path.name + ".part"))
+    known = remote.checksum if remote.checksum.startswith(("md5:", "sha256:")) else None
     failures = []
     for address in remote.mirrors:
         try:
-            return Path(pooch.retrieve(address, remote.checksum, path.name, path.parent, downloader=take_up))
+            pooch.retrieve(address, known, path.name, path.parent, downloader=take_up)
+            _check_name_in_git(path, remote.checksum)
+            return path
         except (OSError, ValueError) as error:  # no connection, or the wrong bytes
             failures.append(f"{urlsplit(address).netloc}: {_reason(error)}")
-    raise FileNotFoundError(_missing(remote.path, data_set, "; ".join(failures)))
+    raise FileNotFoundError(_missing(remote.path, module, "; ".join(failures)))
 
 
-def _missing(path: str, data_set: str, why: str) -> str:
+def _check_name_in_git(path: Path, checksum: str) -> None:
+    """Raise and remove the file, if it is to have a name in Git and has another."""
+    if not checksum.startswith("git:"):
+        return
+    content = path.read_bytes()
+    name = hashlib.sha1(b"blob %d\0%b" % (len(content), content), usedforsecurity=False).hexdigest()
+    if checksum != f"git:{name}":
+        path.unlink()
+        raise ValueError(f"the file is git:{name}, not {checksum}")
+
+
+def _missing(path: str, module: str, why: str) -> str:
     return (
         f"{path} is missing and cannot be downloaded here ({why}); set {FOLDER} to a folder that holds it, or download "
-        f"it where there is a network: python -c 'from turnout.tasks.{data_set} import load; load()'"
+        f"it where there is a network: python -c 'from {module} import load; load()'"
     )
 
 
