@@ -71,9 +71,12 @@ def test_every_chart_says_its_values_and_has_its_numbers(browser, pages, name):
 
 
 def box_of(browser, chart):
+    """Where a chart is on the screen, once it has come into view and been drawn."""
+    canvas = f"document.querySelector('figure[data-chart=\"{chart}\"] canvas')"
+    browser.run(f"{canvas}.scrollIntoView({{block: 'center'}})")
+    browser.settle()
     return browser.run(
-        f"(() => {{ const c = document.querySelector('figure[data-chart=\"{chart}\"] canvas');"
-        "c.scrollIntoView({block: 'center'}); const b = c.getBoundingClientRect();"
+        f"(() => {{ const b = {canvas}.getBoundingClientRect();"
         "return {x: b.x, y: b.y, width: b.width, height: b.height}; })()"
     )
 
