@@ -21,7 +21,7 @@ ROOT = "turnout"
 # From the ground up. A part may import from every layer below its own, and nothing from its own but itself.
 LAYERS = (
     {"types"},
-    {"streams", "tree", "data_folder"},
+    {"streams", "tree", "data_folder", "integrity", "evenly"},
     {"downloads"},
     {"batches", "availability", "strategies", "facts", "tasks"},
     {"world", "local", "server", "theory"},
@@ -41,10 +41,10 @@ LAYERS = (
 )
 # Parts that see even less than what lies below them.
 NARROW = {
-    "availability": {"types", "data_folder", "downloads"},
+    "availability": {"types", "data_folder", "integrity", "downloads"},
     "facts": {"types"},
     "strategies": {"types", "tree"},
-    "tasks": {"types", "streams", "tree", "data_folder", "downloads"},
+    "tasks": {"types", "streams", "tree", "data_folder", "integrity", "downloads"},
     "theory": {"types", "availability"},
     "local": {"types", "streams", "tree", "batches", "tasks"},
     "server": {"types", "streams", "tree", "strategies", "facts"},

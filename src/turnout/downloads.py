@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from turnout.data_folder import FOLDER, given
+from turnout.integrity import verify
 
 CHUNK_BYTES = 2**16  # what is lost at most when a connection breaks
 PATIENCE = 30  # seconds without an answer after which a mirror is given up
@@ -22,7 +22,7 @@ class Remote:
     """A file that can be downloaded: its path in a data folder, its checksum, and the addresses that have it."""
 
     path: str
-    checksum: str  # "md5:…", "sha256:…" or "git:…", Git's name of the content; "" if what is read of it is checked
+    checksum: str  # "md5:…", "sha256:…" or "git:…"; "" where none is known, and what is read of it is checked
     mirrors: tuple[str, ...]
 
 
@@ -34,8 +34,8 @@ def located(remote: Remote, module: str) -> Path:
 def fetched(remote: Remote, module: str) -> Path:
     """The file in the cache, downloaded from the first mirror that gives it whole; `module.load` would do it, too.
 
-    A file appears under its name only once its checksum is right. What an interrupted download has left is taken up
-    again, by the next mirror if need be.
+    A file keeps its name only if its checksum is right. What an interrupted download has left is taken up again, by the
+    next mirror if need be.
     """
     try:
         import pooch
@@ -43,27 +43,25 @@ def fetched(remote: Remote, module: str) -> Path:
         raise FileNotFoundError(_missing(remote.path, module, "pooch is not installed: pip install pooch")) from None
     path = Path(pooch.os_cache("turnout")) / "data" / remote.path
     take_up: Any = functools.partial(_resume, path.with_name(path.name + ".part"))
-    known = remote.checksum if remote.checksum.startswith(("md5:", "sha256:")) else None
+    known = remote.checksum if remote.checksum.startswith(("md5:", "sha256:")) else None  # those that pooch can check
     failures = []
     for address in remote.mirrors:
         try:
             pooch.retrieve(address, known, path.name, path.parent, downloader=take_up)
-            _check_name_in_git(path, remote.checksum)
+            if remote.checksum and known is None:
+                _verify_or_remove(path, remote.checksum)
             return path
         except (OSError, ValueError) as error:  # no connection, or the wrong bytes
             failures.append(f"{urlsplit(address).netloc}: {_reason(error)}")
     raise FileNotFoundError(_missing(remote.path, module, "; ".join(failures)))
 
 
-def _check_name_in_git(path: Path, checksum: str) -> None:
-    """Raise and remove the file, if it is to have a name in Git and has another."""
-    if not checksum.startswith("git:"):
-        return
-    content = path.read_bytes()
-    name = hashlib.sha1(b"blob %d\0%b" % (len(content), content), usedforsecurity=False).hexdigest()
-    if checksum != f"git:{name}":
+def _verify_or_remove(path: Path, checksum: str) -> None:
+    try:
+        verify(path.read_bytes(), checksum)
+    except ValueError:
         path.unlink()
-        raise ValueError(f"the file is git:{name}, not {checksum}")
+        raise
 
 
 def _missing(path: str, module: str, why: str) -> str:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from turnout.availability import phones, trace
-from turnout.data_folder import given
 from turnout.downloads import Remote
 
 FLASH = "traces/flash1000_intervals.csv.gz"
@@ -74,18 +73,17 @@ def recorded_as(monkeypatch, path, **changes):
 
 def test_a_published_recording_is_a_trace(cache, monkeypatch):
     (cache / "cached_timers.json").write_text(json.dumps({"0": device(0, 60, [10, 30]), "1": device(0, 60, [0, 60])}))
-    rows = "0,0,10,0\n0,10,30,1\n0,30,60,0\n1,0,60,1\n"
-    table = hashlib.sha256(f"client_id,start_s,end_s,state\n{rows}".encode()).hexdigest()
-    recorded_as(monkeypatch, FLASH, table=table)
+    rows = hashlib.sha256(b"0,0,10,0\n0,10,30,1\n0,30,60,0\n1,0,60,1\n").hexdigest()
+    recorded_as(monkeypatch, FLASH, rows=f"sha256:{rows}")
     masks = np.array([trace(FLASH, slot=10.0).step((), t, jr.key(0))[1] for t in range(6)])
     assert masks[:, 0].tolist() == [False, True, True, False, False, False]
     assert masks[:, 1].all()
 
 
-@pytest.mark.parametrize("text", ["{}", "not json", '{"0": {}}', '{"x": 1}'])
+@pytest.mark.parametrize("text", ["{}", "not json", '{"0": {}}', '{"x": 1}', "[1]"])
 def test_another_file_is_refused(cache, text):
     (cache / "cached_timers.json").write_text(text)
-    with pytest.raises(ValueError, match="not the recording it should be"):
+    with pytest.raises(ValueError, match="is damaged or not what its name says"):
         trace(FLASH, slot=600.0)
 
 
@@ -102,17 +100,14 @@ def test_where_there_is_no_network_both_ways_are_told(cache, monkeypatch):
 
 
 @pytest.mark.integration
-def test_the_known_table_is_that_of_the_stored_results():
+def test_the_known_table_is_that_of_the_stored_results(recorded_phones):
     """What FLASH published, put together again from the table, makes the table."""
-    path = given(FLASH)
-    if path is None:
-        pytest.skip(f"TURNOUT_DATA has no {FLASH}")
     devices: dict = {}
-    with gzip.open(path, "rt") as file:
+    with gzip.open(recorded_phones("flash1000"), "rt") as file:
         for row in csv.DictReader(file):
             begin, end = float(row["start_s"]), float(row["end_s"])
             one = devices.setdefault(row["client_id"], device(begin, end))
             one["trace_end"] = end
             one["ready_time"] += [[begin, end]] * int(row["state"])
-    rows = "".join(f"{','.join(map(str, row))}\n" for row in phones.flash(json.dumps(devices)))
-    assert hashlib.sha256(f"{phones.HEADER}{rows}".encode()).hexdigest() == phones.RECORDINGS[FLASH].table
+    rows = phones.as_lines(phones.flash(json.dumps(devices)))
+    assert f"sha256:{hashlib.sha256(rows.encode()).hexdigest()}" == phones.RECORDINGS[FLASH].rows

@@ -24,7 +24,6 @@ def test_files_without_a_builder_are_not_listed():
         "image_sets",
         "idx",
         "png",
-        "integrity",
     }
     assert not parts & set(registry.entries("tasks"))
 

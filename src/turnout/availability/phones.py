@@ -7,18 +7,16 @@ on a charger or, for the two variants, with a battery of at least 100 or 80 %.
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnout.data_folder import FOLDER, given
+from turnout.data_folder import given
 from turnout.downloads import Remote, located
+from turnout.integrity import reading, verify
 
 Interval = tuple[str, int, int, int]  # client, start and end in seconds, state: the columns of a trace
-HEADER = "client_id,start_s,end_s,state\n"
 DAY_ONE = 1_396_656_000_000  # of STUNner: 5 April 2014, in milliseconds
 
 
@@ -28,7 +26,7 @@ class Recording:
 
     remote: Remote
     intervals: Callable[[str], Iterator[Interval]]
-    table: str | None = None
+    rows: str | None = None
 
 
 def flash(text: str) -> Iterator[Interval]:
@@ -92,7 +90,7 @@ def _joined(client: str, pieces: Iterable[tuple[int, int, int]]) -> Iterator[Int
         yield client, *held
 
 
-def _on_github(path: str, repository: str, commit: str, file: str, checksum: str) -> Remote:
+def _on_github(path: str, repository: str, commit: str, file: str, checksum: str = "") -> Remote:
     mirrors = (
         f"https://raw.githubusercontent.com/{repository}/{commit}/{file}",
         f"https://cdn.jsdelivr.net/gh/{repository}@{commit}/{file}",
@@ -100,34 +98,25 @@ def _on_github(path: str, repository: str, commit: str, file: str, checksum: str
     return Remote(path, checksum, mirrors)
 
 
-_flhetbench = functools.partial(
-    _on_github, repository="Carkham/FLHetBench", commit="633c07138b0cfb1dc2e65c5c8462993a5a7bfb14"
-)
-_gossip = functools.partial(
-    _on_github, repository="ormandi/Gossip-Learning-Framework", commit="9f9d37f9bbcaee28e9c35ba0e1a975be8451251c"
-)
+def _stunner(battery: int, content: str) -> Recording:
+    file = f"peersim_session_{battery}.txt"
+    place = "ormandi/Gossip-Learning-Framework", "9f9d37f9bbcaee28e9c35ba0e1a975be8451251c", f"res/trace/{file}"
+    return Recording(_on_github(f"traces/{file}", *place, f"git:{content}"), stunner)
+
+
 RECORDINGS = {
     "traces/flash1000_intervals.csv.gz": Recording(
-        _flhetbench("traces/cached_timers.json", file="data/cached_timers.json", checksum=""),
+        _on_github(
+            "traces/cached_timers.json",
+            "Carkham/FLHetBench",
+            "633c07138b0cfb1dc2e65c5c8462993a5a7bfb14",
+            "data/cached_timers.json",
+        ),
         flash,
-        table="7b771d2a43af276fa1875f2abd748f5ed1470f730f6e6195f0a7d018b7990d94",
+        rows="sha256:84441c3efea86924465063e116dbd7b6d73aba2e4e34cfba50178d13b9aac8c4",
     ),
-    "traces/stunner_100_intervals.csv.gz": Recording(
-        _gossip(
-            "traces/peersim_session_100.txt",
-            file="res/trace/peersim_session_100.txt",
-            checksum="git:e761c79de87dcf755c3f58a123402fd7a9b0405d",
-        ),
-        stunner,
-    ),
-    "traces/stunner_80_intervals.csv.gz": Recording(
-        _gossip(
-            "traces/peersim_session_80.txt",
-            file="res/trace/peersim_session_80.txt",
-            checksum="git:a81af550d30637324f802769e8219baa2fc8bd17",
-        ),
-        stunner,
-    ),
+    "traces/stunner_100_intervals.csv.gz": _stunner(100, "e761c79de87dcf755c3f58a123402fd7a9b0405d"),
+    "traces/stunner_80_intervals.csv.gz": _stunner(80, "a81af550d30637324f802769e8219baa2fc8bd17"),
 }
 
 
@@ -140,21 +129,19 @@ def published(path: str) -> list[Interval]:
     """The intervals of a published recording, downloaded the first time."""
     recording = RECORDINGS[path]
     file = located(recording.remote, __name__)
-    try:
-        rows = list(recording.intervals(file.read_text(encoding="utf-8")))
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{file}: not the recording it should be ({error}): {_remedy(path)}") from error
-    text = HEADER + "".join(f"{client},{begin},{end},{state}\n" for client, begin, end, state in rows)
-    if recording.table not in (None, hashlib.sha256(text.encode()).hexdigest()):
-        raise ValueError(f"{file}: not the recording it should be (its checksum is wrong): {_remedy(path)}")
-    return rows
+    with reading(file):
+        found = list(recording.intervals(file.read_text(encoding="utf-8")))
+        if recording.rows is not None:
+            verify(as_lines(found).encode(), recording.rows)
+    return found
+
+
+def as_lines(intervals: Iterable[Interval]) -> str:
+    """The rows of a trace, as its file has them below the names of the columns."""
+    return "".join(f"{client},{begin},{end},{state}\n" for client, begin, end, state in intervals)
 
 
 def load() -> None:
     """Download all recordings."""
     for path in RECORDINGS:
         published(path)
-
-
-def _remedy(path: str) -> str:
-    return f"remove it to have it downloaded again, or set {FOLDER} to a folder that holds {path}"

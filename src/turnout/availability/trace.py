@@ -69,7 +69,7 @@ def trace(
         raise ValueError(f"slot = {slot}: must be a positive number of seconds")
     if end not in ("wrap", "stop"):
         raise ValueError(f'end = "{end}": must be "wrap" or "stop"')
-    client, start, stop, on = _intervals(path if is_published(path) else str(located(path)))
+    client, start, stop, on = _intervals(*_table(path))
     recorded = int(client.max()) + 1
     count = recorded if num_clients is None else at_least("num_clients", num_clients, 1)
     if count > recorded:
@@ -116,9 +116,9 @@ def _pack(client: np.ndarray, first: np.ndarray, last: np.ndarray, length: np.nd
     return bits
 
 
-def _intervals(path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _intervals(path: str, table: dict[str, list[Any]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Client index, start, end and state of every row, checked."""
-    names, start, stop, state = _columns(path)
+    names, start, stop, state = _columns(path, table)
     _refuse_row(path, names, (state != 0) & (state != 1), lambda r: f"has state {state[r]:g}; must be 0 or 1")
     _refuse_row(
         path,
@@ -132,9 +132,8 @@ def _intervals(path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
     return client, start, stop, state == 1
 
 
-def _columns(path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _columns(path: str, table: dict[str, list[Any]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The four columns: the first as text, the others as numbers."""
-    table = _table(path)
     missing = [name for name in COLUMNS if name not in table]
     if missing:
         raise ValueError(f"{path}: no column {', '.join(missing)}; the columns must be {', '.join(COLUMNS)}")
@@ -152,10 +151,12 @@ def _columns(path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
     return names, numbers("start_s"), numbers("end_s"), numbers("state")
 
 
-def _table(path: str) -> dict[str, list[Any]]:
+def _table(path: str) -> tuple[str, dict[str, list[Any]]]:
+    """Where a trace was found, and its columns as they are."""
     if is_published(path):
-        return dict(zip(COLUMNS, map(list, zip(*published(path), strict=True)), strict=True))
-    return _parquet(path) if path.endswith(".parquet") else _csv(path)
+        return path, dict(zip(COLUMNS, map(list, zip(*published(path), strict=True)), strict=True))
+    file = str(located(path))
+    return file, _parquet(file) if file.endswith(".parquet") else _csv(file)
 
 
 def _csv(path: str) -> dict[str, list[str | None]]:

@@ -14,6 +14,7 @@ from turnout.diagnosis.log import Log
 from turnout.diagnosis.pairs import Compared, Matrix, compare, correlations, significant
 from turnout.diagnosis.rates import Rates
 from turnout.diagnosis.sweeps import excess_of, over_runs, per_slot, watched_runs
+from turnout.evenly import evenly
 
 MOST_CELLS, MOST_CLIENTS = 15_000_000, 3000  # of the matrix whose rows are compared
 LEAST_CORRELATION = 0.2  # what is weaker is no cluster, however sure
@@ -103,7 +104,7 @@ def _linked(
         # Patterns that several clients share first: they are clusters already and lead others to them.
         shared = np.bincount(pattern)[pattern[candidates]]
         crowd = candidates[np.argsort(-shared, kind="stable")][: most // 4]
-        chosen = np.union1d(crowd[np.bincount(pattern)[pattern[crowd]] > 1], candidates[_even(len(candidates), most)])
+        chosen = np.union1d(crowd[np.bincount(pattern)[pattern[crowd]] > 1], candidates[evenly(len(candidates), most)])
     group = np.full(log.num_clients, -1, np.int64)
     if len(chosen) >= 2:
         compared = compare(log, cycles, chosen)
@@ -112,10 +113,6 @@ def _linked(
             _recruit(log, rates, group, chosen, compared.residual)
     label = _spread(group, pattern)
     return label, None if len(chosen) == len(candidates) else len(chosen)
-
-
-def _even(count: int, most: int) -> Int[np.ndarray, " selected"]:
-    return np.unique(np.linspace(0, count - 1, most).astype(np.int64))
 
 
 def _groups(compared: Compared) -> Int[np.ndarray, " rows"]:
@@ -185,7 +182,7 @@ def _strengths(log: Log, label: Int[np.ndarray, " clients"], count: int) -> Floa
     begin = np.searchsorted(label[order], np.arange(count + 1))
     for c in range(min(count, MOST_STRENGTHS)):
         member = order[begin[c] : begin[c + 1]]
-        member = member[_even(len(member), 50)]
+        member = member[evenly(len(member), 50)]
         there, seen = log.matrix(member).astype(np.float32), log.watched_matrix(member).astype(np.float32)
         mean = there.sum(axis=1, keepdims=True) / np.maximum(seen.sum(axis=1, keepdims=True), 1)
         pairs = correlations(Compared(seen, mean * seen, (there - mean) * seen))

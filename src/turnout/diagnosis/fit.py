@@ -20,6 +20,7 @@ from turnout.diagnosis.log import Log
 from turnout.diagnosis.mixing import Mixing, mixing
 from turnout.diagnosis.rates import Rates, rates
 from turnout.diagnosis.sweeps import PerClient, over_runs, per_slot, watched_runs, window
+from turnout.evenly import evenly
 
 HIGHEST = 0.9999  # λ beyond which a log says no more than that a client hardly ever changes
 HOURS = 24
@@ -96,7 +97,7 @@ def _slowness(
     s = forgets.lags[lags]
     if len(s) < 2:
         return 1.0
-    some = np.unique(np.linspace(0, len(lam) - 1, min(len(lam), 1000)).astype(np.int64))
+    some = evenly(len(lam), 1000)
     own, base = np.clip(lam[some], 0, 1), np.zeros((len(some), len(s)))
     left = np.ones(len(some))
     if moved is not None and course is not None:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Complex, Float, Int, Shaped
 
 from turnout.diagnosis.log import Log, Runs
+from turnout.evenly import evenly
 
 PerClient = Float[np.ndarray, " clients"]
 PerSlot = Float[np.ndarray, " slots"]
@@ -105,9 +106,7 @@ def window(log: Log, first: int, end: int) -> Log:
 def sample(log: Log, most_cells: int, most_clients: int) -> Int[np.ndarray, " selected"]:
     """Clients spread evenly over the fleet, so few that their matrix has at most so many cells and rows."""
     count = max(2, min(most_clients, most_cells // max(log.num_slots, 1)))
-    if count >= log.num_clients:
-        return np.arange(log.num_clients)
-    return np.unique(np.linspace(0, log.num_clients - 1, count).astype(np.int64))
+    return evenly(log.num_clients, count)
 
 
 def own_time(log: Log) -> tuple[Runs, Runs]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from turnout.auditor import Audit, Audited
+from turnout.evenly import evenly
 from turnout.report.audit_words import audit_words, off_target, with_half
 from turnout.report.colours import page_styles
 from turnout.report.groups import groups_of
@@ -131,7 +132,7 @@ def _weights(audit: Audit) -> Spec:
 def _dots(entry: Audited) -> Spec:
     order = np.argsort(entry.available, kind="stable")
     order = order[entry.target[order] > 0]
-    place = np.unique(np.linspace(0, len(order) - 1, min(len(order), MOST_CLIENTS)).astype(int))
+    place = evenly(len(order), MOST_CLIENTS)
     chosen = order[place]
     target = entry.target[chosen]
     more = [["available", numbers(100 * entry.available[chosen]), "%"], ["target", numbers(100 * target), "%"]]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from turnout.attendance import Attendance
+from turnout.evenly import evenly
 from turnout.experiment.run import Outcome
 from turnout.report.groups import Group, availability_of, groups_of, weight_shares
 
@@ -46,7 +47,7 @@ def weights_of(outcome: Outcome, beside: int = 1) -> Weights | None:
     order = by_availability(outcome)
     order = order[outcome.target[order] > 0]
     most = max(LEAST_CLIENTS, min(MOST_CLIENTS, IN_ALL // beside))
-    chosen = order[np.unique(np.linspace(0, len(order) - 1, min(len(order), most)).astype(int))]
+    chosen = order[evenly(len(order), most)]
     ratio = weight_shares(outcome)[:, chosen] / outcome.target[chosen]
     ends = ratio.min(axis=0), ratio.max(axis=0)
     return Weights(chosen, availability_of(outcome)[chosen], outcome.target[chosen], ratio.mean(axis=0), *ends)

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from turnout.attendance import STATES
+from turnout.evenly import evenly
 from turnout.report.by_client import Seen, client_means, seen_of, sorted_shares, weights_of
 from turnout.report.colours import BLUE, ORANGE, VERMILION
 from turnout.report.compared import Points, title_of
@@ -35,7 +36,7 @@ def availability_picture(points: Points) -> alt.TopLevelMixin:
 def _panel(seen: Seen, number: int) -> Any:
     """Spells of one state as bars. They travel as one text in a parameter: a table of them would be too long."""
     rows, columns = (
-        _evenly(count, most) for count, most in zip(seen.states.shape, (SHOWN_CLIENTS, SHOWN_ROUNDS), strict=True)
+        evenly(count, most) for count, most in zip(seen.states.shape, (SHOWN_CLIENTS, SHOWN_ROUNDS), strict=True)
     )
     states, rounds = seen.states[np.ix_(rows, columns)], seen.attendance.rounds[columns]
     spells = _spells(states)
@@ -73,10 +74,6 @@ def _panel(seen: Seen, number: int) -> Any:
         .add_params(held)
         .properties(width=PANEL, height=min(300, max(120, 3 * len(rows))))
     )
-
-
-def _evenly(count: int, most: int) -> np.ndarray:
-    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
 
 
 def _spells(states: np.ndarray) -> list[tuple[int, int, int, int]]:

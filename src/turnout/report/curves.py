@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from turnout.evenly import evenly
 from turnout.experiment.run import Outcome
 from turnout.history import History
 from turnout.report.compared import Points
@@ -43,7 +44,7 @@ def learning_curves_of(points: Points, metric: Metric) -> list[LearningCurve]:
 def _curve(point: Outcome, metric: Metric, most: int) -> LearningCurve:
     history = point.history
     count = len(history.evaluated)
-    kept = np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
+    kept = evenly(count, most)
     values = metric.factor * history.metrics[metric.name][:, kept].astype(np.float64)
     mean, spread = mean_and_spread(values)
     low = mean - spread

@@ -10,6 +10,7 @@ import numpy as np
 from turnout.diagnosis.cycles import Cycle
 from turnout.diagnosis.diagnose import Diagnosis
 from turnout.diagnosis.likeness import Comparison
+from turnout.evenly import evenly
 from turnout.report.colours import BLUE, GREEN, ORANGE, SKY, VERMILION, page_style
 from turnout.report.report_charts import numbers
 from turnout.report.shell import Spec
@@ -48,10 +49,6 @@ def comparison_name(comparison: Comparison) -> str:
     return f"like-{comparison.name.replace(' ', '-')}"
 
 
-def _evenly(count: int) -> np.ndarray:
-    return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).astype(int))
-
-
 def _availability(diagnosis: Diagnosis) -> Spec | None:
     """How many clients are there how often."""
     known = diagnosis.findings.rates.pi[np.isfinite(diagnosis.findings.rates.pi)]
@@ -74,7 +71,7 @@ def _correlation(diagnosis: Diagnosis) -> Spec | None:
     changing = np.flatnonzero((rates.on > 0) & (rates.on < rates.watched))
     if not len(changing):
         return None
-    shown = changing[_evenly(len(changing))]
+    shown = changing[evenly(len(changing), MOST_POINTS)]
     series = []
     for surely, label, shade in ((True, "surely has memory", VERMILION), (False, "may have none", SKY)):
         mine = shown[rates.persistent[shown] == surely]
@@ -137,7 +134,7 @@ def _weights(diagnosis: Diagnosis) -> Spec | None:
     ratio = np.sort(found.weighted[wanted] / found.target[wanted])[::-1]
     if not len(ratio):
         return None
-    place = _evenly(len(ratio))
+    place = evenly(len(ratio), MOST_POINTS)
     return {
         "kind": "lines",
         "title": "How many times its due each client gets",

@@ -10,9 +10,9 @@ import numpy as np
 
 from turnout.data_folder import given
 from turnout.downloads import Remote, located
+from turnout.integrity import read_members, read_npz, reading, verify
 from turnout.tasks.data import DataTask
 from turnout.tasks.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
-from turnout.tasks.integrity import read_members, read_npz, reading, verify
 from turnout.tasks.networks import ModelName
 
 COLOURS = Colours((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))

@@ -10,9 +10,9 @@ import numpy as np
 
 from turnout.data_folder import given
 from turnout.downloads import Remote, located
+from turnout.integrity import keep_npz, read_members, read_npz, reading, verify_file
 from turnout.tasks.data import DataTask
 from turnout.tasks.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
-from turnout.tasks.integrity import keep_npz, read_members, read_npz, reading, verify_file
 from turnout.tasks.networks import ModelName
 from turnout.tasks.png import read_pngs
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from turnout.data_folder import given
 from turnout.downloads import Remote, located
+from turnout.integrity import keep_npz, read_members, read_npz, reading, verify, verify_file
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data import DataTask
 from turnout.tasks.image_sets import Colours, Pixels
-from turnout.tasks.integrity import keep_npz, read_members, read_npz, reading, verify, verify_file
 from turnout.tasks.networks import ModelName, model_named
 from turnout.tasks.partition import TEST, by_writer, divide
 

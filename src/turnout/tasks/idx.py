@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from turnout.downloads import Remote, located
+from turnout.integrity import reading, verify
 from turnout.tasks.image_sets import Images
-from turnout.tasks.integrity import reading, verify
 
 BYTES = b"\x00\x00\x08"  # two zeros, then the code of unsigned bytes
 

@@ -14,13 +14,22 @@ from pathlib import Path
 
 import numpy as np
 
-UNREADABLE = (EOFError, KeyError, ValueError, gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile, zlib.error)
+UNREADABLE = (
+    *(EOFError, LookupError, TypeError, ValueError),
+    *(gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile, zlib.error),
+)
 
 
 def verify(content: bytes | np.ndarray, checksum: str) -> None:
-    """Raise unless the content has the checksum, "md5:…" or "sha256:…"; arrays count in C order."""
+    """Raise unless the content has the checksum, "md5:…", "sha256:…" or "git:…"; arrays count in C order.
+
+    The last is what Git calls the content of a file: the SHA-1 of its length and itself.
+    """
     data = np.ascontiguousarray(content).data if isinstance(content, np.ndarray) else content
-    _compare(hashlib.new(checksum.partition(":")[0], data, usedforsecurity=False).hexdigest(), checksum)
+    algorithm = checksum.partition(":")[0]
+    if algorithm == "git":
+        algorithm, data = "sha1", b"blob %d\0%b" % (len(data), data)
+    _compare(hashlib.new(algorithm, data, usedforsecurity=False).hexdigest(), checksum)
 
 
 def verify_file(path: Path, checksum: str) -> None:
