@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from turnout.availability import finite_chain, markov
@@ -48,6 +48,7 @@ def test_law_and_masks_fit_the_chain(fleet):
 
 @settings(max_examples=40, deadline=None)
 @given(fleets(), st.floats(0.02, 0.8))
+@example((np.array([0.625, 0.625, 0.375, 0.125, 0.3125]), np.array([-0.5, -0.5, -0.5, 2 / 7, -4 / 11])), 0.625)
 def test_mixing_lies_between_the_bounds(fleet, error):
     pi, lam = fleet
     lower, upper = product_mixing_bounds(pi, lam, error)

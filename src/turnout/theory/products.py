@@ -69,24 +69,33 @@ def product_mixing_bounds(pi: Numbers, lam: Numbers, error: float = 0.25) -> tup
     rate, memory = (np.atleast_1d(value) for value in np.broadcast_arrays(pi, lam))
     wake_and_sleep(rate, memory)
     refuse(memory <= -1, lambda k: f"client {k} has lam = {memory[k]:g}", "who alternates never forgets its start")
-    rate, memory = rate[rate < 1], np.abs(memory[rate < 1])  # who never leaves is always at its law
+    rate, memory = rate[rate < 1], memory[rate < 1]  # who never leaves is always at its law
+    rare = np.minimum(rate, 1 - rate)
 
-    def distances(t: int) -> tuple[np.ndarray, float]:
+    def distances(t: int) -> np.ndarray:
         # From the rarer of its two states a client is farthest from its law.
-        rare = np.minimum(rate, 1 - rate)
-        still = memory**t * (1 - rare)
-        affinity = np.sqrt(rare * (rare + still)) + np.sqrt((1 - rare) * np.maximum(1 - rare - still, 0))
-        return still, float(np.log(np.minimum(affinity, 1)).sum())
+        return np.abs(memory) ** t * (1 - rare)
+
+    def affinities(t: int, pick: Callable[..., np.ndarray]) -> float:
+        # Who tends to alternate is now on one side of its law and now on the other: the pick of both never turns back.
+        left = np.abs(memory) ** t
+        ahead = _affinity(rare, left)
+        either = pick(ahead, np.where((memory < 0) & (t > 0), _affinity(rare, -left), ahead))
+        return float(np.log(np.minimum(either, 1)).sum())
 
     def lower(t: int) -> float:
-        still, log_affinity = distances(t)
-        return max(float(still.max(initial=0.0)), -np.expm1(log_affinity))
+        return max(float(distances(t).max(initial=0.0)), -np.expm1(affinities(t, np.maximum)))
 
     def upper(t: int) -> float:
-        still, log_affinity = distances(t)
-        return min(-np.expm1(np.log1p(-still).sum()), np.sqrt(-np.expm1(2 * log_affinity)))
+        return min(-np.expm1(np.log1p(-distances(t)).sum()), np.sqrt(-np.expm1(2 * affinities(t, np.minimum))))
 
     return _first(lambda t: lower(t) <= error), _first(lambda t: upper(t) <= error)
+
+
+def _affinity(rare: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """Σ sqrt(P^t π) of a client of which λ^t is left, from the worse of its states, the rarer one having π = `rare`."""
+    starts = [np.clip(now, 0, 1) for now in (rare + left * (1 - rare), rare - left * rare)]
+    return np.minimum(*(np.sqrt(rare * now) + np.sqrt((1 - rare) * (1 - now)) for now in starts))
 
 
 def _first(holds: Callable[[int], bool]) -> int:
