@@ -22,10 +22,10 @@ import jax.numpy as jnp
 import jax.random as jr
 from simulator import in_turn
 
-from turnout.tasks.layers import Conv, Layer
-from turnout.tasks.losses import cross_entropy
-from turnout.tasks.models import Model
-from turnout.tasks.networks import NETWORKS, model_named, network
+from turnout.tasks.models.layers import Conv, Layer
+from turnout.tasks.models.losses import cross_entropy
+from turnout.tasks.models.model import Model
+from turnout.tasks.models.networks import NETWORKS, model_named, network
 
 NUM_CLASSES = 10
 IMAGES = {"cnn_fedacs_mnist": (28, 28), "linear": (28, 28), "mlp": (28, 28), "mlp_debiased": (28, 28)}

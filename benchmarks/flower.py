@@ -24,7 +24,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 from turnout.flower import FlowerStrategy, client_app
-from turnout.flower.messages import to_record
+from turnout.flower.wire.messages import to_record
 from turnout.strategies import MIFA, CAFed, FedAU, FedAvg, FedAWE, FedLaAvg, FedVARP, OptimalSampling, Strategy
 
 LIMIT = 5.0  # ms a client and round

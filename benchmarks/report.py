@@ -18,7 +18,7 @@ from devtools import Browser, chromium
 from made_up import made_up_run
 
 from turnout.experiment.store import save
-from turnout.report.report_page import write_report
+from turnout.report.run.run_page import write_report
 
 
 def main() -> None:

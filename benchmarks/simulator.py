@@ -26,12 +26,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from turnout.availability import bernoulli
-from turnout.local import Local
 from turnout.simulator import simulate
+from turnout.simulator.local import Local
 from turnout.strategies import FedAvg
 from turnout.tasks import from_arrays, linear
-from turnout.tasks.data import DataTask, Split
-from turnout.tasks.losses import LOSSES
+from turnout.tasks.data.data_task import DataTask, Split
+from turnout.tasks.models.losses import LOSSES
 from turnout.world import World
 
 NUM_CLIENTS, NUM_SAMPLES, NUM_FEATURES, NUM_CLASSES = 100, 100, 60, 10

@@ -24,11 +24,11 @@ import numpy as np
 from simulator import in_turn
 
 from turnout import tree
-from turnout.cohort_work import train_cohort
-from turnout.local import Jobs, Local
+from turnout.simulator.cohort_work import train_cohort
+from turnout.simulator.local import Jobs, Local
 from turnout.tasks import from_arrays
 from turnout.tasks.base import Task
-from turnout.tasks.networks import model_named
+from turnout.tasks.models.networks import model_named
 
 MOST_STEPS, NUM_CLASSES = 39, 10
 IMAGES = {"cnn_fedacs_mnist": (28, 28), "linear": (28, 28), "mlp": (28, 28), "cnn_fedacs_cifar10": (32, 32, 3)}

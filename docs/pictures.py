@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 
 from turnout.availability import markov
-from turnout.diagnosis.likeness import play
-from turnout.diagnosis.log import Runs
-from turnout.report.colours import BLUE, GREEN, ORANGE, VERMILION, colour
-from turnout.report.figures import framed
+from turnout.diagnosis.reading.log import Runs
+from turnout.diagnosis.world.likeness import play
+from turnout.report.page.colours import BLUE, GREEN, ORANGE, VERMILION, colour
+from turnout.report.run.figures import framed
 from turnout.theory import effective_normalised, effective_raw
 
 IMAGES = Path(__file__).parent / "images"

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from turnout.experiment import registry
-from turnout.report.claims_page import stored
-from turnout.report.claims_table import counted
+from turnout.report.claims.claims_page import stored
+from turnout.report.claims.claims_table import counted
 from turnout.reproduction.measured import CURVES, Measured, read_curves
-from turnout.reproduction.paired import Interval
 from turnout.reproduction.stored import read_result
+from turnout.statistics import Interval
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "experiments" / "results"

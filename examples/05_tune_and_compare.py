@@ -13,8 +13,8 @@ from rich.console import Console
 from turnout.experiment import read_experiment
 from turnout.experiment.run import run
 from turnout.experiment.tuning import tune
-from turnout.report.tables import results
-from turnout.report.words import result
+from turnout.report.run.run_table import results
+from turnout.report.run.run_words import result
 
 EXPERIMENT = """
 title = "Clients that are seldom there, and for long"

@@ -4,95 +4,19 @@ import jax.numpy as jnp
 import jax.random as jr
 import pytest
 
+from every_strategy import ONE_EACH, SETTINGS
 from turnout import availability, tasks
-from turnout.strategies import (
-    F3AST,
-    MIFA,
-    AdaFed,
-    CAFed,
-    CAFedAvg,
-    Debiased,
-    FedACS,
-    FedAU,
-    FedAvg,
-    FedAWE,
-    FedLaAvg,
-    FedNova,
-    FedVARP,
-    ImportanceSampling,
-    MoreAvailable,
-    NormSampling,
-    OptimalSampling,
-    Separated,
-    StaleFill,
-    Strategy,
-    Unbiased,
-    UniformSampling,
-)
+from turnout.strategies import Strategy
 from turnout.testing import check_process, check_strategy, check_task
 from turnout.types import Array, Ask, PerClient
 
-STRATEGIES = {
-    "fedavg received": FedAvg(),
-    "fedavg all": FedAvg(normaliser="all"),
-    "fedavg cohort": FedAvg(cohort=3),
-    "fedavg draws": FedAvg(cohort=3, normaliser="draws"),
-    "unbiased": Unbiased(),
-    "more_available": MoreAvailable(),
-    "adafed": AdaFed(),
-    "importance_sampling": ImportanceSampling(cohort=3),
-    "norm_sampling": NormSampling(cohort=3),
-    "optimal_sampling": OptimalSampling(cohort=3),
-    "optimal_sampling approximate": OptimalSampling(cohort=3, approximate=True),
-    "uniform_sampling": UniformSampling(cohort=3),
-    "fedau": FedAU(cutoff=4.0),
-    "fedau of a cohort": FedAU(cohort=3),
-    "debiased step": Debiased(),
-    "debiased weight": Debiased(batch=3.0, apply="weight"),
-    "fedlaavg": FedLaAvg(),
-    "fedlaavg cohort": FedLaAvg(cohort=2, warmup=3),
-    "mifa": MIFA(),
-    "mifa wait": MIFA(wait=True),
-    "fedvarp": FedVARP(),
-    "fedvarp cohort": FedVARP(cohort=3),
-    "stale_fill": StaleFill(cohort=3),
-    "fedawe": FedAWE(),
-    "fednova": FedNova(),
-    "fednova all": FedNova(normaliser="all", effective_steps=2.0),
-    "fednova draws": FedNova(cohort=3, normaliser="draws"),
-    "ca_fed": CAFed(),
-    "f3ast": F3AST(cohort=3, beta=0.1),
-    "f3ast correlated": F3AST(cohort=[1, 3], beta=0.1, utility="correlated", initial="uniform"),
-    "fedacs": FedACS(cohort=3),
-    "c_a_fedavg": CAFedAvg(cohort=3),
-    "ca_fed cohort": CAFed(kappa=0.2, memory=0.2, cohort=3, optimum=0.0),
-    "ca_fed clusters": CAFed(factor=1.0, clusters=[0, 1, 2, 3, 4, 5, 6]),
-    "separated fedavg": Separated(FedAvg(cohort=2), separation=1),
-    "separated draws": Separated(FedAvg(cohort=3, normaliser="draws"), separation=2),
-    "separated unbiased": Separated(Unbiased(), separation=1),
-}
+# Further settings of strategies whose first setting is checked anyway: longer, so that CI runs them apart.
+VARIANTS = sorted(set(SETTINGS) - set(ONE_EACH))
 
 
-# Further settings of strategies that are checked anyway.
-VARIANTS = {
-    "fedavg cohort",
-    "optimal_sampling approximate",
-    "debiased weight",
-    "mifa wait",
-    "fedvarp cohort",
-    "fednova all",
-    "fednova draws",
-    "f3ast correlated",
-    "ca_fed clusters",
-    "separated draws",
-}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in VARIANTS else name for name in STRATEGIES]
-)
+@pytest.mark.parametrize("name", [*ONE_EACH, *(pytest.param(name, marks=pytest.mark.variant) for name in VARIANTS)])
 def test_strategy(name):
-    check_strategy(STRATEGIES[name])
+    check_strategy(SETTINGS[name])
 
 
 TASKS = {

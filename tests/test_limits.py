@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from turnout.availability import bernoulli, markov, minimum_separation
-from turnout.local import Local
 from turnout.simulator import simulate
+from turnout.simulator.local import Local
 from turnout.strategies import (
     MIFA,
     CAFed,

@@ -7,7 +7,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from turnout.batches import drawn, permuted, shuffled
+from turnout.simulator.batches import drawn, permuted, shuffled
 from turnout.streams import Stream, below, client_words, round_key, scramble
 
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from turnout.availability import alternating, bernoulli, markov, minimum_separation, two_classes
-from turnout.local import Local
-from turnout.loop import Trial
 from turnout.simulator import simulate, simulate_trials
+from turnout.simulator.local import Local
+from turnout.simulator.trial import Trial
 from turnout.strategies import FedAvg, MoreAvailable, Unbiased
 from turnout.tasks.quadratics import Quadratics, quadratics
 from turnout.tasks.two_clients import two_clients

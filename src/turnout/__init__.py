@@ -7,13 +7,15 @@ if TYPE_CHECKING:
     from turnout import availability, strategies, tasks, theory
     from turnout.auditor import Audit, audit, effective_weights
     from turnout.diagnosis.diagnose import diagnose
-    from turnout.diagnosis.reading import read_log
-    from turnout.facts import Online, Oracle
-    from turnout.history import History
-    from turnout.local import Local
-    from turnout.loop import Trial
-    from turnout.server import Server
+    from turnout.diagnosis.reading.log_file import read_log
+    from turnout.report.run.plots import plots
+    from turnout.server.facts import Online, Oracle
+    from turnout.server.server import Server
+    from turnout.server.settings import ServerSettings
     from turnout.simulator import simulate, simulate_trials
+    from turnout.simulator.history import History
+    from turnout.simulator.local import Local
+    from turnout.simulator.trial import Trial
     from turnout.world import World, compute, links
 
 __version__ = "0.1.0.dev0"
@@ -25,6 +27,7 @@ __all__ = [
     "Online",
     "Oracle",
     "Server",
+    "ServerSettings",
     "Trial",
     "World",
     "audit",
@@ -33,6 +36,7 @@ __all__ = [
     "diagnose",
     "effective_weights",
     "links",
+    "plots",
     "read_log",
     "simulate",
     "simulate_trials",
@@ -43,17 +47,19 @@ __all__ = [
 
 _HOMES = {
     "Audit": "turnout.auditor",
-    "History": "turnout.history",
-    "Local": "turnout.local",
-    "Online": "turnout.facts",
-    "Oracle": "turnout.facts",
-    "Server": "turnout.server",
-    "Trial": "turnout.loop",
+    "History": "turnout.simulator.history",
+    "Local": "turnout.simulator.local",
+    "Online": "turnout.server.facts",
+    "Oracle": "turnout.server.facts",
+    "Server": "turnout.server.server",
+    "ServerSettings": "turnout.server.settings",
+    "Trial": "turnout.simulator.trial",
     "World": "turnout.world",
     "audit": "turnout.auditor",
     "diagnose": "turnout.diagnosis.diagnose",
     "effective_weights": "turnout.auditor",
-    "read_log": "turnout.diagnosis.reading",
+    "plots": "turnout.report.run.plots",
+    "read_log": "turnout.diagnosis.reading.log_file",
     "simulate": "turnout.simulator",
     "simulate_trials": "turnout.simulator",
 }

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from turnout.availability import finite_chain, markov
-from turnout.availability.transition import stationary_law
+from turnout.availability.mathematics.transition import stationary_law
 
 ON_OFF = [[1], [0]]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from turnout.availability import MinimumSeparation, SeparatedSampling, minimum_separation
-from turnout.availability.conditional_poisson import draw_by_product, draw_successively
+from turnout.availability.mathematics.conditional_poisson import draw_by_product, draw_successively
 
 
 def rates_of_the_chain(p, batch, separation):

@@ -9,8 +9,9 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from turnout.availability import phones, trace
-from turnout.downloads import Remote
+from turnout.availability import trace
+from turnout.availability.recorded import phones
+from turnout.files.downloads import Remote
 
 FLASH = "traces/flash1000_intervals.csv.gz"
 STUNNER = "traces/stunner_100_intervals.csv.gz"

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from turnout.attendance import MOST_ROUNDS, Attendance, watched_clients
 from turnout.experiment import Experiment
 from turnout.experiment.run import Outcome, Run
-from turnout.history import History
+from turnout.simulator.attendance import MOST_ROUNDS, Attendance, watched_clients
+from turnout.simulator.history import History
 
 NAMES = ("fedavg", "unbiased", "adafed", "ca_fed", "f3ast", "fedau", "mifa", "fedvarp", "fedawe", "fedlaavg")
 

@@ -6,9 +6,9 @@ from made_up import made_up_run
 from turnout import audit, availability
 from turnout.diagnosis.diagnose import diagnose
 from turnout.experiment.store import save
-from turnout.report.audit_page import audit_page
-from turnout.report.diagnosis_page import page as diagnosis_page
-from turnout.report.report_page import write_report
+from turnout.report.audit.audit_page import audit_page
+from turnout.report.diagnosis.diagnosis_page import page as diagnosis_page
+from turnout.report.run.run_page import write_report
 from turnout.strategies import AdaFed, FedAvg, Unbiased
 from turnout.world import World
 

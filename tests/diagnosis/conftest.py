@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from turnout.diagnosis.diagnose import Diagnosis, diagnose
-from turnout.diagnosis.log import Log
+from turnout.diagnosis.reading.log import Log
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from turnout.diagnosis.errors import LogError
-from turnout.diagnosis.reading import read_log
+from turnout.diagnosis.reading.errors import LogError
+from turnout.diagnosis.reading.log_file import read_log
 
 
 def refusal(path, **options):

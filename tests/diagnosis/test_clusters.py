@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from turnout.diagnosis import clusters as module
-from turnout.diagnosis.clusters import clusters
-from turnout.diagnosis.cycles import Cycles, cycles
-from turnout.diagnosis.log import Log
-from turnout.diagnosis.rates import rates
+from turnout.diagnosis.findings import clusters as module
+from turnout.diagnosis.findings.clusters import clusters
+from turnout.diagnosis.findings.cycles import Cycles, cycles
+from turnout.diagnosis.findings.rates import rates
+from turnout.diagnosis.reading.log import Log
 
 CLIENTS, SLOTS = 60, 600
 DRAW = np.random.default_rng(5)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from turnout.diagnosis.cycles import cycles
-from turnout.diagnosis.log import Log
-from turnout.diagnosis.rates import rates
+from turnout.diagnosis.findings.cycles import cycles
+from turnout.diagnosis.findings.rates import rates
+from turnout.diagnosis.reading.log import Log
 
 CLIENTS, SLOTS, DAY = 60, 700, 48
 DRAW = np.random.default_rng(5)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 import turnout
-from turnout.diagnosis.lag_one import lag_one
-from turnout.diagnosis.log import Log
+from turnout.diagnosis.findings.lag_one import lag_one
 from turnout.diagnosis.plain import plain
+from turnout.diagnosis.reading.log import Log
 
 
 def test_a_file_and_its_log_are_diagnosed_alike(diagnosis, persistent, file):

@@ -11,12 +11,12 @@ from rich.console import Console
 
 from page_walker import walked
 from turnout.diagnosis.diagnose import diagnose
-from turnout.diagnosis.ranking import Rank, Ranking
-from turnout.diagnosis.weights import Weights, total_variation
+from turnout.diagnosis.findings.fedavg_weights import FedAvgWeights, total_variation
+from turnout.diagnosis.world.ranking import Rank, Ranking
 from turnout.experiment.config import read_experiment
 from turnout.experiment.errors import ExperimentError
-from turnout.report import diagnosis_folder, diagnosis_tables, diagnosis_words
-from turnout.report.diagnosis_page import page
+from turnout.report.diagnosis import diagnosis_folder, diagnosis_tables, diagnosis_words
+from turnout.report.diagnosis.diagnosis_page import page
 
 RANKING = Ranking(
     (
@@ -65,7 +65,7 @@ def test_warnings_are_shown_where_there_are_any(diagnosis, html):
 def weighted(diagnosis, weights, target):
     weights, target = np.array(weights), np.array(target)
     distance = total_variation(weights, target)
-    found = Weights(target, weights, weights, distance, distance, 0, np.argsort(-np.abs(weights - target)))
+    found = FedAvgWeights(target, weights, weights, distance, distance, 0, np.argsort(-np.abs(weights - target)))
     return replace(diagnosis, findings=replace(diagnosis.findings, weights=found))
 
 

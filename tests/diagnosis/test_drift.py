@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnout.diagnosis.cycles import Cycles, cycles
-from turnout.diagnosis.drift import cusum, drift, long_run_variance
-from turnout.diagnosis.log import Log
-from turnout.diagnosis.rates import rates
+from turnout.diagnosis.findings.cycles import Cycles, cycles
+from turnout.diagnosis.findings.drift import cusum, drift, long_run_variance
+from turnout.diagnosis.findings.rates import rates
+from turnout.diagnosis.reading.log import Log
 
 CLIENTS, SLOTS = 60, 600
 DRAW = np.random.default_rng(5)

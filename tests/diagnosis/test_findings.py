@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from turnout.diagnosis.findings import examine
-from turnout.diagnosis.fit import fit
-from turnout.diagnosis.log import Log
+from turnout.diagnosis.findings.all_findings import examine
+from turnout.diagnosis.reading.log import Log
+from turnout.diagnosis.world.fit import fit
 
 DRAW = np.random.default_rng(0)
 WATCHED = np.zeros((6, 300), bool)

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnout.availability import diurnal, minimum_separation
-from turnout.diagnosis.findings import examine
-from turnout.diagnosis.fit import Fitted, feasible, fit
-from turnout.diagnosis.log import Log
-from turnout.diagnosis.rates import rates
+from turnout.diagnosis.findings.all_findings import examine
+from turnout.diagnosis.findings.rates import rates
+from turnout.diagnosis.reading.log import Log
+from turnout.diagnosis.world.fit import Fitted, feasible, fit
 
 CLIENTS, SLOTS = 40, 1500
 DRAW = np.random.default_rng(5)

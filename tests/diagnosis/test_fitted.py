@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from turnout.diagnosis.fit import Fitted
+from turnout.diagnosis.world.fit import Fitted
 from turnout.experiment.build import build
 from turnout.experiment.config import read_experiment
 from turnout.experiment.fitted import STRATEGIES, world_toml

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnout.availability import inclusion_probabilities, minimum_separation
-from turnout.diagnosis.gaps import _log_chance, gaps, odds
-from turnout.diagnosis.likeness import play
-from turnout.diagnosis.log import Log
+from turnout.diagnosis.findings.rests import _log_chance, gaps, odds
+from turnout.diagnosis.reading.log import Log
+from turnout.diagnosis.world.likeness import play
 
 
 @pytest.mark.parametrize(("slots", "times", "separation"), [(8, 3, 1), (9, 2, 4), (10, 3, 2), (7, 1, 3)])

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from turnout.availability import clustered, diurnal, markov
-from turnout.diagnosis import likeness as module
-from turnout.diagnosis.findings import examine
-from turnout.diagnosis.fit import Fitted, fit
-from turnout.diagnosis.likeness import likeness, part, play, simulated
-from turnout.diagnosis.log import Log
+from turnout.diagnosis.findings.all_findings import examine
+from turnout.diagnosis.reading.log import Log
+from turnout.diagnosis.world import likeness as module
+from turnout.diagnosis.world.fit import Fitted, fit
+from turnout.diagnosis.world.likeness import likeness, part, play, simulated
 from turnout.world import World
 
 CLIENTS, SLOTS = 40, 600

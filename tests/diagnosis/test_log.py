@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from turnout.diagnosis.log import Log, Runs
+from turnout.diagnosis.reading.log import Log, Runs
 
 tables = arrays(bool, array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=12))
 

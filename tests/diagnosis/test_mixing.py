@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from turnout.diagnosis.log import Log
-from turnout.diagnosis.mixing import autocorrelation, mixing
-from turnout.diagnosis.rates import rates
+from turnout.diagnosis.findings.memory import autocorrelation, mixing
+from turnout.diagnosis.findings.rates import rates
+from turnout.diagnosis.reading.log import Log
 
 shapes = array_shapes(min_dims=2, max_dims=2, min_side=2, max_side=12)
 logs = shapes.flatmap(lambda shape: st.tuples(arrays(bool, shape), arrays(bool, shape)))

@@ -5,7 +5,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnout.diagnosis.numbering import Numbering
+from turnout.diagnosis.reading.numbering import Numbering
 
 texts = st.none() | st.text(max_size=3)
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnout.diagnosis.cycles import Cycles
-from turnout.diagnosis.log import Log
-from turnout.diagnosis.pairs import Compared, compare, correlations, significant
+from turnout.diagnosis.findings.cycles import Cycles
+from turnout.diagnosis.findings.pairs import Deviations, compare, correlations, significant
+from turnout.diagnosis.reading.log import Log
 
 NONE = Cycles(None, None, None)
 
@@ -17,7 +17,7 @@ def test_correlations_are_over_slots_watched_by_both(rows, slots, seed):
     draw = np.random.default_rng(seed)
     seen = draw.random((rows, slots)) < 0.7
     residual = np.where(seen, draw.normal(size=seen.shape), 0).astype(np.float32)
-    found = correlations(Compared(seen.astype(np.float32), np.zeros_like(residual), residual))
+    found = correlations(Deviations(seen.astype(np.float32), np.zeros_like(residual), residual))
     for i in range(rows):
         for j in range(rows):
             both = seen[i] & seen[j]

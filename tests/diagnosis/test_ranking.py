@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from turnout.diagnosis import ranking
-from turnout.diagnosis.fit import Fitted
-from turnout.diagnosis.log import Log
+from turnout.diagnosis.reading.log import Log
+from turnout.diagnosis.world import ranking
+from turnout.diagnosis.world.fit import Fitted
 from turnout.strategies import MIFA, FedAvg
 
 PAIR = {"fedavg": FedAvg(), "mifa": MIFA()}

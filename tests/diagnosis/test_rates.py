@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import stats
 
-from turnout.diagnosis.log import Log
-from turnout.diagnosis.rates import (
+from turnout.diagnosis.findings.rates import (
     _ratio_quantile,
     _runs_test,
     _sum_quantile,
@@ -19,6 +18,7 @@ from turnout.diagnosis.rates import (
     rates,
     transitions,
 )
+from turnout.diagnosis.reading.log import Log
 
 shapes = array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=14)
 logs = shapes.flatmap(lambda shape: st.tuples(arrays(bool, shape), arrays(bool, shape)))

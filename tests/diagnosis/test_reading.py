@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnout.availability import trace
-from turnout.diagnosis import rows as reading_of_rows
-from turnout.diagnosis.columns import ALIASES
-from turnout.diagnosis.events import VOCABULARY
-from turnout.diagnosis.reading import read_log
+from turnout.diagnosis.reading import row_codes as reading_of_rows
+from turnout.diagnosis.reading.columns import ALIASES
+from turnout.diagnosis.reading.event_rows import VOCABULARY
+from turnout.diagnosis.reading.log_file import read_log
 
 
 def grid(log):

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from turnout.diagnosis.findings import examine
-from turnout.diagnosis.log import Log
-from turnout.diagnosis.recognise import recognise
+from turnout.diagnosis.findings.all_findings import examine
+from turnout.diagnosis.reading.log import Log
+from turnout.diagnosis.world.recognise import recognise
 
 CLIENTS, SLOTS = 40, 600
 DRAW = np.random.default_rng(5)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from turnout.diagnosis import sweeps
-from turnout.diagnosis.log import Log
+from turnout.diagnosis.findings import run_sums as sweeps
+from turnout.diagnosis.reading.log import Log
 
 shapes = array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=14)
 logs = shapes.flatmap(lambda shape: st.tuples(arrays(bool, shape), arrays(bool, shape)))

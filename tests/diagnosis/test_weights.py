@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from turnout.diagnosis.log import Log
-from turnout.diagnosis.weights import received, target_of, weights
+from turnout.diagnosis.findings.fedavg_weights import received, target_of, weights
+from turnout.diagnosis.reading.log import Log
 
 tables = arrays(bool, array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=12))
 

@@ -5,7 +5,7 @@ import pytest
 from turnout.experiment import Experiment, ExperimentError, read_experiment, registry, toml
 from turnout.experiment.build import build
 from turnout.experiment.sweep import points
-from turnout.server import PLAIN_STEP
+from turnout.server.settings import PLAIN_STEP
 
 
 def change(document, setting):
@@ -112,8 +112,8 @@ def test_the_server_takes_any_optimizer_and_a_radius(tiny):
     for experiment, radius in ((momentum, None), (adaptive, 5)):
         assert Experiment.read(tomllib.loads(experiment.to_toml())) == experiment
         trial = build(points(experiment))[0].trials[0]
-        assert trial.radius == radius
-        assert trial.optimizer is not PLAIN_STEP
+        assert trial.settings.radius == radius
+        assert trial.settings.optimizer is not PLAIN_STEP
     with pytest.raises(ExperimentError, match="radius must be above 0, not 0"):
         build(points(change(tiny, "server.radius=0")))
 

@@ -4,11 +4,11 @@ import pytest
 
 from turnout.experiment import Experiment, ExperimentError
 from turnout.experiment.deployed import described
-from turnout.experiment.parts import ServerStep
 from turnout.experiment.run import run
 from turnout.experiment.sweep import points
-from turnout.facts import Online
-from turnout.local import Local
+from turnout.server.facts import Online
+from turnout.server.settings import ServerSettings
+from turnout.simulator.local import Local
 from turnout.strategies import CAFed, FedAU, FedAvg, Separated, Strategy, Unbiased
 
 
@@ -17,7 +17,7 @@ class Own(Strategy[None]):
 
 
 def experiment_of(strategy, **changes):
-    told = {"local": Local(learning_rate=0.2), "server": ServerStep(), "facts": Online(prior_on=2.0)} | changes
+    told = {"local": Local(learning_rate=0.2), "server": ServerSettings(facts=Online(prior_on=2.0))} | changes
     return described(strategy, num_clients=3, rounds=9, seed=4, evaluate_every=2, **told)
 
 
@@ -46,7 +46,7 @@ def test_what_a_file_cannot_name_is_told_by_its_class(strategy):
 
 def test_functions_are_marked_as_untold():
     experiment = experiment_of(
-        FedAvg(), local=Local(learning_rate=lambda t: 0.1), server=ServerStep(optimizer=optax.adam(0.1))
+        FedAvg(), local=Local(learning_rate=lambda t: 0.1), server=ServerSettings(optimizer=optax.adam(0.1))
     )
     assert experiment.local.arguments["learning_rate"]["name"].endswith(":untold")
     assert experiment.server.arguments["optimizer"]["name"].endswith(":untold")

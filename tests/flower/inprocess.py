@@ -9,7 +9,7 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
-from turnout.flower.polling import Clock
+from turnout.flower.wire.polling import Clock
 
 LINK = 1  # the node in whose name the link reports errors
 Listed = Callable[[int], list[str]]

@@ -9,60 +9,13 @@ import numpy as np
 
 from turnout import simulate, tasks
 from turnout.availability import markov
-from turnout.facts import Online
-from turnout.local import Jobs, Local
-from turnout.strategies import (
-    F3AST,
-    MIFA,
-    AdaFed,
-    CAFed,
-    CAFedAvg,
-    Debiased,
-    FedACS,
-    FedAU,
-    FedAvg,
-    FedAWE,
-    FedLaAvg,
-    FedNova,
-    FedVARP,
-    ImportanceSampling,
-    MoreAvailable,
-    NormSampling,
-    OptimalSampling,
-    Separated,
-    StaleFill,
-    Unbiased,
-    UniformSampling,
-)
+from turnout.server.facts import Online
+from turnout.simulator.local import Jobs, Local
 from turnout.world import World, compute, links
 
 NUM_CLIENTS = 7
 ROUNDS = 20
 NAMES = tuple(f"id:{number}" for number in range(NUM_CLIENTS))
-STRATEGIES = {
-    "fedavg": FedAvg(),
-    "fedavg draws": FedAvg(cohort=3, normaliser="draws"),
-    "unbiased": Unbiased(),
-    "more_available": MoreAvailable(),
-    "adafed": AdaFed(),
-    "importance_sampling": ImportanceSampling(cohort=3),
-    "norm_sampling": NormSampling(cohort=3),
-    "optimal_sampling": OptimalSampling(cohort=3),
-    "uniform_sampling": UniformSampling(cohort=3),
-    "fedau": FedAU(cutoff=4.0),
-    "debiased": Debiased(),
-    "fedlaavg": FedLaAvg(cohort=2, warmup=3),
-    "mifa": MIFA(),
-    "fedvarp": FedVARP(),
-    "stale_fill": StaleFill(cohort=3),
-    "fedawe": FedAWE(),
-    "fednova": FedNova(),
-    "ca_fed": CAFed(kappa=0.2, memory=0.2),
-    "f3ast": F3AST(cohort=3, beta=0.1),
-    "fedacs": FedACS(cohort=3),
-    "c_a_fedavg": CAFedAvg(cohort=3),
-    "separated": Separated(Unbiased(), separation=1),
-}
 
 
 def _task():

@@ -3,12 +3,12 @@ import sys
 
 import pytest
 
-from turnout.flower.alone import held
+from turnout.flower.server.alone import held
 
 HOLD = """
 import sys
 from pathlib import Path
-from turnout.flower.alone import held
+from turnout.flower.server.alone import held
 with held(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
@@ -39,7 +39,7 @@ def test_a_strategy_holds_its_checkpoint_while_it_trains(tmp_path):
     from inprocess import InProcessGrid
 
     from turnout.flower import FlowerStrategy, client_app
-    from turnout.flower.messages import to_record
+    from turnout.flower.wire.messages import to_record
     from turnout.strategies import FedAvg
 
     def strategy():

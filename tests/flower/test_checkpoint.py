@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
-from turnout.flower import checkpoint
-from turnout.flower.chronicle import Chronicle
-from turnout.flower.driver import Driver, ServerOptions
-from turnout.flower.replies import Reply
+from turnout.flower.run.chronicle import Chronicle
+from turnout.flower.server import checkpoint
+from turnout.flower.server.driver import Driver
+from turnout.flower.wire.replies import Reply
+from turnout.server.settings import ServerSettings
 from turnout.strategies import MIFA, FedAvg
 
 START = {"w/0": np.zeros(2, np.float32), "count": np.array(3)}
@@ -83,4 +84,4 @@ def test_a_file_of_another_training_is_refused(tmp_path, driver, reason):
 def test_a_torn_file_is_named(tmp_path, content):
     (tmp_path / "state.npz").write_bytes(content)
     with pytest.raises(ValueError, match=r"cannot go on from .*state\.npz"):
-        checkpoint.resume(tmp_path / "state.npz", Driver(FedAvg(), START, options=ServerOptions()), Chronicle())
+        checkpoint.resume(tmp_path / "state.npz", Driver(FedAvg(), START, settings=ServerSettings()), Chronicle())

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from deployment import ROOT, Deployment, participation, until
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
-from turnout.flower.directory import name_by_key
+from turnout.flower.fleet.directory import name_by_key
 
 pytestmark = [
     pytest.mark.integration,

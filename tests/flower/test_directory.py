@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from turnout.flower.directory import Directory, name_by_claim, name_by_key
+from turnout.flower.fleet.directory import Directory, name_by_claim, name_by_key
 
 
 def test_places_are_given_in_the_order_of_joining_and_kept():

@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 import stage
 
-from turnout.facts import Online, Oracle
-from turnout.flower.driver import Driver, ServerOptions
-from turnout.flower.replies import Limits, Reply, check_reply
-from turnout.local import Local
+from every_strategy import SETTINGS
+from turnout.flower.server.driver import Driver
+from turnout.flower.wire.replies import Limits, Reply, check_reply
+from turnout.server.facts import Online, Oracle
+from turnout.server.settings import ServerSettings
+from turnout.simulator.local import Local
 from turnout.strategies import MIFA, CAFed, FedAvg, FedAWE, OptimalSampling, Strategy, Unbiased
 
 
@@ -50,9 +52,9 @@ def play(driver, world):
 
 @pytest.mark.parametrize("name", ["unbiased", "fedawe", "ca_fed", "optimal_sampling"])
 def test_numpy_replies_give_the_model_of_the_simulator(name):
-    driver = Driver(stage.STRATEGIES[name], stage.START, local=stage.LOCAL)
+    driver = Driver(SETTINGS[name], stage.START, local=stage.LOCAL)
     driver.join(stage.IMPORTANCE)
-    expected = stage.simulated(stage.STRATEGIES[name], "lossy")
+    expected = stage.simulated(SETTINGS[name], "lossy")
     np.testing.assert_allclose(play(driver, "lossy"), expected, atol=1e-5)
 
 
@@ -174,7 +176,7 @@ def test_clients_with_models_of_their_own_start_from_them():
 
 
 def test_what_would_make_the_model_infinite_is_dropped(caplog):
-    driver = driver_of("a", "b", options=ServerOptions(learning_rate=1e30))
+    driver = driver_of("a", "b", settings=ServerSettings(learning_rate=1e30))
     for _ in range(2):
         driver.open_round(["a", "b"])
         record = driver.close_round({"a": reply_of({"x": [1e12, 0.0]})})
@@ -217,7 +219,7 @@ def test_mistakes_of_the_caller_are_named():
     with pytest.raises(RuntimeError, match="round 0 is still open"):
         driver.open_round(["a"])
     with pytest.raises(ValueError, match="use Online"):
-        ServerOptions(facts=Oracle())
+        Driver(FedAvg(), stage.START, settings=ServerSettings(facts=Oracle()))
 
 
 def test_a_state_goes_on_elsewhere():

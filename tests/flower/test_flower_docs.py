@@ -12,7 +12,7 @@ from inprocess import InProcessGrid
 from turnout.experiment import load
 from turnout.experiment.registry import entries
 from turnout.flower import FlowerStrategy
-from turnout.flower.messages import to_record
+from turnout.flower.wire.messages import to_record
 from turnout.strategies import CAFed
 
 PAGE = Path(__file__).parents[2] / "docs" / "flower.md"

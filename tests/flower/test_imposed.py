@@ -12,7 +12,7 @@ from inprocess import InProcessGrid
 
 from turnout.availability import markov
 from turnout.flower import FlowerStrategy, ImposedGrid, client_app
-from turnout.flower.messages import to_record
+from turnout.flower.wire.messages import to_record
 from turnout.strategies import FedAvg
 
 PAGE = Path(__file__).parents[2] / "docs" / "flower_deploy.md"

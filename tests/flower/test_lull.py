@@ -9,8 +9,8 @@ from inprocess import InProcessGrid
 
 from turnout.availability import markov
 from turnout.flower import FlowerStrategy, ImposedGrid, client_app
-from turnout.flower.messages import to_record
-from turnout.flower.polling import Clock
+from turnout.flower.wire.messages import to_record
+from turnout.flower.wire.polling import Clock
 from turnout.strategies import FedAvg
 
 APP = client_app(train=lambda arrays, *_: (arrays, {"loss": 1.0}))

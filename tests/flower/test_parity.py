@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 import stage
 
+from every_strategy import ONE_EACH, SETTINGS
+
 pytest.importorskip("flwr")
 
 from inprocess import InProcessGrid
 
 from turnout.flower import FlowerStrategy, client_app
-from turnout.flower.messages import to_numpy, to_record
+from turnout.flower.wire.messages import to_numpy, to_record
 
 
 def steps_of(place):
@@ -56,9 +58,9 @@ def play(strategy, world):
     return to_numpy(result.arrays)["x"]
 
 
-@pytest.mark.parametrize("name", stage.STRATEGIES)
+@pytest.mark.parametrize("name", [*ONE_EACH, "fedavg draws"])
 def test_flower_trains_the_model_of_the_simulator(name):
-    strategy = stage.STRATEGIES[name]
+    strategy = SETTINGS[name]
     expected = stage.simulated(strategy, "lossy")
     np.testing.assert_allclose(play(strategy, "lossy"), expected, atol=1e-5)
     assert np.abs(expected - stage.START["x"]).max() > 0.01

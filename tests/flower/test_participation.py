@@ -1,8 +1,8 @@
 import numpy as np
 
 from turnout import read_log
-from turnout.flower.participation import ParticipationLog
-from turnout.flower.rounds import RoundRecord
+from turnout.flower.run.participation import ParticipationLog
+from turnout.flower.server.compiled_round import RoundRecord
 
 
 def record(t, available, uploads=(), arrived=()):

@@ -10,9 +10,9 @@ pytest.importorskip("flwr")
 from inprocess import FakeClock, InProcessGrid
 
 from turnout.flower import FlowerStrategy, client_app
-from turnout.flower.messages import to_numpy, to_record
-from turnout.flower.polling import PollingGrid, is_of_transport
-from turnout.local import Local
+from turnout.flower.wire.messages import to_numpy, to_record
+from turnout.flower.wire.polling import PollingGrid, is_of_transport
+from turnout.simulator.local import Local
 from turnout.strategies import FedAvg
 
 MODEL = {"w": np.zeros(2, np.float32)}

@@ -13,8 +13,8 @@ import torch
 from inprocess import InProcessGrid
 
 from turnout.flower import FlowerStrategy
-from turnout.flower.messages import to_numpy
-from turnout.local import Local
+from turnout.flower.wire.messages import to_numpy
+from turnout.simulator.local import Local
 from turnout.strategies import CAFed, FedAU
 
 PAGE = Path(__file__).parents[2] / "docs" / "flower_pytorch.md"

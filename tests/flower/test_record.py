@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import stage
 
+from every_strategy import SETTINGS
+
 pytest.importorskip("flwr")
 
 from inprocess import InProcessGrid
@@ -17,13 +19,13 @@ from turnout import simulate
 from turnout.cli import app as command
 from turnout.experiment import ExperimentError, load, read_experiment
 from turnout.experiment.run import run as simulate_experiment
-from turnout.facts import Online
 from turnout.flower import FlowerStrategy, client_app
-from turnout.flower.messages import to_record
-from turnout.flower.participation import ParticipationLog
-from turnout.local import Local
-from turnout.report.tables import results
-from turnout.report.words import summary
+from turnout.flower.run.participation import ParticipationLog
+from turnout.flower.wire.messages import to_record
+from turnout.report.run.run_table import results
+from turnout.report.run.run_words import summary
+from turnout.server.facts import Online
+from turnout.simulator.local import Local
 from turnout.strategies import MIFA, FedAU, FedAvg, Strategy
 
 MODEL = {"w": np.zeros(2, np.float32)}
@@ -51,7 +53,7 @@ def play(folder=None, *, strategy=None, rounds=3, names=("1", "2", "3"), app=SMA
 
 @pytest.mark.parametrize("name", ["fedau", "fedlaavg", "ca_fed", "optimal_sampling"])
 def test_a_simulation_of_the_same_world_has_the_same_history(name):
-    strategy, world = stage.STRATEGIES[name], "sure"
+    strategy, world = SETTINGS[name], "sure"
     simulated = simulate(
         stage.TASK, stage.WORLDS[world], strategy, rounds=stage.ROUNDS, local=stage.LOCAL, facts=Online()
     )

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
-from turnout.flower.driver import Driver
-from turnout.flower.layout import Layout
-from turnout.flower.replies import LONGEST, Dropped, Limits, Reply, check_loss, check_reply, check_size
+from turnout.flower.server.driver import Driver
+from turnout.flower.wire.layout import Layout
+from turnout.flower.wire.replies import LONGEST, Dropped, Limits, Reply, check_loss, check_reply, check_size
 from turnout.strategies import FedAvg
 
 MODEL = {"w": np.ones((2, 3), np.float32), "b": np.zeros(2, np.float64), "count": np.array([3, 4])}

@@ -15,8 +15,8 @@ from inprocess import InProcessGrid
 
 from turnout import read_log
 from turnout.flower import FlowerStrategy, Limits, client_app
-from turnout.flower.messages import to_numpy, to_record
-from turnout.local import Local
+from turnout.flower.wire.messages import to_numpy, to_record
+from turnout.simulator.local import Local
 from turnout.strategies import MIFA, CAFed, FedAvg, FedAWE
 
 MODEL = {"w": np.zeros((2, 2), np.float32), "seen": np.array(5)}

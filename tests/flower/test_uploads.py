@@ -11,8 +11,8 @@ from inprocess import FakeClock, InProcessGrid
 
 from turnout.flower import FlowerStrategy, client_app
 from turnout.flower.client import KEPT
-from turnout.flower.messages import to_numpy, to_record
-from turnout.local import Local
+from turnout.flower.wire.messages import to_numpy, to_record
+from turnout.simulator.local import Local
 from turnout.strategies import OptimalSampling
 
 MODEL = {"w": np.zeros(2, np.float32), "seen": np.array(5)}

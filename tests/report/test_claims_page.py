@@ -5,8 +5,8 @@ import pytest
 from rich.console import Console
 
 from turnout.experiment.errors import ExperimentError
-from turnout.report.claims_page import claims_page
-from turnout.report.claims_table import claims_table, claims_words, counted
+from turnout.report.claims.claims_page import claims_page
+from turnout.report.claims.claims_table import claims_table, claims_words, counted
 
 
 def check(says="A ahead of B", paper="+1.56 pp", ours="+1.20 pp [+1.00, +1.40] over B", verdict="holds"):

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from turnout.report.label_counts import label_counts_figure
+from turnout.report.run.label_counts import label_counts_figure
 from turnout.tasks import digits, from_arrays, linear, robust_regression
 
 

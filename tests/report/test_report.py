@@ -7,8 +7,11 @@ from rich.console import Console
 
 from turnout.experiment import Experiment
 from turnout.experiment.run import Outcome, Run
-from turnout.history import History
-from turnout.report import colours, figures, groups, tables, words
+from turnout.report.page import colours
+from turnout.report.run import figures, groups
+from turnout.report.run import run_table as tables
+from turnout.report.run import run_words as words
+from turnout.simulator.history import History
 
 DOCUMENT = {
     "title": "Made up",

@@ -9,17 +9,20 @@ import numpy as np
 import polars as pl
 import pytest
 
+import turnout
 from page_walker import walked
-from turnout.attendance import Attendance
 from turnout.experiment import Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.run import Outcome, Run
 from turnout.experiment.store import load, save
-from turnout.history import History
-from turnout.report import by_client, colours, curves, plots, report_charts
-from turnout.report.compared import compared
-from turnout.report.error_split import error_splits
-from turnout.report.report_page import Source, report_page, write_report
+from turnout.report.page import colours
+from turnout.report.run import by_client, curves, plots
+from turnout.report.run import run_charts as report_charts
+from turnout.report.run.compared import compared
+from turnout.report.run.error_split import error_splits
+from turnout.report.run.run_page import Source, report_page, write_report
+from turnout.simulator.attendance import Attendance
+from turnout.simulator.history import History
 
 with warnings.catch_warnings():  # typer may be older than click and read names that click has deprecated since
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -259,7 +262,7 @@ def test_the_command_writes_the_page_or_says_why_not(folder, tmp_path):
 def test_every_figure_is_a_chart(run):
     for kind in set(plots.KINDS) - {"clients"}:
         assert plots.plot(run, kind).to_dict()["$schema"]
-        assert getattr(run.points[0].history.plot, kind)().to_dict()["$schema"]
+        assert getattr(turnout.plots(run.points[0].history), kind)().to_dict()["$schema"]
     with pytest.raises(ExperimentError, match="does not tell test_accuracy by client"):
         plots.plot(run, "clients")
     with pytest.raises(ExperimentError, match="did you mean 'curves'"):
@@ -270,7 +273,7 @@ def test_every_figure_is_a_chart(run):
 
 def test_a_history_without_target_is_drawn_as_if_all_counted_alike(run):
     history = replace(run.points[0].history, target=None, pi=None, lam=None)
-    spec = history.plot.groups().to_dict()
+    spec = turnout.plots(history).groups().to_dict()
     rows = next(iter(spec["datasets"].values()))
     assert {row["group"]: round(row["target"]) for row in rows} == {"10 % available": 50, "90 % available": 50}
 

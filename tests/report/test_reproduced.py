@@ -5,8 +5,9 @@ import pytest
 
 from turnout.experiment import toml
 from turnout.experiment.errors import ExperimentError
-from turnout.report import colours, reproduced
-from turnout.report import reproduced_figures as figures
+from turnout.report.claims import claim_figure as reproduced
+from turnout.report.claims import figure_kinds as figures
+from turnout.report.page import colours
 from turnout.reproduction.claim import claim_names, read_claim
 from turnout.reproduction.measured import Curve, write_curves
 from turnout.reproduction.measures import MEASURES

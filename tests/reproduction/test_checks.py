@@ -13,9 +13,9 @@ from turnout.reproduction.checks import (
     table,
     within_bound,
 )
-from turnout.reproduction.findings import overall
 from turnout.reproduction.measured import Curve, Measured
-from turnout.reproduction.paired import Interval
+from turnout.reproduction.verdicts import overall
+from turnout.statistics import Interval
 
 FINAL = {"name": "final", "metric": "test_accuracy"}
 TO = {"name": "rounds_to", "metric": "test_accuracy", "target": 0.5}

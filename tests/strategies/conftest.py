@@ -5,7 +5,7 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from turnout.server import Server
+from turnout.server.server import Server
 from turnout.types import Fleet, Known, Reports
 
 
@@ -17,7 +17,7 @@ class Play:
         defaults = {"pi": [0.5] * count, "lam": [0.0] * count, "success": [1.0] * count, "reach": [1.0] * count}
         self.known = Known(**{name: jnp.asarray(known.get(name, value)) for name, value in defaults.items()})
         fleet = Fleet(jnp.asarray(importance, jnp.float32))
-        self.server = Server(fleet, strategy, slots=max(1, strategy.capacity(count)))
+        self.server = Server.of(fleet, strategy, slots=max(1, strategy.capacity(count)))
         strategy.check(fleet)
         self.state = self.server.init(jnp.asarray([start]))
         self.lr, self.t, self.root = lr, 0, jr.key(root)

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from turnout.availability import minimum_separation
-from turnout.local import Local
 from turnout.simulator import simulate
+from turnout.simulator.local import Local
 from turnout.strategies import Debiased
 from turnout.tasks.quadratics import Quadratics
 from turnout.world import World

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnout.availability import alternating, bounded_absence
-from turnout.local import Local
-from turnout.loop import Trial
 from turnout.simulator import simulate, simulate_trials
+from turnout.simulator.local import Local
+from turnout.simulator.trial import Trial
 from turnout.strategies import FedAvg, FedLaAvg
 from turnout.strategies.fedlaavg import FedLaAvgState
 from turnout.tasks.two_clients import two_clients

@@ -3,8 +3,8 @@ import optax
 import pytest
 
 from turnout.availability import bernoulli
-from turnout.local import Local
 from turnout.simulator import simulate
+from turnout.simulator.local import Local
 from turnout.strategies import FedAvg, FedNova
 from turnout.tasks.quadratics import Quadratics
 from turnout.world import World, compute

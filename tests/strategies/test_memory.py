@@ -2,8 +2,7 @@ import jax.numpy as jnp
 import pytest
 
 from turnout.availability import bernoulli
-from turnout.loop import Trial
-from turnout.simulator import check_trial
+from turnout.simulator.trial import Trial, check_trial
 from turnout.strategies import MIFA, FedAU, FedAWE
 from turnout.strategies.memory import check_memory
 from turnout.tasks.quadratics import quadratics

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from turnout.tasks import from_arrays, from_pool, linear
-from turnout.tasks.checks import check_samples
-from turnout.tasks.partition import TEST, TRAIN
+from turnout.tasks.data.checks import check_samples
+from turnout.tasks.data.partition import TEST, TRAIN
 
 
 def ragged(num_samples=60, num_clients=4, features=3, classes=3, seed=0):

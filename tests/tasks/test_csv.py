@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from turnout.tasks import from_csv, linear
-from turnout.tasks.csv_table import read_table
+from turnout.tasks.data.csv_table import read_table
 from turnout.testing import check_task
 
 ROWS = """client,label,age,height

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from turnout.tasks import DataTask, from_arrays, from_pool, linear
-from turnout.tasks.partition import TEST, TRAIN, VALIDATION
+from turnout.tasks.data.partition import TEST, TRAIN, VALIDATION
 
 per_client = jax.jit(lambda task, params: task.per_client(params))  # op by op is slower to compile
 cut = jax.jit(lambda task, client, positions: task.batch(client, positions))

@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from turnout.tasks.idx import read_idx
+from turnout.tasks.data.idx import read_idx
 
 
 def packed(array):

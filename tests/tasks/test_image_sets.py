@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from turnout.tasks.image_sets import Colours, Dealing, Images, image_task
+from turnout.tasks.data.image_sets import Colours, Dealing, Images, image_task
 
 DEALING = Dealing(5, "iid", 0.5, 2, 0, "halves", 0.2, "by_client", None, 0)
 GREY = Colours((0.5,), (0.25,))

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from turnout.availability import bernoulli
-from turnout.local import Local
 from turnout.simulator import simulate
+from turnout.simulator.local import Local
 from turnout.strategies import FedAvg
 from turnout.tasks import from_arrays, linear, mlp, model_named, network
-from turnout.tasks.layers import Conv, Dense, Dropout, Pool, Relu, convolve, patches
-from turnout.tasks.networks import NETWORKS, ModelName
+from turnout.tasks.models.layers import Conv, Dense, Dropout, Pool, Relu, convolve, patches
+from turnout.tasks.models.networks import NETWORKS, ModelName
 from turnout.testing import check_task
 from turnout.world import World
 

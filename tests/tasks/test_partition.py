@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnout.tasks.partition import (
+from turnout.tasks.data.partition import (
     TEST,
     TRAIN,
     VALIDATION,

@@ -10,10 +10,11 @@ import numpy as np
 from turnout.auditor.exact import exact_weights
 from turnout.auditor.results import Audit, Audited
 from turnout.auditor.voting import BURN_IN, SEGMENTS, Votes, local_rates, play_trials
-from turnout.facts import Facts, Oracle
-from turnout.local import Local
-from turnout.loop import Trial
-from turnout.simulator import check_trial_in_fleet, chosen_seeds
+from turnout.server.facts import Facts
+from turnout.server.settings import ServerSettings
+from turnout.simulator import chosen_seeds
+from turnout.simulator.local import Local
+from turnout.simulator.trial import Trial, check_trial_in_fleet
 from turnout.strategies.base import Strategy
 from turnout.types import Fleet
 from turnout.world import World
@@ -52,8 +53,8 @@ def audit(
     worth = np.ones(world.num_clients) if importance is None else np.asarray(importance, np.float64)
     if worth.shape != (world.num_clients,) or not (np.isfinite(worth) & (worth >= 0)).all() or not worth.sum() > 0:
         raise ValueError(f"importance must be {world.num_clients} numbers of 0 or more, one a client, not all zero")
-    works, told = Local() if local is None else local, Oracle() if facts is None else facts
-    trials = {label: Trial(strategy, world, works, told) for label, strategy in named.items()}
+    works, settings = Local() if local is None else local, ServerSettings(facts=facts)
+    trials = {label: Trial(strategy, world, works, settings) for label, strategy in named.items()}
     return audit_trials(Fleet(jnp.asarray(worth, jnp.float32)), trials, rounds=rounds, seeds=seeds, progress=progress)
 
 

@@ -15,8 +15,8 @@ from turnout.availability.clustered import Clustered
 from turnout.availability.finite_chain import FiniteChain
 from turnout.availability.markov import Markov
 from turnout.availability.minimum_separation import MinimumSeparation
-from turnout.facts import Oracle
-from turnout.loop import Trial
+from turnout.server.facts import Oracle
+from turnout.simulator.trial import Trial
 from turnout.theory.effective_weights import (
     effective_c_a_fedavg,
     effective_debiased,

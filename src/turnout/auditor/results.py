@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import t as student
 
+from turnout.statistics import student_factor
 from turnout.strategies.base import Strategy
 from turnout.theory import distances
 
@@ -58,7 +58,7 @@ class Audited:
 
     @property
     def _reach(self) -> np.ndarray:
-        return float(student.ppf((1 + CONFIDENCE) / 2, self.freedom)) * self.errors
+        return student_factor(self.freedom, level=CONFIDENCE) * self.errors
 
     @property
     def total_variation(self) -> float:
@@ -89,7 +89,7 @@ class Audited:
         """
         if self.exact is not None:
             return self.total_variation <= EXACTLY
-        limit = float(student.ppf(1 - DOUBT / (2 * self.target.size), self.freedom))
+        limit = student_factor(self.freedom, comparisons=self.target.size, level=1 - DOUBT)
         rounding = 1e-5 * self.target  # weights are added up in single precision
         fair = np.abs(self.weights - self.target) <= limit * self.errors + rounding
         return bool((fair | self.seldom).all())

@@ -24,14 +24,14 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float
 
-from turnout import loop
-from turnout.attendance import Tally
-from turnout.group import as_arrays, check_overflow, crowd_sizes
-from turnout.local import Jobs, Local
-from turnout.loop import Carry, Clients, Plan, Trial
-from turnout.server import PLAIN_STEP
-from turnout.side_by_side import num_workers, rounded
-from turnout.simulator import chosen_seeds, use_compilation_cache
+from turnout.server.settings import ServerSettings
+from turnout.server.tally import Tally
+from turnout.simulator import chosen_seeds, loop, use_compilation_cache
+from turnout.simulator.lanes import as_arrays, check_overflow, crowd_sizes
+from turnout.simulator.local import Jobs, Local
+from turnout.simulator.loop import Carry, Clients, Plan
+from turnout.simulator.placement import num_workers, rounded
+from turnout.simulator.trial import Trial
 from turnout.types import Fleet, Mask, Params, PerClient, PerSlot, RandomKey, Round
 
 SEGMENTS = 25  # of a run, each with votes of its own: they show how much the weights vary
@@ -84,7 +84,7 @@ def play_trials(
     use_compilation_cache()
     roots = jax.vmap(jr.key)(jnp.asarray(chosen_seeds(seeds), jnp.uint32))
     length = -(-rounds // SEGMENTS)
-    plain = [as_arrays(replace(trial, learning_rate=1.0, optimizer=PLAIN_STEP, radius=None)) for trial in trials]
+    plain = [as_arrays(replace(trial, settings=ServerSettings(facts=trial.facts))) for trial in trials]
     plans = _plans(fleet, trials, plain, roots, length * SEGMENTS)
     done = itertools.count(1)
 

@@ -9,8 +9,8 @@ from turnout.availability.cyclic import Cyclic, cyclic
 from turnout.availability.diurnal import Diurnal, diurnal
 from turnout.availability.finite_chain import FiniteChain, finite_chain
 from turnout.availability.markov import Markov, markov
+from turnout.availability.mathematics.symmetric import inclusion_probabilities
 from turnout.availability.minimum_separation import MinimumSeparation, SeparatedSampling, minimum_separation
-from turnout.availability.symmetric import inclusion_probabilities
 from turnout.availability.trace import Trace, trace
 from turnout.availability.two_classes import two_classes
 

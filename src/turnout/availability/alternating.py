@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.availability.arguments import at_least, membership
+from turnout.arguments import at_least, membership
 from turnout.availability.cyclic import Cyclic
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import jax.random as jr
 
-from turnout.availability.arguments import at_least, spread_share
+from turnout.arguments import at_least, spread_share
 from turnout.availability.base import ErgodicProcess
 from turnout.types import Mask, PerClient, RandomKey, Round
 

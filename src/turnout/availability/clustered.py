@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int
 
-from turnout.availability.arguments import at_least, membership, spread
+from turnout.arguments import at_least, membership, spread
 from turnout.availability.base import ErgodicProcess
 from turnout.availability.markov import switching_rates
 from turnout.types import Mask, PerClient, RandomKey, Round

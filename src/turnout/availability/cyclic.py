@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from turnout.availability.arguments import at_least, membership, refuse, spread_whole
+from turnout.arguments import at_least, membership, refuse, spread_whole
 from turnout.availability.base import ErgodicProcess
 from turnout.types import Mask, PerClient, RandomKey, Round, Steps, divide
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import i0e
 
-from turnout.availability.arguments import at_least, membership, refuse, spread
+from turnout.arguments import at_least, membership, refuse, spread
 from turnout.availability.base import Process
 from turnout.types import Mask, PerClient, RandomKey, Round, divide
 

@@ -9,9 +9,9 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from turnout.availability.arguments import at_least, refuse
+from turnout.arguments import at_least, refuse
 from turnout.availability.base import ErgodicProcess
-from turnout.availability.transition import require_irreducible, stationary_law, stochastic
+from turnout.availability.mathematics.transition import require_irreducible, stationary_law, stochastic
 from turnout.types import Mask, PerClient, RandomKey, Round
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from turnout.availability.arguments import at_least, refuse, spread
+from turnout.arguments import at_least, refuse, spread
 from turnout.availability.base import ErgodicProcess
 from turnout.types import Mask, PerClient, RandomKey, Round
 

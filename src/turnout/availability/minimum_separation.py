@@ -12,10 +12,10 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from turnout.availability.arguments import at_least, membership, refuse, spread, spread_whole
+from turnout.arguments import at_least, membership, refuse, spread, spread_whole
 from turnout.availability.base import ErgodicProcess, Process
-from turnout.availability.conditional_poisson import draw_by_product, draw_successively
-from turnout.availability.symmetric import inclusion_probabilities
+from turnout.availability.mathematics.conditional_poisson import draw_by_product, draw_successively
+from turnout.availability.mathematics.symmetric import inclusion_probabilities
 from turnout.types import Mask, PerClient, RandomKey, Round, divide
 
 PerUnit = Float[Array, " units"]

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, UInt8
 
-from turnout.availability.arguments import at_least
+from turnout.arguments import at_least
 from turnout.availability.base import Process
-from turnout.availability.phones import is_published, published
-from turnout.availability.slots import DAY, slots_covered, slots_within
-from turnout.data_folder import located
+from turnout.availability.recorded.phones import is_published, published
+from turnout.availability.recorded.time_slots import DAY, slots_covered, slots_within
+from turnout.files.data_folder import located
 from turnout.types import Mask, RandomKey, Round
 
 COLUMNS = ("client_id", "start_s", "end_s", "state")
@@ -58,7 +58,7 @@ def trace(
     """Read intervals `client_id, start_s, end_s, state` from a CSV (also .csv.gz) or Parquet file.
 
     A path that leads nowhere from here is looked for in the folder that TURNOUT_DATA names; recordings of real phones
-    that are published (`turnout.availability.phones`) are downloaded if they are not there either.
+    that are published (`turnout.availability.recorded.phones`) are downloaded if they are not there either.
 
     A round is a `slot` of seconds and a client is available in it when its state at mid-slot is 1; time with no row is
     not available. Clients come in order of first appearance, `num_clients` takes the first ones. Round 0 begins with

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from turnout.availability.arguments import at_least
+from turnout.arguments import at_least
 from turnout.availability.markov import Markov, lowest_correlation, switching_rates
 
 

@@ -28,14 +28,14 @@ def audit_command(
         import_from(Path.cwd(), Path(experiment).absolute().parent)
         from turnout.experiment.audits import audit_experiment
         from turnout.experiment.config import read_experiment
-        from turnout.experiment.folders import free_folder
+        from turnout.files.whole import free_folder
 
         folder = free_folder(out or new_folder(f"{stem_of(experiment)}-audit"))
         described = read_experiment(experiment, tuple(settings or []))
         with progress_bar(not quiet, "playing") as progress:
             found = audit_experiment(described, rounds, seeds, progress)
-        from turnout.report.audit_words import audit_words
-        from turnout.report.audits import audit_summary, audit_table, save_audit
+        from turnout.report.audit.audit_table import audit_summary, audit_table, save_audit
+        from turnout.report.audit.audit_words import audit_words
 
         save_audit(found, folder, described.to_toml(), described.title)
         if as_json:

@@ -52,7 +52,7 @@ def diagnose_command(
         folder = out or new_folder(f"{Path(log).name.split('.')[0]}-diagnosis")
         found = _diagnose(log, slot, clients, rounds, audit_rounds, folder, show_progress=not quiet)
         if as_json:
-            from turnout.report.diagnosis_folder import numbers
+            from turnout.report.diagnosis.diagnosis_folder import numbers
 
             typer.echo(json.dumps({"folder": str(folder)} | numbers(found), indent=2))
         elif quiet:
@@ -76,7 +76,7 @@ def _diagnose(
     console = Console(stderr=True, quiet=not show_progress or not sys.stderr.isatty())
     with console.status("reading") as status:
         from turnout.diagnosis.diagnose import diagnose
-        from turnout.experiment.folders import free_folder
+        from turnout.files.whole import free_folder
 
         free_folder(folder)
         found = diagnose(
@@ -88,7 +88,7 @@ def _diagnose(
             progress=status.update,
         )
         status.update("writing")
-        from turnout.report.diagnosis_folder import save
+        from turnout.report.diagnosis.diagnosis_folder import save
 
         save(found, folder)
     return found
@@ -103,7 +103,7 @@ def _log_file(log: str) -> str:
 
 
 def _print_diagnosis(found: Diagnosis, folder: Path) -> None:
-    from turnout.report.diagnosis_tables import overview
+    from turnout.report.diagnosis.diagnosis_tables import overview
 
     ends = (f"\nPage: {folder / 'diagnosis.html'}", f"Next: turnout run {folder / 'world.toml'}   (the fitted world)")
     print_lines(overview(found), [], *ends)

@@ -31,7 +31,7 @@ def report_command(
     """Write one page about a run, or about several side by side; it works offline."""
     with one_line_errors(debug):
         import_from(Path.cwd(), *runs)
-        from turnout.report.report_page import REPORT, write_report
+        from turnout.report.run.run_page import REPORT, write_report
 
         page = out or (runs[0] / REPORT if len(runs) == 1 else Path(REPORT))
         write_report(runs, page)
@@ -68,7 +68,7 @@ def plot_command(
     with one_line_errors(debug):
         import_from(Path.cwd(), run)
         from turnout.experiment.store import load
-        from turnout.report.plots import for_paper, plot, save_plot
+        from turnout.report.run.plots import for_paper, plot, save_plot
 
         file = out or Path(f"{kind}.{form or 'pdf'}")
         chart = plot(load(run), kind, metric)

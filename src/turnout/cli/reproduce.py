@@ -67,7 +67,8 @@ def reproduce_command(
 def _claims(
     names: list[str], everything: bool, profile: Profile | None, settings: tuple[str, ...], panels: tuple[str, ...]
 ) -> list[Claim]:
-    from turnout.experiment.errors import ExperimentError, nearest
+    from turnout.errors import nearest
+    from turnout.experiment.errors import ExperimentError
     from turnout.reproduction.claim import claim_names, read_claim
 
     if everything == bool(names):
@@ -126,7 +127,7 @@ def _refreshed(folder: Path, quiet: bool) -> list[dict[str, Any]]:
 def _drawing() -> Any:
     """How a figure is drawn, or None where the libraries for it are not installed."""
     try:
-        from turnout.report.reproduced import write_figure
+        from turnout.report.claims.claim_figure import write_figure
     except ImportError as error:
         typer.echo(f"no figures: {error}; `turnout reproduce --refresh` draws them elsewhere", err=True)
         return None
@@ -134,7 +135,7 @@ def _drawing() -> Any:
 
 
 def _write_page(folder: Path, page: Path) -> None:
-    from turnout.report.claims_page import claims_page
+    from turnout.report.claims.claims_page import claims_page
 
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(claims_page(folder, page.parent), encoding="utf-8")
@@ -147,7 +148,7 @@ def _show(results: list[dict[str, Any]], names: list[str], as_json: bool, quiet:
         for result in results:
             typer.echo(result.get("folder", f"{result['name']}: not run"))
     else:
-        from turnout.report.claims_table import claims_table, claims_words
+        from turnout.report.claims.claims_table import claims_table, claims_words
 
         print_lines(claims_table(results), claims_words(results), *_next(results, names))
 

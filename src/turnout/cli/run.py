@@ -32,7 +32,7 @@ def run_command(
         folder = out or new_folder(stem_of(experiment))
         finished = _simulate(experiment, (*(settings or []), *changes), folder, show_progress=not quiet)
         if as_json:
-            from turnout.report.words import summary
+            from turnout.report.run.run_words import summary
 
             typer.echo(json.dumps(summary(finished) | {"folder": str(folder)}, indent=2))
         elif quiet:
@@ -45,9 +45,9 @@ def _simulate(source: str, settings: tuple[str, ...], folder: Path, show_progres
     """Check, build and run an experiment, and leave its run folder."""
     import_from(Path.cwd(), Path(source).absolute().parent)
     from turnout.experiment.config import read_experiment
-    from turnout.experiment.folders import free_folder
     from turnout.experiment.run import run
     from turnout.experiment.store import save
+    from turnout.files.whole import free_folder
 
     experiment = read_experiment(source, settings)
     free_folder(folder)
@@ -59,16 +59,16 @@ def _simulate(source: str, settings: tuple[str, ...], folder: Path, show_progres
 
 def _show(finished: Run, work: Path, name: str) -> None:
     """Write what people look at first: the report, and its two main figures as files."""
-    from turnout.report.figures import write_figures
-    from turnout.report.report_page import add_report
+    from turnout.report.run.figures import write_figures
+    from turnout.report.run.run_page import add_report
 
     write_figures(finished, work)
     add_report(finished, work, name)
 
 
 def _print_result(finished: Run, source: str, folder: Path) -> None:
-    from turnout.report.tables import results
-    from turnout.report.words import result
+    from turnout.report.run.run_table import results
+    from turnout.report.run.run_words import result
 
     places = (f"\nRun folder: {folder}", f"Report: {folder / 'report.html'}")
     print_lines(results(finished), result(finished), *places, f"Next: {_next_command(source, folder)}")

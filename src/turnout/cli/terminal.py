@@ -77,7 +77,7 @@ def one_line_errors(debug: bool) -> Iterator[None]:
 
 
 def _in_one_line(error: Exception) -> str:
-    from turnout.diagnosis.errors import LogError
+    from turnout.diagnosis.reading.errors import LogError
     from turnout.experiment.errors import ExperimentError
 
     text = " ".join(str(error).split())

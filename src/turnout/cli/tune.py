@@ -38,8 +38,8 @@ def tune_command(
         from dataclasses import replace
 
         from turnout.experiment.config import read_experiment
-        from turnout.experiment.folders import free_folder
         from turnout.experiment.tuning import save_tuned, tune
+        from turnout.files.whole import free_folder
 
         folder = free_folder(out or new_folder(f"{stem_of(experiment)}-tuned"))
         asked = read_experiment(experiment, tuple(settings or []))
@@ -61,7 +61,7 @@ def _summary(tuned: Tuned) -> dict[str, Any]:
 
 
 def _print_choices(tuned: Tuned, folder: Path) -> None:
-    from turnout.report.tuning import choices_table, choices_words
+    from turnout.report.run.tuning_table import choices_table, choices_words
 
     ends = (f"\nTuned experiment: {folder / 'experiment.toml'}", f"Next: turnout run {folder / 'experiment.toml'}")
     print_lines(choices_table(tuned), choices_words(tuned), *ends)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any
 
-from turnout.diagnosis.findings import Findings, examine
-from turnout.diagnosis.fit import Fitted, fit
-from turnout.diagnosis.likeness import SEEDS, Likeness, likeness
-from turnout.diagnosis.log import Log
+from turnout.diagnosis.findings.all_findings import Findings, examine
 from turnout.diagnosis.plain import plain
-from turnout.diagnosis.ranking import ROUNDS, Ranking, rank
-from turnout.diagnosis.reading import read_log
+from turnout.diagnosis.reading.log import Log
+from turnout.diagnosis.reading.log_file import read_log
+from turnout.diagnosis.world.fit import Fitted, fit
+from turnout.diagnosis.world.likeness import SEEDS, Likeness, likeness
+from turnout.diagnosis.world.ranking import ROUNDS, Ranking, rank
 
 Progress = Callable[[str], None]  # is told what is being done
 
@@ -66,7 +66,7 @@ def diagnose(
     rounds: int = ROUNDS,
     progress: Progress | None = None,
 ) -> Diagnosis:
-    """Diagnose a log, or a file that holds one: see `turnout.diagnosis.reading.read_log` for files and options.
+    """Diagnose a log, or a file that holds one: see `turnout.read_log` for files and options.
 
     `seeds` is the number of logs that are simulated from the fitted world and laid beside the real one; `rounds` is the
     length of the audit that ranks strategies in it, 0 for none.

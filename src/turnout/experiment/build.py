@@ -8,8 +8,7 @@ from typing import Any
 
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.sweep import Point
-from turnout.loop import Trial
-from turnout.simulator import check_trial
+from turnout.simulator.trial import Trial, check_trial
 from turnout.tasks.base import Task
 from turnout.world import World
 
@@ -41,7 +40,7 @@ def _batch(points: list[Point]) -> Batch:
 
 
 def _trial(task: Task, point: Point, worlds: dict[str, World]) -> Trial:
-    local, server = point.local.build(), point.server.build()
+    local = point.local.build()
     key = "".join((point.availability.key, point.links.key, point.compute.key, str(local.batch_size)))
     if key not in worlds:
         worlds[key] = _world(task, point, local.batch_size)
@@ -49,10 +48,7 @@ def _trial(task: Task, point: Point, worlds: dict[str, World]) -> Trial:
         strategy=point.strategy.build(num_clients=task.num_clients),
         world=worlds[key],
         local=local,
-        facts=point.facts.build(),
-        learning_rate=server.learning_rate,
-        optimizer=server.optimizer,
-        radius=server.radius,
+        settings=point.server.build(facts=point.facts.build()),
     )
     try:
         check_trial(task, trial)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from turnout import calibrate
+from turnout.auditor import calibrate
 from turnout.experiment.build import Batch
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.sweep import Point

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-import turnout
+from turnout import __version__
 
 PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "polars", "altair", "flwr")
 
@@ -25,7 +25,7 @@ def circumstances() -> dict[str, Any]:
     return {
         "command": shlex.join([Path(sys.argv[0]).name.replace("__main__.py", "turnout"), *sys.argv[1:]]),
         "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
-        "versions": {"python": platform.python_version(), "turnout": turnout.__version__}
+        "versions": {"python": platform.python_version(), "turnout": __version__}
         | {name: _version(name) for name in PACKAGES},
         "platform": f"{platform.system()} {platform.machine()}",
         "commit": _commit(),

@@ -8,8 +8,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from turnout.errors import nearest
 from turnout.experiment import registry, toml
-from turnout.experiment.errors import ExperimentError, nearest
+from turnout.experiment.errors import ExperimentError
 
 
 def cited(source: str) -> tuple[list[str], list[str]]:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from turnout.errors import nearest
 from turnout.experiment import registry, toml
-from turnout.experiment.errors import ExperimentError, nearest
+from turnout.experiment.errors import ExperimentError
 from turnout.experiment.parts import Part, read_part
 from turnout.experiment.schema import shown
 

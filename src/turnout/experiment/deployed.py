@@ -10,9 +10,10 @@ import numpy as np
 from turnout.experiment import registry, schema
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
-from turnout.experiment.parts import ServerStep, read_part
-from turnout.facts import Facts
-from turnout.local import Local
+from turnout.experiment.parts import HIDDEN, read_part
+from turnout.server.facts import Facts, Online
+from turnout.server.settings import ServerSettings
+from turnout.simulator.local import Local
 from turnout.strategies.base import Strategy
 
 HERE = "turnout.experiment.deployed"
@@ -46,8 +47,7 @@ def described(
     seed: int,
     evaluate_every: int,
     local: Local,
-    server: ServerStep,
-    facts: Facts,
+    server: ServerSettings,
 ) -> Experiment:
     """The experiment that a training on real nodes was."""
     happened = {"name": f"{HERE}:nature"}
@@ -62,8 +62,8 @@ def described(
             "links": happened,
             "compute": happened,
             "local": _arguments(local),
-            "server": _arguments(server),
-            "facts": _facts(facts),
+            "server": {key: value for key, value in _arguments(server).items() if key not in HIDDEN["server"]},
+            "facts": _facts(server.facts or Online()),
             "strategies": [_entrant(strategy)],
         }
     )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from turnout.diagnosis.diagnose import Diagnosis
-from turnout.diagnosis.uploads import steps_of, success_of
+from turnout.diagnosis.world.links_and_steps import steps_of, success_of
 from turnout.experiment import toml
 
 ROUNDS = 500

@@ -8,29 +8,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import optax
-
 from turnout.experiment import registry, schema
 from turnout.experiment.errors import ExperimentError
-from turnout.local import Local
-from turnout.server import PLAIN_STEP
+from turnout.server.settings import ServerSettings
+from turnout.simulator.local import Local
 from turnout.strategies.base import Strategy
-from turnout.types import Scalar, Schedule
 
 Path = tuple[str, ...]  # of keys into a table, to an argument
 OF_OPTAX = {"optimizer": "optimizers", "learning_rate": "schedules"}  # arguments that name a builder of optax
 
 
-@dataclass(frozen=True)
-class ServerStep:
-    """How the server moves: the table `server` of an experiment."""
-
-    learning_rate: Scalar | Schedule = 1.0
-    optimizer: optax.GradientTransformation = PLAIN_STEP
-    radius: Scalar | None = None
-
-
-UNNAMED: dict[str, Callable[..., Any]] = {"local": Local, "server": ServerStep}
+# Arguments that are no keys of a table: the server's facts have a table of their own, and so has its learning rate.
+HIDDEN = {"optimizers": ("learning_rate",), "server": ("facts",)}
+UNNAMED: dict[str, Callable[..., Any]] = {"local": Local, "server": ServerSettings}
 
 
 @dataclass(frozen=True)
@@ -51,7 +41,7 @@ class Part:
     @property
     def hidden(self) -> tuple[str, ...]:
         """Arguments that are no keys of the table."""
-        return ("learning_rate",) if self.kind == "optimizers" else ()
+        return HIDDEN.get(self.kind, ())
 
     @property
     def key(self) -> str:

@@ -17,10 +17,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from turnout.experiment.errors import ExperimentError, nearest
+from turnout.errors import nearest
+from turnout.experiment.errors import ExperimentError
 
 PACKAGES = ("strategies", "availability", "tasks")  # one builder a file, named as the file
-MODULES = {"links": "world.links", "compute": "world.compute", "facts": "facts"}  # several builders in one file
+MODULES = {"links": "world.links", "compute": "world.compute", "facts": "server.facts"}  # several builders in one file
 SHIPPED = {"experiments": ("experiment", "library"), "claims": ("reproduction", "claims")}  # folders of TOML files
 KINDS = (*PACKAGES, *MODULES, *SHIPPED)
 NOT_BUILDERS = {"base", "sampling"}

@@ -14,11 +14,11 @@ from turnout.experiment.build import Batch, build
 from turnout.experiment.calibration import calibrated
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
-from turnout.experiment.folders import free_folder
 from turnout.experiment.sweep import points
-from turnout.group import alike
-from turnout.history import History
+from turnout.files.whole import free_folder
 from turnout.simulator import Watch, simulate_trials
+from turnout.simulator.history import History
+from turnout.simulator.lanes import alike
 
 if TYPE_CHECKING:
     import polars as pl

@@ -15,7 +15,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from turnout.experiment.errors import ExperimentError, nearest
+from turnout.errors import nearest
+from turnout.experiment.errors import ExperimentError
 
 REQUIRED = inspect.Parameter.empty
 SWEEP = "sweep"  # `pi = { sweep = [0.1, 0.5] }`, for an argument to which a list is also a value

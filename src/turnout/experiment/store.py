@@ -18,11 +18,11 @@ from turnout.experiment import toml
 from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
-from turnout.experiment.folders import free_folder, whole_or_absent
 from turnout.experiment.run import Outcome, Run
 from turnout.experiment.stored_attendance import ATTENDANCE, stored_attendances
 from turnout.experiment.sweep import points
-from turnout.history import History
+from turnout.files.whole import free_folder, whole_or_absent
+from turnout.simulator.history import History
 
 CLIENT_MARKS = ("label", "strategy", "seed", "client", "target", "pi", "lam", "name")
 

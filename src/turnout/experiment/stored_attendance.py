@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from turnout.attendance import MOST_ROUNDS, STATES, Attendance, watched_clients
+from turnout.simulator.attendance import MOST_ROUNDS, STATES, Attendance, watched_clients
 
 ATTENDANCE = "attendance.parquet"
 LOG = "participation.csv"  # of a run on real nodes

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from turnout.errors import nearest
 from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Entrant, Experiment
-from turnout.experiment.errors import ExperimentError, nearest
-from turnout.experiment.folders import free_folder, whole_or_absent
+from turnout.experiment.errors import ExperimentError
 from turnout.experiment.parts import Part
 from turnout.experiment.run import Outcome, Progress, Run, run
 from turnout.experiment.sweep import Point, labelled, points
+from turnout.files.whole import free_folder, whole_or_absent
 
 RATES = ("local", "server")  # tables whose sweeps are a choice of learning rates
 OWN = ("strategy", "facts", *RATES)  # tables that may differ from strategy to strategy

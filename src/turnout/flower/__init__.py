@@ -7,25 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from turnout.flower.client import client_app
-    from turnout.flower.driver import Driver, ServerOptions
-    from turnout.flower.imposed import ImposedGrid
-    from turnout.flower.replies import Limits
+    from turnout.flower.fleet.imposed import ImposedGrid
+    from turnout.flower.server.driver import Driver
     from turnout.flower.strategy import FlowerStrategy
+    from turnout.flower.wire.replies import Limits
+    from turnout.server.settings import ServerSettings
 
-__all__ = ["Driver", "FlowerStrategy", "ImposedGrid", "Limits", "ServerOptions", "client_app"]
+__all__ = ["Driver", "FlowerStrategy", "ImposedGrid", "Limits", "ServerSettings", "client_app"]
 
 _HOMES = {
-    "Driver": "driver",
-    "FlowerStrategy": "strategy",
-    "ImposedGrid": "imposed",
-    "Limits": "replies",
-    "ServerOptions": "driver",
-    "client_app": "client",
+    "Driver": "turnout.flower.server.driver",
+    "FlowerStrategy": "turnout.flower.strategy",
+    "ImposedGrid": "turnout.flower.fleet.imposed",
+    "Limits": "turnout.flower.wire.replies",
+    "ServerSettings": "turnout.server.settings",
+    "client_app": "turnout.flower.client",
 }
+_FORMER = {"ServerOptions": "ServerSettings"}  # names that programs of before may still use
 
 
 def __getattr__(name: str) -> Any:
     """Public names on first use: a client need not load the server's half, nor the driver Flower."""
+    name = _FORMER.get(name, name)
     if name not in _HOMES:
         raise AttributeError(f"module 'turnout.flower' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"turnout.flower.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -9,9 +9,20 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from turnout.flower.layout import Arrays
-from turnout.flower.messages import ARRAYS, CLIENT_ID, CONFIG, IDENTITY, KEEP, METRICS, ROUND, SIZE, to_numpy, to_record
-from turnout.flower.replies import length
+from turnout.flower.wire.layout import Arrays
+from turnout.flower.wire.messages import (
+    ARRAYS,
+    CLIENT_ID,
+    CONFIG,
+    IDENTITY,
+    KEEP,
+    METRICS,
+    ROUND,
+    SIZE,
+    to_numpy,
+    to_record,
+)
+from turnout.flower.wire.replies import length
 
 KEPT, KEPT_IN = "turnout.update", "turnout.kept-in"  # in the node's own state, between training and upload
 

@@ -12,20 +12,21 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
 from flwr.serverapp.strategy import Strategy as Base
 
-from turnout.flower.alone import alone
-from turnout.flower.attendance import Attendance, Identity, Target
-from turnout.flower.books import Books
-from turnout.flower.collecting import Collection, listed_clients, losses_in, mean_by_target, ratings_in
-from turnout.flower.driver import Driver, ServerOptions
-from turnout.flower.mailbox import Mailbox
-from turnout.flower.messages import KEEP, PROBE, UPLOAD, to_numpy, to_record
-from turnout.flower.participation import ParticipationLog
-from turnout.flower.polling import Clock, PollingGrid
-from turnout.flower.replies import Limits
-from turnout.flower.rounds import Order, RoundRecord
-from turnout.flower.run_folder import RunFolder
-from turnout.history import History
-from turnout.local import Local
+from turnout.flower.fleet.presence import Identity, Presence, Target
+from turnout.flower.run.books import Books
+from turnout.flower.run.participation import ParticipationLog
+from turnout.flower.run.run_folder import RunFolder
+from turnout.flower.server.alone import alone
+from turnout.flower.server.compiled_round import Order, RoundRecord
+from turnout.flower.server.driver import Driver, estimated
+from turnout.flower.wire.collecting import Collection, listed_clients, losses_in, mean_by_target, ratings_in
+from turnout.flower.wire.mailbox import Mailbox
+from turnout.flower.wire.messages import KEEP, PROBE, UPLOAD, to_numpy, to_record
+from turnout.flower.wire.polling import Clock, PollingGrid
+from turnout.flower.wire.replies import Limits
+from turnout.server.settings import ServerSettings
+from turnout.simulator.history import History
+from turnout.simulator.local import Local
 from turnout.strategies.base import Strategy
 
 shown = logging.getLogger("flwr")  # what is no warning is seen only in Flower's own log
@@ -65,7 +66,7 @@ class FlowerStrategy(Base):
         *,
         target: Target = "uniform",
         local: Local | None = None,
-        server: ServerOptions | None = None,
+        server: ServerSettings | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 1,
         record: str | Path | None = None,
@@ -84,7 +85,7 @@ class FlowerStrategy(Base):
             raise ValueError(f"evaluate_every must be 0 or more rounds, not {evaluate_every}")
         self.strategy = strategy
         self.local = local
-        self.options = ServerOptions() if server is None else server
+        self.settings = estimated(server)
         self.limits = Limits() if limits is None else limits
         self.seed = seed
         self.probe_timeout = probe_timeout
@@ -92,7 +93,7 @@ class FlowerStrategy(Base):
         self.patience = patience
         self.evaluate_every = evaluate_every
         self.records: list[RoundRecord] = []
-        self._attendance = Attendance(identity, target, greeting_timeout)
+        self._attendance = Presence(identity, target, greeting_timeout)
         self._books = Books(
             None if checkpoint is None else Path(checkpoint),
             checkpoint_every,
@@ -214,7 +215,7 @@ class FlowerStrategy(Base):
         """The driver, made with the first model and gone on from the checkpoint where there is one."""
         if self._driver is None:
             local = _local(config) if self.local is None else self.local
-            driver = Driver(self.strategy, to_numpy(arrays), local=local, options=self.options, seed=self.seed)
+            driver = Driver(self.strategy, to_numpy(arrays), local=local, settings=self.settings, seed=self.seed)
             self._books.open(driver)
             self._attendance.enrol(driver)
             self._driver = driver

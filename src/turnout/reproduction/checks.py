@@ -14,12 +14,12 @@ import numpy as np
 
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.tuning import smaller_is_better as metric_falls
-from turnout.reproduction.findings import Finding, Verdict
 from turnout.reproduction.measured import Curve, Measured
 from turnout.reproduction.measures import measure_values, measure_words
 from turnout.reproduction.numbers import Unit, lead_in_words, raw, shown, spread_in_words
-from turnout.reproduction.paired import Interval, in_order, mean, minus, rank_correlation, verdict_of_lead
 from turnout.reproduction.tables import function_and_arguments
+from turnout.reproduction.verdicts import Finding, Verdict, in_order, verdict_of_lead
+from turnout.statistics import Interval, mean, minus, rank_correlation
 
 Table = dict[str, Any]
 

@@ -13,10 +13,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from turnout.errors import nearest
 from turnout.experiment import registry, toml
 from turnout.experiment.citations import references
 from turnout.experiment.config import Experiment
-from turnout.experiment.errors import ExperimentError, nearest
+from turnout.experiment.errors import ExperimentError
 from turnout.experiment.schema import shown
 from turnout.experiment.tuning import check_metric
 from turnout.reproduction.checks import check_and_arguments

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from turnout.experiment.errors import ExperimentError, nearest
+from turnout.errors import nearest
+from turnout.experiment.errors import ExperimentError
 
 CURVES = "curves.csv.gz"  # name of the table in a folder
 COLUMNS = ("panel", "label", "metric", "seed", "x", "value")

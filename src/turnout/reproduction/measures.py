@@ -16,7 +16,7 @@ Values = np.ndarray  # one number a seed
 
 
 @dataclass(frozen=True)
-class Entry:
+class StrategyCurves:
     """The curves of one strategy in one panel."""
 
     measured: Measured
@@ -27,52 +27,52 @@ class Entry:
         return self.measured.curve(self.panel, self.label, metric)
 
 
-def final(entry: Entry, metric: str, last: int = 1) -> Values:
+def final(entry: StrategyCurves, metric: str, last: int = 1) -> Values:
     """Mean of the last evaluations."""
     return entry[metric].values[:, -last:].mean(axis=1)
 
 
-def at(entry: Entry, metric: str, x: float) -> Values:
+def at(entry: StrategyCurves, metric: str, x: float) -> Values:
     """Value at x, the nearest one that was taken."""
     curve = entry[metric]
     return curve.values[:, int(np.argmin(np.abs(curve.x - x)))]
 
 
-def best(entry: Entry, metric: str) -> Values:
+def best(entry: StrategyCurves, metric: str) -> Values:
     """The best value on the way."""
     values = entry[metric].values
     return values.min(axis=1) if smaller_is_better(metric) else values.max(axis=1)
 
 
-def largest(entry: Entry, metric: str) -> Values:
+def largest(entry: StrategyCurves, metric: str) -> Values:
     """The largest value on the way, good or bad."""
     return entry[metric].values.max(axis=1)
 
 
-def largest_rise(entry: Entry, metric: str) -> Values:
+def largest_rise(entry: StrategyCurves, metric: str) -> Values:
     """The largest step upwards from one value to the next, negative where all steps go down."""
     return np.diff(entry[metric].values, axis=1).max(axis=1)
 
 
-def slope(entry: Entry, metric: str) -> Values:
+def slope(entry: StrategyCurves, metric: str) -> Values:
     """The power of x that the metric follows: the slope of its logarithm over that of x, by least squares."""
     curve = entry[metric]
     return np.polyfit(np.log(curve.x), np.log(curve.values).T, 1)[0]
 
 
-def time_average(entry: Entry, metric: str) -> Values:
+def time_average(entry: StrategyCurves, metric: str) -> Values:
     """Mean over all evaluations but that of the untrained model."""
     curve = entry[metric]
     return curve.values[:, curve.x > 0].mean(axis=1)
 
 
-def late_deviation(entry: Entry, metric: str, share: float = 0.5) -> Values:
+def late_deviation(entry: StrategyCurves, metric: str, share: float = 0.5) -> Values:
     """Standard deviation over the last share of the evaluations."""
     values = entry[metric].values
     return values[:, -max(2, round(share * values.shape[1])) :].std(axis=1, ddof=1)
 
 
-def rounds_to(entry: Entry, metric: str, target: float, average: int = 1) -> Values:
+def rounds_to(entry: StrategyCurves, metric: str, target: float, average: int = 1) -> Values:
     """First x at which a metric is as good as the target, infinite where it never is.
 
     `average` smooths by the mean of so many evaluations in a row first.
@@ -84,7 +84,7 @@ def rounds_to(entry: Entry, metric: str, target: float, average: int = 1) -> Val
     return np.where(reached.any(axis=1), curve.x[average - 1 :][first], np.inf)
 
 
-def cost_to(entry: Entry, metric: str, target: float, cost: str = "local_steps", average: int = 1) -> Values:
+def cost_to(entry: StrategyCurves, metric: str, target: float, cost: str = "local_steps", average: int = 1) -> Values:
     """What had been spent when the target was reached, infinite where it never is; the claim must list the cost."""
     spent = entry[cost]
     rounds = rounds_to(entry, metric, target, average)
@@ -92,27 +92,29 @@ def cost_to(entry: Entry, metric: str, target: float, cost: str = "local_steps",
     return np.where(np.isfinite(rounds), spent.values[np.arange(len(places)), places], np.inf)
 
 
-def weight_share(entry: Entry, pi: Sequence[float] = (0.0, 1.0), lam: Sequence[float] = (-1.0, 1.0)) -> Values:
+def weight_share(entry: StrategyCurves, pi: Sequence[float] = (0.0, 1.0), lam: Sequence[float] = (-1.0, 1.0)) -> Values:
     """Share of all weight that the clients of a class got: their π and λ lie in these intervals, ends included."""
     members = _members(entry, pi, lam)
     weight = entry["weight"].values
     return weight[:, members].sum(axis=1) / weight.sum(axis=1)
 
 
-def weight_over_target(entry: Entry, pi: Sequence[float] = (0.0, 1.0), lam: Sequence[float] = (-1.0, 1.0)) -> Values:
+def weight_over_target(
+    entry: StrategyCurves, pi: Sequence[float] = (0.0, 1.0), lam: Sequence[float] = (-1.0, 1.0)
+) -> Values:
     """A class's share of all weight over its share of the target: 1 is its due."""
     target = entry["target"].values[0]
     return weight_share(entry, pi, lam) / (target[_members(entry, pi, lam)].sum() / target.sum())
 
 
-def asked_share(entry: Entry, pi: Sequence[float] = (0.0, 1.0), lam: Sequence[float] = (-1.0, 1.0)) -> Values:
+def asked_share(entry: StrategyCurves, pi: Sequence[float] = (0.0, 1.0), lam: Sequence[float] = (-1.0, 1.0)) -> Values:
     """Share of their available rounds in which the clients of a class were asked; NaN if they never were available."""
     members = _members(entry, pi, lam)
     asked, available = (entry[name].values[:, members].sum(axis=1) for name in ("asked", "available"))
     return np.divide(asked, available, out=np.full(asked.shape, np.nan), where=available > 0)
 
 
-def _members(entry: Entry, pi: Sequence[float], lam: Sequence[float]) -> np.ndarray:
+def _members(entry: StrategyCurves, pi: Sequence[float], lam: Sequence[float]) -> np.ndarray:
     inside = [
         (low <= law) & (law <= high)
         for (low, high), law in ((pi, entry["pi"].values[0]), (lam, entry["lam"].values[0]))
@@ -169,4 +171,4 @@ def measure_values(
     other, colon, rest = label.partition(": ")
     if colon and other in measured.panels:
         panel, label = other, rest
-    return np.asarray(function(Entry(measured, panel, label), **arguments), np.float64)
+    return np.asarray(function(StrategyCurves(measured, panel, label), **arguments), np.float64)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from turnout.reproduction.paired import Interval
+from turnout.statistics import Interval
 
 Unit = Literal["", "pp", "%", "rounds"]
 

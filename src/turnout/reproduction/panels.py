@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turnout.experiment.folders import whole_file
+from turnout.files.whole import whole_file
 from turnout.reproduction.measured import CURVES, Curve, read_curves, write_curves
 
 Row = dict[str, Any]

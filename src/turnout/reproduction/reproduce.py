@@ -14,16 +14,16 @@ import numpy as np
 from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
-from turnout.experiment.folders import free_folder, whole_or_absent
 from turnout.experiment.run import Outcome, Progress, outcomes
 from turnout.experiment.sweep import points
 from turnout.experiment.tuning import RATES, tune, write_rows
+from turnout.files.whole import free_folder, whole_or_absent
 from turnout.reproduction.checks import all_findings
 from turnout.reproduction.claim import Claim, Search
-from turnout.reproduction.findings import Finding, overall
 from turnout.reproduction.measured import CURVES, Curve, write_curves
 from turnout.reproduction.panels import Kept, Panel, Row
 from turnout.reproduction.stored import Draw, write_result
+from turnout.reproduction.verdicts import Finding, overall
 
 
 @dataclass(frozen=True)

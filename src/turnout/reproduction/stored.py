@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from turnout.experiment.errors import ExperimentError
-from turnout.experiment.folders import free_folder, whole_or_absent
+from turnout.files.whole import free_folder, whole_or_absent
 from turnout.reproduction.checks import all_findings
 from turnout.reproduction.claim import Claim, read_claim
-from turnout.reproduction.findings import overall
 from turnout.reproduction.measured import CURVES, read_curves
+from turnout.reproduction.verdicts import overall
 
 Draw = Callable[[Path], Any]  # draws the figure of a folder into it
 

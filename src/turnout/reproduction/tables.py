@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from turnout.errors import nearest
 from turnout.experiment import schema
-from turnout.experiment.errors import ExperimentError, nearest
+from turnout.experiment.errors import ExperimentError
 
 
 def function_and_arguments(

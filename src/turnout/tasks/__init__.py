@@ -5,14 +5,14 @@ from turnout.tasks.base import Task
 from turnout.tasks.cifar10 import cifar10
 from turnout.tasks.cinic10 import cinic10
 from turnout.tasks.csv import csv as from_csv
-from turnout.tasks.data import DataTask, Split
+from turnout.tasks.data.data_task import DataTask, Split
 from turnout.tasks.digits import digits
 from turnout.tasks.fashion_mnist import fashion_mnist
 from turnout.tasks.femnist import femnist
-from turnout.tasks.losses import Loss
 from turnout.tasks.mnist import mnist
-from turnout.tasks.models import Model, linear, mlp
-from turnout.tasks.networks import model_named, network
+from turnout.tasks.models.losses import Loss
+from turnout.tasks.models.model import Model, linear, mlp
+from turnout.tasks.models.networks import model_named, network
 from turnout.tasks.quadratics import Quadratics, quadratics
 from turnout.tasks.robust_regression import robust_regression
 from turnout.tasks.synthetic_binary import synthetic_binary

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from turnout.tasks import partition
-from turnout.tasks.checks import Samples, check_parts, check_pool, check_ridge
-from turnout.tasks.data import DataTask, Factor, Split
-from turnout.tasks.losses import Loss, loss_named
-from turnout.tasks.models import Model
+from turnout.tasks.data import partition
+from turnout.tasks.data.checks import Samples, check_parts, check_pool, check_ridge
+from turnout.tasks.data.data_task import DataTask, Factor, Split
+from turnout.tasks.models.losses import Loss, loss_named
+from turnout.tasks.models.model import Model
 from turnout.types import PerClient
 
 Importance = str | Sequence[float] | np.ndarray  # "size", "uniform", or one number a client

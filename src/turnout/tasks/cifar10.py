@@ -8,12 +8,12 @@ from typing import Literal
 
 import numpy as np
 
-from turnout.data_folder import given
-from turnout.downloads import Remote, located
-from turnout.integrity import read_members, read_npz, reading, verify
-from turnout.tasks.data import DataTask
-from turnout.tasks.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
-from turnout.tasks.networks import ModelName
+from turnout.files.data_folder import given
+from turnout.files.downloads import Remote, located
+from turnout.files.integrity import read_members, read_npz, reading, verify
+from turnout.tasks.data.data_task import DataTask
+from turnout.tasks.data.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
+from turnout.tasks.models.networks import ModelName
 
 COLOURS = Colours((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 ARCHIVE = Remote(  # the binary version: the other ones are pickles, which run code when they are read

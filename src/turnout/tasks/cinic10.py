@@ -8,13 +8,13 @@ from typing import Literal
 
 import numpy as np
 
-from turnout.data_folder import given
-from turnout.downloads import Remote, located
-from turnout.integrity import keep_npz, read_members, read_npz, reading, verify_file
-from turnout.tasks.data import DataTask
-from turnout.tasks.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
-from turnout.tasks.networks import ModelName
-from turnout.tasks.png import read_pngs
+from turnout.files.data_folder import given
+from turnout.files.downloads import Remote, located
+from turnout.files.integrity import keep_npz, read_members, read_npz, reading, verify_file
+from turnout.tasks.data.data_task import DataTask
+from turnout.tasks.data.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
+from turnout.tasks.data.png import read_pngs
+from turnout.tasks.models.networks import ModelName
 
 COLOURS = Colours((0.4789, 0.4723, 0.4305), (0.2421, 0.2383, 0.2587))
 ARCHIVE = Remote(

@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 
 from turnout.tasks.arrays import from_pool
-from turnout.tasks.csv_table import read_table
-from turnout.tasks.data import DataTask
-from turnout.tasks.models import Model, linear, mlp
-from turnout.tasks.partition import TRAIN, divide
+from turnout.tasks.data.csv_table import read_table
+from turnout.tasks.data.data_task import DataTask
+from turnout.tasks.data.partition import TRAIN, divide
+from turnout.tasks.models.model import Model, linear, mlp
 
 
 def csv(

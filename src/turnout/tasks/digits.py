@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from turnout.tasks.arrays import from_pool
-from turnout.tasks.data import DataTask
-from turnout.tasks.models import linear, mlp
-from turnout.tasks.partition import PARTITIONS, TRAIN, divide, draw_groups, random_pairs, swap_labels
+from turnout.tasks.data.data_task import DataTask
+from turnout.tasks.data.partition import PARTITIONS, TRAIN, divide, draw_groups, random_pairs, swap_labels
+from turnout.tasks.models.model import linear, mlp
 
 NUM_PIXELS, NUM_CLASSES, BRIGHTEST = 64, 10, 16
 MIN_SIZE = 5  # so that with the default shares every client has something to train, validate and test

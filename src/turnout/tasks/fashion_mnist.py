@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from turnout.tasks.data import DataTask
-from turnout.tasks.idx import load_idx
-from turnout.tasks.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
-from turnout.tasks.networks import ModelName
+from turnout.tasks.data.data_task import DataTask
+from turnout.tasks.data.idx import load_idx
+from turnout.tasks.data.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
+from turnout.tasks.models.networks import ModelName
 
 COLOURS = Colours((0.2860,), (0.3530,))
 MIRRORS = (

@@ -10,14 +10,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from turnout.data_folder import given
-from turnout.downloads import Remote, located
-from turnout.integrity import keep_npz, read_members, read_npz, reading, verify, verify_file
+from turnout.files.data_folder import given
+from turnout.files.downloads import Remote, located
+from turnout.files.integrity import keep_npz, read_members, read_npz, reading, verify, verify_file
 from turnout.tasks.arrays import from_pool
-from turnout.tasks.data import DataTask
-from turnout.tasks.image_sets import Colours, Pixels
-from turnout.tasks.networks import ModelName, model_named
-from turnout.tasks.partition import TEST, by_writer, divide
+from turnout.tasks.data.data_task import DataTask
+from turnout.tasks.data.image_sets import Colours, Pixels
+from turnout.tasks.data.partition import TEST, by_writer, divide
+from turnout.tasks.models.networks import ModelName, model_named
 
 COLOURS = Colours((0.9612,), (0.1655,))  # of the sample of 105 writers: dark on white
 NUM_CLASSES, NUM_DIGITS = 62, 10

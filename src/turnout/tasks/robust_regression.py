@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from turnout.tasks.arrays import from_pool
-from turnout.tasks.data import DataTask
-from turnout.tasks.models import linear
-from turnout.tasks.partition import TRAIN
+from turnout.tasks.data.data_task import DataTask
+from turnout.tasks.data.partition import TRAIN
+from turnout.tasks.models.model import linear
 
 
 def robust_regression(

@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 
 from turnout.tasks.arrays import from_pool
-from turnout.tasks.data import DataTask
-from turnout.tasks.models import linear
-from turnout.tasks.partition import TEST, TRAIN, VALIDATION, draw_groups
+from turnout.tasks.data.data_task import DataTask
+from turnout.tasks.data.partition import TEST, TRAIN, VALIDATION, draw_groups
+from turnout.tasks.models.model import linear
 
 
 def synthetic_binary(

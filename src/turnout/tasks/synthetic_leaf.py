@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from turnout.tasks import partition
 from turnout.tasks.arrays import from_pool
-from turnout.tasks.data import DataTask
-from turnout.tasks.models import linear
+from turnout.tasks.data import partition
+from turnout.tasks.data.data_task import DataTask
+from turnout.tasks.models.model import linear
 
 
 def synthetic_leaf(

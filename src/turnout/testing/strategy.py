@@ -11,10 +11,11 @@ import jax.random as jr
 import numpy as np
 
 from turnout.availability.markov import markov
-from turnout.facts import Facts, Online, Oracle
-from turnout.local import Local
-from turnout.server import Server, ServerState
+from turnout.server.facts import Facts, Online, Oracle
+from turnout.server.server import Server, ServerState
+from turnout.server.settings import ServerSettings
 from turnout.simulator import simulate
+from turnout.simulator.local import Local
 from turnout.strategies.base import Strategy
 from turnout.tasks.quadratics import Quadratics
 from turnout.testing.claims import require, require_close, require_finite, require_same_form
@@ -106,7 +107,7 @@ class _Drive:
 
     def __init__(self, strategy: Strategy, stage: _Stage, facts: Facts | None = None) -> None:
         slots = strategy.capacity(_NUM_CLIENTS) + _SPARE_SLOTS
-        self.server = Server(stage.task.fleet, strategy, Oracle() if facts is None else facts, slots=slots)
+        self.server = Server.of(stage.task.fleet, strategy, ServerSettings(facts=facts), slots)
         self.task = stage.task
         self.state = eqx.filter_jit(self.server.init)(stage.task.start)
 

@@ -47,7 +47,6 @@ from turnout.theory.effective_weights import (
     normalised_round_weights,
     normalised_round_weights_of_law,
 )
-from turnout.theory.gaps import mean_gap, shortest_gap
 from turnout.theory.mixing import mixing_time, total_variation_over_time
 from turnout.theory.optimal_weights import fastest_value, fastest_weights, trade_off_value, trade_off_weights
 from turnout.theory.order_chain import OrderChain, gap_law, order_chain, participation_law
@@ -61,6 +60,7 @@ from turnout.theory.products import (
 )
 from turnout.theory.returns import return_law
 from turnout.theory.separation import minimum_separation, participation_probability, separation_curve
+from turnout.theory.separation_gaps import mean_gap, shortest_gap
 from turnout.theory.spectrum import eigenvalues, relaxation_time, second_eigenvalue, spectral_gap
 from turnout.theory.terms import Terms
 from turnout.theory.two_state import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from turnout.availability.arguments import at_least
-from turnout.theory.inputs import check_step
+from turnout.arguments import at_least, check_step
 
 
 def alternating_limit(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from turnout.theory.inputs import Values, check_positive, law
+from turnout.arguments import Values, check_positive, law
 
 PerClientLosses = Callable[[np.ndarray], np.ndarray]  # w -> F_k(w), one for each client
 PerClientGradients = Callable[[np.ndarray], np.ndarray]  # w -> ∇F_k(w), one row for each client

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import root_scalar
 
-from turnout.availability.arguments import at_least
+from turnout.arguments import Values, at_least, check_nonnegative, check_positive, check_step, law, positive, shares
 from turnout.theory.decomposition import GradientDecomposition, gradient_decomposition
 from turnout.theory.effective_weights import effective_importance_sampling
-from turnout.theory.inputs import Values, check_nonnegative, check_positive, check_step, law, positive, shares
 from turnout.theory.terms import Terms
 
 

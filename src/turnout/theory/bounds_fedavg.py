@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnout.availability.arguments import at_least
-from turnout.theory.inputs import Values, check_nonnegative, check_positive, check_step, law
+from turnout.arguments import Values, at_least, check_nonnegative, check_positive, check_step, law
 from turnout.theory.terms import Terms
 
 

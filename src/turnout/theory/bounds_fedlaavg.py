@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnout.availability.arguments import at_least
-from turnout.theory.inputs import check_nonnegative, check_positive, check_step
+from turnout.arguments import at_least, check_nonnegative, check_positive, check_step
 from turnout.theory.terms import Terms
 
 

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, reverse_cuthill_mckee, shortest_path
 from scipy.sparse.linalg import splu
 
-from turnout.availability.transition import require_irreducible, stochastic
-from turnout.availability.transition import stationary_law as law_by_elimination
+from turnout.availability.mathematics.transition import require_irreducible, stochastic
+from turnout.availability.mathematics.transition import stationary_law as law_by_elimination
 
 Transition = np.ndarray | sp.sparray | sp.spmatrix
 Checked = np.ndarray | sp.csr_array

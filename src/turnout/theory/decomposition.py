@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from turnout.arguments import Values, check_nonnegative
 from turnout.theory.distances import chi_square_to_effective, total_variation
-from turnout.theory.inputs import Values, check_nonnegative
 from turnout.theory.terms import Terms
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import rel_entr
 
-from turnout.theory.inputs import Values, law
+from turnout.arguments import Values, law
 
 
 def total_variation(target: Values, effective: Values) -> float:

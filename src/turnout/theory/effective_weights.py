@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from turnout.theory.inputs import Values, law, nonnegative, shares
+from turnout.arguments import Values, law, nonnegative, shares
 
 STEP = 0.25  # of the quadrature: the error is near exp(-π²/STEP), below rounding
 FIRST = -4.25  # where exp(x - exp(-x)) is beyond rounding of its integral

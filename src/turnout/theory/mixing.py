@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from turnout.availability.arguments import at_least
+from turnout.arguments import at_least
 from turnout.theory.chains import Checked, Transition, checked_transition, num_states, require_ergodic, stationary_law
 
 WORST_START_STATES = 3000  # every start at once is one dense matrix

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 from scipy.optimize import root_scalar
 
-from turnout.theory.inputs import Values, check_nonnegative, check_positive, positive, vector
+from turnout.arguments import Values, check_nonnegative, check_positive, positive, vector
 
 MOST_STEPS = 200  # of one Newton search; some 10 are usual
 CLOSE = 1e-11  # error of Σ p and of the scaled Σ p/π at which a search ends: rounding is not far below

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from turnout.availability.arguments import at_least, refuse
+from turnout.arguments import at_least, refuse
 from turnout.theory.chains import checked_transition, stationary_law
 from turnout.theory.spectrum import second_eigenvalue
 from turnout.theory.two_state import Numbers, wake_and_sleep

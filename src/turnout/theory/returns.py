@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from turnout.availability.arguments import at_least
+from turnout.arguments import at_least
 from turnout.theory.chains import Transition, checked_transition, num_states, stationary_law
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from turnout.availability.arguments import at_least, refuse
-from turnout.availability.symmetric import inclusion_probabilities
+from turnout.arguments import at_least, refuse
+from turnout.availability.mathematics.symmetric import inclusion_probabilities
 
 
 def minimum_separation(p: Sequence[float] | np.ndarray, batch: int = 1, separation: int = 0) -> np.ndarray:

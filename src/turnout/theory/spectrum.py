@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackNoConvergence, eigs, eigsh
 
-from turnout.availability.arguments import at_least
-from turnout.availability.transition import require_irreducible
+from turnout.arguments import at_least
+from turnout.availability.mathematics.transition import require_irreducible
 from turnout.theory.chains import Transition, checked_transition, has_narrow_band, is_reversible, num_states, period
 
 DENSE_STATES = 1000  # up to here all eigenvalues are found, by dense algebra

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from turnout.availability.arguments import at_least, refuse
+from turnout.arguments import at_least, refuse
 from turnout.availability.markov import lowest_correlation, switching_rates
 
 Numbers = float | int | Sequence[float | int] | np.ndarray

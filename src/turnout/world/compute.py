@@ -14,7 +14,7 @@ from jaxtyping import Array, Int
 
 from turnout.types import RandomKey, Round, Steps
 
-__all__ = ["Compute", "Fixed", "PerClient", "Redrawn", "fixed", "per_client", "redrawn"]
+__all__ = ["Compute", "Fixed", "PerClientSteps", "RedrawnSteps", "fixed", "per_client", "redrawn"]
 
 Unit = Literal["steps", "epochs"]
 PerClientCounts = int | Sequence[int]
@@ -63,7 +63,7 @@ class Fixed(Compute):
         return self.steps
 
 
-class PerClient(Compute):
+class PerClientSteps(Compute):
     """Each client has its own number of steps, the same in every round."""
 
     steps: Steps
@@ -79,7 +79,7 @@ class PerClient(Compute):
         return int(jnp.max(self.steps))
 
 
-class Redrawn(Compute):
+class RedrawnSteps(Compute):
     """Numbers drawn anew each round, uniformly from the client's range, ends included (Weng et al. 2025, dynamic)."""
 
     low: Steps
@@ -119,7 +119,9 @@ def per_client(
     batch_size: int | None = None,
 ) -> Compute:
     """A number of steps or epochs for each client."""
-    return PerClient(jnp.asarray(_counts(steps, num_clients, "steps") * _unit(unit, num_clients, sizes, batch_size)))
+    return PerClientSteps(
+        jnp.asarray(_counts(steps, num_clients, "steps") * _unit(unit, num_clients, sizes, batch_size))
+    )
 
 
 def redrawn(
@@ -134,7 +136,7 @@ def redrawn(
     least, most = _counts(low, num_clients, "low"), _counts(high, num_clients, "high")
     if np.any(least > most):
         raise ValueError(f"compute: low must not exceed high, but it does for client {int(np.argmax(least > most))}")
-    return Redrawn(jnp.asarray(least), jnp.asarray(most), jnp.asarray(_unit(unit, num_clients, sizes, batch_size)))
+    return RedrawnSteps(jnp.asarray(least), jnp.asarray(most), jnp.asarray(_unit(unit, num_clients, sizes, batch_size)))
 
 
 def _unit(unit: Unit, num_clients: int, sizes: Int[Array, " clients"] | None, batch_size: int | None) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from turnout.types import Mask, PerClient, RandomKey, Round
 
-__all__ = ["Bernoulli", "Bursty", "Links", "Perfect", "Redrawn", "bernoulli", "bursty", "perfect", "redrawn"]
+__all__ = ["BernoulliLinks", "Bursty", "Links", "Perfect", "RedrawnLinks", "bernoulli", "bursty", "perfect", "redrawn"]
 
 PerClientNumbers = float | Sequence[float]
 
@@ -46,7 +46,7 @@ class Perfect(Links):
         return jnp.ones(self.num_clients)
 
 
-class Bernoulli(Links):
+class BernoulliLinks(Links):
     """Uploads arrive independently, each client with its own probability."""
 
     success: PerClient
@@ -58,7 +58,7 @@ class Bernoulli(Links):
         return self.success
 
 
-class Redrawn(Links):
+class RedrawnLinks(Links):
     """The success probability itself is drawn anew each round, uniformly from the client's range (Weng et al. 2025)."""
 
     low: PerClient
@@ -99,18 +99,18 @@ def perfect(num_clients: int) -> Perfect:
     return Perfect(num_clients)
 
 
-def bernoulli(num_clients: int, success: PerClientNumbers) -> Bernoulli:
+def bernoulli(num_clients: int, success: PerClientNumbers) -> BernoulliLinks:
     """Independent uploads; `success` is 1 - q, common or one a client."""
-    return Bernoulli(_probabilities(success, num_clients, "success"))
+    return BernoulliLinks(_probabilities(success, num_clients, "success"))
 
 
-def redrawn(num_clients: int, low: PerClientNumbers, high: PerClientNumbers) -> Redrawn:
+def redrawn(num_clients: int, low: PerClientNumbers, high: PerClientNumbers) -> RedrawnLinks:
     """Success probabilities redrawn each round between `low` and `high`, each common or one a client."""
     low_each, high_each = (_probabilities(v, num_clients, n) for v, n in ((low, "low"), (high, "high")))
     if bool(jnp.any(low_each > high_each)):
         client = int(jnp.argmax(low_each > high_each))
         raise ValueError(f"links: low must not exceed high, but it does for client {client}")
-    return Redrawn(low_each, high_each)
+    return RedrawnLinks(low_each, high_each)
 
 
 def bursty(

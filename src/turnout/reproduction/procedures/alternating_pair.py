@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from turnout.availability import alternating
-from turnout.history import History
-from turnout.local import Local
-from turnout.loop import Trial
 from turnout.reproduction.measured import Curve
 from turnout.simulator import simulate_trials
+from turnout.simulator.history import History
+from turnout.simulator.local import Local
+from turnout.simulator.trial import Trial
 from turnout.strategies import FedAvg, FedLaAvg, Strategy
 from turnout.tasks.two_clients import two_clients
 from turnout.theory import alternating_limit, fedlaavg_alternating_bound

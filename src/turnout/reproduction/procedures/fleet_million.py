@@ -8,16 +8,16 @@ import jax
 import numpy as np
 
 from turnout.availability import markov
-from turnout.facts import Facts, Online, Oracle
-from turnout.history import History
-from turnout.local import Local
 from turnout.reproduction.measured import Curve
+from turnout.server.facts import Facts, Online, Oracle
 from turnout.simulator import simulate
+from turnout.simulator.history import History
+from turnout.simulator.local import Local
 from turnout.strategies import AdaFed, FedAvg, Strategy, Unbiased
 from turnout.tasks import linear
 from turnout.tasks.arrays import from_pool
-from turnout.tasks.data import DataTask
-from turnout.tasks.partition import TEST, TRAIN
+from turnout.tasks.data.data_task import DataTask
+from turnout.tasks.data.partition import TEST, TRAIN
 from turnout.world import World
 
 NUM_FEATURES, NUM_CLASSES = 20, 10

@@ -11,15 +11,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from turnout.availability import bounded_absence
-from turnout.local import Local
 from turnout.reproduction.measured import Curve
 from turnout.simulator import simulate
+from turnout.simulator.local import Local
 from turnout.strategies import FedLaAvg
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.base import target_mean
-from turnout.tasks.data import DataTask
-from turnout.tasks.models import linear
-from turnout.tasks.partition import TRAIN
+from turnout.tasks.data.data_task import DataTask
+from turnout.tasks.data.partition import TRAIN
+from turnout.tasks.models.model import linear
 from turnout.theory import fedlaavg_learning_rate
 from turnout.types import Params
 from turnout.world import World

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from turnout.availability import bounded_absence, cyclic
-from turnout.local import Local
-from turnout.loop import Trial
 from turnout.reproduction.measured import Curve
 from turnout.simulator import simulate_trials
+from turnout.simulator.local import Local
+from turnout.simulator.trial import Trial
 from turnout.strategies import FedLaAvg
 from turnout.tasks.quadratics import quadratics
 from turnout.theory import longest_staleness

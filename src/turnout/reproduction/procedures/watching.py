@@ -13,9 +13,9 @@ from jaxtyping import Array, Float
 
 from turnout.availability import two_classes
 from turnout.availability.markov import Markov
-from turnout.facts import Online
-from turnout.loop import watched
 from turnout.reproduction.measured import Curve
+from turnout.server.facts import Online
+from turnout.simulator.loop import watched
 from turnout.types import Fleet, PerClient, RandomKey
 
 BySeed = Float[Array, "seeds clients"]

@@ -1,0 +1,100 @@
+"""Learning rates at which strategies make steps of equal mean length (Weng et al. 2025, appendix I.2).
+
+The mean step of a strategy in a world is E[Σ_k weight_k ‖a_k‖₁], the weight being what an update counts for in a round,
+zero if it does not arrive. It is found by playing masks and weights alone, as an audit does: every client votes one, so
+that its update is η ‖a_k‖₁, and no data is touched. What a strategy does to an update on the way, be it a factor, a
+division or a memory, is counted by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from turnout.auditor.voting import local_rates, play_trials
+from turnout.server.facts import Facts
+from turnout.server.settings import ServerSettings
+from turnout.simulator.local import Local
+from turnout.simulator.trial import Trial
+from turnout.strategies.base import Strategy
+from turnout.types import Fleet, Round, Scalar, Schedule
+from turnout.world import World
+
+ROUNDS, SEEDS = 500, 32  # played, if not said
+
+
+def mean_step(
+    strategy: Strategy,
+    world: World,
+    fleet: Fleet,
+    *,
+    local: Local | None = None,
+    facts: Facts | None = None,
+    rounds: int = ROUNDS,
+    seeds: int = SEEDS,
+) -> float:
+    """Mean length of the strategy's direction, in units of the clients' learning rate and under agreeing gradients."""
+    works = Local() if local is None else local
+    trial = Trial(strategy, world, works, ServerSettings(facts=facts))
+    mean_rate = local_rates(works, rounds).mean()
+    return float(mean_moves(fleet, [trial], rounds=rounds, seeds=seeds)[0] / mean_rate)
+
+
+def calibrated_rates(
+    strategies: Sequence[Strategy],
+    world: World,
+    fleet: Fleet,
+    *,
+    local: Local | None = None,
+    facts: Facts | None = None,
+    rounds: int = ROUNDS,
+    seeds: int = SEEDS,
+) -> list[float]:
+    """A learning rate for the clients of each strategy, so that all make steps as long as the first does with `local`.
+
+    Where a learning rate is a schedule, `scaled` multiplies it by the ratio of two `mean_moves`.
+    """
+    works = Local() if local is None else local
+    if callable(works.learning_rate):
+        raise ValueError("the learning rate is a schedule, not a number: use mean_moves and scaled")
+    trials = [Trial(strategy, world, works, ServerSettings(facts=facts)) for strategy in strategies]
+    moves = mean_moves(fleet, trials, rounds=rounds, seeds=seeds)
+    return [float(works.learning_rate) * float(moves[0] / move) for move in moves]
+
+
+def mean_moves(fleet: Fleet, trials: Sequence[Trial], *, rounds: int = ROUNDS, seeds: int = SEEDS) -> np.ndarray:
+    """Mean step of each trial times its learning rate; the server's own rate and optimizer are left out."""
+    for trial in trials:
+        if trial.strategy.probes:
+            name = type(trial.strategy).__name__
+            raise ValueError(f"{name} weighs clients by their losses, so its mean step is known only by training")
+    played = play_trials(fleet, trials, rounds=rounds, seeds=seeds, count=False)
+    moves = np.array([votes.moves[:, :rounds].mean(dtype=np.float64) for votes in played])
+    for trial, move in zip(trials, moves, strict=True):
+        if not move > 0:
+            name = type(trial.strategy).__name__
+            raise ValueError(f"{name} does not move the model on average ({move:g} a round): no rate can mend that")
+    return moves
+
+
+def scaled(trial: Trial, factor: float) -> Trial:
+    """The trial with the clients' learning rate multiplied."""
+    rate = trial.local.learning_rate
+    return replace(
+        trial, local=replace(trial.local, learning_rate=Scaled(rate, factor) if callable(rate) else rate * factor)
+    )
+
+
+class Scaled(eqx.Module):
+    """A schedule times a factor."""
+
+    schedule: Schedule
+    factor: Scalar
+
+    def __call__(self, t: Round) -> Scalar:
+        rate = jnp.asarray(self.schedule(t))
+        return rate * jnp.asarray(self.factor, rate.dtype)

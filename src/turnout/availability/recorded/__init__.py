@@ -1,0 +1,1 @@
+"""Recordings of real phones, and recorded time cut into slots."""

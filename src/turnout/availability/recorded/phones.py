@@ -1,0 +1,147 @@
+"""Recordings of real phones as their authors have published them, made into intervals for `trace`.
+
+FLASH (Yang et al. 2021): a thousand devices with a keyboard app, early in 2020, available when locked, charging and on
+WiFi; 710 of them have usable logs. STUNner (Szabó et al. 2019): 776 Android phones in 2014, available when online and
+on a charger or, for the two variants, with a battery of at least 100 or 80 %.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnout.files.data_folder import given
+from turnout.files.downloads import Remote, located
+from turnout.files.integrity import reading, verify
+
+Interval = tuple[str, int, int, int]  # client, start and end in seconds, state: the columns of a trace
+DAY_ONE = 1_396_656_000_000  # of STUNner: 5 April 2014, in milliseconds
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A published file, how it is read, and the checksum of what is read of it where the file's own is unknown."""
+
+    remote: Remote
+    intervals: Callable[[str], Iterator[Interval]]
+    rows: str | None = None
+
+
+def flash(text: str) -> Iterator[Interval]:
+    """The intervals of FLASH's devices, in order of their numbers, from the times when each was ready."""
+    devices = json.loads(text)
+    for name in sorted(devices, key=int):
+        device = devices[name]
+        if device["isSuccess"]:
+            yield from _joined(name, _ready_or_not(device))
+
+
+def _ready_or_not(device: dict) -> Iterator[tuple[int, int, int]]:
+    now, end = int(device["trace_start"]), int(device["trace_end"])
+    for begin, until in sorted(device["ready_time"]):
+        begin, until = max(int(begin), now), min(int(until), end)
+        if until > begin:
+            yield now, begin, 0
+            yield begin, until, 1
+            now = until
+    yield now, end, 0
+
+
+def stunner(text: str) -> Iterator[Interval]:
+    """The intervals of STUNner's phones, in order of appearance.
+
+    A line has a user, the first state, a time, a time zone, and how long each state lasts, in milliseconds.
+    """
+    by_user: dict[str, list[list[str]]] = {}
+    for line in text.splitlines():
+        user, *rest = line.split()
+        by_user.setdefault(user, []).append(rest)
+    for number, windows in enumerate(by_user.values()):
+        yield from _joined(str(number), (piece for window in windows for piece in _in_turn(window)))
+
+
+def _in_turn(window: list[str]) -> Iterator[tuple[int, int, int]]:
+    state, time, _, *lengths = map(int, window)
+    now = time - DAY_ONE
+    for length in lengths:
+        yield _seconds(now), _seconds(now + length), state
+        now, state = now + length, 1 - state
+
+
+def _seconds(milliseconds: int) -> int:
+    return (milliseconds + 500) // 1000
+
+
+def _joined(client: str, pieces: Iterable[tuple[int, int, int]]) -> Iterator[Interval]:
+    """Without empty pieces, and with neighbours of one state as one."""
+    held: tuple[int, int, int] | None = None
+    for begin, end, state in pieces:
+        if end <= begin:
+            continue
+        if held is not None and (held[1], held[2]) == (begin, state):
+            held = held[0], end, state
+            continue
+        if held is not None:
+            yield client, *held
+        held = begin, end, state
+    if held is not None:
+        yield client, *held
+
+
+def _on_github(path: str, repository: str, commit: str, file: str, checksum: str = "") -> Remote:
+    mirrors = (
+        f"https://raw.githubusercontent.com/{repository}/{commit}/{file}",
+        f"https://cdn.jsdelivr.net/gh/{repository}@{commit}/{file}",
+    )
+    return Remote(path, checksum, mirrors)
+
+
+def _stunner(battery: int, content: str) -> Recording:
+    file = f"peersim_session_{battery}.txt"
+    place = "ormandi/Gossip-Learning-Framework", "9f9d37f9bbcaee28e9c35ba0e1a975be8451251c", f"res/trace/{file}"
+    return Recording(_on_github(f"traces/{file}", *place, f"git:{content}"), stunner)
+
+
+RECORDINGS = {
+    "traces/flash1000_intervals.csv.gz": Recording(
+        _on_github(
+            "traces/cached_timers.json",
+            "Carkham/FLHetBench",
+            "633c07138b0cfb1dc2e65c5c8462993a5a7bfb14",
+            "data/cached_timers.json",
+        ),
+        flash,
+        rows="sha256:84441c3efea86924465063e116dbd7b6d73aba2e4e34cfba50178d13b9aac8c4",
+    ),
+    "traces/stunner_100_intervals.csv.gz": _stunner(100, "e761c79de87dcf755c3f58a123402fd7a9b0405d"),
+    "traces/stunner_80_intervals.csv.gz": _stunner(80, "a81af550d30637324f802769e8219baa2fc8bd17"),
+}
+
+
+def is_published(path: str) -> bool:
+    """Whether a trace that is asked for by this path is not there, but can be had."""
+    return path in RECORDINGS and not Path(path).is_file() and given(path) is None
+
+
+def published(path: str) -> list[Interval]:
+    """The intervals of a published recording, downloaded the first time."""
+    recording = RECORDINGS[path]
+    file = located(recording.remote, __name__)
+    with reading(file):
+        found = list(recording.intervals(file.read_text(encoding="utf-8")))
+        if recording.rows is not None:
+            verify(as_lines(found).encode(), recording.rows)
+    return found
+
+
+def as_lines(intervals: Iterable[Interval]) -> str:
+    """The rows of a trace, as its file has them below the names of the columns."""
+    return "".join(f"{client},{begin},{end},{state}\n" for client, begin, end, state in intervals)
+
+
+def load() -> None:
+    """Download all recordings."""
+    for path in RECORDINGS:
+        published(path)

@@ -1,5 +1,0 @@
-from __future__ import annotations
-
-
-class LogError(ValueError):
-    """A log that cannot be read: one line that says which file, where in it, what is wrong and what would be right."""

@@ -1,0 +1,1 @@
+"""What a log shows, one finding per file."""

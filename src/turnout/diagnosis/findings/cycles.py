@@ -1,0 +1,293 @@
+"""Daily and weekly cycles, or a cycle of any length where there is no clock.
+
+The power of the log at a cycle's frequency is held against that at neighbouring frequencies. Autocorrelation makes a
+spectrum uneven but smooth, so what stands out of its surroundings is a cycle, however persistent the clients are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Complex, Float, Int
+from scipy.stats import f as f_law
+from scipy.stats import t as t_law
+
+from turnout.diagnosis.findings.rates import Rates, discoveries
+from turnout.diagnosis.findings.run_sums import PerClient, excess_of, sample, select, transform, watched_runs
+from turnout.diagnosis.reading.log import Log
+
+DAY = 86400.0
+HARMONICS = 3
+NEIGHBOURS = 10  # frequencies on either side that tell the surroundings
+AROUND = np.r_[-NEIGHBOURS:-2, 3 : NEIGHBOURS + 1]  # the nearest two are lit by the cycle itself
+LEAST_CYCLES = 3  # seen of a length, before it can be told from its neighbours
+MOST_RUNS = 1_000_000  # in the sample of clients whose spectra are pooled
+MOST_CELLS = 20_000_000
+BINS = 24
+CERTAIN = 1e-3  # p-value at which a cycle is reported as found
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """One cycle: how sure, how strong, and when it is at its height."""
+
+    name: str  # "daily", "weekly" or "unnamed"
+    period: float  # in slots
+    p_value: float
+    variance_share: float  # of the fleet's activity, what the cycle explains
+    client_share: float  # the same of the single clients, on average
+    amplitude: float  # half of the way from the least to the largest share of the fleet that is there
+    peak: float  # hours after midnight, in a week that before slot 0; without a clock slots after slot 0
+    profile: Float[
+        np.ndarray, " bins"
+    ]  # share of the fleet there, over equal parts of the cycle from where `peak` counts
+    client_peak: PerClient  # each client's own height, in the units of `peak`; NaN where unclear
+    client_amplitude: PerClient  # of each client's first harmonic, shrunk by the share of its power that is noise
+    client_p_value: PerClient  # of no cycle
+    cyclic: Bool[np.ndarray, " clients"]  # who follows the cycle, at a false discovery rate of 5 %
+
+    @property
+    def found(self) -> bool:
+        """Whether the cycle is beyond doubt."""
+        return self.p_value < CERTAIN
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """What was looked for: with a clock a day and a week, without one any length."""
+
+    daily: Cycle | None  # None: no clock, or too short a log to tell
+    weekly: Cycle | None
+    unnamed: Cycle | None  # the strongest of any length; None: there is a clock, or nothing to see
+
+    @property
+    def found(self) -> list[Cycle]:
+        """The cycles that are beyond doubt."""
+        return [cycle for cycle in (self.daily, self.weekly, self.unnamed) if cycle is not None and cycle.found]
+
+
+def cycles(log: Log, rates: Rates) -> Cycles:
+    """Look for cycles in the fleet as a whole and in its clients, whatever their phases."""
+    if log.slot_seconds is None:
+        return Cycles(None, None, _search(log, rates))
+    day = DAY / log.slot_seconds
+    return Cycles(_known(log, rates, "daily", day), _known(log, rates, "weekly", 7 * day), None)
+
+
+def _known(log: Log, rates: Rates, name: str, period: float) -> Cycle | None:
+    """A cycle of given length, if the log is long enough for it."""
+    span = _span(log)
+    if span < LEAST_CYCLES * period or period < 4:
+        return None
+    chosen = _bounded(log)
+    part, pi, lam = select(log, chosen), rates.pi[chosen], rates.lam[chosen]
+    tried = [h / period for h in range(1, HARMONICS + 1) if h / period < 0.4]
+    p_value = min(len(tried) * _test(part, pi, lam, frequency, span, period) for frequency in tried)
+    return describe(log, rates, name, period, min(p_value, 1.0))
+
+
+def _span(log: Log) -> float:
+    """Length over which a typical client is watched: it decides which frequencies can be told apart."""
+    if log.watched is None:
+        return float(log.num_slots)
+    begin = np.full(log.num_clients, log.num_slots)
+    end = np.zeros(log.num_clients, np.int64)
+    np.minimum.at(begin, log.watched.client, log.watched.first)
+    np.maximum.at(end, log.watched.client, log.watched.end)
+    length = np.maximum(end - begin, 0)
+    # By slots rather than by clients: who was watched for long carries the evidence.
+    order = np.argsort(length)
+    weight = np.cumsum(length[order])
+    return float(length[order][np.searchsorted(weight, weight[-1] / 2)]) if weight[-1] > 0 else 0.0
+
+
+def _bounded(log: Log) -> Int[np.ndarray, " selected"]:
+    """So many clients, spread over the fleet, that their runs are within bounds."""
+    mean = max(1.0, len(log.present.client) / max(log.num_clients, 1))
+    return sample(log, log.num_slots * log.num_clients, max(2, int(MOST_RUNS / mean)))
+
+
+def _test(log: Log, pi: PerClient, lam: PerClient, frequency: float, span: float, period: float) -> float:
+    """p-value of the power at one frequency against its surroundings, in the whole fleet and pooled over clients."""
+    around = _neighbours(frequency, span, period)
+    if len(around) < 4:
+        return 1.0
+    tried = np.array([frequency, *around])
+    sums = np.stack([_spectrum(log, pi, float(f)) for f in tried])
+    pooled = (np.abs(sums) ** 2 * _whitening(pi, lam, tried)).sum(axis=1)
+    return _beyond(tried, pooled, np.abs(sums.sum(axis=1)) ** 2)
+
+
+def _whitening(
+    pi: PerClient, lam: PerClient, frequency: Float[np.ndarray, " tried"]
+) -> Float[np.ndarray, "tried clients"]:
+    """One over the spectrum that each client's chain has, so that all clients count alike at all frequencies."""
+    lam = np.clip(lam, -0.98, 0.98)
+    variance = np.nan_to_num(pi * (1 - pi))
+    inverse = np.where(variance > 0, 1 / np.maximum(variance * (1 - lam**2), 1e-12), 0.0)
+    return (1 - 2 * lam * np.cos(2 * np.pi * frequency)[:, None] + lam**2) * inverse
+
+
+def _neighbours(frequency: float, span: float, period: float) -> list[float]:
+    """Frequencies one resolution apart, away from zero and from the harmonics of the cycle."""
+    steps = AROUND if span / period > 6 else np.array([-2.5, -1.75, -1.0, 1.0, 1.75, 2.5])
+    found = frequency + steps / span
+    away = np.abs(found * period - np.round(found * period)) * span / period
+    return [float(f) for f, far in zip(found, away, strict=True) if 0.75 / span < f < 0.5 and far > 0.9]
+
+
+def _spectrum(log: Log, pi: PerClient, frequency: float) -> Complex[np.ndarray, " clients"]:
+    """Fourier sums of each client's presence beyond its mean."""
+    count = log.num_clients
+    there = transform(log.present, frequency, log.num_slots, count)
+    return there - np.nan_to_num(pi) * transform(watched_runs(log), frequency, log.num_slots, count)
+
+
+def _beyond(
+    frequency: Float[np.ndarray, " tried"], pooled: Float[np.ndarray, " tried"], whole: Float[np.ndarray, " tried"]
+) -> float:
+    """p-value of the first frequency's power against the others'.
+
+    The pooled power of many clients has a narrow law on a log scale, held against a straight line through its
+    neighbours (t-test of a new point). The power of the whole, freed of the same slope, is one exponential variable.
+    """
+    if not (pooled > 0).all():
+        return 1.0
+    x, y = np.log(frequency[1:]), np.log(pooled[1:])
+    slope = 0.0 if np.ptp(x) == 0 else float(np.polyfit(x, y, 1)[0])
+    level, where = y.mean(), x.mean()
+    freedom = len(x) - 2
+    spread = np.sqrt(((y - level - slope * (x - where)) ** 2).sum() / freedom)
+    ahead = np.log(frequency[0]) - where
+    error = spread * np.sqrt(1 + 1 / len(x) + ahead**2 / ((x - where) ** 2).sum())
+    by_clients = float(t_law.sf((np.log(pooled[0]) - level - slope * ahead) / max(error, 1e-12), freedom))
+    white = whole / frequency**slope
+    background = white[1:].mean()
+    by_fleet = 1.0 if background <= 0 else float(f_law.sf(white[0] / background, 2, 2 * len(x)))
+    return min(1.0, 2 * min(by_clients, by_fleet))
+
+
+def _search(log: Log, rates: Rates) -> Cycle | None:
+    """The length at which the spectrum stands out most, every Fourier frequency being held against its surroundings."""
+    chosen = sample(log, MOST_CELLS, 1000)
+    part, pi = select(log, chosen), np.nan_to_num(rates.pi[chosen])
+    centred = (part.matrix() - pi[:, None]) * part.watched_matrix()
+    transformed = np.fft.rfft(centred.astype(np.float32), axis=1)
+    slots = log.num_slots
+    whitening = _whitening(pi, rates.lam[chosen], np.arange(transformed.shape[1]) / slots)
+    pooled = np.einsum("kf,fk->f", np.abs(transformed) ** 2, whitening)
+    whole = np.abs(transformed.sum(axis=0)) ** 2
+    tried = np.arange(LEAST_CYCLES, int(0.34 * slots))  # down to three slots
+    if len(tried) < 2 * NEIGHBOURS or not (pooled[1:] > 0).all():
+        return None
+    p_value = np.ones(len(tried))
+    for place, j in enumerate(tried):
+        around = j + AROUND[(j + AROUND >= 1) & (j + AROUND < len(pooled))]
+        rows = np.r_[j, around]
+        p_value[place] = _beyond(rows / slots, pooled[rows].astype(np.float64), whole[rows].astype(np.float64))
+    best = _fundamental(tried, p_value)
+    period = _refined(part, pi, slots / tried[best], slots)
+    return describe(log, rates, "unnamed", period, min(1.0, float(p_value[best]) * len(tried)))
+
+
+def _fundamental(tried: Int[np.ndarray, " tried"], p_value: Float[np.ndarray, " tried"]) -> int:
+    """The surest frequency, or that of which it is a harmonic, if that one is sure, too."""
+    best = int(np.argmin(p_value))
+    for harmonic in range(HARMONICS, 1, -1):
+        near = np.flatnonzero(np.abs(tried - tried[best] / harmonic) <= 1)
+        if len(near) and p_value[near].min() * len(tried) < CERTAIN:
+            return int(near[np.argmin(p_value[near])])
+    return best
+
+
+def _refined(log: Log, pi: PerClient, period: float, slots: int) -> float:
+    """The length near this one with the most pooled power, a whole number of slots if one is as good."""
+    fine = 1 / period + np.linspace(-1, 1, 41) / slots
+    power = [float((np.abs(_spectrum(log, pi, f)) ** 2).sum()) for f in fine]
+    best = 1 / fine[int(np.argmax(power))]
+    rounded = float(np.round(best))
+    return rounded if abs(1 / rounded - 1 / best) < 0.25 / slots else float(best)
+
+
+def describe(log: Log, rates: Rates, name: str, period: float, p_value: float) -> Cycle:
+    """Strength and height of a cycle of given length, of the fleet and of each client."""
+    start = log.clock_start / log.slot_seconds if log.slot_seconds else 0.0  # slots since midnight
+    phase = np.mod((np.arange(log.num_slots) + start + 0.5) / period, 1.0)
+    excess, watched = excess_of(log, rates.pi)
+    design = harmonics(phase, HARMONICS)
+    fitted = _fit(design, excess, watched)
+    left = _weighted_mean((excess - design @ fitted) ** 2, watched)
+    total = _weighted_mean(excess**2, watched)
+    mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
+    smooth = harmonics((np.arange(720) + 0.5) / 720, HARMONICS) @ fitted
+    unit = period * (log.slot_seconds / 3600 if log.slot_seconds else 1.0)
+    if p_value < CERTAIN:
+        height, swing, own_p = _clients(log, rates, period, start)
+    else:  # what is not there has no phase
+        height, swing, own_p = np.full(log.num_clients, np.nan), np.zeros(log.num_clients), np.ones(log.num_clients)
+    variance = np.maximum(np.nan_to_num(rates.pi * (1 - rates.pi)), 1e-12)
+    return Cycle(
+        name=name,
+        period=float(period),
+        p_value=float(p_value),
+        variance_share=float(np.clip(1 - left / max(total, 1e-300), 0, 1)),
+        client_share=float(np.average(np.minimum(swing**2 / 2 / variance, 1), weights=rates.watched + 1e-12)),
+        amplitude=float(np.ptp(smooth) / 2),
+        peak=float((np.argmax(smooth) + 0.5) / 720 * unit),
+        profile=_profile(phase, excess, watched, min(BINS, max(2, int(period)))) + mean,
+        client_peak=height * unit,
+        client_amplitude=swing,
+        client_p_value=own_p,
+        cyclic=discoveries(own_p),
+    )
+
+
+def harmonics(phase: Float[np.ndarray, " points"], count: int) -> Float[np.ndarray, "points columns"]:
+    """Cosines and sines of the first harmonics, phase being a share of the cycle."""
+    turns = 2 * np.pi * phase[:, None] * np.arange(1, count + 1)
+    return np.concatenate([np.cos(turns), np.sin(turns)], axis=1)
+
+
+def _fit(
+    design: Float[np.ndarray, "slots columns"],
+    values: Float[np.ndarray, " slots"],
+    weight: Float[np.ndarray, " slots"],
+) -> Float[np.ndarray, " columns"]:
+    scaled = design * weight[:, None]
+    return np.linalg.lstsq(scaled.T @ design, scaled.T @ values, rcond=1e-9)[0]
+
+
+def _weighted_mean(values: Float[np.ndarray, " slots"], weight: Float[np.ndarray, " slots"]) -> float:
+    return float((values * weight).sum() / max(weight.sum(), 1e-300))
+
+
+def _profile(
+    phase: Float[np.ndarray, " slots"],
+    excess: Float[np.ndarray, " slots"],
+    watched: Float[np.ndarray, " slots"],
+    bins: int,
+) -> Float[np.ndarray, " bins"]:
+    place = np.minimum((phase * bins).astype(np.int64), bins - 1)
+    number = np.bincount(place, watched, minlength=bins)
+    return np.bincount(place, excess * watched, minlength=bins) / np.maximum(number, 1)
+
+
+def _clients(log: Log, rates: Rates, period: float, start: float) -> tuple[PerClient, PerClient, PerClient]:
+    """Height (a share of the cycle), amplitude and p-value of each client's first harmonic."""
+    span = _span(log)
+    around = _neighbours(1 / period, span, period)
+    own = _spectrum(log, rates.pi, 1 / period)
+    count = np.maximum(rates.watched, 1)
+    if not around:
+        nothing = np.full(log.num_clients, np.nan)
+        return nothing, np.zeros(log.num_clients), np.ones(log.num_clients)
+    noise = np.mean([np.abs(_spectrum(log, rates.pi, f)) ** 2 for f in around], axis=0)
+    power = np.abs(own) ** 2
+    p_value = np.where(noise > 0, f_law.sf(power / np.maximum(noise, 1e-300), 2, 2 * len(around)), 1.0)
+    # The cycle makes the same share of all clients' variance on average; what a client shows is shrunk toward that.
+    scale = np.nan_to_num(rates.pi * (1 - rates.pi)) * count**2
+    signal = scale * max(0.0, float((power - noise).sum()) / max(float(scale.sum()), 1e-300))
+    amplitude = 2 * np.sqrt(power * signal / np.maximum(signal + noise, 1e-300)) / count
+    height = np.mod(-np.angle(own) / (2 * np.pi) + (start + 0.5) / period, 1.0)
+    return np.where(power > noise, height, np.nan), amplitude, p_value

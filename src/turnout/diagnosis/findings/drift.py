@@ -1,0 +1,290 @@
+"""Whether the fleet stays what it is: changes of level, of the whole and of single clients, arrivals and departures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.linalg import solve_toeplitz
+from scipy.special import betaln, kolmogorov, ndtr
+
+from turnout.diagnosis.findings.cycles import Cycles, harmonics
+from turnout.diagnosis.findings.rates import PRIOR_LEAVE, PRIOR_STAY, Rates, Transitions, discoveries, transitions
+from turnout.diagnosis.findings.run_sums import (
+    PerClient,
+    excess_of,
+    own_time,
+    per_block,
+    per_slot,
+    select,
+    watched_runs,
+    watched_slots,
+    window,
+)
+from turnout.diagnosis.reading.log import Log
+
+PerSlot = Float[np.ndarray, " slots"]
+
+BLOCKS = 12
+LEAST_BLOCKS = 4
+LEAST_MOVES = 10  # times a client must come and go before a change of its rate can be told from its habits
+CERTAIN = 1e-3
+MANY = 0.1  # of the clients
+WATCHED_ENOUGH = 0.9  # of the clients must be watched in a stretch that is to stand for the fleet
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Tests of a constant fleet, valid under autocorrelation and cycles."""
+
+    fleet_p_value: float  # of a constant level of the whole
+    change_slot: int | None  # where the level changed most, if it did
+    level_before: float  # share of the fleet there before that slot, or all along
+    level_after: float
+    client_p_value: PerClient  # of a constant rate of each client; 1 where it moved too little to tell
+    drifting: Bool[np.ndarray, " clients"]  # at a false discovery rate of 5 %
+    pooled_p_value: float  # of constant rates of all clients
+    inflation: float  # how much more blocks of the log differ from the next than those of chains would
+    stationary_from: int  # first slot of the last stretch that looks stationary
+    arrived_late: Bool[np.ndarray, " clients"]  # first seen later than their rates explain
+    vanished: Bool[np.ndarray, " clients"]  # last seen earlier than their rates explain
+
+    @property
+    def found(self) -> bool:
+        """Whether the fleet is surely not stationary: its level changed, or that of more than a few clients did."""
+        many = float(self.drifting.mean()) >= MANY
+        return self.fleet_p_value < CERTAIN or (self.pooled_p_value < CERTAIN and many)
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Each client's own time in blocks of equal length."""
+
+    length: Int[np.ndarray, " clients"]
+    there: Float[np.ndarray, "clients blocks"]  # slots of presence; 0 in blocks that are not full
+    full: Bool[np.ndarray, "clients blocks"]
+
+
+def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " clients"] | None = None) -> Drift:
+    """Test for change; clients of the same `unit` move together and count as one where clients are pooled."""
+    excess, watched = excess_of(log, rates.pi)
+    # Numbers rather than shares: where few are watched, shares jump about and say little.
+    flat = (excess - _cycle_part(log, cycles, excess, watched)) * watched
+    moves = transitions(log)
+    lively = np.flatnonzero(np.minimum(moves.off_on, moves.on_off) >= LEAST_MOVES)
+    blocks = _blocks(select(log, lively), cycles)
+    inflation = _inflation(blocks, rates.pi[lively], rates.lam[lively])
+    known = watched > 0
+    least = _chains_variance(log, rates, unit) * max(inflation, 1.0)
+    fleet_p, place = cusum(flat[known], least) if known.sum() > 2 else (1.0, 0)
+    slot = int(np.flatnonzero(known)[place]) if known.any() else 0
+    p_value, statistic, client_slot = _clients(blocks, rates.lam[lively], inflation)
+    client_p = np.ones(log.num_clients)
+    client_p[lively] = p_value
+    drifting = discoveries(client_p)
+    changed = fleet_p < CERTAIN
+    pooled = _pooled(statistic, lively if unit is None else unit[lively])
+    late, gone = _comings(log, moves)
+    mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
+    return Drift(
+        fleet_p_value=fleet_p,
+        change_slot=slot if changed else None,
+        level_before=mean + (_mean(excess[:slot], watched[:slot]) if changed else 0.0),
+        level_after=mean + (_mean(excess[slot:], watched[slot:]) if changed else 0.0),
+        client_p_value=client_p,
+        drifting=drifting,
+        pooled_p_value=pooled,
+        inflation=inflation,
+        stationary_from=_stationary_from(log, slot if changed else 0, client_slot[drifting[lively]], pooled),
+        arrived_late=late,
+        vanished=gone,
+    )
+
+
+def _mean(values: PerSlot, weight: PerSlot) -> float:
+    return float((values * weight).sum() / max(float(weight.sum()), 1e-300))
+
+
+def _cycle_part(log: Log, cycles: Cycles, excess: PerSlot, watched: PerSlot) -> PerSlot:
+    """What the cycles found explain of the fleet's activity."""
+    if not cycles.found:
+        return np.zeros(log.num_slots)
+    slot = np.arange(log.num_slots)
+    design = np.concatenate([harmonics(slot / cycle.period, 3) for cycle in cycles.found], axis=1)
+    weighted = design * watched[:, None]
+    return design @ np.linalg.lstsq(weighted.T @ design, weighted.T @ excess, rcond=1e-9)[0]
+
+
+def _chains_variance(log: Log, rates: Rates, unit: Int[np.ndarray, " clients"] | None) -> float:
+    """Long-run variance of the number of clients there if their units were independent chains."""
+    slow = (1 + rates.lam) / (1 - rates.lam)
+    if unit is not None:
+        slow = slow * np.bincount(unit)[unit]  # n clients that move as one have n² times the variance of one
+    total = per_slot(watched_runs(log), log.num_slots, np.nan_to_num(rates.pi * (1 - rates.pi)) * slow)
+    return float(total[total > 0].mean()) if (total > 0).any() else 0.0
+
+
+def cusum(series: PerSlot, least_variance: float = 0.0) -> tuple[float, int]:
+    """p-value of a constant mean, and where a second level would best begin.
+
+    max_t |Σ_{s ≤ t} (x_s - x̄)| / √(σ² T) has the law of Kolmogorov's statistic when σ² is the long-run variance
+    Σ_s cov(x_t, x_{t+s}). That is taken from the spectrum at zero of an autoregression, fitted after the best two
+    levels were taken off, so that a change does not hide itself by looking like persistence; `least_variance` is what
+    is known of σ² from elsewhere.
+    """
+    sums = np.cumsum(series - series.mean())[:-1]
+    place = int(np.argmax(np.abs(sums))) + 1 if len(sums) else 0
+    # A level of its own for either side, unless one of them is too short to have one.
+    least = max(10, len(series) // 10)
+    levels = np.full(len(series), series.mean())
+    if least <= place <= len(series) - least:
+        levels[:place], levels[place:] = series[:place].mean(), series[place:].mean()
+    variance = max(long_run_variance(series - levels), least_variance)
+    if variance <= 0:
+        return 1.0, place
+    largest = float(np.abs(sums).max(initial=0.0))
+    return float(kolmogorov(largest / np.sqrt(variance * len(series)))), place
+
+
+def long_run_variance(series: PerSlot) -> float:
+    """Spectrum at zero, σ_e² / (1 - Σ φ)², of the autoregression whose order Akaike's criterion chooses."""
+    count = len(series)
+    most = min(int(10 * np.log10(max(count, 2))), count // 4)
+    centred = series - series.mean()
+    covariance = np.array([(centred[: count - s] * centred[s:]).sum() / count for s in range(most + 1)])
+    if covariance[0] <= 1e-15:
+        return 0.0
+    best, chosen = np.inf, float(covariance[0])
+    for order in range(1, most + 1):
+        phi = solve_toeplitz(covariance[:order], covariance[1 : order + 1])
+        error = covariance[0] - phi @ covariance[1 : order + 1]
+        if error <= 0:
+            break
+        score = count * np.log(error) + 2 * order
+        if score < best:
+            # Φ = Σφ is estimated too low by (1 + 3Φ) / T where a mean is taken off (Kendall 1954, for order one), and
+            # by about as much again for the second level and for the choice of its place.
+            total = float(phi.sum())
+            total = min(total + 3 * (1 + 3 * total) / count, 1 - 2 / count)
+            best, chosen = score, float(error / (1 - total) ** 2)
+    return chosen
+
+
+def _blocks(log: Log, cycles: Cycles) -> _Blocks:
+    """About twelve blocks of each client's own time, each of whole cycles where there are cycles."""
+    present, seen = own_time(log)
+    length = np.maximum(np.ceil(seen.length / BLOCKS), 1)
+    short = [cycle.period for cycle in cycles.found if cycle.period * 4 <= log.num_slots]
+    if short:
+        length = np.round(np.maximum(np.ceil(length / max(short)), 1) * max(short))
+    whole = length.astype(np.int64)
+    there = per_block(present, whole, log.num_clients, BLOCKS)
+    watched = per_block(seen, whole, log.num_clients, BLOCKS)
+    full = watched == whole[:, None]
+    return _Blocks(whole, np.where(full, there, 0.0), full)
+
+
+def _inflation(blocks: _Blocks, pi: PerClient, lam: PerClient) -> float:
+    """How much more the sums of neighbouring blocks differ than those of chains would.
+
+    Differences of neighbours do not see slow change, and the median over places does not see a sudden one. A block of L
+    slots of a chain has variance v [L (1+λ)/(1-λ) - 2λ (1-λ^L)/(1-λ)²], v = π(1-π), and covariance
+    v λ (1-λ^L)²/(1-λ)² with the next.
+    """
+    both = blocks.full[:, 1:] & blocks.full[:, :-1]
+    length = blocks.length
+    faded = 1 - np.sign(lam) ** (length % 2) * np.abs(lam) ** length
+    variance = length * (1 + lam) / (1 - lam) - 2 * lam * faded / (1 - lam) ** 2
+    apart = 2 * pi * (1 - pi) * (variance - lam * (faded / (1 - lam)) ** 2)
+    apart = np.maximum(apart, 0)
+    expected = (both * apart[:, None]).sum(axis=0)
+    seen = (np.diff(blocks.there, axis=1) ** 2 * both).sum(axis=0)
+    places = expected > 0.1 * expected.max(initial=0.0)
+    return float(np.median(seen[places] / expected[places])) if places.any() and expected.max() > 0 else 1.0
+
+
+def _clients(
+    blocks: _Blocks, lam: PerClient, inflation: float
+) -> tuple[PerClient, PerClient, Int[np.ndarray, " clients"]]:
+    """Of each client: p-value of a constant rate, mean square of its CUSUM (NaN if untestable), slot of its maximum.
+
+    The long-run variance of a chain is π(1 - π)(1 + λ)/(1 - λ) a slot.
+    """
+    number = blocks.full.sum(axis=1)
+    mean = blocks.there.sum(axis=1) / np.maximum(number, 1)
+    testable = number >= LEAST_BLOCKS
+    share = mean / blocks.length
+    variance = share * (1 - share) * (1 + lam) / (1 - lam) * blocks.length * number * max(inflation, 1.0)
+    sums = np.cumsum(np.where(blocks.full, blocks.there - mean[:, None], 0.0), axis=1)[:, :-1]
+    bridge = sums / np.sqrt(np.maximum(variance, 1e-12))[:, None]
+    passed = np.cumsum(blocks.full, axis=1)[:, :-1] / np.maximum(number, 1)[:, None]
+    inner = passed < 1
+    expected = (passed * (1 - passed)).sum(axis=1)
+    statistic = np.where(testable, (bridge**2 * inner).sum(axis=1) / np.maximum(expected, 1e-12), np.nan)
+    p_value = np.where(testable, kolmogorov(np.abs(bridge).max(axis=1)), 1.0)
+    return p_value, statistic, (np.abs(bridge).argmax(axis=1) + 1) * blocks.length
+
+
+def _pooled(statistic: PerClient, unit: Int[np.ndarray, " clients"]) -> float:
+    """p-value of the mean over units of the clients' statistics, each of mean 1 under constant rates."""
+    known = np.isfinite(statistic)
+    if not known.any():
+        return 1.0
+    _, place = np.unique(unit[known], return_inverse=True)
+    each = np.bincount(place, statistic[known]) / np.bincount(place)
+    u = np.arange(1, BLOCKS) / BLOCKS
+    covariance = np.minimum.outer(u, u) * (1 - np.maximum.outer(u, u))
+    variance = 2 * (covariance**2).sum() / np.trace(covariance) ** 2
+    return float(ndtr(-(each.mean() - 1) / np.sqrt(variance / len(each))))
+
+
+def _stationary_from(log: Log, fleet_slot: int, client_slots: Int[np.ndarray, " drifting"], pooled: float) -> int:
+    """After the fleet's change, or that of half of the clients who drift; at least a quarter of the log is kept.
+
+    If many clients were not watched in that stretch, it says nothing of them, and the whole log is kept.
+    """
+    start = fleet_slot
+    if pooled < CERTAIN and len(client_slots):
+        start = max(start, int(np.median(client_slots)))
+    start = min(start, log.num_slots * 3 // 4)
+    late, all_along = watched_slots(window(log, start, log.num_slots)), watched_slots(log)
+    return start if (late > 0.1 * all_along).mean() >= WATCHED_ENOUGH else 0
+
+
+def _comings(log: Log, moves: Transitions) -> tuple[Bool[np.ndarray, " clients"], Bool[np.ndarray, " clients"]]:
+    """Who was absent for longer at the beginning, or at the end, than its wake rate while it was around explains.
+
+    With wake rate a of law Beta(α, β) after what was seen in between, an absence of f slots has probability
+    E(1 - a)^f = B(α, β + f) / B(α, β).
+    """
+    count, present = log.num_clients, log.present
+    seen_once = np.bincount(present.client, minlength=count) > 0
+    first, last = np.zeros(count, np.int64), np.full(count, log.num_slots, np.int64)
+    last[present.client] = present.end  # the last written stays: runs are in order
+    first[present.client[::-1]] = present.first[::-1]
+    before, after = _watched_outside(log, first, last)
+    leave = np.maximum(moves.off_on - (before > 0), 0) + PRIOR_LEAVE
+    stay = np.maximum(moves.off_off - before - after, 0) + PRIOR_STAY
+
+    before_it = betaln(leave, stay)
+
+    def unlikely(absence: Int[np.ndarray, " clients"]) -> Bool[np.ndarray, " clients"]:
+        chance = np.exp(betaln(leave, stay + absence) - before_it)
+        return discoveries(np.where(seen_once, chance, 1.0)) & seen_once
+
+    return unlikely(before), unlikely(after)
+
+
+def _watched_outside(
+    log: Log, first: Int[np.ndarray, " clients"], last: Int[np.ndarray, " clients"]
+) -> tuple[Int[np.ndarray, " clients"], Int[np.ndarray, " clients"]]:
+    """Watched slots of each client before its first presence and after its last."""
+    seen = watched_runs(log)
+
+    def number(length: Int[np.ndarray, " runs"]) -> Int[np.ndarray, " clients"]:
+        return np.bincount(seen.client, np.maximum(length, 0), minlength=log.num_clients).astype(np.int64)
+
+    before = number(np.minimum(seen.end, first[seen.client]) - seen.first)
+    after = number(seen.end - np.maximum(seen.first, last[seen.client]))
+    return before, after

@@ -1,0 +1,65 @@
+"""Whom plain averaging trains the model for, counted from the log itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int
+
+from turnout.diagnosis.findings.run_sums import PerClient, over_runs, per_slot
+from turnout.diagnosis.reading.log import Log
+
+
+@dataclass(frozen=True)
+class FedAvgWeights:
+    """Effective weights of FedAvg over the log, and how far they are from the target."""
+
+    target: PerClient  # α
+    plain: PerClient  # Ω if those present are averaged equally
+    weighted: PerClient  # Ω if they are averaged by their targets
+    plain_distance: float  # total variation ½ Σ |Ω - α|
+    weighted_distance: float
+    empty_slots: int  # slots without anybody, which train nothing
+    ranked: Int[np.ndarray, " clients"]  # clients by |Ω - α| of the target-weighted average, the largest first
+
+
+def weights(log: Log) -> FedAvgWeights:
+    """Ω_k = mean over slots with somebody of w_k 1_k(t) / Σ_j w_j 1_j(t), for w = 1 and for w = α."""
+    target = target_of(log)
+    equal = np.full(log.num_clients, 1 / max(log.num_clients, 1))
+    plain, weighted = received(log, equal), received(log, target)
+    nobody = per_slot(log.present, log.num_slots) == 0
+    return FedAvgWeights(
+        target=target,
+        plain=plain,
+        weighted=weighted,
+        plain_distance=total_variation(plain, target),
+        weighted_distance=total_variation(weighted, target),
+        empty_slots=int(nobody.sum()),
+        ranked=np.argsort(-np.abs(weighted - target), kind="stable"),
+    )
+
+
+def target_of(log: Log) -> PerClient:
+    """How much each client should count: as the log states, else by its size, else all alike."""
+    worth = log.target if log.target is not None else log.sizes
+    if worth is None or not np.nansum(worth) > 0:
+        return np.full(log.num_clients, 1 / max(log.num_clients, 1))
+    worth = np.where(np.isfinite(worth), worth, np.nanmean(worth))  # whose size is not known has the mean
+    return worth / worth.sum()
+
+
+def received(log: Log, weight: PerClient) -> PerClient:
+    """Mean share of each client in a weighted average of those present, over the slots that have any; sums to 1."""
+    total = per_slot(log.present, log.num_slots, weight)
+    number = per_slot(log.present, log.num_slots)
+    # Sums of a sweep can be off by a rounding, which matters only where next to nothing is left.
+    some = (number > 0) & (total > 1e-12 * weight.max(initial=0.0))
+    share = np.where(some, 1 / np.where(some, total, 1.0), 0.0)
+    return weight * over_runs(log.present, share, log.num_clients) / max(int(some.sum()), 1)
+
+
+def total_variation(one: PerClient, other: PerClient) -> float:
+    """½ Σ |p - q|, also where one of them is nothing at all: who has a target may never have come."""
+    return float(np.abs(one - other).sum() / 2)

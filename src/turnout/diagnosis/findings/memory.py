@@ -1,0 +1,136 @@
+"""How long participation takes to forget: relaxation times and autocorrelation curves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from turnout.diagnosis.findings.rates import Rates
+from turnout.diagnosis.findings.run_sums import PerClient, excess_of, sample
+from turnout.diagnosis.reading.log import Log
+
+MOST_CELLS, MOST_CLIENTS = 20_000_000, 1000  # of the matrix whose autocorrelation is taken
+MOST_LAGS = 500
+ENOUGH = 0.1  # of the largest number of watched clients, for a slot to tell of the fleet
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """Relaxation times in slots, and the autocorrelation of the log."""
+
+    relaxation: PerClient  # 1 / (1 - |λ̂|), of each client
+    relaxation_low: PerClient
+    relaxation_high: PerClient
+    slowest: int  # the client with the largest relaxation time that is surely large
+    integrated: PerClient  # Σ_s λ^|s| = (1 + λ̂) / (1 - λ̂): slots that are worth one independent slot
+    lags: Int[np.ndarray, " lags"]
+    curve: Float[np.ndarray, " lags"]  # median autocorrelation of the clients at each lag
+    curve_low: Float[np.ndarray, " lags"]  # quartiles
+    curve_high: Float[np.ndarray, " lags"]
+    fleet_curve: Float[np.ndarray, " lags"]  # autocorrelation of the share of the fleet that is there
+    sampled: int | None  # clients behind the curve, if not all
+
+
+def mixing(log: Log, rates: Rates, horizon: int | None = None) -> Mixing:
+    """Relaxation times from λ̂, and autocorrelation curves from pairs of slots that were both watched."""
+    most = min(log.num_slots // 2, MOST_LAGS if horizon is None else horizon)
+    lags = _spaced(most)
+    chosen = sample(log, MOST_CELLS, MOST_CLIENTS)
+    curves = autocorrelation(log.matrix(chosen), log.watched_matrix(chosen), lags)
+    known = curves[np.isfinite(curves[:, 0])]
+    low, middle, high = _quartiles(known, len(lags))
+    return Mixing(
+        relaxation=1 / (1 - np.abs(rates.lam)),
+        relaxation_low=1 / (1 - _least_size(rates.lam_low, rates.lam_high)),
+        relaxation_high=1 / np.maximum(1 - np.maximum(np.abs(rates.lam_low), np.abs(rates.lam_high)), 1e-12),
+        slowest=int(np.argmax(_least_size(rates.lam_low, rates.lam_high))),
+        integrated=(1 + rates.lam) / (1 - rates.lam),
+        lags=lags,
+        curve=middle,
+        curve_low=low,
+        curve_high=high,
+        fleet_curve=autocorrelation_of(_fleet(log, rates), lags),
+        sampled=len(chosen) if len(chosen) < log.num_clients else None,
+    )
+
+
+def _fleet(log: Log, rates: Rates) -> Float[np.ndarray, " slots"]:
+    """Share of the fleet that is there beyond what its clients' rates say; NaN where few are watched."""
+    excess, watched = excess_of(log, rates.pi)
+    return np.where(watched >= max(1.0, ENOUGH * float(watched.max(initial=0.0))), excess, np.nan)
+
+
+def autocorrelation(
+    present: Bool[np.ndarray, "clients slots"],
+    watched: Bool[np.ndarray, "clients slots"],
+    lags: Int[np.ndarray, " lags"],
+) -> Float[np.ndarray, "clients lags"]:
+    """Autocorrelation of each row at each lag, over the pairs of watched slots; NaN for rows that never change."""
+    return np.concatenate(
+        [
+            _correlated(present[rows].astype(np.float64), watched[rows].astype(np.float64), lags)
+            for rows in _pieces(*present.shape)
+        ]
+    )
+
+
+def autocorrelation_of(
+    series: Float[np.ndarray, " slots"], lags: Int[np.ndarray, " lags"]
+) -> Float[np.ndarray, " lags"]:
+    """Autocorrelation of one series over the slots where it is known."""
+    known = np.isfinite(series)
+    return _correlated(np.where(known, series, 0.0)[None], known[None].astype(np.float64), lags)[0]
+
+
+def lagged_sums(values: Float[np.ndarray, "rows slots"], most: int) -> Float[np.ndarray, "rows lags"]:
+    """Σ_t v_t v_{t+s} of each row for s = 0, …, most, by Fourier transform."""
+    length = 1 << (values.shape[1] + most).bit_length()
+    return np.concatenate(
+        [
+            np.fft.irfft(np.abs(np.fft.rfft(values[rows], length, axis=1)) ** 2, length, axis=1)[:, : most + 1]
+            for rows in _pieces(len(values), length)
+        ]
+    )
+
+
+def _pieces(count: int, slots: int) -> list[slice]:
+    """So many rows at a time that their transforms take little room."""
+    step = max(1, 4_000_000 // max(slots, 1))
+    return [slice(begin, begin + step) for begin in range(0, max(count, 1), step)]
+
+
+def _correlated(
+    values: Float[np.ndarray, "rows slots"], known: Float[np.ndarray, "rows slots"], lags: Int[np.ndarray, " lags"]
+) -> Float[np.ndarray, "rows lags"]:
+    number = np.maximum(known.sum(axis=1, keepdims=True), 1)
+    centred = (values - (values * known).sum(axis=1, keepdims=True) / number) * known
+    most = int(lags.max(initial=0))
+    pairs = np.maximum(np.round(lagged_sums(known, most)[:, lags]), 1)
+    products = lagged_sums(centred, most)[:, lags] / pairs
+    variance = (centred**2).sum(axis=1, keepdims=True) / number
+    return np.where(variance > 1e-12, products / np.maximum(variance, 1e-12), np.nan)
+
+
+def _spaced(most: int, every: int = 24, count: int = 60) -> Int[np.ndarray, " lags"]:
+    """All short lags, then ever fewer."""
+    if most < 1:
+        return np.zeros(1, np.int64)
+    far = np.round(np.geomspace(min(every, most), most, count)).astype(np.int64)
+    return np.unique(np.r_[np.arange(min(every, most) + 1), far])
+
+
+def _quartiles(
+    curves: Float[np.ndarray, "known lags"], count: int
+) -> tuple[Float[np.ndarray, " lags"], Float[np.ndarray, " lags"], Float[np.ndarray, " lags"]]:
+    if len(curves) == 0:
+        nothing = np.full(count, np.nan)
+        return nothing, nothing, nothing
+    low, middle, high = np.quantile(curves, [0.25, 0.5, 0.75], axis=0)
+    return low, middle, high
+
+
+def _least_size(low: PerClient, high: PerClient) -> PerClient:
+    """Least |λ| in an interval."""
+    return np.where((low <= 0) & (high >= 0), 0.0, np.minimum(np.abs(low), np.abs(high)))

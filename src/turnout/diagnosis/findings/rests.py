@@ -1,0 +1,102 @@
+"""Whether clients must rest between two participations, and with which odds they are then drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln, logit
+
+from turnout.availability.mathematics.symmetric import inclusion_probabilities
+from turnout.diagnosis.findings.run_sums import PerClient, holders, per_slot, watched_runs
+from turnout.diagnosis.reading.log import Log
+
+EVIDENCE = np.log(1e-6)  # log probability below which the lack of short gaps is no accident
+ROUNDS_OF_INVERSION = 200
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Rounds between participations over the fleet."""
+
+    shortest: int | None  # fewest slots from one participation of a client to its next; None: nobody came twice
+    separation: int  # R, rounds of rest that the log shows, 0 if there is no evidence for any
+    log_p_value: float  # natural logarithm of the probability of no shorter gap, were all orders equally likely
+    batch: int | None  # B, if the number of participants is the same in every slot
+    most: int  # largest number of participants in a slot
+
+    @property
+    def separated(self) -> bool:
+        """Whether the lack of short gaps is beyond chance."""
+        return self.separation > 0
+
+
+def gaps(log: Log) -> Gaps:
+    """Look for a minimum separation.
+
+    A client that took part n times in T slots has no gap of R or less, by chance, with probability
+    C(T - (n - 1) R, n) / C(T, n) if all its orders are equally likely; the product over clients says whether the
+    shortest gap of the log is a rule. Gaps count within watched stretches.
+    """
+    seen, present = watched_runs(log), log.present
+    shortest = _shortest(log)
+    totals = per_slot(present, log.num_slots)
+    same = len(totals) > 0 and totals.min() == totals.max() and totals.max() > 0
+    batch = int(totals.max()) if same else None
+    most = int(totals.max(initial=0))
+    if shortest is None or shortest == 1:
+        return Gaps(shortest, 0, 0.0, batch, most)
+    around = holders(present, seen, log.num_slots)
+    times = np.bincount(around, present.length, minlength=len(seen.client))
+    log_p = float(_log_chance(times, seen.length.astype(np.float64), shortest - 1).sum())
+    return Gaps(shortest, shortest - 1 if log_p < EVIDENCE else 0, min(log_p, 0.0), batch, most)
+
+
+def _shortest(log: Log) -> int | None:
+    present = log.present
+    if len(present.client) == 0:
+        return None
+    if present.length.max() > 1:
+        return 1
+    around = holders(present, watched_runs(log), log.num_slots)
+    gap = np.diff(present.first)[np.diff(around) == 0]
+    return int(gap.min()) if len(gap) else None
+
+
+def _log_chance(times: PerClient, slots: PerClient, separation: int) -> PerClient:
+    """Logarithm of C(T - (n - 1) R, n) / C(T, n)."""
+    often = times > 1
+    n, whole = times[often], slots[often]
+    room = whole - (n - 1) * separation
+    found = np.zeros(len(times))
+    found[often] = gammaln(room + 1) - gammaln(room - n + 1) - gammaln(whole + 1) + gammaln(whole - n + 1)
+    return found
+
+
+def odds(rates: PerClient, batch: int, separation: int) -> PerClient:
+    """The weights p under which a minimum separation has these participation rates, summing to 1.
+
+    Inverts π(R + 1) = p e_{n-1}(p without i) / e_n(p), n = B(R + 1), the law of a conditional Poisson sample. In each
+    round log p is moved by what the log odds of inclusion lack, which is exact for independent draws, or by what the
+    logarithm of inclusion lacks, which is exact for a sample of one: whichever comes nearer.
+    """
+    size = batch * (separation + 1)
+    if size >= len(rates):
+        return np.full(len(rates), 1 / len(rates))
+    # Half a participation keeps who was never or always drawn within reach; the sum of a sample's shares is its size.
+    wanted = np.clip(rates * (separation + 1), 1e-9, 1 - 1e-6)
+    for _ in range(20):
+        wanted = np.clip(wanted * size / wanted.sum(), 1e-9, 1 - 1e-6)
+    weight = logit(wanted)
+    reached = inclusion_probabilities(np.exp(weight - weight.max()), size)
+    for _ in range(ROUNDS_OF_INVERSION):
+        inner = np.clip(reached, 1e-12, 1 - 1e-12)
+        steps = (logit(wanted) - logit(inner), np.log(wanted / inner))
+        moved = [weight + step for step in steps]
+        found = [inclusion_probabilities(np.exp(each - each.max()), size) for each in moved]
+        best = int(np.argmin([np.abs(each - wanted).max() for each in found]))
+        weight, reached = moved[best], found[best]
+        if np.abs(reached - wanted).max() < 1e-10:
+            break
+    p = np.exp(weight - weight.max())
+    return p / p.sum()

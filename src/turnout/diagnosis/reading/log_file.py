@@ -1,0 +1,123 @@
+"""From a file to a log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from os import PathLike, fspath
+
+import numpy as np
+
+from turnout.diagnosis.reading.columns import EVENTS, INTERVALS, OPTIONAL, known_columns, shape_of
+from turnout.diagnosis.reading.errors import LogError
+from turnout.diagnosis.reading.event_rows import from_events
+from turnout.diagnosis.reading.interval_rows import from_intervals
+from turnout.diagnosis.reading.log import Log
+from turnout.diagnosis.reading.round_rows import SPARSE, from_rounds
+from turnout.diagnosis.reading.row_codes import Rows, read_rows
+from turnout.diagnosis.reading.table import open_table
+
+
+def read_log(
+    path: str | PathLike[str],
+    *,
+    slot_seconds: float | int | None = None,
+    num_rounds: int | None = None,
+    clients: str | PathLike[str] | None = None,
+) -> Log:
+    """Read a participation log: CSV, JSON Lines (both also gzipped) or Parquet, in any of three shapes.
+
+    - `round,client`: a row for each participation; optional `time`, `size`, `loss`, `arrived`, `steps`.
+    - `client,start,end[,state]`: stretches of time in seconds or ISO 8601; optional `size`.
+    - `timestamp,round,client,event`: what the server saw; see `turnout.diagnosis.reading.event_rows.VOCABULARY`.
+
+    `slot_seconds` is how finely time is cut (600 if not given) or, for logs by round, how long a round takes.
+    `num_rounds` tells of rounds after the last one in the log that nobody came to. `clients` is a file
+    `client,size[,target]` of all clients, those that never came as well; the log may then name no others.
+    """
+    if slot_seconds is not None and not 0 < slot_seconds < np.inf:
+        raise LogError(f"slot_seconds = {slot_seconds}: must be a positive number of seconds")
+    if num_rounds is not None and num_rounds < 1:
+        raise LogError(f"num_rounds = {num_rounds}: must be at least 1")
+    listed = None if clients is None else _client_list(fspath(clients))
+    with open_table(fspath(path)) as table:
+        found, warnings = known_columns(table.header)
+        shape = shape_of(table.path, table.header, found)
+        if shape is INTERVALS and num_rounds is not None:
+            raise LogError(f"{path}: num_rounds = {num_rounds} is for logs by round; this one has start and end")
+        rows = read_rows(table, {name: found[name] for name in (*shape, *OPTIONAL[shape]) if name in found})
+        if listed is not None:
+            rows = _numbered_as_listed(rows, listed[0], fspath(clients or ""))
+        log = _from_rows(rows, shape, num_rounds, None if slot_seconds is None else float(slot_seconds))
+    if listed is not None:
+        log = replace(log, sizes=log.sizes if listed[1] is None else listed[1], target=listed[2])
+    log, more = _with_all_sizes(log)
+    return replace(log, warnings=(*warnings, *log.warnings, *more, *_remarks(log)))
+
+
+def _from_rows(rows: Rows, shape: tuple[str, ...], num_rounds: int | None, slot_seconds: float | None) -> Log:
+    if shape is INTERVALS:
+        return from_intervals(rows, slot_seconds)
+    if shape is EVENTS:
+        return from_events(rows, num_rounds, slot_seconds)
+    return from_rounds(rows, num_rounds, slot_seconds)
+
+
+def _client_list(path: str) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """Names, sizes and targets of all clients; the targets sum to 1."""
+    with open_table(path) as table:
+        found, _ = known_columns(table.header)
+        if "client" not in found:
+            raise LogError(f"{path}: no column client; a list of clients has the columns client,size[,target]")
+        rows = read_rows(table, {name: found[name] for name in ("client", "size", "target") if name in found})
+        codes, names = rows.codes["client"], rows.names["client"]
+        rows.refuse(codes < 0, lambda r: "has no client; every row needs one")
+        rows.refuse(np.r_[False, codes[1:] <= np.maximum.accumulate(codes)[:-1]], lambda r: "is listed twice")
+        for column, values in rows.numbers.items():
+            rows.refuse(
+                ~(np.isfinite(values) & (values >= 0)),
+                lambda r, c=column: f"has {c} = {rows.written(c, r)}; must be a number from 0 on",
+            )
+            if values.sum() <= 0:
+                raise LogError(f"{path}: every {column} is 0; one at least must be positive")
+    target = rows.numbers.get("target")
+    return names, rows.numbers.get("size"), None if target is None else target / target.sum()
+
+
+def _numbered_as_listed(rows: Rows, listed: np.ndarray, source: str) -> Rows:
+    """The same rows with clients in the order of the list, which must have them all."""
+    place = {name: index for index, name in enumerate(listed.tolist())}
+    number = np.array([place.get(name, -1) for name in rows.names["client"].tolist()] + [-1], np.int32)
+    codes = number[rows.codes["client"]]
+    rows.refuse((codes < 0) & (rows.codes["client"] >= 0), lambda r: f"is not among the {len(listed):,} of {source}")
+    return replace(rows, codes=rows.codes | {"client": codes}, names=rows.names | {"client": listed})
+
+
+def _with_all_sizes(log: Log) -> tuple[Log, list[str]]:
+    if log.sizes is None or not np.isnan(log.sizes).any():
+        return log, []
+    mean, unknown = float(np.nanmean(log.sizes)), np.isnan(log.sizes)
+    sizes = np.where(unknown, mean, log.sizes)
+    return replace(log, sizes=sizes), [f"{unknown.sum():,} clients report no size; they get the mean, {mean:.4g}"]
+
+
+def _remarks(log: Log) -> list[str]:
+    """What a log is too small to tell."""
+    remarks = []
+    if log.num_clients == 1:
+        remarks.append("there is a single client: nothing can be said about who counts more")
+    if log.num_slots == 1:
+        slot = "round" if log.slot_seconds is None else "slot"
+        remarks.append(f"there is a single {slot}: nothing can be said about time")
+    seen = log.present.slots_of(log.num_clients)
+    if log.num_slots > 1 and seen.max(initial=0) <= 1:
+        remarks.append("no client was seen more than once: nothing can be said about correlation")
+    covered = _slots_with_someone(log)
+    if log.slot_seconds is None and covered < SPARSE * log.num_slots:
+        remarks.append(f"only {covered:,} of {log.num_slots:,} rounds have a participant; are the rounds numbered on?")
+    return remarks
+
+
+def _slots_with_someone(log: Log) -> int:
+    change = np.bincount(log.present.first, minlength=log.num_slots + 1).astype(np.int64)
+    change -= np.bincount(log.present.end, minlength=log.num_slots + 1)
+    return int(np.sum(np.cumsum(change)[:-1] > 0))

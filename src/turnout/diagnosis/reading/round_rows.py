@@ -1,0 +1,215 @@
+"""Logs with a row for each participation: round, client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from turnout.diagnosis.reading.errors import LogError
+from turnout.diagnosis.reading.log import Log, Runs
+from turnout.diagnosis.reading.row_codes import Rows
+
+MOST_SLOTS = 10_000_000  # more are taken for a mistake
+WHOLE = "must be a whole number from 0 on"
+SPARSE = 0.01  # share of rounds with a participant below which something is odd
+
+
+@dataclass(frozen=True)
+class RoundTimes:
+    """When rounds happen, as far as a log tells."""
+
+    slot_seconds: float | None = None
+    start: float = 0.0  # seconds after a midnight
+
+
+def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) -> Log:
+    """Every row is a participation; rounds that nobody came to are gaps between the first and the last one."""
+    client, number = rows.codes["client"], rows.numbers["round"]
+    blank = (client < 0) & np.isnan(number)
+    if "round" in rows.not_numbers:
+        blank[rows.not_numbers["round"][0]] = False
+    slot, first = slots_of_rounds(rows, ~blank)
+    warnings = dropped(rows, blank, "rows without round and client")
+    rows.refuse((client < 0) & ~blank, lambda r: "has no client; every row needs one")
+    warnings += restarts(rows, slot)
+    num_slots = count_slots(rows, slot, first, num_rounds)
+    clock, more = clock_of(rows, slot, slot_seconds)
+    kept = np.flatnonzero(~blank) if blank.any() else slice(None)
+    present, twice = runs_of_points(client[kept], slot[kept], num_slots)
+    repeated = np.zeros(rows.count, bool)
+    repeated[np.flatnonzero(~blank)[twice]] = True
+    counted = ~(blank | repeated)
+    warnings += [*more, *dropped(rows, repeated, "duplicate rows")]
+    log = log_of_rounds(rows, num_slots, present, clock, counted, warnings)
+    return replace(log, arrived=mean_of(rows, "arrived", counted))
+
+
+def log_of_rounds(
+    rows: Rows, num_slots: int, present: Runs, clock: RoundTimes, counted: np.ndarray, warnings: list[str]
+) -> Log:
+    """The log with what its counted rows tell of each client, but for whose updates arrived."""
+    return Log(
+        rows.names["client"],
+        num_slots,
+        present,
+        slot_seconds=clock.slot_seconds,
+        clock_start=clock.start,
+        sizes=mean_of(rows, "size", counted),
+        losses=mean_of(rows, "loss", counted),
+        steps=mean_of(rows, "steps", counted),
+        warnings=tuple(warnings),
+    )
+
+
+def slots_of_rounds(rows: Rows, used: np.ndarray) -> tuple[np.ndarray, int]:
+    """Slot of each row, -1 for a row that is not used, and the number of the first round."""
+    number = rows.numbers["round"]
+    with np.errstate(invalid="ignore"):
+        whole = number.astype(np.int64)
+    wrong = whole != number
+    wrong |= whole < 0
+    wrong &= used
+    rows.refuse(wrong, lambda r: f"has round = {rows.written('round', r)}; {WHOLE}")
+    every = bool(used.all())
+    taken = whole if every else whole[used]
+    if not len(taken):
+        raise LogError(f"{rows.table.path}: no row tells who took part; every row needs a round and a client")
+    first, last = int(taken.min()), int(taken.max())
+    if last - first >= MOST_SLOTS:
+        middle = np.median(taken)
+        far = used & (whole == (last if last - middle > middle - first else first))
+        rows.refuse(
+            far,
+            lambda r: (
+                f"has round = {number[r]:.15g}, so that the log would span {last - first + 1:.3g} rounds; "
+                f"at most {MOST_SLOTS:,} can be read: mend the row, or number the rounds one by one"
+            ),
+        )
+    whole -= first
+    return whole if every else np.where(used, whole, -1), first
+
+
+def count_slots(rows: Rows, slot: np.ndarray, first: int, num_rounds: int | None) -> int:
+    """Number of rounds, as told or up to the last one in the log."""
+    seen = int(slot.max()) + 1
+    if num_rounds is None:
+        return seen
+    if num_rounds < seen:
+        raise LogError(
+            f"{rows.table.path}: {num_rounds} rounds are given, but the log goes from round {first} to "
+            f"{first + seen - 1}; give {seen} or more"
+        )
+    return num_rounds
+
+
+def runs_of_points(client: np.ndarray, slot: np.ndarray, num_slots: int) -> tuple[Runs, np.ndarray]:
+    """Runs of the slots in which each client has a row, and which rows repeat an earlier one."""
+    wide = num_slots + 1  # so that a client's last slot does not touch the next client's first one
+    key = client.astype(np.int64)
+    key *= wide
+    key += slot
+    order = np.sort(key)
+    apart = np.diff(order)
+    repeats = np.zeros(0, np.int64)
+    if not apart.all():
+        repeats = np.argsort(key, kind="stable")[1:][apart == 0]
+        order = order[np.r_[True, apart > 0]]
+        apart = np.diff(order)
+    edge = np.r_[-1, np.flatnonzero(apart != 1), len(order) - 1]
+    first, last = order[edge[:-1] + 1], order[edge[1:]]
+    clients = np.arange(int(order[-1] // wide) + 2)
+    who = np.repeat(clients[:-1].astype(np.int32), np.diff(np.searchsorted(first, clients * wide)))
+    begin = who.astype(np.int64) * wide
+    return Runs(who, (first - begin).astype(np.int32), (last - begin + 1).astype(np.int32)), repeats
+
+
+def dropped(rows: Rows, which: np.ndarray, what: str) -> list[str]:
+    """A sentence about rows that do not count."""
+    count = int(which.sum())
+    if not count:
+        return []
+    place = rows.table.place(int(np.argmax(which)))
+    if count == 1:
+        return [f"1 of the {what} was dropped, at {place}"]
+    return [f"{count:,} {what} were dropped, the first at {place}"]
+
+
+def restarts(rows: Rows, slot: np.ndarray) -> list[str]:
+    """A sentence if the round falls from one row to the next, unless the rows are grouped by client."""
+    falls = np.r_[False, (slot[1:] < slot[:-1]) & (slot[1:] >= 0)]
+    if not falls.any():
+        return []
+    client = rows.codes["client"]
+    if np.sum(client[1:] != client[:-1]) < len(rows.names["client"]):
+        return []
+    row, number = int(np.argmax(falls)), rows.numbers["round"]
+    more = int(falls.sum()) - 1
+    return [
+        f"the round falls from {number[row - 1]:.0f} to {number[row]:.0f} at {rows.table.place(row)}"
+        + (f", and {more:,} times more" if more else "")
+        + "; rows count by their round, wherever they stand: if a server began anew, number its rounds on"
+    ]
+
+
+def clock_of(rows: Rows, slot: np.ndarray, slot_seconds: float | None) -> tuple[RoundTimes, list[str]]:
+    """Length of a round: as told, or the median time from one round to the next, by the first time in each."""
+    from turnout.availability.recorded.time_slots import DAY
+
+    time = rows.numbers.get("time")
+    if time is None:
+        return RoundTimes(slot_seconds), []
+    rows.refuse_text("time", "must be seconds or an ISO 8601 timestamp")
+    refuse_milliseconds(rows, "time")
+    timed = (slot >= 0) & np.isfinite(time)
+    if not timed.any():
+        return RoundTimes(slot_seconds), []
+    begins = np.full(int(slot.max()) + 1, np.inf)
+    np.minimum.at(begins, slot[timed], time[timed])
+    known = np.flatnonzero(np.isfinite(begins))
+    lengths = np.diff(begins[known]) / np.diff(known)
+    if (lengths < 0).any():
+        late = known[1:][lengths < 0][0]
+        before = known[np.searchsorted(known, late) - 1]
+        shift = int(rows.numbers["round"][timed][0] - slot[timed][0])
+        rows.refuse(
+            timed & (slot == late) & (time == begins[late]),
+            lambda r: (
+                f"goes back in time: round {late + shift} begins at {time[r]:.15g} s, "
+                f"round {before + shift} at {begins[before]:.15g} s; mend the times, or leave the column out"
+            ),
+        )
+    length = slot_seconds
+    if length is None:
+        length = float(np.median(lengths)) if len(lengths) else 0.0
+    if length == 0:
+        return RoundTimes(), ["the times do not tell how long a round takes; they were left out"]
+    return RoundTimes(length, float((begins[known[0]] - known[0] * length) % DAY)), []
+
+
+def refuse_milliseconds(rows: Rows, column: str) -> None:
+    """Seconds since 1970 stay below 10¹¹ until the year 5138."""
+    rows.refuse(
+        np.abs(rows.numbers[column]) > 1e11,
+        lambda r: f"has {column} = {rows.written(column, r)}; must be seconds (not milliseconds) or ISO 8601",
+    )
+
+
+def mean_of(rows: Rows, column: str, counted: np.ndarray) -> np.ndarray | None:
+    """Mean of a column over the rows of each client, NaN where it has none; None without the column."""
+    if column not in rows.numbers:
+        return None
+    rows.refuse_text(column, "must be 0 or 1" if column == "arrived" else "must be a number")
+    values = rows.numbers[column]
+    if column == "arrived":
+        wrong = np.isfinite(values) & (values != 0) & (values != 1)
+        rows.refuse(wrong, lambda r: f"has arrived = {values[r]:.15g}; must be 0 or 1")
+    if column in ("size", "steps"):
+        rows.refuse(values < 0, lambda r: f"has {column} = {values[r]:.15g}; must not be negative")
+    usable = counted & np.isfinite(values) & (rows.codes["client"] >= 0)
+    client, count = rows.codes["client"][usable], len(rows.names["client"])
+    if not len(client):
+        return None
+    times = np.bincount(client, minlength=count)
+    total = np.bincount(client, values[usable], minlength=count)
+    return np.divide(total, times, out=np.full(count, np.nan), where=times > 0)

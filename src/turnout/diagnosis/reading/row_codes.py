@@ -1,0 +1,154 @@
+"""The rows of a table as numbers and codes, read a piece at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from turnout.diagnosis.reading.columns import FLAGS, TEXT, TIMES
+from turnout.diagnosis.reading.errors import LogError
+from turnout.diagnosis.reading.numbering import Numbering
+from turnout.diagnosis.reading.table import Table, first_line, refuse_file
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROWS_AT_ONCE = 1 << 21
+MOST_LETTERS = 256  # of a name
+TRUTH = {"true": "1", "false": "0"}
+DATES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The columns that were asked for, under our names."""
+
+    table: Table
+    codes: dict[str, np.ndarray]  # int32, -1 where nothing is written
+    names: dict[str, np.ndarray]  # what the codes stand for, in order of first appearance
+    numbers: dict[str, np.ndarray]  # float64, NaN where there is no number; seconds for times
+    not_numbers: dict[str, tuple[int, str]]  # the first row with another text, and that text
+
+    @property
+    def count(self) -> int:
+        return len(self.codes["client"])
+
+    def refuse(self, bad: np.ndarray, complaint: Callable[[int], str]) -> None:
+        """Name the first bad row, with its client."""
+        if bad.any():
+            row = int(np.argmax(bad))
+            code = int(self.codes["client"][row])
+            who = "" if code < 0 else f" (client {self.names['client'][code]})"
+            raise LogError(f"{self.table.path}: {self.table.place(row)}{who} {complaint(row)}")
+
+    def written(self, column: str, row: int) -> str:
+        """What stands in a column, for a complaint."""
+        number = self.numbers[column][row]
+        where, text = self.not_numbers.get(column, (-1, ""))
+        return repr(text) if where == row else "nothing" if np.isnan(number) else f"{number:.15g}"
+
+    def refuse_text(self, column: str, must: str) -> None:
+        """No row may have a text where a number belongs."""
+        if column in self.not_numbers:
+            row = self.not_numbers[column][0]
+            self.refuse(np.arange(self.count) == row, lambda r: f"has {column} = {self.written(column, r)}; {must}")
+
+
+def read_rows(table: Table, columns: dict[str, str]) -> Rows:
+    """Read columns (ours: the file's), `ROWS_AT_ONCE` rows at a time: what is kept of a row is a few bytes a column."""
+    import polars as pl
+
+    known = {name: Numbering() for name in columns if name in TEXT}
+    pieces: dict[str, list[np.ndarray]] = {name: [] for name in columns}
+    not_numbers: dict[str, tuple[int, str]] = {}
+    done = 0
+    try:
+        for batch in _batches(table, columns):
+            for name in columns:
+                if name in TEXT:
+                    pieces[name].append(known[name].codes(batch[name].cast(pl.String)))
+                else:
+                    values, lost = _numbers(batch[name], flag=name in FLAGS, time=name in TIMES)
+                    pieces[name].append(values)
+                    if lost is not None:
+                        not_numbers.setdefault(name, (done + lost, str(batch[name][lost])))
+            done += batch.height
+    except (pl.exceptions.PolarsError, OSError) as error:
+        refuse_file(table)
+        raise LogError(f"{table.path}: cannot be read as {table.format} ({first_line(error)})") from error
+    if not done:
+        raise LogError(f"{table.path}: has a header but no rows; there must be at least one")
+    numbers = {name: np.concatenate(pieces.pop(name)) for name in columns if name not in TEXT}
+    codes, names = {}, {}
+    for name, numbering in known.items():
+        codes[name] = np.concatenate(pieces.pop(name))
+        _refuse_long(table, name, codes[name], numbering.names)
+        codes[name], names[name] = _trimmed(codes[name], numbering.names)
+    return Rows(table, codes, names, numbers, not_numbers)
+
+
+def _refuse_long(table: Table, column: str, codes: np.ndarray, names: pl.Series) -> None:
+    """One long name would make all of them long, as arrays of text have a fixed width."""
+    letters = names.str.len_chars().to_numpy()
+    if letters.max(initial=0) > MOST_LETTERS:
+        row = int(np.argmax(np.isin(codes, np.flatnonzero(letters > MOST_LETTERS))))
+        raise LogError(
+            f"{table.path}: {table.place(row)} has a {column} of {letters[codes[row]]:,} letters, where {MOST_LETTERS} "
+            "are the most; is a quotation mark not closed?"
+        )
+
+
+def _batches(table: Table, columns: dict[str, str]) -> Iterator[pl.DataFrame]:
+    import polars as pl
+
+    if table.format == "parquet":
+        frame = pl.scan_parquet(table.file)
+    elif table.format == "jsonl":
+        frame = pl.scan_ndjson(table.file, schema={name: pl.String for name in columns.values()})
+    else:
+        frame = pl.scan_csv(table.file, infer_schema=False, separator=table.delimiter)
+    wanted = frame.select(pl.col(theirs).alias(ours) for ours, theirs in columns.items())
+    yield from wanted.collect_batches(chunk_size=ROWS_AT_ONCE, maintain_order=True)
+
+
+def _trimmed(codes: np.ndarray, names: pl.Series) -> tuple[np.ndarray, np.ndarray]:
+    """The same without blanks around the names; a name of blanks alone is none."""
+    plain = names.str.strip_chars()
+    if not (plain == names).all() or (plain == "").any():
+        known = Numbering()
+        renumbered = known.codes(plain.set(plain == "", None))
+        codes, plain = np.r_[renumbered, np.int32(-1)][codes], known.names  # code -1 reads the last
+    return codes, plain.to_numpy().astype(np.str_)
+
+
+def _numbers(column: pl.Series, flag: bool, time: bool) -> tuple[np.ndarray, int | None]:
+    """Numbers, NaN where there is none, and the first row whose text is none; times may be ISO 8601, taken to UTC."""
+    import polars as pl
+
+    if column.dtype in (pl.Datetime, pl.Date):
+        return (column.dt.epoch("us") / 1e6).fill_null(np.nan).to_numpy(), None
+    if column.dtype != pl.String:
+        return column.cast(pl.Float64).fill_null(np.nan).to_numpy(), None
+    values = column.cast(pl.Float64, strict=False)
+    lost = values.is_null() & column.is_not_null()
+    if lost.any():
+        text = column.str.strip_chars()
+        text = text.str.to_lowercase().replace(TRUTH) if flag else text
+        values = text.cast(pl.Float64, strict=False)
+        values = _seconds(text, values) if time else values
+        lost = values.is_null() & text.is_not_null() & (text != "")
+    return values.fill_null(np.nan).to_numpy(), lost.arg_max() if lost.any() else None
+
+
+def _seconds(text: pl.Series, numbers: pl.Series) -> pl.Series:
+    """Numbers as they are, ISO 8601 as seconds since 1970; without an offset the log's own clock is kept."""
+    import polars as pl
+
+    plain = pl.col("text").str.replace("T", " ", literal=True)
+    ways = [plain.str.to_datetime(form, strict=False, time_unit="us").dt.epoch("us") for form in DATES]
+    offset = pl.col("text").str.to_datetime("%+", strict=False, time_unit="us", time_zone="UTC").dt.epoch("us")
+    frame = pl.DataFrame({"text": text, "numbers": numbers})
+    return frame.select(pl.coalesce("numbers", *(way / 1e6 for way in [*ways, offset]))).to_series()

@@ -1,0 +1,1 @@
+"""The world that is fitted to a log, and how like the log it is."""

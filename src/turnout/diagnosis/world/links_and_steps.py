@@ -1,0 +1,25 @@
+"""Whose uploads arrive and how many steps clients do, as the log tells: the rest of the fitted world."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Int
+
+from turnout.diagnosis.findings.run_sums import PerClient
+from turnout.diagnosis.reading.log import Log
+
+
+def success_of(log: Log) -> PerClient | None:
+    """Share of each client's uploads that arrive, the others' mean where it is not known; None: nothing is lost."""
+    if log.arrived is None or not np.isfinite(log.arrived).any():
+        return None
+    arrived = np.where(np.isfinite(log.arrived), log.arrived, np.nanmean(log.arrived))
+    return arrived if arrived.min() < 1 else None
+
+
+def steps_of(log: Log) -> Int[np.ndarray, " clients"] | None:
+    """Steps of each client, whole and one at least, the median of the others' where not known; None: not told."""
+    if log.steps is None or not np.nansum(log.steps) > 0:
+        return None
+    steps = np.where(np.isfinite(log.steps), log.steps, np.nanmedian(log.steps))
+    return np.maximum(np.rint(steps), 1).astype(np.int64)

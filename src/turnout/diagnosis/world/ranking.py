@@ -1,0 +1,122 @@
+"""Which strategies would be fair to the target in a world like the log's: an audit of that world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from turnout import strategies
+from turnout.auditor import Audited, audit
+from turnout.availability.base import Process
+from turnout.diagnosis.reading.log import Log
+from turnout.diagnosis.world.fit import Fitted
+from turnout.diagnosis.world.links_and_steps import steps_of, success_of
+from turnout.server.facts import Online
+from turnout.strategies.base import Strategy
+from turnout.world import World, compute, links
+
+ROUNDS = 4000
+MANY = 5000  # clients above which a sample is audited
+SAMPLED = 2000
+# Every strategy that a server can run with what it sees for itself, one of each kind.
+CANDIDATES = {
+    "fedavg": strategies.FedAvg(),
+    "unbiased": strategies.Unbiased(),
+    "adafed": strategies.AdaFed(),
+    "fedau": strategies.FedAU(),
+    "debiased": strategies.Debiased(),
+    "mifa": strategies.MIFA(),
+    "fedvarp": strategies.FedVARP(),
+    "fedawe": strategies.FedAWE(),
+}
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One strategy in the fitted world."""
+
+    strategy: str  # its name in an experiment
+    distance: float  # total variation of its effective weights from the target
+    by_chance: float  # what of it chance alone would show
+    consistent: bool  # whether the distance can be chance
+    unsteady: float  # standard deviation of a round's total weight over its mean
+    memory: str  # what the server must keep
+    note: str = ""  # in which worlds it is consistent in theory
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The strategies, those that are fair and steady first."""
+
+    ranks: tuple[Rank, ...]
+    rounds: int
+    clients: int  # audited; fewer than the fleet has if it is large
+
+    @property
+    def best(self) -> Rank:
+        return self.ranks[0]
+
+
+def rank(
+    log: Log,
+    fitted: Fitted,
+    target: np.ndarray,
+    rounds: int = ROUNDS,
+    candidates: Mapping[str, Strategy] = MappingProxyType(CANDIDATES),
+) -> Ranking | None:
+    """Audit the candidates in the fitted world; None where a large fleet cannot be cut down to a sample.
+
+    The server is told nothing: rates are estimated from what it sees. Losses of uploads and local steps are those of
+    the log, where it has them.
+    """
+    chosen = np.arange(fitted.num_clients)
+    if fitted.num_clients > MANY:
+        if fitted.kind == "minimum_separation":
+            return None  # clients take turns, so some of them are no fleet
+        chosen = np.sort(np.random.default_rng(0).choice(fitted.num_clients, SAMPLED, replace=False))
+        fitted = Fitted(fitted.kind, len(chosen), _cut(fitted, chosen), fitted.first_slot, fitted.notes)
+    importance = np.asarray(target, np.float64)[chosen]
+    if not importance.sum() > 0:
+        return None
+    world = _world(log, fitted.process(), chosen)
+    found = audit(world, candidates, importance=importance.tolist(), facts=Online(), rounds=rounds)
+    return Ranking(tuple(_rank(entry) for entry in found.ranked()), found.rounds, len(chosen))
+
+
+def _rank(entry: Audited) -> Rank:
+    return Rank(
+        strategy=entry.label,
+        distance=entry.total_variation,
+        by_chance=entry.noise,
+        consistent=entry.consistent,
+        unsteady=entry.step_variation,
+        memory=entry.strategy.server_memory,
+        note=entry.strategy.consistent,
+    )
+
+
+def _cut(fitted: Fitted, chosen: np.ndarray) -> dict[str, Any]:
+    """The arguments for some of the clients; clusters that have nobody left are dropped."""
+    parameters = dict(fitted.parameters)
+    if fitted.kind == "clustered":
+        label = np.asarray(parameters["clusters"])[chosen]
+        kept, renamed = np.unique(label, return_inverse=True)
+        parameters["clusters"] = renamed.tolist()
+        for name in ("pi", "lam"):
+            parameters[name] = np.asarray(parameters[name])[kept].tolist()
+        return parameters
+    return {
+        name: np.asarray(values)[chosen].tolist() if np.size(values) == fitted.num_clients else values
+        for name, values in parameters.items()
+    }
+
+
+def _world(log: Log, process: Process, chosen: np.ndarray) -> World:
+    """The fitted process with the log's own losses and work; all work alike where it tells nothing."""
+    success, steps = success_of(log), steps_of(log)
+    lossy = None if success is None else links.bernoulli(len(chosen), success[chosen].tolist())
+    return World(process, lossy, 1 if steps is None else compute.per_client(len(chosen), steps[chosen].tolist()))

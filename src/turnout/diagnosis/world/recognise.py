@@ -1,0 +1,107 @@
+"""Which kind of world a log looks like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from turnout.diagnosis.findings.clusters import Clusters
+from turnout.diagnosis.findings.cycles import Cycle, Cycles
+from turnout.diagnosis.findings.drift import Drift
+from turnout.diagnosis.findings.rates import Rates
+from turnout.diagnosis.findings.rests import Gaps
+
+CLUSTERED_SHARE = 0.1  # of the fleet that must be in clusters for the world to be called after them
+PERSISTENT = 0.01  # p-value at which a fleet has memory
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """The features that a log shows, and why."""
+
+    features: tuple[str, ...]  # of minimum_separation, drifting, diurnal, clustered; the one that rules first
+    kind: str  # the first feature, or markov or bernoulli where there is none
+    evidence: dict[str, str]  # a sentence for every feature looked for
+
+    @property
+    def name(self) -> str:
+        """All features in one name, as in `diurnal + clustered`."""
+        return " + ".join(self.features) or self.kind
+
+
+def recognise(rates: Rates, clusters: Clusters, cycles: Cycles, gaps: Gaps, drift: Drift) -> Recognised:
+    """Name the world: rests rule over all else, then change, then the day, then company; with none, memory or not."""
+    shows = {
+        "minimum_separation": gaps.separated,
+        "drifting": drift.found and not gaps.separated,
+        "diurnal": bool(cycles.found) and not gaps.separated,
+        "clustered": clusters.share >= CLUSTERED_SHARE,
+    }
+    features = tuple(name for name, shown in shows.items() if shown)
+    plain = "markov" if rates.fleet_p_value < PERSISTENT else "bernoulli"
+    return Recognised(
+        features=features,
+        kind=features[0] if features else plain,
+        evidence={
+            "minimum_separation": _of_gaps(gaps),
+            "drifting": _of_drift(drift),
+            "diurnal": _of_cycles(cycles),
+            "clustered": _of_clusters(clusters),
+            "markov": _of_rates(rates),
+        },
+    )
+
+
+def _of_gaps(gaps: Gaps) -> str:
+    if gaps.shortest is None:
+        return "nobody came twice, so nothing is known of rests"
+    chance = "could be chance" if not gaps.separated else "would be chance with probability below one in a million"
+    if gaps.shortest == 1:
+        return "clients take part in consecutive slots, so there is no rest between participations"
+    return f"no client came again within {gaps.shortest - 1} slots, which {chance}"
+
+
+def _of_drift(drift: Drift) -> str:
+    level = (
+        f"the share of the fleet that is there went from {drift.level_before:.3f} to {drift.level_after:.3f} "
+        f"at slot {drift.change_slot}"
+        if drift.change_slot is not None
+        else f"the share of the fleet that is there keeps its level (p = {drift.fleet_p_value:.2g})"
+    )
+    return (
+        f"{level}; {int(drift.drifting.sum())} clients changed their rates "
+        f"(p = {drift.pooled_p_value:.2g} that none did), "
+        f"{int(drift.arrived_late.sum())} came late and {int(drift.vanished.sum())} left"
+    )
+
+
+def _of_cycles(cycles: Cycles) -> str:
+    looked = [cycle for cycle in (cycles.daily, cycles.weekly, cycles.unnamed) if cycle is not None]
+    if not looked:
+        return "the log is too short to show a cycle"
+    return "; ".join(_of_cycle(cycle) for cycle in looked)
+
+
+def _of_cycle(cycle: Cycle) -> str:
+    name = f"cycle of {cycle.period:.4g} slots" if cycle.name == "unnamed" else f"{cycle.name} cycle"
+    seen = "explains" if cycle.found else "is not seen; it would explain"
+    return f"a {name} {seen} {cycle.variance_share:.0%} of the fleet's ups and downs (p = {cycle.p_value:.2g})"
+
+
+def _of_clusters(clusters: Clusters) -> str:
+    if clusters.count == 0:
+        return "no clients move together beyond the course of the whole fleet"
+    return (
+        f"{clusters.share:.0%} of the clients move in {clusters.count} clusters of up to {int(clusters.sizes[0])}, "
+        f"with a mean correlation of {float(np.average(clusters.strength, weights=clusters.sizes)):.2f}"
+    )
+
+
+def _of_rates(rates: Rates) -> str:
+    known = np.isfinite(rates.pi)
+    middle = float(np.median(rates.lam[known])) if known.any() else float("nan")
+    return (
+        f"{float(rates.persistent.mean()):.0%} of the clients have memory, the median correlation is {middle:.2f} "
+        f"(p = {rates.fleet_p_value:.2g} that nobody has any)"
+    )

@@ -1,0 +1,56 @@
+"""Folders and files that are whole or absent: written under a temporary name beside their place and then renamed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from turnout.errors import FolderError
+
+
+def free_folder(out: str | Path) -> Path:
+    """The folder to write to, refused if there is something in it, or if nothing can be written there."""
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FolderError(f"{folder}: exists already: choose another folder, or remove it")
+    above = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        raise FolderError(f"{folder}: cannot be written, since {above} cannot: choose another folder (--out)")
+    return folder
+
+
+@contextmanager
+def whole_or_absent(folder: Path) -> Iterator[Path]:
+    """A folder to work in that takes its place only when all is done."""
+    made = [parent for parent in (folder.parent, *folder.parent.parents) if not parent.exists()]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    work = folder.parent / f".{folder.name}-{uuid.uuid4().hex[:8]}"
+    work.mkdir()
+    try:
+        yield work
+        if folder.exists():  # empty, and Windows does not rename onto a folder
+            folder.rmdir()
+        os.replace(work, folder)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        for parent in made:
+            if parent.exists() and not any(parent.iterdir()):
+                parent.rmdir()
+        raise
+
+
+@contextmanager
+def whole_file(out: Path) -> Iterator[Path]:
+    """A file to write to that takes its place, or that of the one before it, only when all is done."""
+    if not out.absolute().parent.is_dir():
+        raise FolderError(f"{out}: there is no folder {out.parent}")
+    draft = out.with_name(f".{uuid.uuid4().hex[:8]}-{out.name}")
+    try:
+        yield draft
+        os.replace(draft, out)
+    finally:
+        draft.unlink(missing_ok=True)

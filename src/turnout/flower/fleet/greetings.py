@@ -1,0 +1,85 @@
+"""Asking new nodes who they are, without waiting for those that never answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable
+
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from turnout.flower.wire.messages import CONFIG, HELLO, SIZE, error_in
+from turnout.flower.wire.polling import PollingGrid
+
+log = logging.getLogger("turnout.flower")
+
+_LONGEST_PAUSE = 3600.0  # seconds until a node that has not answered is asked again
+
+
+class Greetings:
+    """Greetings that are out, answers that came, and when to ask the silent again.
+
+    A node that does not answer within the timeout, or fails, is asked again after a pause that doubles each time: a
+    listed node may be dead, and must not cost the others anything.
+    """
+
+    def __init__(self, timeout: float, wants_size: bool) -> None:
+        self._timeout = timeout
+        self._asked = RecordDict({CONFIG: ConfigRecord({SIZE: wants_size})})
+        self._out: dict[str, tuple[int, float]] = {}  # node and end of the wait, by message
+        self._pause: dict[int, float] = {}  # of nodes that have failed
+        self._again: dict[int, float] = {}  # when to ask these again
+        self.answers: dict[int, RecordDict] = {}
+
+    def keep_nodes(self, listed: Collection[int]) -> None:
+        """Forget the nodes that are not listed any more."""
+        self._out = {number: one for number, one in self._out.items() if one[0] in listed}
+        for known in (self._pause, self._again, self.answers):
+            for node in [node for node in known if node not in listed]:
+                known.pop(node, None)
+
+    def send(self, grid: PollingGrid, nodes: Iterable[int], t: int) -> set[int]:
+        """Greet those whose turn it is, and take in what has come so far; returns those greeted for the first time."""
+        self.collect(grid)
+        now, waiting = grid.clock.now(), {node for node, _ in self._out.values()}
+        due = [
+            node
+            for node in nodes
+            if node not in waiting and node not in self.answers and now >= self._again.get(node, now)
+        ]
+        sent = [Message(self._asked, node, HELLO, ttl=self._timeout, group_id=str(t)) for node in due]
+        numbers = list(grid.push_messages(sent)) if sent else []
+        for number, node in zip(numbers, due, strict=False):
+            if number:
+                self._out[number] = (node, now + self._timeout)
+        self.collect(grid)
+        return {node for node in due if node not in self._pause}
+
+    def wait(self, grid: PollingGrid, nodes: Collection[int]) -> None:
+        """Until these have answered, or cannot any more."""
+        while ends := [end for node, end in self._out.values() if node in nodes]:
+            grid.clock.sleep(max(0.0, min(grid.interval, max(ends) - grid.clock.now())))
+            self.collect(grid)
+
+    def collect(self, grid: PollingGrid) -> None:
+        """Take in the answers that have come, and give up on those that are overdue."""
+        if not self._out:
+            return
+        for reply in grid.pull_messages(list(self._out)):
+            node, _ = self._out.pop(reply.metadata.reply_to_message_id, (None, 0.0))
+            if node is not None and reply.has_content():
+                self.answers[node] = reply.content
+                self._pause.pop(node, None)
+            elif node is not None:
+                self.postpone(grid, node, error_in(reply))
+        now = grid.clock.now()
+        for number, (node, end) in list(self._out.items()):
+            if now >= end:
+                del self._out[number]
+                self.postpone(grid, node, "it did not say who it is")
+
+    def postpone(self, grid: PollingGrid, node: int, why: str) -> None:
+        """Ask a node again, but later."""
+        self.answers.pop(node, None)
+        pause = self._pause[node] = min(2 * self._pause.get(node, self._timeout / 2), _LONGEST_PAUSE)
+        self._again[node] = grid.clock.now() + pause
+        log.warning("node %d cannot join: %s; it is asked again in %.0f s", node, why, pause)

@@ -1,0 +1,152 @@
+"""What happened in a training on real nodes, kept as a simulation's `History`."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from turnout.flower.server.compiled_round import RoundRecord
+from turnout.flower.server.driver import Driver
+from turnout.flower.wire.layout import Arrays
+from turnout.simulator.history import History
+from turnout.tasks.base import worst_decile
+
+# What apps call what the tasks of a simulation call otherwise; a report shows both alike.
+COMMON = {
+    "loss": "test_loss",
+    "eval_loss": "test_loss",
+    "accuracy": "test_accuracy",
+    "acc": "test_accuracy",
+    "eval_acc": "test_accuracy",
+    "eval_accuracy": "test_accuracy",
+}
+TRAINING, WORST = "train_loss", "worst_decile_accuracy"
+RECORDS = ("available", "cohort", "uploads", "arrived", "weight_sum", "local_steps", "seconds", "dropped")
+
+Told = dict[str, dict[int, float]]  # values by metric and by the number of rounds before
+
+
+class Chronicle:
+    """Records of every round, metrics where they were told, and the last metrics of every client.
+
+    It grows by a few numbers a round, and is part of a checkpoint: a training that goes on after a restart has one
+    history.
+    """
+
+    def __init__(self) -> None:
+        self.records: dict[str, list[float]] = {name: [] for name in RECORDS}
+        self.by_clients: Told = {}  # what clients told of the model, averaged
+        self.central: Told = {}  # what the server found itself
+        self.losses: dict[int, float] = {}  # met in local work
+        self.latest: dict[str, dict[str, float]] = {}  # of each metric, what each client told last
+        self.seconds = 0.0
+        self.run_id = uuid.uuid4().hex
+
+    def add(self, record: RoundRecord, seconds: float, dropped: int) -> None:
+        """A round that was closed."""
+        counts = (record.available, record.asked, record.uploads, record.arrived)
+        values = (*map(len, counts), sum(record.weights.values()), record.steps, seconds, dropped)
+        for name, value in zip(RECORDS, values, strict=True):
+            self.records[name].append(float(value))
+        if record.loss is not None:
+            self.losses[record.t + 1] = record.loss
+        self.seconds += seconds
+
+    def rate(
+        self, t: int, means: Mapping[str, float], by_client: Mapping[str, Mapping[str, float]], num_clients: int
+    ) -> None:
+        """What clients told of the model after t rounds: the means, and each client's own values by metric."""
+        for name, value in means.items():
+            self.by_clients.setdefault(COMMON.get(name, name), {})[t] = value
+        for name, values in by_client.items():
+            known = self.latest.setdefault(COMMON.get(name, name), {})
+            known.update(values)
+            if COMMON.get(name, name) == "test_accuracy" and values:
+                self.by_clients.setdefault(WORST, {})[t] = _worst_decile(values, num_clients)
+
+    def is_rated(self, t: int) -> bool:
+        """Whether clients have told something of the model after t rounds."""
+        return any(t in values for values in self.by_clients.values())
+
+    def rate_centrally(self, t: int, found: Mapping[str, Any]) -> None:
+        """What the server's own evaluation found after t rounds."""
+        for name, value in found.items():
+            if isinstance(value, int | float):
+                self.central.setdefault(name, {})[t] = float(value)
+
+    def history(self, driver: Driver) -> History:
+        """All of it as a history of one seed."""
+        rounds, metrics = driver.t, self._metrics()
+        evaluated = self._evaluated(rounds)
+        rows = {name: _at(values, evaluated) for name, values in metrics.items()}
+        names = driver.directory.names
+        own = {
+            metric: np.array([[values.get(name, math.nan) for name in names]]) for metric, values in self.latest.items()
+        }
+        return History(
+            seeds=(driver.seed,),
+            rounds=rounds,
+            evaluated=np.array(evaluated),
+            metrics={name: values[None] for name, values in rows.items()},
+            records={name: np.array([values]) for name, values in self.records.items()},
+            clients={name: values[None] for name, values in driver.sums().items()} | own,
+            params={name: np.asarray(array)[None] for name, array in driver.model().items()},
+            seconds=self.seconds,
+            target=np.array(driver.importance) / max(sum(driver.importance), 1e-30),
+        )
+
+    def _metrics(self) -> Told:
+        """By the names that a report knows; what the server found stands apart where clients told the same."""
+        found = dict(self.by_clients)
+        for name, values in self.central.items():
+            common = COMMON.get(name, name)
+            found[f"central_{name}" if common in found else common] = values
+        if not self.losses:
+            return found
+        # Local work of the first round began with the initial model, and is the best that is known of it.
+        return found | {TRAINING: {0: self.losses[min(self.losses)]} | self.losses}
+
+    def _evaluated(self, rounds: int) -> list[int]:
+        """The rounds after which the model was rated; all of them where it never was."""
+        told = self.by_clients or self.central
+        known = {t for values in told.values() for t in values} if told else set(range(rounds + 1))
+        return sorted({0, *known, rounds})
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """As what JSON can hold, and arrays."""
+        plain = {"by_clients": self.by_clients, "central": self.central, "losses": self.losses, "latest": self.latest}
+        return plain | {"seconds": self.seconds, "run": self.run_id}, {
+            name: np.array(values) for name, values in self.records.items()
+        }
+
+    def restore(self, plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on from what `state` gave."""
+        self.records = {name: arrays[name].tolist() for name in RECORDS}
+        self.by_clients = {name: _by_round(values) for name, values in plain["by_clients"].items()}
+        self.central = {name: _by_round(values) for name, values in plain["central"].items()}
+        self.losses, self.latest = _by_round(plain["losses"]), dict(plain["latest"])
+        self.seconds, self.run_id = float(plain["seconds"]), str(plain["run"])
+
+
+def _by_round(values: Mapping[str, float]) -> dict[int, float]:
+    """JSON has no numbers for keys."""
+    return {int(t): float(value) for t, value in values.items()}
+
+
+def _at(told: Mapping[int, float], evaluated: list[int]) -> np.ndarray:
+    """What was known at these times: the last value that was told, NaN before the first."""
+    times = np.array(sorted(told))
+    values = np.array([math.nan, *(told[t] for t in sorted(told))])
+    return values[np.searchsorted(times, evaluated, side="right")]
+
+
+def _worst_decile(values: Mapping[str, float], num_clients: int) -> float:
+    """Of those that told a value; one shape for a whole fleet, so that it is compiled once."""
+    told = np.full(num_clients, math.nan, np.float32)
+    told[: len(values)] = list(values.values())
+    return float(worst_decile(jnp.asarray(told)))

@@ -1,0 +1,54 @@
+"""Who was there, who was asked and whose update arrived, as a log that `turnout diagnose` reads."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import os
+from pathlib import Path
+
+from turnout.flower.server.compiled_round import RoundRecord
+
+COLUMNS = ("timestamp", "round", "client", "event")
+
+
+class ParticipationLog:
+    """A CSV file of events, to which each round is added when it is closed."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def cut(self, t: int) -> None:
+        """Drop what belongs to round t or later: it is about to be played, perhaps again. A new file if t is 0."""
+        kept = []
+        if t > 0 and self.path.exists():
+            with self.path.open(newline="", encoding="utf-8") as file:
+                kept = [row for row in csv.reader(file) if _is_before(row, t)]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self.path.with_name(f"{self.path.name}.part")
+        draft.write_text(_lines([COLUMNS, *kept]), encoding="utf-8")
+        draft.replace(self.path)
+
+    def add(self, record: RoundRecord) -> None:
+        """All events of a round, in one piece."""
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        arrived = set(record.arrived)
+        events = [("", "round"), *((name, "available") for name in record.available)]
+        events += [(name, "asked") for name in record.uploads]
+        events += [(name, "arrived" if name in arrived else "failed") for name in record.uploads]
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            file.write(_lines([(now, str(record.t), name, event) for name, event in events]))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _is_before(row: list[str], t: int) -> bool:
+    """Whether a whole row tells of an earlier round; the head and a torn last row do not."""
+    return len(row) == len(COLUMNS) and row[1].isdigit() and int(row[1]) < t
+
+
+def _lines(rows: list[tuple[str, ...] | list[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()

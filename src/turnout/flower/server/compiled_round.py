@@ -1,0 +1,121 @@
+"""The server's round in compiled pieces, between which real clients work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from turnout.flower.wire.layout import Arrays
+from turnout.server.server import Closed, Server, ServerState
+from turnout.server.tally import Tally
+from turnout.simulator.local import Local
+from turnout.streams import Stream, client_words, round_key
+from turnout.types import Array, Cohort, Params, Reports, View
+
+
+@dataclass(frozen=True)
+class Order:
+    """What one client is asked to do in a round."""
+
+    client: str
+    find_start: Callable[[], Arrays] = field(repr=False)
+    rate: float  # η times the step scale
+    scale: float  # factor of its step length, in `rate` already
+    weight: float  # factor of its update in the direction, as far as known before the replies
+    seed: int  # 32 bits that belong to this client and round
+
+    @property
+    def start(self) -> Arrays:
+        """The model to start from, not to be written to; good until the reply of this client is checked."""
+        return self.find_start()
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """What came of a round."""
+
+    t: int
+    available: tuple[str, ...]
+    asked: tuple[str, ...]
+    uploads: tuple[str, ...]  # asked, there, and admitted where the strategy admits only some
+    arrived: tuple[str, ...]
+    weights: dict[str, float]  # of the updates that arrived
+    steady: bool  # false if what arrived would have made the model infinite, and was dropped altogether
+    steps: float = 0.0  # local work that was told of
+    loss: float | None = None  # mean of the losses told with the updates, by the target
+
+
+class ClosedRound(eqx.Module):
+    """What a round leaves behind, and whether it may stand."""
+
+    closed: Closed
+    cohort: Cohort
+    steady: Array  # whether everything is still finite
+
+
+Opened = tuple[View, Cohort, ServerState, Array, Array]
+
+
+@eqx.filter_jit(donate="all-except-first")
+def open_round(
+    given: tuple[Server, Local, Array, Array, Array | None, Array],
+    state: ServerState,
+) -> Opened:
+    """View, cohort, state, a seed a slot, and η; the state is used up, or a memory of gigabytes would be copied.
+
+    Given are server, clients' optimizer, t, who is available, the losses of a probe, and the root of all keys.
+    """
+    server, local, t, available, losses, root = given
+    rate = jnp.asarray(local.rate(t), jnp.float32)
+    view = server.view(state, t, available, rate, None, losses)
+    cohort, state = server.ask(state, view, root)
+    return view, cohort, state, client_words(round_key(root, Stream.TRAIN, t), cohort.ids), rate
+
+
+@eqx.filter_jit
+def starts(server: Server, state: ServerState, places: Array) -> Params:
+    """The models from which some clients start, one row each."""
+    return jax.vmap(lambda place: server.strategy.start(state.strategy, state.params, place))(places)
+
+
+@eqx.filter_jit
+def words(root: Array, stream: Stream, t: Array, places: Array) -> Array:
+    return client_words(round_key(root, stream, t), places)
+
+
+@eqx.filter_jit
+def admit(server: Server, state: ServerState, view: View, cohort: Cohort, norms: Array, root: Array) -> Cohort:
+    return server.admit(state, view, cohort, norms, root)
+
+
+@eqx.filter_jit
+def close(
+    server: Server,
+    state: ServerState,
+    view: View,
+    cohort: Cohort,
+    tally: Tally,
+    updates: Params,
+    losses: Array,
+    reach: Array,
+    came: Array,
+) -> ClosedRound:
+    """Close the round; rows of slots that are not active, or did not come, must be zero.
+
+    Here the state is not used up: it is what remains if the one after it is not finite.
+    """
+    cohort = replace(cohort, arrived=cohort.active & came)
+    reports = Reports(updates, losses, reach)
+    closed = server.close(state, view, cohort, reports, tally)
+    floats = [leaf for leaf in jax.tree.leaves(closed.state) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    steady = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in floats]))
+    return ClosedRound(closed, cohort, steady)
+
+
+@eqx.filter_jit
+def model(server: Server, state: ServerState) -> Params:
+    return server.model(state)

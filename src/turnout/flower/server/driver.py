@@ -1,0 +1,292 @@
+"""A server for real nodes: the pure server driven one round at a time, from plain numpy replies."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from turnout.flower.fleet.directory import Directory
+from turnout.flower.server import compiled_round as rounds
+from turnout.flower.server import leaves
+from turnout.flower.server.compiled_round import Order, RoundRecord
+from turnout.flower.server.open_round import Turn, UpdateRoom
+from turnout.flower.wire.layout import Arrays, Layout
+from turnout.flower.wire.replies import Reply
+from turnout.server.facts import Online, Oracle
+from turnout.server.server import Server, ServerState
+from turnout.server.settings import ServerSettings
+from turnout.server.tally import Tally
+from turnout.simulator.local import Local
+from turnout.strategies.base import Strategy
+from turnout.streams import Stream
+from turnout.types import Array, Cohort, Fleet
+
+log = logging.getLogger("turnout.flower")
+
+_TOGETHER = 8  # clients whose own models are looked up at once
+
+
+class Driver:
+    """The one object that changes: model, strategy state, estimates, round, and who is who.
+
+    A round is `open_round`, the clients' work, `close_round`. Random keys are folded from the seed, the round and the
+    client's place, so a simulation with the same absences gives the same model.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        arrays: Mapping[str, np.ndarray],
+        *,
+        local: Local | None = None,
+        settings: ServerSettings | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.strategy = strategy
+        self.local = Local() if local is None else local
+        self.settings = estimated(settings)
+        self.seed = seed
+        self.layout = Layout.of(arrays)
+        self.directory = Directory()
+        self.importance: tuple[float, ...] = ()
+        self.t = 0
+        self._root = jr.key(seed)
+        self._params = self.layout.to_params(arrays)
+        self._server: Server | None = None
+        self._state: ServerState | None = None
+        self._tally = Tally.empty(0)
+        self._room: UpdateRoom | None = None
+        self._turn: Turn | None = None
+
+    @property
+    def state(self) -> ServerState | None:
+        """All that the server carries from round to round, None before the first client has joined.
+
+        Its arrays are used up when the next round opens: copy what is to last.
+        """
+        return self._state
+
+    def arrays(self) -> Arrays:
+        """The server's model, from which clients start unless the strategy has others in mind."""
+        return self.layout.to_arrays(self._params if self._state is None else self._state.params)
+
+    def model(self) -> Arrays:
+        """The model to evaluate and to ship."""
+        if self._server is None or self._state is None:
+            return self.arrays()
+        return self.layout.to_arrays(rounds.model(self._server, self._state))
+
+    def join(self, importance: Mapping[str, float]) -> tuple[str, ...]:
+        """Take new clients into the fleet, by how much each should count; returns those that are in it now.
+
+        Clients that are in the fleet stay as they are. If the strategy cannot serve the larger fleet, nobody joins, and
+        a warning says why: some strategies need a certain number of clients to begin with.
+        """
+        new = {name: float(worth) for name, worth in importance.items() if name not in self.directory}
+        for name, worth in new.items():
+            if not (np.isfinite(worth) and worth > 0):
+                raise ValueError(f"client {name!r} should count for {worth}; it must be a number above 0")
+        if new and self._admits_fleet((*self.importance, *new.values())):
+            self._grow(new)
+        return tuple(name for name in importance if name in self.directory)
+
+    def open_round(self, available: Collection[str], losses: Mapping[str, float] | None = None) -> list[Order]:
+        """What to ask of whom, given who is there; `losses` are the answers to a probe, for strategies that probe."""
+        if self._turn is not None:
+            raise RuntimeError(f"round {self.t} is still open: close it first")
+        if self.strategy.probes:
+            if losses is None:
+                raise ValueError(f"{type(self.strategy).__name__} needs the loss of every available client")
+            available = [name for name in available if name in losses]
+        places = {self.directory.place(name): name for name in available}
+        if self._server is None or self._state is None:
+            return []
+        mask = np.zeros(len(self.directory), bool)
+        mask[list(places)] = True
+        given = (self._server, self.local, self._now(), jnp.asarray(mask), self._probed(losses), self._root)
+        view, cohort, self._state, words, rate = rounds.open_round(given, self._state)
+        if int(cohort.overflow) != 0:
+            raise RuntimeError(f"{type(self.strategy).__name__} asked {int(cohort.overflow)} clients too many")
+        orders, slots = self._hand_out(cohort, words, float(rate))
+        self._turn = Turn(view, cohort, orders, slots, tuple(places[place] for place in sorted(places)))
+        return list(orders.values())
+
+    def probe_seeds(self, names: Collection[str]) -> dict[str, int]:
+        """32 bits for each client's probe in this round."""
+        places = jnp.asarray([self.directory.place(name) for name in names], jnp.int32)
+        words = np.asarray(rounds.words(self._root, Stream.PROBE, self._now(), places)) if len(names) else []
+        return {name: int(word) for name, word in zip(names, words, strict=True)}
+
+    def admit_round(self, norms: Mapping[str, float], absent: Collection[str] = ()) -> tuple[str, ...]:
+        """Who may upload, given the lengths of the updates; a client without one is out of this round."""
+        self._leave_out(absent)
+        turn, (server, state) = self._opened(), self._serving()
+        cohort, lengths = turn.lengths(norms)
+        cohort = rounds.admit(server, state, turn.view, cohort, lengths, self._root)
+        self._turn = replace(turn, cohort=cohort, admitted=True)
+        return self._turn.named(cohort.active)
+
+    def room_for(self, name: str) -> Arrays:
+        """Where to write the update of a client that was asked, so that it need not be copied."""
+        turn = self._opened()
+        return self._updates(turn.cohort.ids.shape[0]).row(turn.slots[name])
+
+    def close_round(
+        self,
+        replies: Mapping[str, Reply],
+        absent: Collection[str] = (),
+        worked: Mapping[str, float] | None = None,
+    ) -> RoundRecord:
+        """Move the model by what arrived.
+
+        `absent` are clients that were listed as available and asked, but never heard of: they count as not available,
+        since a reply is the only sure sign that somebody was there. Clients that are neither absent nor in `replies`
+        were there, but their upload failed. `worked` is the reach of clients that have trained, but need not upload.
+        """
+        if self._turn is None:
+            self.t += 1
+            return RoundRecord(self.t - 1, (), (), (), (), {}, True)
+        self._leave_out(absent)
+        if not self.strategy.admits_all and not self._turn.admitted:
+            self.admit_round({name: reply.norm for name, reply in replies.items()})
+        turn, ended = self._turn, self._close(replies)
+        if not (steady := bool(ended.steady)):
+            log.error("round %d would make the model infinite: all its %d replies are dropped", self.t, len(replies))
+            ended = self._close({})
+        reach = {**(worked or {})} | {name: reply.reach for name, reply in replies.items() if name in turn.slots}
+        record = replace(self._record(turn, ended, replies, steady), steps=float(sum(reach.values())))
+        self._state = ended.closed.state if bool(ended.steady) else self._state
+        self._tally, self._turn, self.t = ended.closed.tally, None, self.t + 1
+        return record
+
+    def _leave_out(self, absent: Collection[str]) -> None:
+        if absent:
+            self._turn = self._opened().without(absent, {name: self.directory.place(name) for name in absent})
+
+    def _close(self, replies: Mapping[str, Reply]) -> rounds.ClosedRound:
+        turn, (server, state) = self._opened(), self._serving()
+        rows = self._updates(turn.cohort.ids.shape[0]).filled(turn, replies)
+        return jax.block_until_ready(rounds.close(server, state, turn.view, turn.cohort, self._tally, *rows))
+
+    def restore(self, t: int, importance: Mapping[str, float], arrays: Mapping[str, np.ndarray]) -> None:
+        """Go on from what `named_leaves` gave after t rounds; `importance` is the whole fleet, by place."""
+        if importance:
+            self._grow(dict(importance))
+            self._state, self._tally = leaves.filled((self._state, self._tally), arrays)
+        elif arrays:
+            raise ValueError("there is a state, but no client that it could belong to")
+        self.t = t
+
+    def named_leaves(self) -> Arrays:
+        """Every array of the state and of the sums by client, by its path."""
+        return {} if self._state is None else leaves.named((self._state, self._tally))
+
+    def sums(self) -> dict[str, np.ndarray]:
+        """Sums by client over the rounds so far, by place, as a simulation has them."""
+        return {name: np.asarray(values) for name, values in self._tally.summary(self.t).items()}
+
+    def _admits_fleet(self, importance: tuple[float, ...]) -> bool:
+        try:
+            self.strategy.check(_fleet(importance))
+        except ValueError as error:
+            waiting = len(importance) - len(self.importance)
+            log.warning("%d clients cannot join the fleet of %d yet: %s", waiting, len(self.importance), error)
+            return False
+        return True
+
+    def _grow(self, new: Mapping[str, float]) -> None:
+        before = len(self.importance)
+        self.importance = (*self.importance, *new.values())
+        self.directory.join(new)
+        slots = max(1, self.strategy.capacity(len(self.importance)))
+        self._server = Server(_fleet(self.importance), self.strategy, self.settings, slots)
+        server, state = self._server, self._state
+        state = server.init(self._params) if state is None else server.grow(state, before)
+        self._state = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), state)  # of its own, to be used up
+        self._tally = _longer(self._tally, len(self.importance), self.t)
+        self._room = None
+
+    def _now(self) -> Array:
+        return jnp.asarray(self.t, jnp.int32)
+
+    def _opened(self) -> Turn:
+        if self._turn is None:
+            raise RuntimeError(f"round {self.t} is not open: open it first")
+        return self._turn
+
+    def _serving(self) -> tuple[Server, ServerState]:
+        if self._server is None or self._state is None:
+            raise RuntimeError("no client has joined")
+        return self._server, self._state
+
+    def _updates(self, slots: int) -> UpdateRoom:
+        if self._room is None:
+            self._room = UpdateRoom(self.layout, slots)
+        return self._room
+
+    def _probed(self, losses: Mapping[str, float] | None) -> Array | None:
+        if losses is None or not self.strategy.probes:
+            return None
+        by_place = np.zeros(len(self.directory), np.float32)
+        for name, loss in losses.items():
+            by_place[self.directory.place(name)] = loss
+        return jnp.asarray(by_place)
+
+    def _hand_out(self, cohort: Cohort, words: Array, rate: float) -> tuple[dict[str, Order], dict[str, int]]:
+        names = self.directory.names
+        find = self._starts(cohort)
+        columns = zip(*(np.asarray(part) for part in (cohort.ids, cohort.scale, cohort.weight, words)), strict=True)
+        orders, slots = {}, {}
+        for slot, (place, scale, weight, word) in enumerate(columns):
+            if place < len(names):
+                name, step = names[place], float(np.float32(rate) * scale)
+                orders[name] = Order(name, partial(find, slot), step, float(scale), float(weight), int(word))
+                slots[name] = slot
+        return orders, slots
+
+    def _starts(self, cohort: Cohort) -> Callable[[int], Arrays]:
+        """How to find the model from which the client in a slot starts."""
+        if self.strategy.starts_shared:
+            shared = self.arrays()
+            return lambda slot: shared
+        (server, state), ids = self._serving(), np.asarray(cohort.ids)
+        room = self._updates(len(ids))
+        for first in range(0, int(np.sum(ids < len(self.directory))), _TOGETHER):
+            places = np.resize(ids[first : first + _TOGETHER], _TOGETHER)  # always as many: one program
+            room.put(first, jax.device_get(rounds.starts(server, state, jnp.asarray(places, jnp.int32))))
+        return lambda slot: self.layout.to_arrays(room.row(slot), copy=False)
+
+    def _record(self, turn: Turn, ended: rounds.ClosedRound, replies: Mapping[str, Reply], steady: bool) -> RoundRecord:
+        arrived, weight = turn.named(ended.cohort.arrived), np.asarray(ended.closed.weight)
+        weights = {name: float(weight[turn.slots[name]]) for name in arrived}
+        losses = {name: loss for name in arrived if (loss := replies[name].loss) is not None}
+        worths = {name: self.importance[self.directory.place(name)] for name in losses}
+        loss = sum(worths[name] * losses[name] for name in losses) / sum(worths.values()) if losses else None
+        uploads, asked = turn.named(ended.cohort.active), tuple(turn.orders)
+        return RoundRecord(self.t, turn.available, asked, uploads, arrived, weights, steady, loss=loss)
+
+
+def estimated(settings: ServerSettings | None) -> ServerSettings:
+    """The settings of a server on real nodes, which can only estimate what it knows of its clients."""
+    settings = (settings or ServerSettings()).with_facts(Online())
+    if isinstance(settings.facts, Oracle):
+        raise ValueError("an Oracle needs the truth, which a real fleet does not tell: use Online")
+    return settings
+
+
+def _longer(tally: Tally, count: int, t: int) -> Tally:
+    """The sums with newcomers at the end, who have missed nothing before round t."""
+    fresh, before = Tally.empty(count), tally.last.shape[0]
+    fresh = replace(fresh, last=jnp.full(count, t - 1, jnp.int32))
+    return jax.tree.map(lambda old, new: new.at[:before].set(old), tally, fresh)
+
+
+def _fleet(importance: tuple[float, ...]) -> Fleet:
+    return Fleet(jnp.asarray(importance, jnp.float32))

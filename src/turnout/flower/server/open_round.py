@@ -1,0 +1,100 @@
+"""An open round, and the room in which its updates come together."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from turnout.flower.server.compiled_round import Order
+from turnout.flower.wire.layout import Arrays, Layout
+from turnout.flower.wire.replies import Reply
+from turnout.types import Array, Cohort, Params, View
+
+log = logging.getLogger("turnout.flower")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A round that is open."""
+
+    view: View
+    cohort: Cohort
+    orders: dict[str, Order]
+    slots: dict[str, int]
+    available: tuple[str, ...]
+    admitted: bool = False
+
+    def named(self, mask: Any) -> tuple[str, ...]:
+        """The clients whose slots are marked."""
+        chosen = np.asarray(mask)
+        return tuple(name for name, slot in self.slots.items() if chosen[slot])
+
+    def without(self, absent: Collection[str], places: Mapping[str, int]) -> Turn:
+        """The same with some clients not there after all."""
+        gone = np.zeros(self.cohort.num_clients, bool)
+        gone[[places[name] for name in absent]] = True
+        here = ~jnp.asarray(gone)
+        view = replace(self.view, available=self.view.available & here)
+        cohort = replace(self.cohort, active=self.cohort.active & self.cohort.take(here))
+        return replace(self, view=view, cohort=cohort, available=tuple(n for n in self.available if n not in absent))
+
+    def lengths(self, norms: Mapping[str, float]) -> tuple[Cohort, Array]:
+        """The cohort of those who told the length of their update, and the lengths."""
+        here = np.zeros(self.cohort.ids.shape[0], bool)
+        lengths = np.zeros(here.shape, np.float32)
+        for name, norm in norms.items():
+            if name in self.slots:
+                here[self.slots[name]], lengths[self.slots[name]] = True, norm
+        return replace(self.cohort, active=self.cohort.active & jnp.asarray(here)), jnp.asarray(lengths)
+
+
+class UpdateRoom:
+    """One row a slot, used again from round to round: to ask the system for a gigabyte is slower than to fill it.
+
+    Where clients start from models of their own, a row holds the start first, and the update once it has come.
+    """
+
+    def __init__(self, layout: Layout, slots: int) -> None:
+        self._rows = layout.rows(slots)
+        self._slots = slots
+        self._written: set[int] = set()
+
+    def row(self, slot: int) -> Arrays:
+        """The place of one slot, to be written to."""
+        self._written.add(slot)
+        return {name: rows[slot] for name, rows in self._rows.items()}
+
+    def put(self, first: int, models: Mapping[str, Any]) -> None:
+        """Models for the slots from `first` on, as many as there is room for."""
+        for name, rows in self._rows.items():
+            rows[first : first + models[name].shape[0]] = models[name][: self._slots - first]
+        self._written.update(range(first, self._slots))
+
+    def filled(self, turn: Turn, replies: Mapping[str, Reply]) -> tuple[Params, Array, Array, Array]:
+        """Updates, losses, reach and arrivals, one row a slot; exactly zero where nothing counts."""
+        active = np.asarray(turn.cohort.active)
+        losses, reach, came = (np.zeros(self._slots, kind) for kind in (np.float32, np.float32, bool))
+        for name, reply in replies.items():
+            slot = turn.slots.get(name)
+            if slot is None:
+                log.warning("%s was not asked; its reply is dropped", name)
+            elif active[slot]:
+                losses[slot], reach[slot], came[slot] = reply.loss or 0.0, reply.reach, True
+                for key, row in self.row(slot).items():
+                    if not np.may_share_memory(row, reply.update[key]):
+                        row[...] = reply.update[key]
+        self._clear(slot for slot in self._written if not came[slot])
+        # Not `asarray`, which copies; the rows are not written to before the round is closed.
+        return jax.device_put((self._rows, losses, reach, came))
+
+    def _clear(self, slots: Collection[int] | Any) -> None:
+        for slot in list(slots):
+            for rows in self._rows.values():
+                rows[slot] = 0.0
+            self._written.discard(slot)

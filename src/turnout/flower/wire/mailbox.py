@@ -1,0 +1,64 @@
+"""Messages that are out, and whose replies are whose."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, Metadata, RecordDict
+
+from turnout.flower.fleet.directory import Directory
+from turnout.flower.wire.messages import ARRAYS, CONFIG, ROUND, error_in, is_unreachable
+
+log = logging.getLogger("turnout.flower")
+
+Letter = tuple[str, ArrayRecord | None, Mapping[str, float | int | bool]]  # to whom, a model, and what else is told
+
+
+class Mailbox:
+    """Writes the messages of one phase, and sorts what comes back."""
+
+    def __init__(self) -> None:
+        self._sent: dict[str, Metadata] = {}  # not the messages: a thousand models need not stay
+
+    def write(
+        self,
+        directory: Directory,
+        kind: str,
+        letters: Iterable[Letter],
+        config: ConfigRecord,
+        t: int,
+        ttl: float | None,
+    ) -> list[Message]:
+        """One message a client; a list, since a grid may go through it more than once."""
+        messages, self._sent = [], {}
+        for name, arrays, told in letters:
+            node = directory.node_of(name)
+            if node is not None:
+                content = RecordDict({CONFIG: ConfigRecord({**config, **told, ROUND: t})})
+                if arrays is not None:
+                    content[ARRAYS] = arrays
+                message = Message(content, node, kind, ttl=ttl, group_id=str(t))
+                messages.append(message)
+                self._sent[name] = message.metadata  # has its number once it is sent
+        return messages
+
+    def sort_out(self, replies: Iterable[Message]) -> tuple[dict[str, RecordDict], set[str]]:
+        """Contents by client, and the clients that were there but failed; the first reply of each counts.
+
+        A reply belongs to the message that it answers: the link reports errors in the name of a node of its own.
+        """
+        asked = {sent.message_id: name for name, sent in self._sent.items()}
+        self._sent = {}
+        contents: dict[str, RecordDict] = {}
+        failed: set[str] = set()
+        for reply in replies:
+            name = asked.pop(reply.metadata.reply_to_message_id, None)
+            if name is None:
+                log.warning("a reply of node %s answers nothing that was asked", reply.metadata.src_node_id)
+            elif reply.has_content():
+                contents[name] = reply.content
+            else:
+                log.warning("%s failed with %s", name, error_in(reply))
+                failed |= set() if is_unreachable(reply) else {name}
+        return contents, failed

@@ -1,0 +1,82 @@
+"""Records of Flower's messages to numpy and back; reading never raises, whatever was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, Message, RecordDict
+
+from turnout.flower.wire.layout import Arrays, Layout
+from turnout.flower.wire.npy import HEADER, packed, unpacked
+from turnout.flower.wire.replies import Dropped
+
+HELLO = "query.hello"  # who are you, and how much data have you?
+PROBE = "query.probe"  # the loss of this model on your data, without training
+UPLOAD = "query.upload"  # the update of this round, which you have kept
+ARRAYS, CONFIG, METRICS, IDENTITY = "arrays", "config", "metrics", "identity"
+CLIENT_ID = "client-id"
+ROUND = "server-round"
+SIZE = "size"  # in the config of a greeting: whether the size of the data is to be told
+KEEP = "keep-update"  # in the config: tell the length of the update, and keep it until it is asked for
+
+# Codes of errors that the link reports in place of a node that cannot be reached.
+_UNREACHABLE = {3: "message expired", 4: "reply expired", 5: "node unavailable"}
+
+
+def to_record(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:
+    return ArrayRecord({name: _to_array(np.asarray(array)) for name, array in arrays.items()})
+
+
+def _to_array(array: np.ndarray) -> Array:
+    return Array(str(array.dtype), tuple(array.shape), "numpy.ndarray", packed(array))
+
+
+def to_numpy(record: ArrayRecord) -> Arrays:
+    """The arrays of a record that can be trusted, such as the first model; raises what numpy raises."""
+    return {name: array.numpy() for name, array in record.items()}
+
+
+def is_unreachable(message: Message) -> bool:
+    """Whether an error means that the node was never heard of, rather than that it failed."""
+    return message.has_error() and message.error.code in _UNREACHABLE
+
+
+def error_in(message: Message) -> str:
+    """The last line of an error, where a traceback has its reason."""
+    lines = [line for line in str(message.error.reason).splitlines() if line.strip()]
+    return f"error {message.error.code}: {lines[-1].strip() if lines else 'no reason given'}"[:300]
+
+
+def arrays_in(content: RecordDict, layout: Layout) -> Arrays | Dropped:
+    """The one model in a reply; nothing larger than the model itself is unpacked."""
+    records = list(content.array_records.values())
+    if len(records) != 1:
+        return Dropped(f"it holds {len(records)} array records, not one")
+    if strange := [name for name in records[0] if name not in layout.shapes]:
+        return Dropped(f"array {strange[0]!r:.80} is not part of the model")
+    found = {}
+    for name, array in records[0].items():
+        room = int(np.prod(layout.shapes[name], dtype=np.int64)) * layout.dtypes[name].itemsize + HEADER
+        if len(array.data) > room:
+            return Dropped(f"array {name!r} takes {len(array.data)} bytes, more than the model's {room}")
+        try:
+            found[name] = unpacked(array.data) if array.stype == "numpy.ndarray" else array.numpy()
+        except Exception as error:  # whatever numpy makes of bytes that a stranger sent
+            return Dropped(f"array {name!r} cannot be read: {type(error).__name__}: {error!s:.200}")
+    return found
+
+
+def metrics_in(content: RecordDict) -> dict[str, Any]:
+    """All metrics of a reply by name; `train_loss`, as many apps call it, counts as `loss`."""
+    told = {name: value for record in content.metric_records.values() for name, value in record.items()}
+    if "loss" not in told and "train_loss" in told:
+        told["loss"] = told["train_loss"]
+    return told
+
+
+def declared_in(content: RecordDict) -> object:
+    """The name that a client gives itself, None if it gives none."""
+    record = content.config_records.get(IDENTITY)
+    return None if record is None else record.get(CLIENT_ID)

@@ -1,0 +1,1 @@
+"""Audits: page, figure, table and words."""

@@ -1,0 +1,1 @@
+"""Claims of papers: page, figures and table."""

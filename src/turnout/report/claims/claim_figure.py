@@ -1,0 +1,57 @@
+"""The figure of a reproduced claim, from what its folder holds."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from turnout.experiment import toml
+from turnout.experiment.citations import short_citation
+from turnout.report.claims.figure_kinds import FIGURES
+from turnout.report.run.figures import framed
+from turnout.reproduction.measured import CURVES, Curve, read_curves
+from turnout.reproduction.tables import function_and_arguments
+
+LINE, LONG_LINE = 90, 150  # letters of the claim above one panel, and above several
+SCALE = 1.25  # pixels of the image a pixel of the chart: results are kept beside the code, and should be small
+SPREADS = {
+    "curves": "Line: mean over {seeds}. Band: one standard deviation.",
+    "bars": "Dot: mean over {seeds}. Whisker: one standard deviation.",
+    "sweep": "Dot: mean over {seeds}. Whisker: one standard deviation.",
+    "groups": "Bar: mean over {seeds}. Whisker: one standard deviation. Dashed: the target.",
+}
+
+
+def write_figure(folder: Path) -> Path:
+    """Draw `figure.png` of a reproduction's folder from its claim.toml and its curves."""
+    path = folder / "figure.png"
+    claim_figure(toml.read(folder / "claim.toml"), read_curves(folder / CURVES)).save(path, scale_factor=SCALE)
+    return path
+
+
+def claim_figure(claim: dict[str, Any], curves: Sequence[Curve]) -> Any:
+    """The figure that a claim asks for; without a word of it, the curves of the first metric there is."""
+    figure = claim.get("figure") or {"name": "curves", "metric": curves[0].metric}
+    side_by_side = len({curve.panel for curve in curves}) > 1 and figure.get("over") != "panel"
+    draw, arguments = function_and_arguments(FIGURES, figure, "figure", ("curves",))
+    lines = [
+        *textwrap.wrap(claim.get("claim", ""), LONG_LINE if side_by_side else LINE),
+        source(claim),
+        _spread(figure, curves),
+    ]
+    return framed(draw(curves, **arguments), claim.get("title", ""), lines)
+
+
+def source(claim: dict[str, Any]) -> str:
+    """Where a claim stands: authors, year, and the place in the paper."""
+    paper = short_citation(claim["paper"]) if claim.get("paper") else ""
+    where = claim.get("where", "")
+    return f"{paper}, {where}" if paper and where else paper or where.capitalize()
+
+
+def _spread(figure: dict[str, Any], curves: Sequence[Curve]) -> str:
+    seeds = max(len(curve.seeds) for curve in curves)
+    form = "Dot: mean over {seeds}." if figure.get("points") else SPREADS[figure["name"]]
+    return form.format(seeds=f"{seeds} seeds") if seeds > 1 else ""

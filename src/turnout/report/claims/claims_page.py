@@ -1,0 +1,143 @@
+"""A page of claims and what came of them, from stored results."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from turnout.experiment.errors import ExperimentError
+from turnout.report.claims.claim_figure import source
+from turnout.report.claims.claims_table import counted
+from turnout.reproduction.measured import CURVES
+from turnout.reproduction.stored import read_result
+
+Result = dict[str, Any]
+
+FILES = ("claim.toml", CURVES, "tuning.csv", "result.json")
+PROFILES = ("full", "quick")  # the larger one is shown where there are both
+OVERVIEW = ("claim", "what it says", "file", "paper", "here", "verdict")
+BEYOND = "Beyond the papers"
+SHORT = 70  # letters of a number that still fits the overview
+
+
+def claims_page(folder: Path, beside: Path) -> str:
+    """Markdown of all results in a folder `<quick or full>/<claim>`, with links from the page's own folder.
+
+    An overview, one row a claim, and then a section for each with its checks and its figure. A claim that was run in
+    both sizes is told by the full one.
+    """
+    results = stored(folder)
+    lines = [
+        "# Claims, and what comes out here",
+        "",
+        "Written by `turnout reproduce --page` from stored results, and not by hand. "
+        "[What the words mean](../docs/reproduce.md).",
+        "",
+        counted([result for _, result in results]),
+        "",
+        *_table(OVERVIEW, (_overview(result, _link(place, beside)) for place, result in results)),
+    ]
+    heading = ""
+    for place, result in results:
+        if (mine := _heading(result)) != heading:
+            heading = mine
+            lines += ["", f"## {heading}"]
+        lines += ["", *_section(result, place, _link(place, beside))]
+    return "\n".join(lines) + "\n"
+
+
+def stored(folder: Path) -> list[tuple[Path, Result]]:
+    """The result of every claim and where it is: papers by name and claims by name in them, our own last.
+
+    A claim goes before panels of it that were run alone, whose folders have longer names.
+    """
+    found: dict[str, tuple[Path, Result]] = {}
+    for profile in PROFILES:
+        for file in sorted((folder / profile).glob("*/result.json")):
+            result = read_result(file.parent)
+            found.setdefault(result["name"], (file.parent, result))
+    if not found:
+        raise ExperimentError(f"{folder}: holds no result of a reproduction, as {folder / 'quick' / 'NAME'} would be")
+    return sorted(found.values(), key=lambda one: (not one[1]["paper"], _heading(one[1]), one[1]["name"]))
+
+
+def _heading(result: Result) -> str:
+    return source({"paper": result["paper"]}) or BEYOND
+
+
+def _overview(result: Result, link: str) -> Iterator[str]:
+    """One row: the first check that has a number of the paper, rather than a margin, and ours beside it."""
+    short = [check for check in result["checks"] if len(check["ours"]) <= SHORT and len(check["paper"]) <= SHORT]
+    short.sort(key=lambda check: (not check["paper"], check["paper"].startswith("±")))
+    told = short[0] if short else {"paper": "", "ours": "see below"}
+    held = sum(check["verdict"] == "holds" for check in result["checks"])
+    in_all = len(result["checks"])
+    yield f"[{result['name']}](#{result['name']})"
+    yield result["title"]
+    yield f"[{result['profile']}]({link}/claim.toml)"
+    yield told["paper"]
+    yield told["ours"]
+    yield result["verdict"] + (f" ({held} of {in_all})" if in_all > 1 else "")
+
+
+def _section(result: Result, place: Path, link: str) -> Iterator[str]:
+    yield f'<a id="{result["name"]}"></a>'
+    yield ""
+    yield f"### {result['title']}"
+    yield ""
+    yield f"{source(result)}. {result['claim']}"
+    yield ""
+    yield f"**{result['verdict'].capitalize()}.**"
+    yield ""
+    columns = ("says", "paper", "ours", "verdict")
+    yield from _table(
+        ("check", "paper", "here", "verdict"), ([row[key] for key in columns] for row in result["checks"])
+    )
+    if (place / "figure.png").is_file():
+        yield ""
+        yield f"![{_cell(result['title'])}]({link}/figure.png)"
+    yield ""
+    for words in (result.get("notes", ""), _skipped(result), _edges(result)):
+        if words:
+            yield words
+            yield ""
+    files = [f"[{file}]({link}/{file})" for file in FILES if (place / file).is_file()]
+    yield f"`{result['command']}`: {_circumstances(result)} Files: {', '.join(files)}."
+
+
+def _skipped(result: Result) -> str:
+    return " ".join(f"Not run: {panel} ({reason})." for panel, reason in result.get("skipped", {}).items())
+
+
+def _edges(result: Result) -> str:
+    """Whose best rates lie at the edge of what was tried."""
+    panels = result.get("at_edge", {})
+    told = [f"{', '.join(labels)}{f' in {panel}' if panel else ''}" for panel, labels in panels.items()]
+    return f"Best at the edge of the grid of rates: {'; '.join(told)}." if told else ""
+
+
+def _circumstances(result: Result) -> str:
+    device, seeds = result.get("device", {}).get("kind", ""), result["seeds"]
+    versions = result.get("versions", {})
+    told = [f"{seeds} seed{'s' if seeds != 1 else ''}", f"{result['seconds']:.0f} s", device]
+    told += [f"{name} {versions[name]}" for name in ("turnout", "jax") if versions.get(name)]
+    told.append(f"commit {result['commit'][:10]}" if result.get("commit") else "")
+    return ", ".join(part for part in told if part) + "."
+
+
+def _table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield "|" + "---|" * len(heads)
+    for row in rows:
+        yield f"| {' | '.join(map(_cell, row))} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _link(place: Path, beside: Path) -> str:
+    return quote(Path(os.path.relpath(place, beside)).as_posix())

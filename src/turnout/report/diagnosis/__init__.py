@@ -1,0 +1,1 @@
+"""Diagnoses: page, charts, table and words."""

@@ -1,0 +1,221 @@
+"""A diagnosis in plain words, the most telling sentence first."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from turnout.diagnosis.diagnose import Diagnosis
+from turnout.diagnosis.findings.cycles import Cycle
+from turnout.diagnosis.findings.lag_one import lag_one
+from turnout.report.audit.audit_words import who_is_fair, with_half
+
+FAIR = 0.05  # total variation below which plain averaging does about what it is asked
+FORGOTTEN = 0.1  # share of its target below which a client hardly counts
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+
+
+def sentences(diagnosis: Diagnosis) -> dict[str, list[str]]:
+    """What a reader should take away, by section of the page."""
+    return {
+        "summary": [headline(diagnosis), *_forgotten(diagnosis)],
+        "log": _log(diagnosis),
+        "availability": _availability(diagnosis),
+        "company": _company(diagnosis),
+        "cycles": _cycles(diagnosis),
+        "separation": _separation(diagnosis),
+        "drift": _drift(diagnosis),
+        "mixing": _mixing(diagnosis),
+        "world": _world(diagnosis),
+    }
+
+
+def percent(share: float) -> str:
+    """A share for reading: two digits where it is small."""
+    value = 100 * share
+    return f"{value:.0f} %" if value >= 9.95 or value < 0.005 else f"{value:.2g} %"
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the unit that suits it."""
+    for unit, name in ((DAY, "days"), (HOUR, "hours"), (MINUTE, "minutes")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds:.3g} seconds"
+
+
+def span(diagnosis: Diagnosis, slots: float) -> str:
+    """A number of slots, as time where the log has a clock."""
+    seconds = diagnosis.log.slot_seconds
+    if seconds is None:
+        return f"{slots:,.3g} rounds" if slots < 1000 else f"{slots:,.0f} rounds"
+    return duration(slots * seconds)
+
+
+def favoured(diagnosis: Diagnosis) -> tuple[float, float]:
+    """The fewest clients that get half of the weight: their share of the fleet and of the target."""
+    weights = diagnosis.findings.weights
+    favoured = with_half(weights.weighted)
+    return favoured.size / weights.target.size, float(weights.target[favoured].sum())
+
+
+def headline(diagnosis: Diagnosis) -> str:
+    """Whom FedAvg trains the model for, in one sentence."""
+    weights = diagnosis.findings.weights
+    distance = percent(weights.weighted_distance)
+    if weights.weighted.sum() == 0:
+        return "Nobody ever came: there is nothing to train on."
+    if weights.weighted_distance < FAIR:
+        return (
+            f"FedAvg on this fleet trains for the clients about as asked: {distance} of the weight goes to others than "
+            "it should."
+        )
+    fleet, target = favoured(diagnosis)
+    return (
+        f"FedAvg on this fleet trains mostly for {percent(fleet)} of the clients: they get half of the weight, where "
+        f"{percent(target)} was asked; in all, {distance} of the weight goes to the wrong clients."
+    )
+
+
+def _forgotten(diagnosis: Diagnosis) -> list[str]:
+    weights = diagnosis.findings.weights
+    few = (weights.weighted < FORGOTTEN * weights.target) & (weights.target > 0)
+    never = int((diagnosis.findings.rates.on == 0).sum())
+    if not few.any():
+        return []
+    of_them = f", {never:,} of which never came" if never else ""
+    return [
+        f"{int(few.sum()):,} of {len(few):,} clients get less than a tenth of the weight that they should get{of_them}."
+    ]
+
+
+def _log(diagnosis: Diagnosis) -> list[str]:
+    log = diagnosis.log
+    length = "rounds" if log.slot_seconds is None else f"slots of {duration(log.slot_seconds)}"
+    whole = "" if log.slot_seconds is None else f" ({duration(log.slot_seconds * log.num_slots)})"
+    watched = log.num_clients * log.num_slots if log.watched is None else int(log.watched.length.sum())
+    told = [f"{log.num_clients:,} clients over {log.num_slots:,} {length}{whole}."]
+    if log.watched is not None:
+        told.append(f"A client was watched {percent(watched / (log.num_clients * log.num_slots))} of that time.")
+    empty = diagnosis.findings.weights.empty_slots
+    if empty:
+        told.append(f"Nobody was there in {percent(empty / log.num_slots)} of it.")
+    return told
+
+
+def _availability(diagnosis: Diagnosis) -> list[str]:
+    rates = diagnosis.findings.rates
+    known = np.isfinite(rates.pi)
+    if not known.any():
+        return ["No client was watched."]
+    low, middle, high = np.quantile(rates.pi[known], [0.05, 0.5, 0.95])
+    told = [
+        f"The median client is there {percent(middle)} of the time; nine in ten are there between {percent(low)} and "
+        f"{percent(high)}."
+    ]
+    changing = known & (rates.on > 0) & (rates.on < rates.watched)
+    if not changing.any():
+        return [*told, "No client both came and stayed away, so nothing is known of its correlation."]
+    surely = percent(float(rates.persistent[changing].mean()))
+    told.append(
+        f"{surely} of the clients that both came and stayed away surely have memory (λ ≠ 0 at a false discovery rate "
+        f"of 5 %); their median λ̂ is {float(np.median(rates.lam[changing])):.2f}."
+    )
+    neighbours = lag_one(diagnosis.log)
+    if np.isfinite(neighbours).any():
+        slot = "round" if diagnosis.log.slot_seconds is None else f"slot of {duration(diagnosis.log.slot_seconds)}"
+        told.append(f"Their median autocorrelation from one {slot} to the next is {np.nanmedian(neighbours):z.2f}.")
+    return told
+
+
+def _company(diagnosis: Diagnosis) -> list[str]:
+    found = diagnosis.findings.clusters
+    if not found.count:
+        return ["No clients move together beyond the course of the whole fleet."]
+    sample = f" {found.sampled:,} courses were compared pair by pair." if found.sampled is not None else ""
+    strength = float(np.average(found.strength, weights=found.sizes))
+    return [
+        f"{percent(found.share)} of the clients move together with others, in {found.count:,} groups of up to "
+        f"{int(found.sizes[0]):,}; two clients of a group have a correlation of {strength:.2f} on average.{sample}"
+    ]
+
+
+def _cycles(diagnosis: Diagnosis) -> list[str]:
+    cycles = diagnosis.findings.cycles
+    looked = [cycle for cycle in (cycles.daily, cycles.weekly, cycles.unnamed) if cycle is not None]
+    if not looked:
+        return ["The log is too short to show a cycle."]
+    return [_cycle(diagnosis, cycle) for cycle in looked]
+
+
+def _cycle(diagnosis: Diagnosis, cycle: Cycle) -> str:
+    name = f"cycle of {cycle.period:.4g} rounds" if cycle.name == "unnamed" else f"{cycle.name} cycle"
+    if not cycle.found:
+        return f"No {name} is seen (p = {cycle.p_value:.2g})."
+    at = f"{cycle.peak:.0f} h" if cycle.name == "daily" else span_of_peak(diagnosis, cycle)
+    low, high = percent(float(np.nanmin(cycle.profile))), percent(float(np.nanmax(cycle.profile)))
+    return (
+        f"There is a {name}: the fleet is fullest at {at}, with {high} of it there, and {low} when it is emptiest. "
+        f"The cycle explains {percent(cycle.variance_share)} of the fleet's ups and downs (p = {cycle.p_value:.2g})."
+    )
+
+
+def span_of_peak(diagnosis: Diagnosis, cycle: Cycle) -> str:
+    """Where a cycle that is no day is at its height."""
+    return f"{cycle.peak:.0f} hours into the week" if cycle.name == "weekly" else f"round {cycle.peak:.0f} of it"
+
+
+def _separation(diagnosis: Diagnosis) -> list[str]:
+    gaps = diagnosis.findings.gaps
+    if gaps.separated:
+        batch = f" in batches of {gaps.batch}" if gaps.batch else ""
+        return [f"Clients rest for {gaps.separation} rounds after each participation{batch}: that is beyond chance."]
+    if gaps.shortest is None:
+        return ["Nobody came twice, so nothing is known of rests."]
+    return ["Clients need no rest between participations."]
+
+
+def _drift(diagnosis: Diagnosis) -> list[str]:
+    drift = diagnosis.findings.drift
+    late, left = int(drift.arrived_late.sum()), int(drift.vanished.sum())
+    moved = f"{late:,} clients came later and {left:,} left earlier than chance explains."
+    if not drift.found:
+        return ["The fleet looks stationary.", *([moved] if late or left else [])]
+    level = ""
+    if drift.change_slot is not None:
+        before, after = percent(drift.level_before), percent(drift.level_after)
+        level = f" The share of the fleet that is there went from {before} to {after} at slot {drift.change_slot:,}."
+    return [f"The fleet is not stationary.{level} {int(drift.drifting.sum()):,} clients changed their rates. {moved}"]
+
+
+def _mixing(diagnosis: Diagnosis) -> list[str]:
+    mixing, rates = diagnosis.findings.mixing, diagnosis.findings.rates
+    changing = (rates.on > 0) & (rates.on < rates.watched)
+    if not changing.any():
+        return ["Nothing is known of how long participation takes to forget."]
+    middle, most = float(np.median(mixing.relaxation[changing])), float(mixing.relaxation_low[mixing.slowest])
+    return [
+        f"The relaxation time 1 / (1 - |λ|), in which the past fades to a third, is {span(diagnosis, middle)} for the "
+        f"median client and at least {span(diagnosis, most)} for client {diagnosis.log.names[mixing.slowest]}."
+    ]
+
+
+def _world(diagnosis: Diagnosis) -> list[str]:
+    fitted, likeness = diagnosis.fitted, diagnosis.likeness
+    kind = fitted.kind.replace("_", " ")
+    told = [f"A {kind} world was fitted."]
+    if likeness.alike:
+        told.append(f"{likeness.seeds} logs simulated from it are like the real one in all that was compared.")
+    else:
+        told.append(f"Logs simulated from it differ from the real one in: {', '.join(likeness.differences)}.")
+    return told + [f"{note[0].upper()}{note[1:]}." for note in fitted.notes]
+
+
+def ranking_words(diagnosis: Diagnosis) -> list[str]:
+    """What the audit of the fitted world says."""
+    ranking = diagnosis.ranking
+    if ranking is None:
+        return []
+    some = "" if ranking.clients == diagnosis.log.num_clients else f", on a sample of {ranking.clients:,} clients"
+    how = f"An audit of {ranking.rounds:,} rounds in the fitted world{some}; the server estimates what it must know."
+    fair = [rank.strategy for rank in ranking.ranks if rank.consistent]
+    return [how, who_is_fair(fair, ranking.best.strategy, percent(ranking.best.distance))]

@@ -1,0 +1,1 @@
+"""What all pages share: the shell, its assets, and colours."""

@@ -1,0 +1,1 @@
+"""Runs: page, charts, figures, table and words."""

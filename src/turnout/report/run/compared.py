@@ -1,0 +1,46 @@
+"""What is shown side by side: the outcomes of one run, of several, or a history on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from turnout.experiment.run import Outcome, Run
+from turnout.simulator.history import History
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Outcomes with labels that differ."""
+
+    title: str
+    points: tuple[Outcome, ...]
+
+
+Points = Run | Compared
+
+
+def title_of(points: Points) -> str:
+    return points.experiment.title if isinstance(points, Run) else points.title
+
+
+def compared(runs: Sequence[tuple[str, Run]]) -> Compared:
+    """The outcomes of all runs, under their labels; where two are alike, all have the name of their run in front."""
+    labels = [outcome.label for _, run in runs for outcome in run.points]
+    alike = len(set(labels)) < len(labels)
+    points = [
+        replace(outcome, label=f"{name}: {outcome.label}") if alike else outcome
+        for name, run in runs
+        for outcome in run.points
+    ]
+    titles = dict.fromkeys(run.experiment.title for _, run in runs)
+    return Compared(" / ".join(title for title in titles if title), tuple(points))
+
+
+def of_history(history: History, label: str) -> Compared:
+    """A history alone; a target that it does not know is the same for all clients."""
+    num_clients = next(iter(history.clients.values())).shape[1]
+    target = np.full(num_clients, 1 / num_clients) if history.target is None else history.target
+    return Compared("", (Outcome(label, label, {}, history, target, history.pi, history.lam),))

@@ -1,0 +1,72 @@
+"""The final error split into optimisation and bias, on tasks whose optimum is known for every weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from turnout.experiment.errors import ExperimentError
+from turnout.experiment.registry import find
+from turnout.experiment.run import Outcome, Run
+from turnout.experiment.sweep import Point, points
+from turnout.report.run.groups import weight_shares
+from turnout.strategies.base import Strategy
+from turnout.tasks.quadratics import Quadratics
+
+
+@dataclass(frozen=True)
+class ErrorSplit:
+    """Distances at the end of a run, one a seed; `total` is at most the sum of the two others."""
+
+    total: np.ndarray  # from the model to the optimum
+    optimisation: np.ndarray  # from the model to where the strategy's own weights lead
+    bias: np.ndarray  # from there to the optimum
+
+
+def error_splits(run: Run) -> dict[str, ErrorSplit]:
+    """By label; nothing for tasks without a known optimum and for strategies whose weights do not tell their way.
+
+    A memory weighs old updates too, which the sums by client do not count, and unequal work changes what a weight is
+    worth: these are left out.
+    """
+    if "distance" not in run.points[0].history.metrics:
+        return {}
+    tasks: dict[str, Any] = {}
+    found = {}
+    for point, outcome in zip(points(run.experiment), run.points, strict=True):
+        if point.compute.name != "fixed" or not told_by_weights(point.strategy.name):
+            continue
+        if point.task.key not in tasks:
+            tasks[point.task.key] = _built(point)
+        task = tasks[point.task.key]
+        if isinstance(task, Quadratics) and "weight" in outcome.history.clients:
+            found[outcome.label] = _split(task, outcome)
+    return found
+
+
+def _built(point: Point) -> Any:
+    try:
+        return point.task.build()
+    except ExperimentError:  # a module of the user that is not at hand: the report does without
+        return None
+
+
+def told_by_weights(strategy: str) -> bool:
+    try:
+        builder = find("strategies", strategy, "report")
+    except ExperimentError:
+        return False
+    return isinstance(builder, type) and getattr(builder, "aggregate", None) is Strategy.aggregate
+
+
+def _split(task: Quadratics, outcome: Outcome) -> ErrorSplit:
+    (models,) = jax.tree.leaves(outcome.history.params)
+    models = np.asarray(models, np.float64)
+    best = np.asarray(task.optimum, np.float64)
+    shares = weight_shares(outcome)
+    drawn_to = np.stack([np.asarray(task.minimiser(jnp.asarray(row, jnp.float32)), np.float64) for row in shares])
+    return ErrorSplit(*(np.linalg.norm(gap, axis=1) for gap in (models - best, models - drawn_to, drawn_to - best)))

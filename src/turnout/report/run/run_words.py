@@ -1,0 +1,106 @@
+"""The result of a run in plain words, and as numbers for another program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from turnout.diagnosis.plain import plain
+from turnout.experiment.run import Outcome, Run
+from turnout.report.run.compared import Points
+from turnout.report.run.error_split import told_by_weights
+from turnout.report.run.groups import attention
+from turnout.report.run.metrics import Metric, headline, shown_metrics
+from turnout.report.run.run_table import paired_difference
+
+
+def result(run: Points) -> list[str]:
+    """What a reader should take away, a sentence or two each."""
+    return [sentence for sentence in (_lost(run), _winner(run), _attention(run)) if sentence]
+
+
+def _lost(run: Points) -> str:
+    lost = [outcome.label for outcome in run.points if outcome.history.diverged.any()]
+    return f"Diverged, at least once: {', '.join(lost)}. A smaller learning rate may help." if lost else ""
+
+
+def _winner(run: Points) -> str:
+    steady = [outcome for outcome in run.points if not outcome.history.diverged.any()]
+    if len(run.points) < 2 or not steady or not shown_metrics(run):
+        return ""
+    metric = headline(run)
+    sign = -1.0 if metric.higher_is_better else 1.0
+    best = min(steady, key=lambda outcome: sign * float(outcome.history.final(metric.name).mean()))
+    first, unit = run.points[0], " %" if metric.percent else ""
+    ends = f"{metric.title}: {best.label} ends best, at {metric.spread(best.history.final(metric.name))}{unit}"
+    if best is first or first not in steady or best.history.seeds != first.history.seeds:
+        return f"{ends}."
+    return f"{ends}; {_comparison(run, best, metric)}."
+
+
+def _comparison(run: Points, best: Outcome, metric: Metric) -> str:
+    difference = paired_difference(run, best, metric)
+    ahead = int(np.sum(difference > 0 if metric.higher_is_better else difference < 0))
+    gap = metric.spread(np.abs(difference.mean()) + (difference - difference.mean()))
+    points = " points" if metric.percent else ""
+    direction = "above" if metric.higher_is_better else "below"
+    seeds = f", ahead in {ahead} of {difference.size} seeds" if difference.size > 1 else ""
+    return f"{gap}{points} {direction} {run.points[0].label}{seeds}"
+
+
+def _attention(run: Points) -> str:
+    """Who the models are trained for, told by the least available clients."""
+    shares = attention(run)
+    if shares["availability"].n_unique() < 2 or shares["target"].is_null().any():
+        return ""
+    rare = shares.filter(pl.col("availability") == pl.col("availability").min().over("label"))
+    of_label = rare.group_by("label", maintain_order=True)
+    by_label = of_label.agg(pl.col("availability").first(), pl.sum("share", "target"))
+    if by_label["availability"].n_unique() > 1 or by_label["target"].round(6).n_unique() > 1:
+        return ""  # worlds differ from label to label
+    low, target = by_label["availability"][0], by_label["target"][0]
+    untold = {outcome.label for outcome in run.points if not told_by_weights(outcome.strategy)}
+    counted = {label: share for label, share in by_label.select("label", "share").iter_rows() if label not in untold}
+    if not counted:
+        return ""
+    got = ", ".join(f"{label} {share:.0f} %" for label, share in counted.items())
+    besides = f" Weights of fresh updates do not tell it of {', '.join(sorted(untold))}: turnout audit does."
+    return (
+        f"Who it is trained for: the clients that are available {100 * low:.0f} % of the time should count for "
+        f"{target:.0f} %. They get: {got}.{besides if untold else ''}"
+    )
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """Final metrics and costs of every point, for another program to read."""
+    return {
+        "title": run.experiment.title,
+        "rounds": run.experiment.rounds,
+        "seeds": list(run.experiment.seeds),
+        "seconds": round(run.seconds, 3),
+        "points": [_point(run, outcome) for outcome in run.points],
+    }
+
+
+def _point(run: Points, outcome: Outcome) -> dict[str, Any]:
+    history = outcome.history
+    return {
+        "label": outcome.label,
+        "strategy": outcome.strategy,
+        "settings": outcome.settings,
+        "diverged": int(history.diverged.sum()),
+        "final": {name: _statistics(history.final(name)) for name in sorted(history.metrics)},
+        "against_first": {
+            metric.name: _statistics(paired_difference(run, outcome, metric)) for metric in shown_metrics(run)
+        },
+        "uploads": float(history.records["uploads"].sum(axis=1).mean()),
+        "local_steps": float(history.records["local_steps"].sum(axis=1).mean()),
+    }
+
+
+def _statistics(values: np.ndarray) -> dict[str, Any]:
+    """Mean, standard deviation and every seed's value; null where not finite, as JSON knows no NaN."""
+    deviation = values.std(ddof=1) if values.size > 1 else 0.0
+    return plain({"mean": values.mean(), "std": deviation, "seeds": values})

@@ -1,0 +1,35 @@
+"""The server's settings, declared once: experiment files, simulations and real nodes all use this type."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import equinox as eqx
+import optax
+
+from turnout.server.facts import Facts
+from turnout.types import Scalar, Schedule
+
+PLAIN_STEP = optax.sgd(1.0)  # one object, so that it is one key of the compilation cache
+
+
+class ServerSettings(eqx.Module):
+    """How the server moves the model, and what it knows of its clients.
+
+    The optimizer is any optax transformation; it is handed minus the direction, as a gradient, and its result is scaled
+    by the learning rate of the round. With a radius the model is then projected onto the ball of that size around the
+    origin.
+    """
+
+    learning_rate: Scalar | Schedule = 1.0  # η_g (η̄ in the CA-Fed papers)
+    optimizer: optax.GradientTransformation = eqx.field(static=True, default=PLAIN_STEP)
+    radius: Scalar | None = None  # of the ball W in the papers' Proj_W; none, no projection
+    facts: Facts | None = None  # if not given: the truth in simulations, estimates on real nodes
+
+    def __check_init__(self) -> None:
+        if isinstance(self.radius, int | float) and not self.radius > 0:
+            raise ValueError(f"the server's radius must be above 0, not {self.radius}")
+
+    def with_facts(self, otherwise: Facts) -> ServerSettings:
+        """The settings with facts, where none are given."""
+        return self if self.facts is not None else replace(self, facts=otherwise)

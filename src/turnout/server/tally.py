@@ -1,0 +1,42 @@
+"""Sums by client over the rounds: who was there, was asked, was heard, and with what weight."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from turnout.types import Cohort, Mask, PerClient, Round
+
+
+class Tally(eqx.Module):
+    """Sums by client over the rounds so far."""
+
+    available: PerClient
+    asked: PerClient
+    arrived: PerClient
+    weight: PerClient  # sum of the weights given to its updates
+    last: Int[Array, " clients"]  # round of the last arrival, -1 before the first
+    stalest: Int[Array, " clients"]  # longest time without an arrival
+
+    @classmethod
+    def empty(cls, num_clients: int) -> Tally:
+        zeros, never = jnp.zeros(num_clients), jnp.full(num_clients, -1, jnp.int32)
+        return cls(zeros, zeros, zeros, zeros, never, jnp.zeros(num_clients, jnp.int32))
+
+    def add(self, t: Round, available: Mask, cohort: Cohort, weight: Array) -> Tally:
+        came = cohort.mask
+        last = jnp.where(came, jnp.asarray(t, jnp.int32), self.last)
+        return Tally(
+            available=self.available + available.astype(jnp.float32),
+            asked=self.asked + cohort.asked.astype(jnp.float32),
+            arrived=self.arrived + came.astype(jnp.float32),
+            weight=self.weight + cohort.put(weight),
+            last=last,
+            stalest=jnp.maximum(self.stalest, jnp.asarray(t, jnp.int32) - last),
+        )
+
+    def summary(self, rounds: int) -> dict[str, Array]:
+        """The sums by name; `stalest` counts the wait that was still open at the end."""
+        sums = {name: getattr(self, name) for name in ("available", "asked", "arrived", "weight")}
+        return sums | {"stalest": jnp.maximum(self.stalest, rounds - 1 - self.last)}

@@ -1,0 +1,166 @@
+"""Whole trainings, compiled: seeds and hyper-parameters side by side."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.random as jr
+import numpy as np
+
+from turnout.server.settings import ServerSettings
+from turnout.simulator.history import History
+from turnout.simulator.lanes import Latest, Pace, alike, run_group
+from turnout.simulator.local import Local
+from turnout.simulator.trial import Trial, check_trial
+from turnout.strategies.base import Strategy
+from turnout.tasks.base import Task
+from turnout.world import World
+
+Progress = Callable[[int, int], None]  # called with rounds done and rounds in all
+Watch = Callable[[Latest], None]  # called with the newest value of each metric
+
+_GROUPS_KEPT = 16  # whose programs stay in memory: each maps up to a thousand pieces, and Linux grants 65,530
+_groups_since_clearing = 0
+
+
+def simulate(
+    task: Task,
+    world: World,
+    strategy: Strategy,
+    *,
+    rounds: int,
+    seeds: int | Sequence[int] = 1,
+    local: Local | None = None,
+    evaluate_every: int = 1,
+    metrics: Sequence[str] | None = None,
+    segment: int | None = None,
+    progress: Progress | None = None,
+    **server: Any,
+) -> History:
+    """Train one strategy in one world, once a seed, and return what happened.
+
+    Args:
+        task: the clients' data and model.
+        world: who is available, whose uploads arrive, how much local work is done.
+        strategy: the server's algorithm.
+        rounds: T, the number of rounds.
+        seeds: how many seeds (0, 1, …), or which ones; a seed sets the world, the selection and the training.
+        local: the clients' optimizer.
+        evaluate_every: rounds between evaluations; the first and the last model are always evaluated.
+        metrics: names of those to take, all that the task has if not given; what is not asked for is not computed.
+        segment: rounds between calls of `progress`, rounded up to whole evaluations.
+        progress: called with rounds done and rounds in all.
+        server: the server's `learning_rate`, `optimizer`, `radius` and `facts`, as in `ServerSettings`.
+
+    """
+    trial = Trial(
+        strategy=strategy,
+        world=world,
+        local=Local() if local is None else local,
+        settings=ServerSettings(**server),
+    )
+    return simulate_trials(
+        task,
+        [trial],
+        rounds=rounds,
+        seeds=seeds,
+        evaluate_every=evaluate_every,
+        metrics=metrics,
+        segment=segment,
+        progress=progress,
+    )[0]
+
+
+def simulate_trials(
+    task: Task,
+    trials: Sequence[Trial],
+    *,
+    rounds: int,
+    seeds: int | Sequence[int] = 1,
+    evaluate_every: int = 1,
+    metrics: Sequence[str] | None = None,
+    segment: int | None = None,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+) -> list[History]:
+    """Train several trials on one task; those that differ in numbers only run as one program, side by side.
+
+    Whenever `progress` is called, `watch` is told what the metrics of those that ran on have come to, on average.
+    """
+    chosen = chosen_seeds(seeds)
+    if rounds < 1 or evaluate_every < 1:
+        raise ValueError(f"rounds and evaluate_every must be 1 or more, not {rounds} and {evaluate_every}")
+    _check_metrics(task, metrics)
+    for trial in trials:
+        check_trial(task, trial)
+    use_compilation_cache()
+    pace = Pace(rounds, evaluate_every, segment, None if metrics is None else tuple(metrics))
+    groups = alike(trials)
+    histories: dict[int, History] = {}
+    for number, members in enumerate(groups):
+        report = _share_of_progress(progress, watch, number, len(groups), rounds)
+        together = run_group(task, [trials[i] for i in members], chosen, pace, report)
+        _forget_old_programs()
+        histories.update(zip(members, together, strict=True))
+    return [_with_fleet(histories[i], task, trial) for i, trial in enumerate(trials)]
+
+
+def _with_fleet(history: History, task: Task, trial: Trial) -> History:
+    """The history with what its clients should count for, and how they come and go."""
+    law = trial.world.law()
+    pi, lam = (None, None) if law is None else (np.asarray(law[0]), np.asarray(law[1]))
+    return replace(history, target=np.asarray(task.fleet.target), pi=pi, lam=lam)
+
+
+def _forget_old_programs() -> None:
+    """Drop compiled programs now and then: a process that keeps hundreds runs out of memory maps and dies.
+
+    They stay in the cache on disk, so that what is needed again is read rather than compiled.
+    """
+    global _groups_since_clearing
+    _groups_since_clearing += 1
+    if _groups_since_clearing >= _GROUPS_KEPT:
+        jax.clear_caches()
+        _groups_since_clearing = 0
+
+
+def chosen_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    """The first so many seeds, or those that are given, checked."""
+    chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
+    if not chosen or len(set(chosen)) != len(chosen) or min(chosen) < 0:
+        raise ValueError(f"seeds must be one or more different whole numbers of 0 or more, not {seeds!r}")
+    return chosen
+
+
+def _check_metrics(task: Task, metrics: Sequence[str] | None) -> None:
+    known = eqx.filter_eval_shape(lambda key: task.evaluate(task.init(key)), jr.key(0))
+    if unknown := [name for name in metrics or () if name not in known]:
+        raise ValueError(f"this task has no metric {unknown[0]!r}; it has {', '.join(sorted(known))}")
+
+
+def use_compilation_cache() -> None:
+    """Keep compiled programs on disk between runs, unless the user has set a place or switched it off."""
+    chosen = os.environ.get("TURNOUT_CACHE")
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is not None or chosen == "off":
+        return
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    jax.config.update("jax_compilation_cache_dir", chosen or str(base / "turnout" / "xla"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def _share_of_progress(
+    progress: Progress | None, watch: Watch | None, number: int, count: int, rounds: int
+) -> Callable[[int, Latest], None]:
+    def report(done: int, latest: Latest) -> None:
+        if watch is not None:
+            watch(latest)
+        if progress is not None:
+            progress(number * rounds + done, count * rounds)
+
+    return report

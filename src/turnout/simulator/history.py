@@ -1,0 +1,101 @@
+"""What a training leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from turnout.simulator.attendance import STATES, Attendance
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class History:
+    """Arrays by name, seeds first: metrics where the model was evaluated, records of every round, sums by client."""
+
+    seeds: tuple[int, ...]
+    rounds: int
+    evaluated: np.ndarray  # rounds after which metrics were taken, 0 for the initial model
+    metrics: dict[str, np.ndarray]  # (seed, evaluation)
+    records: dict[str, np.ndarray]  # (seed, round)
+    clients: dict[str, np.ndarray]  # (seed, client)
+    params: Any = field(repr=False)  # the final models, seeds first
+    attendance: Attendance | None = field(default=None, repr=False)  # who was there in the first seed's run
+    seconds: float | None = None  # that a run of one seed took, compilation left out
+    target: np.ndarray | None = field(default=None, repr=False)  # α, one a client
+    pi: np.ndarray | None = field(default=None, repr=False)  # π, where the availability has a stationary law
+    lam: np.ndarray | None = field(default=None, repr=False)  # λ, likewise
+
+    @property
+    def diverged(self) -> np.ndarray:
+        """Which seeds ended with a model that is not finite."""
+        last = [values[:, -1] for name, values in self.metrics.items() if name.endswith(("loss", "distance"))]
+        if not last:  # nobody has told a loss
+            return ~np.all([_finite_rows(leaf) for leaf in jax.tree.leaves(self.params)], axis=0)
+        return ~np.all(np.isfinite(np.stack(last)), axis=0)
+
+    def final(self, metric: str) -> np.ndarray:
+        """Value of a metric after the last round, one a seed."""
+        if metric not in self.metrics:
+            raise KeyError(f"no metric {metric!r}; this task has {', '.join(sorted(self.metrics))}")
+        return self.metrics[metric][:, -1]
+
+    def frame(self) -> pl.DataFrame:
+        """Tidy table: seed, round, name, value. Records count under the round that they belong to, from 1."""
+        import polars as pl
+
+        parts = [_tidy(self.seeds, self.evaluated, name, values) for name, values in self.metrics.items()]
+        every = np.arange(1, self.rounds + 1)
+        parts += [_tidy(self.seeds, every, name, values) for name, values in self.records.items()]
+        return pl.concat(parts)
+
+    def clients_frame(self) -> pl.DataFrame:
+        """One row a seed and client with the sums over all rounds."""
+        import polars as pl
+
+        num_seeds, num_clients = next(iter(self.clients.values())).shape
+        index = {
+            "seed": np.repeat(np.asarray(self.seeds, np.int64), num_clients),
+            "client": np.tile(np.arange(num_clients), num_seeds),
+        }
+        return pl.DataFrame(index | {name: values.ravel() for name, values in self.clients.items()})
+
+    def attendance_frame(self) -> pl.DataFrame:
+        """One row a round and client that were watched in the run of the first seed, and the client's state."""
+        import polars as pl
+
+        if self.attendance is None:
+            raise ValueError("this history does not tell who was there")
+        seen = self.attendance
+        codes = seen.states.ravel()
+        return pl.DataFrame(
+            {
+                "seed": np.full(codes.size, seen.seed, np.int64),
+                "round": np.repeat(seen.rounds.astype(np.int64), len(seen.clients)),
+                "client": np.tile(seen.clients.astype(np.int64), len(seen.rounds)),
+                "state": pl.Series(STATES, dtype=pl.Enum(STATES)).gather(codes),
+            }
+        )
+
+
+def _finite_rows(leaf: Any) -> np.ndarray:
+    rows = np.asarray(leaf)
+    return np.asarray(np.isfinite(rows).reshape(rows.shape[0], -1).all(axis=1))
+
+
+def _tidy(seeds: tuple[int, ...], rounds: np.ndarray, name: str, values: np.ndarray) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.DataFrame(
+        {
+            "seed": np.repeat(np.asarray(seeds, np.int64), len(rounds)),
+            "round": np.tile(rounds.astype(np.int64), len(seeds)),
+            "name": pl.Series([name], dtype=pl.String).extend_constant(name, len(seeds) * len(rounds) - 1),
+            "value": values.astype(np.float64).ravel(),
+        }
+    )

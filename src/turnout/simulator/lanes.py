@@ -1,0 +1,296 @@
+"""Trials that differ in numbers only, run as one program together with the seeds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from turnout.simulator import loop
+from turnout.simulator import placement as side_by_side
+from turnout.simulator.attendance import Attendance
+from turnout.simulator.history import History
+from turnout.simulator.loop import Plan
+from turnout.simulator.trial import Trial
+from turnout.tasks.base import Task
+from turnout.world import World
+
+Latest = dict[str, float]  # the newest value of each metric, mean over those that run together
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long to run, and when to look."""
+
+    rounds: int
+    every: int  # rounds between evaluations
+    segment: int | None  # rounds between reports of progress
+    metrics: tuple[str, ...] | None
+
+    @property
+    def blocks(self) -> int:
+        """Evaluations: one before each block of rounds, and one at the end."""
+        return -(-self.rounds // self.every) + 1
+
+    @property
+    def stride(self) -> int:
+        """Blocks of one segment."""
+        return self.blocks if self.segment is None else min(self.blocks, max(1, -(-self.segment // self.every)))
+
+    def bounds(self, first: int, last: int) -> loop.Bounds:
+        return loop.Bounds(*(jnp.asarray(n, jnp.int32) for n in (first, last, self.every, self.rounds)))
+
+
+def alike(trials: Sequence[Trial]) -> list[list[int]]:
+    """Indices of trials that have the same structure and shapes, so that they stack into one."""
+    found: list[tuple[Any, list[int]]] = []
+    for index, trial in enumerate(trials):
+        arrays, rest = eqx.partition(as_arrays(trial), eqx.is_array)
+        shapes = [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(arrays)]
+        kind = (jax.tree.structure(arrays), shapes, jax.tree.leaves(rest))
+        for other, members in found:
+            if other == kind:
+                members.append(index)
+                break
+        else:
+            found.append((kind, [index]))
+    return [members for _, members in found]
+
+
+def run_group(
+    task: Task, trials: list[Trial], seeds: tuple[int, ...], pace: Pace, report: Callable[[int, Latest], None]
+) -> list[History]:
+    """One history a trial.
+
+    Every pair of a trial and a seed is a lane. A GPU runs as many lanes together as its memory holds. A CPU runs as
+    many together as its cache holds, and such crews on all cores at once: side by side, large lanes only push each
+    other out of the cache.
+    """
+    roots = jax.vmap(jr.key)(jnp.asarray(seeds, jnp.uint32))
+    count = len(trials) * len(seeds)
+    stacked = _stack([as_arrays(trial) for trial in trials]), _stack([trial.world.law() for trial in trials])
+
+    def inputs(plan: Plan, crew: np.ndarray) -> tuple[Any, ...]:
+        trial, law = _pick(stacked, crew // len(seeds))
+        return task, trial, law, plan, roots[crew % len(seeds)]
+
+    def compiled(plan: Plan, width: int) -> Programs:
+        return Programs.compiled(inputs(plan, np.arange(width)), pace)
+
+    plan, width, programs = _fitting(count, *_plan(task, trials, roots, pace), compiled)
+    crews = side_by_side.crews_of(count, width)
+    progress = _Progress(report, len(crews))
+
+    def run(crew: np.ndarray) -> dict[str, Any]:
+        return _run_crew(programs, inputs(plan, crew), pace, progress)
+
+    with ThreadPoolExecutor(side_by_side.num_workers()) as pool:
+        parts = list(pool.map(run, crews))
+    whole = jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
+    return _histories(whole, len(trials), seeds, pace, plan)
+
+
+def as_arrays(trial: Trial) -> Trial:
+    """Plain numbers as arrays, so that hyper-parameters are traced rather than compiled in."""
+
+    def convert(leaf: Any) -> Any:
+        if isinstance(leaf, bool | np.bool_):
+            return jnp.asarray(leaf)
+        if isinstance(leaf, int | np.integer):
+            return jnp.asarray(leaf, jnp.int32)
+        return jnp.asarray(leaf, jnp.float32) if isinstance(leaf, float | np.floating) else leaf
+
+    return jax.tree.map(convert, trial)
+
+
+def _stack(trees: list[Any]) -> Any:
+    arrays, rest = zip(*(eqx.partition(tree, eqx.is_array) for tree in trees), strict=True)
+    return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), rest[0])
+
+
+def _pick(stacked: Any, rows: np.ndarray) -> Any:
+    return jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, stacked)
+
+
+def _plan(task: Task, trials: list[Trial], roots: Any, pace: Pace) -> tuple[Plan, int]:
+    """What fixes shapes, and how many lanes should run side by side."""
+    num_clients = task.num_clients
+    needed = {trial.strategy.capacity(crowd) for trial in trials for crowd in (1, num_clients)}
+    crowd = usual = num_clients
+    if len(needed) > 1 or trials[0].strategy.probes:
+        crowd, usual = crowd_sizes([as_arrays(trial).world for trial in trials], roots, pace.rounds)
+    slots, often = (max(trial.strategy.capacity(size) for trial in trials) for size in (crowd, usual))
+    steps = {trial.world.compute.common for trial in trials}
+    common = steps.pop() if len(steps) == 1 else None
+    slots = min(num_clients, side_by_side.rounded(slots))
+    job = side_by_side.job_floats_of(task, trials[0].local.batch_size)
+    width = side_by_side.lanes_together(len(trials) * roots.shape[0], slots, job, common is not None)
+    plan = Plan(
+        slots=slots,
+        most_available=min(num_clients, side_by_side.rounded(crowd)),
+        room=_room(pace.blocks),
+        round_room=_room(pace.rounds),
+        common_steps=common,
+        most_steps=max(trial.world.compute.most for trial in trials),
+        chunk=side_by_side.slots_together(task, often, width, job, common is not None),
+        metrics=pace.metrics,
+    )
+    return plan, width
+
+
+def crowd_sizes(worlds: list[World], roots: Any, rounds: int) -> tuple[int, int]:
+    """The largest number of clients available at once, and one that is seldom exceeded."""
+    found = _count_crowd(_stack(_different(worlds)), roots, jnp.asarray(rounds, jnp.int32))
+    mean = np.asarray(found.total, np.float64) / rounds
+    spread = np.sqrt(np.maximum(np.asarray(found.squares, np.float64) / rounds - mean**2, 0.0))
+    return int(np.max(found.most)), int(np.ceil(np.max(mean + spread)))
+
+
+def _different(worlds: list[World]) -> list[World]:
+    """Only the first, if the others are the same."""
+    first = worlds[0]
+    return [first] if all(eqx.tree_equal(first, other) is True for other in worlds[1:]) else worlds
+
+
+def _room(count: int) -> int:
+    """Up to a power of two, so that runs of similar length share a compiled program."""
+    return max(64, 1 << (count - 1).bit_length())
+
+
+def _fitting(
+    lanes: int, plan: Plan, width: int, compiled: Callable[[Plan, int], Programs]
+) -> tuple[Plan, int, Programs]:
+    """Programs that fit the device: of fewer lanes side by side if need be, and then of fewer slots."""
+    limit = side_by_side.memory()
+    while True:
+        programs = compiled(plan, width)
+        need = programs.bytes_needed()
+        if limit is None or need <= limit or (width == 1 and plan.chunk == 1):
+            return plan, width, programs
+        if width > 1:
+            width = side_by_side.even(lanes, max(1, min(width - 1, int(width * limit / need))))
+        else:
+            plan = replace(plan, chunk=max(1, min(plan.chunk, plan.slots) // 2))
+
+
+class _Progress:
+    """Rounds done, on average over the crews, reported as they come, with what the last to report had come to."""
+
+    def __init__(self, report: Callable[[int, Latest], None], crews: int) -> None:
+        self._report, self._crews, self._done = report, crews, 0
+        self._lock = threading.Lock()
+
+    def add(self, rounds: int, metrics: dict[str, np.ndarray]) -> None:
+        latest = {name: float(values[:, -1].mean()) for name, values in metrics.items()}
+        with self._lock:
+            self._done += rounds
+            self._report(self._done // self._crews, latest)
+
+
+class Programs(NamedTuple):
+    """The compiled parts of a run, made before threads share them: jax's configuration contexts do not reach them."""
+
+    begin: Callable[..., loop.Carry]
+    advance: Callable[..., tuple[loop.Carry, loop.Written]]
+    finish: Callable[..., tuple[Any, dict[str, Any]]]
+
+    @classmethod
+    def compiled(cls, inputs: tuple[Any, ...], pace: Pace) -> Programs:
+        begin = _begin.lower(*inputs).compile()
+        carry = begin(*inputs)
+        advance = _advance.lower((*inputs, pace.bounds(0, 0)), carry).compile()
+        return cls(begin, advance, _finish.lower(*inputs, carry).compile())
+
+    def bytes_needed(self) -> int:
+        """Most memory that a call takes, arguments and results included; 0 where the compiler does not say."""
+        return max(map(_bytes_of, self))
+
+
+def _bytes_of(program: Any) -> int:
+    found = program.compiled.memory_analysis()
+    if found is None:
+        return 0
+    held = found.argument_size_in_bytes + found.output_size_in_bytes - found.alias_size_in_bytes
+    return held + found.temp_size_in_bytes
+
+
+def _run_crew(programs: Programs, inputs: tuple[Any, ...], pace: Pace, progress: _Progress) -> dict[str, Any]:
+    """Metrics, records, sums by client and final models of some lanes, lanes first."""
+    begun = time.perf_counter()
+    carry, metrics, records, before = programs.begin(*inputs), [], [], 0
+    for first in range(0, pace.blocks, pace.stride):
+        last = min(first + pace.stride, pace.blocks)
+        carry, written = programs.advance((*inputs, pace.bounds(first, last)), carry)
+        done = min(last * pace.every, pace.rounds)
+        metrics.append({name: np.asarray(values)[:, : last - first] for name, values in written.metrics.items()})
+        records.append({name: np.asarray(values)[:, : done - before] for name, values in written.records.items()})
+        progress.add(done - before, metrics[-1])
+        before = done
+    params, by_client = programs.finish(*inputs, carry)
+    clients = carry.tally.summary(pace.rounds) | by_client
+    parts = {"metrics": _joined(metrics), "records": _joined(records), "clients": clients, "params": params}
+    assert carry.roll is not None  # `begin` makes one
+    arrays = jax.tree.map(np.asarray, parts | {"states": carry.roll.states})
+    lanes = len(arrays["states"])
+    return arrays | {"seconds": np.full(lanes, (time.perf_counter() - begun) / lanes)}
+
+
+def _joined(pieces: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([piece[name] for piece in pieces], axis=1) for name in pieces[0]}
+
+
+_BY_LANE = (None, eqx.if_array(0), eqx.if_array(0), None, 0)  # task, trial, law, plan, root
+
+
+@eqx.filter_jit
+def _count_crowd(worlds: World, roots: Any, rounds: Any) -> loop.Crowd:
+    over_seeds = eqx.filter_vmap(loop.count_crowd, in_axes=(None, 0, None))
+    return eqx.filter_vmap(over_seeds, in_axes=(eqx.if_array(0), None, None))(worlds, roots, rounds)
+
+
+@eqx.filter_jit
+def _begin(task: Task, trials: Trial, law: Any, plan: Plan, roots: Any) -> loop.Carry:
+    return eqx.filter_vmap(loop.begin, in_axes=_BY_LANE)(task, trials, law, plan, roots)
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _advance(inputs: tuple[Any, ...], carry: loop.Carry) -> tuple[loop.Carry, loop.Written]:
+    return eqx.filter_vmap(loop.advance, in_axes=(*_BY_LANE, None, 0))(*inputs, carry)
+
+
+@eqx.filter_jit
+def _finish(
+    task: Task, trials: Trial, law: Any, plan: Plan, roots: Any, carry: loop.Carry
+) -> tuple[Any, dict[str, Any]]:
+    return eqx.filter_vmap(loop.finish, in_axes=(*_BY_LANE, 0))(task, trials, law, plan, roots, carry)
+
+
+def check_overflow(overflow: np.ndarray) -> None:
+    """Refuse a result in which a strategy asked more clients than it had announced."""
+    if lost := int(np.nansum(overflow)):
+        raise RuntimeError(f"{lost} asked clients found no slot: the strategy's capacity is below what it asks")
+
+
+def _histories(whole: dict[str, Any], num_trials: int, seeds: tuple[int, ...], pace: Pace, plan: Plan) -> list[History]:
+    """What the lanes wrote, trial by trial."""
+    check_overflow(whole["records"].pop("overflow"))
+    evaluated = np.minimum(np.arange(pace.blocks) * pace.every, pace.rounds)
+
+    def history(number: int) -> History:
+        rows = slice(number * len(seeds), (number + 1) * len(seeds))
+        mine = jax.tree.map(lambda leaf: leaf[rows], whole)
+        states, seconds = mine.pop("states")[0], float(mine.pop("seconds").mean())
+        num_clients = mine["clients"]["available"].shape[1]
+        seen = Attendance.of(seeds[0], states, plan.round_room // len(states), pace.rounds, num_clients)
+        return History(seeds, pace.rounds, evaluated, **mine, attendance=seen, seconds=seconds)
+
+    return [history(number) for number in range(num_trials)]

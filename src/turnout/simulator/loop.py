@@ -1,0 +1,274 @@
+"""The compiled loop: the world, the server and the clients, round after round, as one program."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float, Int
+
+from turnout import tree
+from turnout.availability.base import Process
+from turnout.server.facts import Facts
+from turnout.server.server import ServerState
+from turnout.server.tally import Tally
+from turnout.simulator.attendance import Roll
+from turnout.simulator.cohort_work import train_cohort
+from turnout.simulator.local import Jobs, Local
+from turnout.simulator.trial import Trial
+from turnout.streams import Stream, client_words, round_key
+from turnout.tasks.base import Task
+from turnout.types import (
+    Ask,
+    Cohort,
+    Fleet,
+    Known,
+    Mask,
+    Params,
+    PerClient,
+    PerSlot,
+    RandomKey,
+    Reports,
+    Round,
+    Scalar,
+    View,
+)
+from turnout.world import Nature, World, WorldState
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What fixes shapes, and so makes a program of its own."""
+
+    slots: int
+    most_available: int
+    room: int  # evaluations there is room for
+    round_room: int  # rounds there is room for
+    common_steps: int | None  # local steps, if always and everywhere the same
+    most_steps: int
+    chunk: int  # slots trained together when numbers of steps differ
+    metrics: tuple[str, ...] | None  # those to take; all that the task has if None
+
+
+class Bounds(NamedTuple):
+    """Which part of a run to play; traced, so that one program serves every length and every cut."""
+
+    first: Int[Array, ""]  # block
+    last: Int[Array, ""]  # block after the last
+    every: Int[Array, ""]  # rounds of a block
+    rounds: Int[Array, ""]  # of the whole run
+
+
+class Carry(eqx.Module):
+    """All that lives on from round to round."""
+
+    world: WorldState
+    server: ServerState
+    tally: Tally
+    roll: Roll | None = None  # where somebody wants to see who was there
+
+
+class Clients(eqx.Module):
+    """Those who answer the server: by training on data, or otherwise."""
+
+    @property
+    @abc.abstractmethod
+    def fleet(self) -> Fleet:
+        """By how much each should count."""
+
+    @abc.abstractmethod
+    def losses(self, trial: Trial, plan: Plan, root: RandomKey, t: Round, available: Mask, params: Params) -> PerClient:
+        """Fresh loss of the server's model on every available client, zero for the others."""
+
+    @abc.abstractmethod
+    def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> tuple[Params, PerSlot]:
+        """Updates and mean losses of a cohort, one row a slot."""
+
+
+class Trainees(Clients):
+    """Clients that train on the data of a task."""
+
+    task: Task
+
+    @property
+    def fleet(self) -> Fleet:
+        return self.task.fleet
+
+    def losses(self, trial: Trial, plan: Plan, root: RandomKey, t: Round, available: Mask, params: Params) -> PerClient:
+        """Loss on one fresh batch."""
+        task = self.task
+        present = Cohort.pack(Ask.of(available, available.astype(jnp.float32)), plan.most_available)
+        words = client_words(round_key(root, Stream.PROBE, t), present.ids)
+        clients = jnp.minimum(present.ids, task.num_clients - 1)
+        losses = jax.vmap(lambda client, word: trial.local.probe(task, params, client, word))(clients, words)
+        return jnp.zeros(task.num_clients).at[present.ids].set(losses, mode="drop")
+
+    def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> tuple[Params, PerSlot]:
+        return train_cohort(trial.local, self.task, start, jobs, plan.common_steps, plan.chunk)
+
+
+# What is written down of every round; overflow must be zero and is checked, not kept.
+RECORDS = ("available", "cohort", "uploads", "arrived", "weight_sum", "local_steps", "overflow")
+
+Law = tuple[PerClient, PerClient] | None
+
+
+def begin(task: Task, trial: Trial, law: Law, plan: Plan, root: RandomKey) -> Carry:
+    """State before round 0."""
+    params = task.init(round_key(root, Stream.MODEL))
+    server = trial.server(task.fleet, plan.slots)
+    state = server.init(params)
+    state = replace(state, facts=watched(server.facts, state.facts, trial.world.availability, root))
+    roll = Roll.empty(task.num_clients, plan.round_room)
+    return Carry(trial.world.init(root), state, Tally.empty(task.num_clients), roll)
+
+
+def watched(facts: Facts, state: Any, process: Process, root: RandomKey) -> Any:
+    """What a server knows that has watched the availability for some rounds before round 0.
+
+    That past is a run of the same process with a stream of its own: how long it was does not change what is to come, so
+    strategies with and without one meet the same absences.
+    """
+    if facts.rounds_watched == 0:
+        return state
+    key = round_key(root, Stream.PAST)
+
+    def step(carry: tuple[Any, Any], t: Array) -> tuple[tuple[Any, Any], None]:
+        where, available = process.step(carry[0], t, jr.fold_in(key, t + 1))
+        return (where, facts.watch(carry[1], available)), None
+
+    start = (process.init(jr.fold_in(key, 0)), state)
+    (_, state), _ = jax.lax.scan(step, start, jnp.arange(facts.rounds_watched))
+    return facts.open(state)
+
+
+def finish(
+    task: Task, trial: Trial, law: Law, plan: Plan, root: RandomKey, carry: Carry
+) -> tuple[Params, dict[str, PerClient]]:
+    """The model to ship, and how it fares on each client."""
+    params = trial.server(task.fleet, plan.slots).model(carry.server)
+    found = task.per_client(params)
+    return params, {name: found[name] for name in found if plan.metrics is None or name in plan.metrics}
+
+
+def play_round(
+    clients: Clients, trial: Trial, law: Law, plan: Plan, root: RandomKey, t: Round, carry: Carry
+) -> tuple[Carry, dict[str, Float[Array, ""]]]:
+    """One round from nature's decision to the record of what came of it."""
+    server = trial.server(clients.fleet, plan.slots)
+    world, nature = trial.world.step(carry.world, root, t)
+    lr = trial.local.rate(t)
+    truth = _truth(law, nature, trial.local, lr, plan)
+    losses = None
+    if trial.strategy.probes:
+        losses = clients.losses(trial, plan, root, t, nature.available, carry.server.params)
+    view = server.view(carry.server, t, nature.available, lr, truth, losses)
+    cohort, state = server.ask(carry.server, view, root)
+    jobs = Jobs(
+        clients=jnp.minimum(cohort.ids, cohort.num_clients - 1),
+        words=client_words(round_key(root, Stream.TRAIN, t), cohort.ids),
+        steps=cohort.take(nature.steps),
+        rates=cohort.scale * jnp.asarray(lr, cohort.scale.dtype),
+    )
+    reach = cohort.take(truth.reach)
+    updates, met = clients.work(trial, plan, server.start(state, cohort), jobs, reach)
+    if not trial.strategy.admits_all:
+        norms = tree.row_norms(jax.lax.stop_gradient(updates))  # lengths decide who uploads, and are no part of it
+        cohort = server.admit(state, view, cohort, norms, root)
+    cohort = nature.deliver(cohort)
+    closed = server.close(state, view, cohort, Reports.arrived(cohort, updates, met, reach), carry.tally)
+    roll = None if carry.roll is None else carry.roll.add(t, nature.available, cohort)
+    return Carry(world, closed.state, closed.tally, roll), _record(view, cohort, closed.weight, jobs)
+
+
+def _truth(law: Law, nature: Nature, local: Local, lr: Scalar, plan: Plan) -> Known:
+    unknown = jnp.full(nature.success.shape, jnp.nan)
+    pi, lam = (unknown, unknown) if law is None else law
+    return Known(pi, lam, nature.success, local.reach(nature.steps, lr, plan.most_steps))
+
+
+def _record(view: View, cohort: Cohort, weight: Array, jobs: Jobs) -> dict[str, Float[Array, ""]]:
+    def count(mask: Array) -> Float[Array, ""]:
+        return jnp.sum(mask, dtype=jnp.float32)
+
+    values = (
+        count(view.available),
+        count(cohort.ids < cohort.num_clients),
+        count(cohort.active),
+        count(cohort.arrived),
+        jnp.sum(weight),
+        count(jobs.steps),
+        cohort.overflow.astype(jnp.float32),
+    )
+    return dict(zip(RECORDS, values, strict=True))
+
+
+class Written(eqx.Module):
+    """Room for what one segment writes down."""
+
+    metrics: dict[str, Float[Array, " evaluations"]]
+    records: dict[str, Float[Array, " rounds"]]
+
+
+def advance(
+    task: Task,
+    trial: Trial,
+    law: Law,
+    plan: Plan,
+    root: RandomKey,
+    bounds: Bounds,
+    carry: Carry,
+) -> tuple[Carry, Written]:
+    """Blocks first ≤ b < last: evaluate the model, then play the rounds until the next evaluation.
+
+    Bounds are traced, so a run cut into other segments is the same program, and the same to the last bit.
+    """
+    first, last, every, rounds = bounds
+
+    def evaluate(now: Carry) -> dict[str, Array]:
+        found = task.evaluate(trial.server(task.fleet, plan.slots).model(now.server))
+        return {name: found[name] for name in plan.metrics or found}
+
+    def one_round(t: Array, state: tuple[Carry, dict[str, Array]]) -> tuple[Carry, dict[str, Array]]:
+        now, records = state
+        now, record = play_round(Trainees(task), trial, law, plan, root, t, now)
+        return now, {name: records[name].at[t - first * every].set(record[name]) for name in records}
+
+    def one_block(b: Array, state: tuple[Carry, Written]) -> tuple[Carry, Written]:
+        now, written = state
+        found = evaluate(now)
+        metrics = {name: room.at[b - first].set(found[name]) for name, room in written.metrics.items()}
+        stop = jnp.minimum((b + 1) * every, rounds)
+        now, records = jax.lax.fori_loop(b * every, stop, one_round, (now, written.records))
+        return now, Written(metrics, records)
+
+    room = Written(
+        metrics={name: jnp.full(plan.room, jnp.nan) for name in jax.eval_shape(evaluate, carry)},
+        records={name: jnp.full(plan.round_room, jnp.nan) for name in RECORDS},
+    )
+    return jax.lax.fori_loop(first, last, one_block, (carry, room))
+
+
+class Crowd(NamedTuple):
+    """How many clients are available at once."""
+
+    most: Array
+    total: Array  # over all rounds
+    squares: Array  # the same, of the square
+
+
+def count_crowd(world: World, root: RandomKey, rounds: Int[Array, ""]) -> Crowd:
+    """The world played alone for so many rounds; a run replays it later from the same keys."""
+
+    def body(t: Array, state: tuple[WorldState, Crowd]) -> tuple[WorldState, Crowd]:
+        world_state, crowd = state
+        world_state, nature = world.step(world_state, root, t)
+        now = jnp.sum(nature.available, dtype=jnp.float32)
+        return world_state, Crowd(jnp.maximum(crowd.most, now), crowd.total + now, crowd.squares + now**2)
+
+    return jax.lax.fori_loop(0, rounds, body, (world.init(root), Crowd(*[jnp.zeros(())] * 3)))[1]

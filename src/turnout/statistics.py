@@ -1,0 +1,66 @@
+"""Statistics that several rooms share: intervals, paired differences, multiple comparisons, points spread evenly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int
+from scipy import stats
+
+LEVEL = 0.95  # of every interval, unless another is given
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over the seeds and where it lies."""
+
+    mean: float
+    low: float
+    high: float
+    count: int
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Interval:
+        middle, count = mean(values), values.size
+        if count < 2:
+            return cls(middle, middle, middle, count)
+        half = student_factor(count - 1) * deviation(values) / float(np.sqrt(count))
+        return cls(middle, middle - half, middle + half, count)
+
+    @property
+    def standard_error(self) -> float:
+        if self.count < 2:
+            return 0.0
+        return (self.high - self.mean) / student_factor(self.count - 1)
+
+
+def student_factor(freedom: int, comparisons: int = 1, level: float = LEVEL) -> float:
+    """Standard errors either side of a mean, so that all of so many intervals hold together (Bonferroni)."""
+    return float(stats.t.ppf(1 - (1 - level) / (2 * comparisons), freedom))
+
+
+def deviation(values: np.ndarray) -> float:
+    """Standard deviation over the seeds, zero where there is one seed only."""
+    return float(values.std(ddof=1)) if values.size > 1 else 0.0
+
+
+def minus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Differences; two that never got there are alike."""
+    both = np.isinf(a) & np.isinf(b) & (np.sign(a) == np.sign(b))
+    return np.subtract(a, b, out=np.zeros_like(a), where=~both)
+
+
+def mean(values: np.ndarray) -> float:
+    """A mean that infinities of both signs do not spoil."""
+    return float(np.clip(values, -1e12, 1e12).mean())
+
+
+def rank_correlation(a: list[float], b: list[float]) -> float:
+    """Kendall's τ; infinite values are ranks like any other."""
+    return float(np.asarray(stats.kendalltau(stats.rankdata(a), stats.rankdata(b)))[0])
+
+
+def evenly(count: int, most: int) -> Int[np.ndarray, " chosen"]:
+    """At most so many of the numbers below `count`, in order, the first and the last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))

@@ -1,0 +1,1 @@
+"""Readers, checks and partitions: from files and arrays to the clients' samples."""

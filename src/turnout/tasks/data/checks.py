@@ -1,0 +1,137 @@
+"""What is refused in a user's data, with what is wrong, where, and what would be right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from turnout.tasks.data import partition
+from turnout.tasks.models.losses import Loss
+from turnout.tasks.models.model import Model
+
+Samples = tuple[Any, Any, Any]  # inputs, labels, owners: one row, one label and one client's index a sample
+Checked = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def check_parts(given: dict[str, Samples], model: Model, judge: Loss) -> dict[str, Checked]:
+    """Every part as arrays that go together."""
+    checked = {name: check_samples(name, part) for name, part in given.items()}
+    first = checked["train"][0]
+    for name, (inputs, labels, owners) in checked.items():
+        if inputs.shape[1:] != first.shape[1:] or inputs.dtype != first.dtype:
+            raise ValueError(
+                f"{name}: samples are {inputs.dtype} of shape {inputs.shape[1:]}, those of train {first.dtype} of "
+                f"shape {first.shape[1:]}; bring all parts alike"
+            )
+        checked[name] = inputs, check_labels(name, labels, judge, num_outputs(model, inputs)), owners
+    return checked
+
+
+def check_pool(
+    inputs: np.ndarray,
+    labels: np.ndarray,
+    owners: np.ndarray,
+    parts: np.ndarray,
+    rows: np.ndarray,
+    num_clients: int,
+    model: Model,
+    judge: Loss,
+) -> np.ndarray:
+    """The labels of entries over a pool, once everything fits."""
+    check_finite("pool", "inputs", inputs)
+    check_owners(owners, parts, num_clients)
+    if rows.min() < 0 or rows.max() >= len(inputs):
+        raise ValueError(f"rows go from {rows.min()} to {rows.max()}; the pool has rows 0 to {len(inputs) - 1}")
+    return check_labels("pool", labels, judge, num_outputs(model, inputs))
+
+
+def check_samples(name: str, samples: Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The three arrays of a part in the dtypes the device holds, or what is wrong with them."""
+    inputs, labels, owners = (np.asarray(values) for values in samples)
+    if not len(inputs) == len(labels) == len(owners) or labels.ndim != 1 or owners.ndim != 1:
+        raise ValueError(
+            f"{name}: inputs, labels and owners are of shape {inputs.shape}, {labels.shape} and {owners.shape}; "
+            "there must be one label and one owner a sample"
+        )
+    if len(inputs) == 0:
+        raise ValueError(f"{name}: there is no sample; leave the part out instead")
+    if not np.issubdtype(owners.dtype, np.integer):
+        raise ValueError(
+            f"{name}: owners are {owners.dtype}; number the clients from 0, "
+            "for instance with np.unique(names, return_inverse=True)[1]"
+        )
+    if inputs.dtype != np.uint8:
+        inputs = inputs.astype(np.int32 if np.issubdtype(inputs.dtype, np.integer) else np.float32)
+    if owners.min() < 0:
+        raise ValueError(f"{name}: owners go from {owners.min()}; number the clients from 0")
+    check_finite(name, "inputs", inputs)
+    return inputs, labels, owners.astype(np.int64)
+
+
+def check_finite(name: str, what: str, values: np.ndarray) -> None:
+    if np.issubdtype(values.dtype, np.integer):
+        return
+    bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"{name}: {what} of {bad.sum()} samples are NaN or infinite as float32, first of sample {bad.argmax()}; "
+            "drop or fill them"
+        )
+
+
+def check_labels(name: str, labels: np.ndarray, judge: Loss, outputs: int) -> np.ndarray:
+    """The labels as the loss reads them: classes below the number of outputs, 0 or 1, or finite numbers."""
+    if judge.labels != "class" and outputs != 1:
+        raise ValueError(f"{name}: the model has {outputs} outputs; this loss needs exactly one")
+    if judge.labels == "real":
+        numbers = labels.astype(np.float32)
+        check_finite(name, "labels", numbers)
+        return numbers
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(f"{name}: labels are {labels.dtype}; a class is an integer, convert with .astype(int)")
+    classes = outputs if judge.labels == "class" else 2
+    bad = (labels < 0) | (labels >= classes)
+    if bad.any():
+        raise ValueError(
+            f"{name}: label {labels[bad.argmax()]} of sample {bad.argmax()} is out of range; "
+            f"with {classes} classes labels go from 0 to {classes - 1}"
+        )
+    return labels.astype(np.int32)
+
+
+def check_owners(owners: np.ndarray, parts: np.ndarray, num_clients: int) -> None:
+    """Owners must be clients, and every client must have something to train on."""
+    if owners.min() < 0 or owners.max() >= num_clients:
+        raise ValueError(
+            f"owners go from {owners.min()} to {owners.max()}; "
+            f"with {num_clients} clients they go from 0 to {num_clients - 1}"
+        )
+    idle = np.flatnonzero(np.bincount(owners[parts == partition.TRAIN], minlength=num_clients) == 0)
+    if idle.size:
+        raise ValueError(
+            f"{idle.size} of {num_clients} clients have no training sample, the first of them client {idle[0]}; "
+            "drop such clients and number the others from 0 without gaps"
+        )
+
+
+def check_ridge(ridge: float) -> float:
+    if not (np.isfinite(ridge) and ridge >= 0):
+        raise ValueError(f"ridge is {ridge}; a penalty is zero or positive")
+    return float(ridge)
+
+
+def num_outputs(model: Model, inputs: np.ndarray) -> int:
+    """How many outputs the model gives, found without computing; says so if it refuses the inputs."""
+    dtype = jnp.float32 if inputs.dtype == np.uint8 else inputs.dtype
+    batch = jax.ShapeDtypeStruct((2, *inputs.shape[1:]), dtype)
+    try:
+        outputs = jax.eval_shape(lambda key, batch: model.apply(model.init(key), batch), jr.key(0), batch)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the model does not take samples of shape {inputs.shape[1:]}: {error}") from error
+    if outputs.ndim != 2 or outputs.shape[0] != 2:
+        raise ValueError(f"for two samples the model answers with shape {outputs.shape}; it must be (2, outputs)")
+    return outputs.shape[1]

@@ -1,0 +1,167 @@
+"""Samples in a table of the user's: whose each row is, what is to be predicted, and from what."""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from turnout.files.data_folder import located
+from turnout.tasks.data.partition import TEST, TRAIN, VALIDATION
+
+if TYPE_CHECKING:
+    import polars as pl
+
+DELIMITERS = ",;\t"
+PARTS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
+
+
+@dataclass(frozen=True)
+class SampleTable:
+    """A file's rows as arrays, and what its own names for clients, classes and features were."""
+
+    inputs: np.ndarray  # a row a sample
+    labels: np.ndarray  # indices into `classes`, or numbers
+    owners: np.ndarray  # indices into `clients`
+    parts: np.ndarray | None  # as by `partition.divide`, where the file says
+    clients: tuple[str, ...]  # in the order in which the file first names them
+    classes: tuple[str, ...]  # sorted, numbers by size; none where labels are numbers to be met
+    features: tuple[str, ...]
+
+
+def read_table(
+    path: str,
+    client: str = "client",
+    label: str = "label",
+    features: tuple[str, ...] = (),
+    part: str | None = None,
+    kind: str = "class",
+) -> SampleTable:
+    """Read a CSV (also .csv.gz) or Parquet file; `kind` of label is "class", "binary" or "real"."""
+    rows = _rows(path)
+    where = _Where(path, rows.columns)
+    special = [client, label, *([part] if part else [])]
+    where.check_columns([*special, *features])
+    if len(set(special)) < len(special):
+        raise ValueError(f"{path}: client, label and part must be different columns, given {', '.join(special)}")
+    wanted = features or tuple(name for name in rows.columns if name not in special)
+    if not wanted:
+        raise ValueError(f"{path}: there is no column to predict from; it has {', '.join(rows.columns)} only")
+    where.check_filled(rows, special)
+    names = rows[client].unique(maintain_order=True).to_list()
+    labels, classes = _labels(rows, label, kind, where)
+    return SampleTable(
+        inputs=np.stack([where.numbers(rows, name) for name in wanted], axis=1).astype(np.float32),
+        labels=labels,
+        owners=_indices(rows, client, names),
+        parts=None if part is None else _parts(rows, part, where),
+        clients=tuple(names),
+        classes=classes,
+        features=wanted,
+    )
+
+
+def _rows(path: str) -> pl.DataFrame:
+    """Every cell as text, so that what is wrong with one can be told; blank cells are missing."""
+    import polars as pl
+
+    file = located(path)
+    try:
+        if file.suffix == ".parquet":
+            rows = pl.read_parquet(file).cast(pl.String)
+        else:
+            rows = pl.read_csv(file, infer_schema=False, separator=_delimiter(file))
+    except (pl.exceptions.PolarsError, UnicodeDecodeError, EOFError, OSError) as error:
+        reason = " ".join(str(error).split()).split(". ")[0]
+        raise ValueError(f"{path}: cannot be read as a table: {reason}") from None
+    if not rows.height:
+        raise ValueError(f"{path}: has no row; there must be a header and a row a sample")
+    rows.columns = [name.strip() for name in rows.columns]
+    stripped = rows.with_columns(pl.all().str.strip_chars())
+    return stripped.with_columns(pl.when(pl.all() != "").then(pl.all()))
+
+
+def _delimiter(file: Path) -> str:
+    """Which of the usual ones the header has most of."""
+    with file.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+    with gzip.open(file) if packed else file.open("rb") as lines:
+        header = lines.readline(1 << 20).decode("utf-8")
+    return max(DELIMITERS, key=header.count)
+
+
+@dataclass(frozen=True)
+class _Where:
+    """Complaints that name the file, the line and the column."""
+
+    path: str
+    columns: list[str]
+
+    def check_columns(self, names: list[str]) -> None:
+        for name in names:
+            if name not in self.columns:
+                close = difflib.get_close_matches(name, self.columns, n=1, cutoff=0.5)
+                hint = f"did you mean {close[0]!r}? " if close else ""
+                raise ValueError(f"{self.path}: there is no column {name!r}: {hint}it has {', '.join(self.columns)}")
+
+    def check_filled(self, rows: pl.DataFrame, names: list[str]) -> None:
+        for name in names:
+            missing = rows[name].is_null().arg_true()
+            if missing.len():
+                raise ValueError(
+                    f"{self.path}: line {missing[0] + 2}: {name!r} is empty, as in {missing.len()} rows; fill it or "
+                    "drop the rows"
+                )
+
+    def numbers(self, rows: pl.DataFrame, name: str) -> np.ndarray:
+        """A column of finite numbers."""
+        import polars as pl
+
+        self.check_filled(rows, [name])
+        values = rows[name].cast(pl.Float64, strict=False)
+        bad = (~values.is_finite()).fill_null(True).arg_true()
+        if bad.len():
+            raise ValueError(
+                f"{self.path}: line {bad[0] + 2}: {name!r} is {rows[name][bad[0]]!r}, not a finite number, as in "
+                f"{bad.len()} rows; make numbers of them, or name the columns to predict from in features"
+            )
+        return values.to_numpy()
+
+
+def _labels(rows: pl.DataFrame, name: str, kind: str, where: _Where) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Numbers as they are, classes as indices in sorted order."""
+    import polars as pl
+
+    if kind == "real":
+        return where.numbers(rows, name).astype(np.float32), ()
+    texts = rows[name].unique()
+    as_numbers = texts.cast(pl.Float64, strict=False)
+    order = texts.to_frame("text").with_columns(number=as_numbers).sort("number", "text", nulls_last=True)
+    classes = order["text"].to_list()
+    if len(classes) < 2 or (kind == "binary" and len(classes) > 2):
+        wanted = "exactly two" if kind == "binary" else "two or more"
+        raise ValueError(
+            f"{where.path}: {name!r} has {len(classes)} different values, {', '.join(classes[:5])}; there must be "
+            f"{wanted} classes"
+        )
+    return _indices(rows, name, classes), tuple(classes)
+
+
+def _indices(rows: pl.DataFrame, name: str, values: list[str]) -> np.ndarray:
+    import polars as pl
+
+    return rows[name].replace_strict(values, range(len(values)), return_dtype=pl.Int64).to_numpy()
+
+
+def _parts(rows: pl.DataFrame, name: str, where: _Where) -> np.ndarray:
+    unknown = (~rows[name].is_in(list(PARTS))).arg_true()
+    if unknown.len():
+        raise ValueError(
+            f"{where.path}: line {unknown[0] + 2}: {name!r} is {rows[name][unknown[0]]!r}; it must be one of "
+            f"{', '.join(PARTS)}"
+        )
+    return np.array([PARTS[value] for value in rows[name].to_list()], np.int8)

@@ -1,0 +1,180 @@
+"""Tasks made of data: the clients' samples, a model and a loss."""
+
+from __future__ import annotations
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Shaped, UInt32
+
+from turnout.tasks.base import Task
+from turnout.tasks.models.losses import Loss
+from turnout.tasks.models.model import Model
+from turnout.types import Params, PerClient, RandomKey, Scalar, divide
+
+Inputs = Shaped[Array, "batch ..."]
+Labels = Shaped[Array, " batch"]
+DataBatch = tuple[Inputs, Labels]
+Factor = float | tuple[float, ...]  # one number, or one a channel, which is the last axis
+
+
+class Split(eqx.Module):
+    """Samples of every client, each input held once.
+
+    An entry is one sample of one client: a row of the common pool of inputs, and a label of its own, so that two
+    clients may share an input and label it differently. Entries are grouped by client.
+    """
+
+    inputs: Shaped[Array, "pool ..."]
+    rows: Int[Array, " entries"]
+    labels: Shaped[Array, " entries"]
+    owners: Int[Array, " entries"]  # never decreasing
+    starts: Int[Array, " clients"]  # first entry of each client
+    sizes: Int[Array, " clients"]
+    scale: Factor = eqx.field(static=True, default=1.0)  # bytes b are read as scale * b + shift
+    shift: Factor = eqx.field(static=True, default=0.0)
+
+    @classmethod
+    def group(
+        cls,
+        inputs: Shaped[Array | np.ndarray, "pool ..."],
+        labels: Shaped[np.ndarray, " entries"],
+        owners: Int[np.ndarray, " entries"],
+        num_clients: int,
+        rows: Int[np.ndarray, " entries"] | None = None,
+        scale: Factor = 1.0,
+        shift: Factor = 0.0,
+    ) -> Split:
+        """Sort entries by owner; without `rows` entry i is row i of the pool."""
+        order = np.argsort(owners, kind="stable")
+        sizes = np.bincount(owners, minlength=num_clients)
+        whole = np.issubdtype(labels.dtype, np.integer)
+        return cls(
+            inputs=jnp.asarray(inputs),
+            rows=jnp.asarray(order if rows is None else rows[order], jnp.int32),
+            labels=jnp.asarray(labels[order], jnp.int32 if whole else jnp.float32),
+            owners=jnp.asarray(owners[order], jnp.int32),
+            starts=jnp.asarray(np.cumsum(sizes) - sizes, jnp.int32),
+            sizes=jnp.asarray(sizes, jnp.int32),
+            scale=scale,
+            shift=shift,
+        )
+
+    @property
+    def num_entries(self) -> int:
+        return self.rows.shape[0]
+
+    def cut(self, entries: Int[Array, " batch"]) -> DataBatch:
+        """Inputs and labels of the given entries; bytes become floats only here."""
+        inputs = self.inputs[self.rows[entries]]
+        if inputs.dtype == jnp.uint8:
+            inputs = inputs.astype(jnp.float32) * along(self.scale, inputs.ndim) + along(self.shift, inputs.ndim)
+        return inputs, self.labels[entries]
+
+
+def along(factor: Factor, rank: int) -> Array:
+    """The factor in a shape that goes with arrays of that rank."""
+    numbers = jnp.asarray(factor, jnp.float32)
+    return numbers.reshape((1,) * (rank - 1) + (-1,)) if numbers.size > 1 else numbers.reshape(())
+
+
+class DataTask(Task):
+    """Fit a model to the clients' samples: F_k is the mean loss over client k's training entries plus ½ ridge ‖w‖².
+
+    The ridge covers all parameters w, biases included, as the weight decay in CA-Fed's public code does; that is what
+    makes its objective strongly convex.
+    """
+
+    train: Split
+    validation: Split | None
+    test: Split | None
+    model: Model = eqx.field(static=True)
+    judge: Loss = eqx.field(static=True)
+    worth: PerClient  # α, up to a common factor
+    ridge: Scalar = 0.0
+    chunk: int = eqx.field(static=True, default=4096)  # samples evaluated at once
+
+    @property
+    def sizes(self) -> Int[Array, " clients"]:
+        return self.train.sizes
+
+    @property
+    def importance(self) -> PerClient:
+        return self.worth
+
+    @property
+    def one_by_one_on_cpu(self) -> bool:
+        return self.model.one_by_one_on_cpu
+
+    def init(self, key: RandomKey) -> Params:
+        return self.model.init(key)
+
+    def batch(self, client: Int[Array, ""], positions: Int[Array, " batch"]) -> DataBatch:
+        return self.train.cut(self.train.starts[client] + positions)
+
+    def loss(self, params: Params, batch: DataBatch, present: Float[Array, " batch"]) -> Float[Array, ""]:
+        return self._mean_loss(params, self.model.apply(params, batch[0]), batch[1], present)
+
+    def _mean_loss(
+        self, params: Params, outputs: Array, labels: Labels, present: Float[Array, " batch"]
+    ) -> Float[Array, ""]:
+        losses = self.judge.per_sample(outputs, labels)
+        return divide(jnp.sum(losses * present), jnp.sum(present)) + self.penalty(params)
+
+    def training_loss(
+        self, params: Params, batch: DataBatch, present: Float[Array, " batch"], word: UInt32[Array, ""]
+    ) -> Float[Array, ""]:
+        """The loss, with the model's own noise where it has any."""
+        if self.model.apply_noisily is None:
+            return self.loss(params, batch, present)
+        return self._mean_loss(params, self.model.apply_noisily(params, batch[0], word), batch[1], present)
+
+    def penalty(self, params: Params) -> Float[Array, ""]:
+        squares = [jnp.sum(leaf**2) for leaf in jax.tree.leaves(params)]
+        return 0.5 * self.ridge * sum(squares, jnp.zeros(()))
+
+    def per_client(self, params: Params) -> dict[str, PerClient]:
+        """Mean loss and, for classes, accuracy of each client on each split.
+
+        The training loss is the objective, so it includes the penalty; the others do not. NaN says that the client has
+        no data there, and only that: a loss that is NaN because the model diverged is reported as infinite. In a
+        compiled program the metrics that are not used cost nothing.
+        """
+        metrics: dict[str, PerClient] = {}
+        for name, split in (("train", self.train), ("validation", self.validation), ("test", self.test)):
+            if split is None:
+                continue
+            losses, correct = self.per_entry(params, split)
+            loss = client_mean(jnp.where(jnp.isnan(losses), jnp.inf, losses), split)
+            metrics[f"{name}_loss"] = loss + self.penalty(params) if name == "train" else loss
+            if correct is not None:
+                metrics[f"{name}_accuracy"] = client_mean(correct, split)
+        return metrics
+
+    def per_entry(
+        self, params: Params, split: Split
+    ) -> tuple[Float[Array, " entries"], Float[Array, " entries"] | None]:
+        """Loss and correctness of every entry, chunk by chunk, so that memory does not grow with the data."""
+
+        def evaluate(entries: Int[Array, " batch"]) -> tuple[Array, Array | None]:
+            inputs, labels = split.cut(entries)
+            outputs = self.model.apply(params, inputs)
+            correct = None if self.judge.correct is None else self.judge.correct(outputs, labels)
+            return self.judge.per_sample(outputs, labels), correct
+
+        num_entries = split.num_entries
+        if num_entries <= self.chunk:
+            return evaluate(jnp.arange(num_entries))
+        num_chunks = math.ceil(num_entries / self.chunk)
+        size = math.ceil(num_entries / num_chunks)
+        entries = jnp.minimum(jnp.arange(num_chunks * size), num_entries - 1).reshape(num_chunks, size)
+        return jax.tree.map(lambda rows: rows.reshape(-1)[:num_entries], jax.lax.map(evaluate, entries))
+
+
+def client_mean(values: Float[Array, " entries"], split: Split) -> PerClient:
+    """Mean over each client's entries, NaN for a client that has none."""
+    sums = jax.ops.segment_sum(values, split.owners, split.sizes.shape[0], indices_are_sorted=True)
+    return divide(sums, split.sizes.astype(values.dtype), otherwise=jnp.nan)

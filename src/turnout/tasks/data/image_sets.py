@@ -1,0 +1,138 @@
+"""Tasks of labelled images with a training and a test set of their own: dealt to clients, held as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Int, UInt8
+
+from turnout.tasks.arrays import from_pool
+from turnout.tasks.data import partition as ways
+from turnout.tasks.data.data_task import DataTask, Factor
+from turnout.tasks.models.networks import model_named
+
+Way = Literal["iid", "dirichlet", "one_class_a_client"]
+Groups = Literal["random", "halves"]
+TestSet = Literal["by_client", "common"]
+Pixels = Literal["standard", "unit"]
+
+
+class Images(NamedTuple):
+    """Images as bytes, and their classes."""
+
+    pixels: UInt8[np.ndarray, "images height width *channels"]
+    labels: Int[np.ndarray, " images"]
+
+
+class Colours(NamedTuple):
+    """Mean and deviation of the pixels on the scale from 0 to 1: one for all, or one a channel."""
+
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+    def reading(self, pixels: str) -> tuple[Factor, Factor]:
+        """Scale and shift that read bytes as numbers from 0 to 1, or with mean 0 and deviation 1."""
+        if pixels == "unit":
+            return 1 / 255, 0.0
+        if pixels != "standard":
+            raise ValueError(f"pixels is {pixels!r}; it must be 'standard' (mean 0, deviation 1) or 'unit' (0 to 1)")
+        return tuple(1 / (255 * one) for one in self.deviation), tuple(-m / d for m, d in zip(*self, strict=True))
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """Who gets which images: the arguments that the builders share."""
+
+    num_clients: int
+    partition: str
+    alpha: float  # of the Dirichlet law
+    min_size: int  # training and validation images of a client, under the Dirichlet law
+    swapped_pairs: int  # labels exchanged in the second group of clients
+    groups: str
+    validation: float  # share of each client's training images
+    test_set: str
+    num_images: int | None  # of the training images; the other sets shrink alike
+    seed: int
+    clusters: int | None = None  # of consecutive clients that share one law of labels; each has its own if None
+
+    def owners(self, labels: ways.Labels) -> ways.Owners:
+        """The owner of each training image."""
+        if self.partition not in ways.PARTITIONS:
+            raise ValueError(f"partition is {self.partition!r}; it must be one of {', '.join(ways.PARTITIONS)}")
+        clusters = self.num_clients if self.clusters is None else self.clusters
+        members = ways.members_of_each(self.num_clients, clusters)
+        options = {"alpha": self.alpha, "min_size": self.min_size * members} if self.partition == "dirichlet" else {}
+        owning = ways.PARTITIONS[self.partition](labels, clusters, seed=self.seed, **options)
+        return owning if members == 1 else ways.shared_out(owning, members, self.seed)
+
+    def some(self, images: Images, share: float) -> Images:
+        """A random share of the images, one at least, in their order."""
+        if share == 1:
+            return images
+        count = max(1, round(share * images.labels.size))
+        rows = np.sort(np.random.default_rng(self.seed).choice(images.labels.size, count, replace=False))
+        return Images(*(array[rows] for array in images))
+
+    def swapped(self, labels: ways.Labels, owners: ways.Owners, num_classes: int) -> ways.Labels:
+        """Labels as the clients see them."""
+        second = ways.draw_groups(self.num_clients, self.groups, np.random.default_rng(self.seed))
+        return ways.swap_labels(labels, owners, second, ways.random_pairs(num_classes, self.swapped_pairs, self.seed))
+
+
+def image_task(
+    train: Images,
+    test: Images,
+    dealing: Dealing,
+    colours: Colours,
+    *,
+    model: str,
+    hidden: Sequence[int],
+    ridge: float,
+    importance: str,
+    pixels: str,
+    validation: Images | None = None,
+) -> DataTask:
+    """Deal the training images as asked, and the others after them.
+
+    Test images follow the clients' own laws (`partition.alike`), or are one common set: that is booked to client 0,
+    all others have none, and so a mean over the clients is the accuracy on the set as it is. Validation images that
+    come as a set of their own are dealt like test images and take the place of a share of the training images.
+    """
+    num_classes, seed = int(train.labels.max()) + 1, dealing.seed
+    share = 1.0 if dealing.num_images is None else check_share(dealing.num_images, train.labels.size)
+    train, test = dealing.some(train, share), dealing.some(test, share)
+    owners = dealing.owners(train.labels)
+    held_out = 0.0 if validation is not None else dealing.validation
+    parts = [(train, owners, ways.divide(owners, held_out, 0.0, seed))]
+    for mark, images in ((ways.VALIDATION, validation and dealing.some(validation, share)), (ways.TEST, test)):
+        if images is not None:
+            followers = ways.alike(images.labels, train.labels, owners, dealing.num_clients, seed)
+            parts.append((images, followers, np.full(followers.size, mark, np.int8)))
+    labels = [dealing.swapped(images.labels, owned, num_classes) for images, owned, _ in parts]
+    everyone = [owned for _, owned, _ in parts]
+    if dealing.test_set == "common":
+        labels[-1], everyone[-1] = test.labels, np.zeros_like(everyone[-1])
+    elif dealing.test_set != "by_client":
+        raise ValueError(f"test_set is {dealing.test_set!r}; it must be 'by_client' or 'common'")
+    scale, shift = colours.reading(pixels)
+    return from_pool(
+        np.concatenate([images.pixels for images, _, _ in parts]),
+        np.concatenate(labels),
+        np.concatenate(everyone),
+        np.concatenate([marks for _, _, marks in parts]),
+        model=model_named(model, train.pixels.shape[1:], num_classes, tuple(hidden)),
+        ridge=ridge,
+        importance=importance,
+        num_clients=dealing.num_clients,
+        scale=scale,
+        shift=shift,
+    )
+
+
+def check_share(num_images: int, in_all: int) -> float:
+    if not 1 <= num_images <= in_all:
+        raise ValueError(f"num_images is {num_images}; there are {in_all} training images to choose from")
+    return num_images / in_all

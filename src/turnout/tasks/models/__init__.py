@@ -1,0 +1,1 @@
+"""Models as pairs of pure functions: layers, networks and losses."""

@@ -1,0 +1,136 @@
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import optax
+import pytest
+
+from turnout import tree
+from turnout.simulator.batches import noise
+from turnout.simulator.cohort_work import train_cohort
+from turnout.simulator.local import Jobs, Local
+from turnout.streams import scramble
+from turnout.tasks import from_arrays, linear
+from turnout.tasks.quadratics import Quadratics
+
+CENTRES = [[1.0, 0.0], [0.0, 2.0], [-1.0, 1.0], [3.0, 3.0], [0.5, 0.5]]
+
+
+def jobs_of(steps, rates=0.1, clients=None):
+    count = len(steps)
+    return Jobs(
+        clients=jnp.asarray(range(count) if clients is None else clients, jnp.int32),
+        words=scramble(jnp.arange(count, dtype=jnp.uint32)),
+        steps=jnp.asarray(steps, jnp.int32),
+        rates=jnp.broadcast_to(jnp.asarray(rates, jnp.float32), (count,)),
+    )
+
+
+def train(local, task, steps, common=None, chunk=2, **options):
+    jobs = jobs_of(steps, **options)
+    start = jnp.broadcast_to(task.init(jr.key(0)), (len(steps), 2))
+    return train_cohort(local, task, start, jobs, common, chunk)
+
+
+def test_sgd_on_a_quadratic_is_the_geometric_series():
+    task = Quadratics.of(CENTRES)
+    updates, _ = train(Local(batch_size=1), task, [3] * 5, common=3)
+    np.testing.assert_allclose(updates, (1 - 0.9**3) * np.array(CENTRES), rtol=1e-5)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 5, 8])
+def test_each_client_does_its_own_number_of_steps(chunk):
+    task, steps = Quadratics.of(CENTRES), [2, 0, 5, 1, 7]
+    updates, losses = train(Local(batch_size=1), task, steps, chunk=chunk)
+    expected = (1 - 0.9 ** np.array(steps))[:, None] * np.array(CENTRES)
+    np.testing.assert_allclose(updates, expected, rtol=1e-5, atol=1e-7)
+    first = 0.5 * (np.array(CENTRES) ** 2).sum(axis=1)
+    shrink = [np.mean([0.81**s for s in range(n)]) if n else 0.0 for n in steps]
+    np.testing.assert_allclose(losses, first * np.array(shrink), rtol=1e-4)
+
+
+def test_one_by_one_is_the_same_as_side_by_side():
+    task, local = Quadratics.of(CENTRES), Local(batch_size=1, optimizer=optax.sgd(1.0, momentum=0.5))
+    together, alone = (train(local, task, [4] * 5, common=4, chunk=chunk) for chunk in (8, 1))
+    for ours, theirs in zip(alone, together, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_noise_is_new_in_every_step_and_for_every_client():
+    words = scramble(jnp.arange(20, dtype=jnp.uint32))
+    drawn_ones = {int(noise(word, jnp.asarray(s, jnp.int32))) for word in words for s in range(5)}
+    assert len(drawn_ones) == 100
+    assert not drawn_ones & set(words.tolist())
+
+
+def test_a_step_scale_is_a_factor_of_the_learning_rate():
+    updates, _ = train(Local(batch_size=1), Quadratics.of(CENTRES), [1] * 5, common=1, rates=[0.1, 0.2, 0.3, 0.0, 0.5])
+    np.testing.assert_allclose(updates, np.array([[0.1], [0.2], [0.3], [0.0], [0.5]]) * np.array(CENTRES), rtol=1e-5)
+
+
+def test_momentum_starts_afresh_every_round():
+    local = Local(batch_size=1, optimizer=optax.sgd(1.0, momentum=0.5))
+    task = Quadratics.of(CENTRES)
+    first, _ = train(local, task, [2] * 5, common=2)
+    second, _ = train(local, task, [2] * 5, common=2)
+    np.testing.assert_array_equal(first, second)
+    by_hand = 0.1 + (0.5 * 0.1 + 0.1 * 0.9)
+    np.testing.assert_allclose(first, by_hand * np.array(CENTRES), rtol=1e-5)
+
+
+def test_the_proximal_term_pulls_back_to_the_start():
+    updates, _ = train(Local(batch_size=1, proximal=1.0), Quadratics.of(CENTRES), [2] * 5, common=2)
+    np.testing.assert_allclose(updates, (0.1 + 0.1 * (0.9 - 0.1)) * np.array(CENTRES), rtol=1e-5)
+
+
+def reaches(local, steps, lr=0.1):
+    return np.asarray(local.reach(jnp.asarray(steps, jnp.int32), lr, int(max(steps))))
+
+
+def test_reach_of_sgd_is_the_number_of_steps():
+    np.testing.assert_array_equal(reaches(Local(), [0, 1, 9]), [0.0, 1.0, 9.0])
+
+
+@pytest.mark.parametrize("momentum", [0.3, 0.9])
+def test_reach_of_momentum_is_exact(momentum):
+    steps = np.array([0, 1, 2, 7, 39])
+    closed = (steps - momentum * (1 - momentum**steps) / (1 - momentum)) / (1 - momentum)
+    np.testing.assert_allclose(reaches(Local(optimizer=optax.sgd(1.0, momentum=momentum)), steps), closed, rtol=1e-5)
+
+
+def test_reach_of_proximal_sgd_is_exact():
+    steps, lr, mu = np.array([0, 1, 5, 30]), 0.1, 0.7
+    closed = (1 - (1 - lr * mu) ** steps) / (lr * mu)
+    np.testing.assert_allclose(reaches(Local(proximal=mu), steps, lr), closed, rtol=1e-5)
+
+
+def test_reach_of_decayed_sgd_is_exact():
+    closed = [sum(1 / (1 + 0.25 * s) for s in range(n)) for n in (0, 1, 4, 20)]
+    np.testing.assert_allclose(reaches(Local(decay=0.25), [0, 1, 4, 20]), closed, rtol=1e-5)
+
+
+def data_task():
+    draw = np.random.default_rng(0)
+    inputs = draw.normal(size=(30, 4)).astype(np.float32)
+    labels, owners = draw.integers(0, 3, 30), np.repeat([0, 1, 2], [5, 10, 15])
+    everything = (inputs, labels, owners)
+    return from_arrays(train=everything, validation=everything, test=everything, model=linear(4, 3)), everything
+
+
+def test_one_shuffled_epoch_of_whole_batches_is_one_full_gradient_step():
+    task, (inputs, labels, owners) = data_task()
+    local = Local(batch_size=15, batches="shuffled")
+    params = tree.repeat(task.init(jr.key(0)), 3)
+    updates, _ = train_cohort(local, task, params, jobs_of([1, 1, 1]), 1, 2)
+    for client in range(3):
+        mine = owners == client
+        probabilities = np.full((mine.sum(), 3), 1 / 3)
+        residual = np.eye(3)[labels[mine]] - probabilities
+        weight = 0.1 * residual.T @ inputs[mine] / mine.sum()
+        np.testing.assert_allclose(updates["weight"][client], weight, atol=1e-6)
+
+
+def test_bad_options_are_refused():
+    with pytest.raises(ValueError, match="batch_size"):
+        Local(batch_size=0)
+    with pytest.raises(Exception, match="batches"):
+        Local(batches="epochs")
