@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from turnout.errors import FolderError
 from turnout.experiment import Experiment, ExperimentError, load, save
 from turnout.experiment.run import run
 
@@ -102,7 +103,7 @@ def test_a_crash_in_the_middle_leaves_nothing(finished, tmp_path):
 
 def test_a_full_folder_is_refused_before_anything_runs(finished, tmp_path):
     (tmp_path / "mine.txt").write_text("precious")
-    with pytest.raises(ExperimentError, match="exists already"):
+    with pytest.raises(FolderError, match="exists already"):
         run(finished.experiment, out=tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
 

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from turnout import simulate
 from turnout.cli import app as command
+from turnout.errors import FolderError
 from turnout.experiment import ExperimentError, load, read_experiment
 from turnout.experiment.run import run as simulate_experiment
 from turnout.flower import FlowerStrategy, client_app
@@ -163,7 +164,7 @@ def test_a_crash_keeps_what_was_written(tmp_path, monkeypatch):
 
 def test_a_folder_in_the_way_is_refused_before_anything_is_asked(tmp_path):
     play(tmp_path / "run", rounds=1, evaluate_every=0)
-    with pytest.raises(ExperimentError, match="exists already"):
+    with pytest.raises(FolderError, match="exists already"):
         play(tmp_path / "run", rounds=1)
     play(None, rounds=1, checkpoint=tmp_path / "other.npz")
     with pytest.raises(ExperimentError, match="holds another run than the checkpoint's"):

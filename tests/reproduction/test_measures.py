@@ -6,7 +6,7 @@ import pytest
 from turnout.experiment import ExperimentError
 from turnout.reproduction.measured import Curve, Measured, read_curves, write_curves
 from turnout.reproduction.measures import (
-    Entry,
+    StrategyCurves,
     asked_share,
     at,
     best,
@@ -44,7 +44,7 @@ def entry():
         curve("lam", [[0.9, 0.0, 0.0]], x=range(3), seeds=(0,)),
         curve("target", [[0.5, 0.3, 0.2]], x=range(3), seeds=(0,)),
     ]
-    return Entry(Measured(curves), "", "A")
+    return StrategyCurves(Measured(curves), "", "A")
 
 
 def test_ends_and_middles(entry):
@@ -84,7 +84,7 @@ def test_what_was_not_taken_is_named(entry):
     with pytest.raises(ExperimentError, match="did you mean 'test_accuracy'"):
         final(entry, "test_acuracy")
     with pytest.raises(ExperimentError, match="no strategy is called 'B'"):
-        final(Entry(entry.measured, "", "B"), "test_accuracy")
+        final(StrategyCurves(entry.measured, "", "B"), "test_accuracy")
 
 
 def test_values_of_the_wrong_shape_are_refused():
@@ -130,7 +130,7 @@ def test_extremes_steps_and_powers():
     x = np.array([1.0, 10.0, 100.0])
     power = np.stack([3 * x**-0.25, 5 * x**0.5])
     measured = Measured([Curve("", "A", "error", x, (0, 1), power)])
-    entry = Entry(measured, "", "A")
+    entry = StrategyCurves(measured, "", "A")
     np.testing.assert_allclose(slope(entry, "error"), [-0.25, 0.5])
     np.testing.assert_allclose(largest(entry, "error"), [3.0, 50.0])
     rises = largest_rise(entry, "error")

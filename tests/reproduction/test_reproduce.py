@@ -4,6 +4,7 @@ import json
 import numpy as np
 import pytest
 
+from turnout.errors import FolderError
 from turnout.experiment import ExperimentError
 from turnout.reproduction import reproduce as reproducing
 from turnout.reproduction import stored
@@ -134,7 +135,7 @@ def test_a_panel_without_data_is_left_out(tiny_claim, write_claim, tmp_path, mon
 def test_a_folder_in_the_way_is_refused_before_anything_runs(claim, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
-    with pytest.raises(ExperimentError, match="exists already"):
+    with pytest.raises(FolderError, match="exists already"):
         reproduce(claim, tmp_path / "full")
 
 

@@ -49,10 +49,8 @@ def reproduce_command(
 ) -> None:
     """Run a claim of a paper and say whether it holds: the paper's number, ours, and the figure."""
     with one_line_errors(debug):
-        from turnout.experiment.errors import ExperimentError
-
         if quick and full:
-            raise ExperimentError("--quick and --full: choose one")
+            raise UserError("--quick and --full: choose one")
         if redo is not None:
             results = _refreshed(redo, quiet)
         else:
@@ -68,11 +66,10 @@ def _claims(
     names: list[str], everything: bool, profile: Profile | None, settings: tuple[str, ...], panels: tuple[str, ...]
 ) -> list[Claim]:
     from turnout.errors import nearest
-    from turnout.experiment.errors import ExperimentError
     from turnout.reproduction.claim import claim_names, read_claim
 
     if everything == bool(names):
-        raise ExperimentError(f"name claims, or --all: {nearest('', claim_names())}")
+        raise UserError(f"name claims, or --all: {nearest('', claim_names())}")
     return [read_claim(name, profile, settings, panels) for name in names or claim_names()]
 
 
@@ -80,7 +77,7 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
     """Results in order; a claim that was run before is not run again, one that cannot run says why."""
     import shutil
 
-    from turnout.experiment.errors import ExperimentError
+    from turnout.errors import UserError
     from turnout.reproduction.reproduce import reproduce
     from turnout.reproduction.stored import folder_of_same_runs, is_done, not_run, read_result, reproduce_from
 
@@ -100,7 +97,7 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
                 with progress_bar(not quiet, f"{claim.name} ({number + 1} of {len(claims)})") as progress:
                     reproduce(claim, folder, progress, draw, again)
             results.append(read_result(folder) | {"folder": str(folder)})
-        except ExperimentError as error:
+        except UserError as error:
             if len(claims) == 1:
                 raise
             results.append(not_run(claim, str(error)))
@@ -108,12 +105,11 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
 
 
 def _refreshed(folder: Path, quiet: bool) -> list[dict[str, Any]]:
-    from turnout.experiment.errors import ExperimentError
     from turnout.reproduction.stored import refresh
 
     found = sorted(path.parent for path in folder.rglob("result.json"))
     if not found:
-        raise ExperimentError(f"{folder}: holds no result of a reproduction")
+        raise UserError(f"{folder}: holds no result of a reproduction")
     draw = _drawing()
     with progress_bar(not quiet, "checking") as progress:
         results = []
