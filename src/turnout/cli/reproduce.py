@@ -12,6 +12,7 @@ import typer
 from turnout.cli import completion
 from turnout.cli.options import AsJson, Debug, Quiet, Settings
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
+from turnout.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from turnout.reproduction.claim import Claim, Profile
@@ -65,7 +66,6 @@ def reproduce_command(
 def _claims(
     names: list[str], everything: bool, profile: Profile | None, settings: tuple[str, ...], panels: tuple[str, ...]
 ) -> list[Claim]:
-    from turnout.errors import nearest
     from turnout.reproduction.claim import claim_names, read_claim
 
     if everything == bool(names):
@@ -77,7 +77,6 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
     """Results in order; a claim that was run before is not run again, one that cannot run says why."""
     import shutil
 
-    from turnout.errors import UserError
     from turnout.reproduction.reproduce import reproduce
     from turnout.reproduction.stored import folder_of_same_runs, is_done, not_run, read_result, reproduce_from
 
