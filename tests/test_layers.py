@@ -23,7 +23,7 @@ LAYERS = (
     {"errors", "types"},
     {"arguments", "metrics", "statistics", "streams", "tree"},
     {"files"},
-    {"availability", "strategies", "tasks"},
+    {"availability", "strategies", "tasks", "uploads"},
     {"world", "server", "theory"},
     {"simulator"},
     {"auditor"},
@@ -43,6 +43,7 @@ NARROW = {
     "tasks": {"types", "streams", "tree", "metrics", "files"},
     "theory": {"types", "arguments", "availability"},
     "server": {"types", "streams", "tree", "strategies"},
+    "uploads": {"types", "streams", "tree"},
     "world": {"types", "streams", "tree", "arguments", "availability"},
 }
 HEAVY = {"altair", "flwr", "polars", "pooch", "rich", "sklearn", "typer", "vl_convert"}
@@ -136,7 +137,7 @@ def test_every_way_to_import_is_seen(statement, found):
 
 
 def test_siblings_do_not_see_each_other():
-    siblings = {"availability", "strategies", "tasks"}
+    siblings = {"availability", "strategies", "tasks", "uploads"}
     for part in siblings:
         assert not allowed(part) & siblings
 

@@ -31,6 +31,7 @@ class Stream(enum.IntEnum):
     TRAIN = 7
     ADMIT = 8
     PAST = 9  # who was there before round 0, for a server that has watched
+    UPLOAD = 10  # rounding and noise on the way to the server
 
 
 def round_key(root: RandomKey, stream: Stream, t: Round = 0) -> RandomKey:

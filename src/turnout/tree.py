@@ -22,6 +22,11 @@ def scale(a: Params, factor: Scalar) -> Params:
     return jax.tree.map(lambda leaf: leaf * jnp.asarray(factor, leaf.dtype), a)
 
 
+def per_rate(updates: Params, lr: Scalar) -> Params:
+    """Updates per unit of learning rate; zero if the rate is."""
+    return scale(updates, types.divide(jnp.ones(()), jnp.asarray(lr, jnp.float32)))
+
+
 def zeros_like(a: Params) -> Params:
     return jax.tree.map(jnp.zeros_like, a)
 

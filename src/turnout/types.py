@@ -175,23 +175,25 @@ class Cohort(eqx.Module):
         empty = jnp.zeros(self.num_clients, bool)
         return empty.at[self.ids].set(self.active, mode="drop")
 
-    def swap(self, memory: Params, rows: Params) -> tuple[Params, Params]:
-        """Rows of an (N × model) memory before, and the memory with the arrived rows written.
+    def read(self, memory: Params) -> Params:
+        """Rows of a memory with one row per client, zero in empty slots."""
+        return jax.tree.map(self.take, memory)
 
-        Reading and writing belong together: apart, inside a loop, the compiler copies the whole memory every round.
+    def write(self, memory: Params, before: Params, rows: Params, mask: SlotMask) -> Params:
+        """The memory with the marked rows written; `before` is what `read` gave.
+
+        It must be those same rows: otherwise, inside a loop, the compiler copies the whole memory every round.
         """
 
-        def old_rows(held: Array) -> Array:
-            return held.at[self.ids].get(mode="fill", fill_value=0)
+        def written(held: Array, old: Array, new: Array) -> Array:
+            return held.at[self.ids].set(where_rows(mask, new, old), mode="drop")
 
-        old = jax.tree.map(old_rows, memory)
-        written = jax.tree.map(
-            lambda held, before, new: held.at[self.ids].set(where_rows(self.arrived, new, before), mode="drop"),
-            memory,
-            old,
-            rows,
-        )
-        return old, written
+        return jax.tree.map(written, memory, before, rows)
+
+    def swap(self, memory: Params, rows: Params) -> tuple[Params, Params]:
+        """Rows of an (N × model) memory before, and the memory with the arrived rows written."""
+        old = self.read(memory)
+        return old, self.write(memory, old, rows, self.arrived)
 
 
 class Reports(eqx.Module):

@@ -96,9 +96,7 @@ def test_ones_own_table_goes_before_a_published_one(cache):
 
 def test_where_there_is_no_network_both_ways_are_told(cache, monkeypatch):
     recorded_as(monkeypatch, STUNNER, remote=Remote("traces/x.txt", "git:0", ("http://127.0.0.1:9/x.txt",)))
-    with pytest.raises(
-        FileNotFoundError, match=r"set TURNOUT_DATA .*recorded\.phones import load"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"set TURNOUT_DATA .*recorded\.phones import load"):
         trace(STUNNER, slot=600.0)
 
 

@@ -17,6 +17,7 @@ from turnout.simulator.local import Local
 from turnout.simulator.trial import Trial, check_trial_in_fleet
 from turnout.strategies.base import Strategy
 from turnout.types import Fleet
+from turnout.uploads import Plain
 from turnout.world import World
 
 ROUNDS = 10_000
@@ -133,7 +134,7 @@ def _audited(label: str, trial: Trial, fleet: Fleet, votes: Votes) -> Audited:
         participants=a_round("cohort"),
         uploads=a_round("uploads"),
         arrivals=a_round("arrived"),
-        notes=_notes(trial.strategy, int(seldom.sum()) if exact is None else 0),
+        notes=_notes(trial, int(seldom.sum()) if exact is None else 0),
     )
 
 
@@ -155,13 +156,15 @@ def _shares(counted: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     return shares, errors, count - 1
 
 
-def _notes(strategy: Strategy, seldom: int) -> tuple[str, ...]:
+def _notes(trial: Trial, seldom: int) -> tuple[str, ...]:
     """What playing without a model, and not for ever, leaves open."""
     notes = []
     if seldom:
         notes.append(f"{seldom} clients came fewer than {SELDOM} times, too seldom to tell their share")
-    if strategy.probes:
+    if trial.strategy.probes:
         notes.append("clients are weighed by their losses, which were all alike here")
-    if not strategy.admits_all:
+    if not trial.strategy.admits_all:
         notes.append("uploads are chosen by the length of updates, which all had the same length a step here")
+    if not isinstance(trial.uploads, Plain):
+        notes.append("updates arrive as they were made: clipping, rounding and noise on their way are left out")
     return tuple(notes)

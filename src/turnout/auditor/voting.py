@@ -27,12 +27,15 @@ from jaxtyping import Array, Float
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
 from turnout.simulator import chosen_seeds, loop, use_compilation_cache
+from turnout.simulator.client_state import ClientState
+from turnout.simulator.cohort_work import Sent, send
 from turnout.simulator.lanes import as_arrays, check_overflow, crowd_sizes
-from turnout.simulator.local import Jobs, Local
+from turnout.simulator.local import Jobs, Local, Trained
 from turnout.simulator.loop import Carry, Clients, Plan
 from turnout.simulator.placement import num_workers, rounded
 from turnout.simulator.trial import Trial
 from turnout.types import Fleet, Mask, Params, PerClient, PerSlot, RandomKey, Round
+from turnout.uploads import Plain
 
 SEGMENTS = 25  # of a run, each with votes of its own: they show how much the weights vary
 BURN_IN = 5  # segments in which strategies learn what they need to know; the model is counted from then on
@@ -53,8 +56,10 @@ class Voters(Clients):
         """The same for all."""
         return available.astype(jnp.float32)
 
-    def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> tuple[Params, PerSlot]:
-        return jobs.rates * reach * self.votes[jobs.clients], jnp.ones_like(reach)
+    def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> Sent:
+        """Where momentum lives on, reach is that of the long run, and nothing of it need be remembered here."""
+        trained = Trained(jobs.rates * reach * self.votes[jobs.clients], jnp.ones_like(reach))
+        return send(trial.upload, trained, jobs)
 
 
 class Votes(eqx.Module):
@@ -84,7 +89,7 @@ def play_trials(
     use_compilation_cache()
     roots = jax.vmap(jr.key)(jnp.asarray(chosen_seeds(seeds), jnp.uint32))
     length = -(-rounds // SEGMENTS)
-    plain = [as_arrays(replace(trial, settings=ServerSettings(facts=trial.facts))) for trial in trials]
+    plain = [as_arrays(_without_way(trial)) for trial in trials]
     plans = _plans(fleet, trials, plain, roots, length * SEGMENTS)
     done = itertools.count(1)
 
@@ -97,6 +102,15 @@ def play_trials(
 
     with ThreadPoolExecutor(num_workers()) as pool:
         return list(pool.map(one, plain, plans))
+
+
+def _without_way(trial: Trial) -> Trial:
+    """The trial with no step of the server's own and updates that arrive as they were made.
+
+    A vote has one number, of which clipping, rounding and leaving out entries would say nothing about models. What a
+    strategy remembers on the clients stays.
+    """
+    return replace(trial, settings=ServerSettings(facts=trial.facts), uploads=Plain())
 
 
 def local_rates(local: Local, rounds: int) -> np.ndarray:
@@ -152,7 +166,9 @@ def _play(fleet: Fleet, trial: Trial, law: loop.Law, plan: Plan, root: RandomKey
         return carry, (server.model(carry.server), written)
 
     def model(votes: Float[Array, "segments clients"]) -> tuple[Array, Any]:
-        begin = Carry(trial.world.init(root), server.init(jnp.zeros(())), Tally.empty(fleet.num_clients))
+        params, count = jnp.zeros(()), fleet.num_clients
+        clients = ClientState.empty(params, None, trial.upload, count)
+        begin = Carry(trial.world.init(root), server.init(params), Tally.empty(count), clients=clients)
         numbers = jnp.arange(SEGMENTS, dtype=jnp.int32)
         kept = SEGMENTS * length * plan.slots
         segment = one_segment if kept <= _RESIDUALS else jax.checkpoint(one_segment)

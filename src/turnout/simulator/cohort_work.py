@@ -1,23 +1,46 @@
-"""A whole cohort's local work, at a cost that follows the steps it really does."""
+"""A whole cohort's local work and what it sends, at a cost that follows the steps it really does."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
 from turnout import tree
-from turnout.simulator.local import Jobs, Local
+from turnout.simulator.client_state import ClientState
+from turnout.simulator.local import Jobs, Local, Trained
 from turnout.tasks.base import Task
 from turnout.types import Params, PerSlot
+from turnout.uploads.base import Upload
+
+
+class Sent(eqx.Module):
+    """What a cohort sends, one row per slot."""
+
+    updates: Params
+    losses: PerSlot
+    held: ClientState | None = None  # what the clients remember, if this counts
+
+
+def send(upload: Upload | None, trained: Trained, jobs: Jobs) -> Sent:
+    """What becomes of the updates on their way."""
+    if upload is None:
+        held = None if jobs.held is None else ClientState(trained.optimizer, None)
+        return Sent(trained.updates, trained.losses, held)
+    assert jobs.context is not None  # the loop gives one where there is an upload
+    before = None if jobs.held is None else jobs.held.uploads
+    updates, after = jax.vmap(upload.encode)(trained.updates, before, jobs.context)
+    held = None if jobs.held is None else ClientState(trained.optimizer, after)
+    return Sent(updates, trained.losses, held)
 
 
 def train_cohort(
-    local: Local, task: Task, start: Params, jobs: Jobs, common: int | None, chunk: int
-) -> tuple[Params, PerSlot]:
-    """Updates and mean losses of all jobs, in their order; zero for a job of no steps.
+    local: Local, task: Task, start: Params, jobs: Jobs, common: int | None, chunk: int, upload: Upload | None = None
+) -> Sent:
+    """What all jobs send, in their order; zero for a job of no steps, unless it has something to send all the same.
 
     Slots train in chunks, those of most steps first, each chunk as long as its own longest; chunks with nothing to do
     are not visited. So the cost follows the sum of steps, and a chunk may be chosen to fit a cache. Chunks of one are
@@ -29,38 +52,41 @@ def train_cohort(
     if common is None:
         start, jobs = jax.tree.map(lambda leaf: leaf[order], (start, jobs))
     if chunk == 1:
-        results = _train_one_by_one(local, task, start, jobs)
+        results = _train_one_by_one(local, task, start, jobs, upload)
     elif chunk >= slots:
-        results = _train(local, task, start, jobs, common)
+        results = _train(local, task, start, jobs, common, upload)
     else:
-        results = _train_in_chunks(local, task, start, jobs, common, chunk)
+        results = _train_in_chunks(local, task, start, jobs, common, chunk, upload)
     return results if common is not None else jax.tree.map(lambda leaf: leaf[jnp.argsort(order)], results)
 
 
-def _train(local: Local, task: Task, start: Params, jobs: Jobs, common: int | None) -> tuple[Params, PerSlot]:
+def _train(local: Local, task: Task, start: Params, jobs: Jobs, common: int | None, upload: Upload | None) -> Sent:
+    """Training and sending in one go, so that no update need be kept beside what is sent of it."""
     if common is None:
-        return local.train(task, start, jobs, jnp.max(jobs.steps), masked=True)
-    return local.train(task, start, jobs, common, masked=False)
+        trained = local.train(task, start, jobs, jnp.max(jobs.steps), masked=True)
+    else:
+        trained = local.train(task, start, jobs, common, masked=False)
+    return send(upload, trained, jobs)
 
 
-def _train_one_by_one(local: Local, task: Task, start: Params, jobs: Jobs) -> tuple[Params, PerSlot]:
+def _train_one_by_one(local: Local, task: Task, start: Params, jobs: Jobs, upload: Upload | None) -> Sent:
     """A plain map, each job for as many steps as it has.
 
     Not the loop over chunks below: where lanes run side by side its bound differs between them, and every turn would
     then copy the updates of the whole cohort.
     """
 
-    def alone(one: tuple[Params, Jobs]) -> tuple[Params, Float[Array, ""]]:
+    def alone(one: tuple[Params, Jobs]) -> Sent:
         begin, job = jax.tree.map(lambda leaf: leaf[None], one)
-        update, loss = local.train(task, begin, job, job.steps[0], masked=False)
-        return jax.tree.map(lambda leaf: leaf[0], update), loss[0]
+        sent = send(upload, local.train(task, begin, job, job.steps[0], masked=False), job)
+        return jax.tree.map(lambda leaf: leaf[0], sent)
 
     return jax.lax.map(alone, (start, jobs))
 
 
 def _train_in_chunks(
-    local: Local, task: Task, start: Params, jobs: Jobs, common: int | None, chunk: int
-) -> tuple[Params, PerSlot]:
+    local: Local, task: Task, start: Params, jobs: Jobs, common: int | None, chunk: int, upload: Upload | None
+) -> Sent:
     slots = jobs.clients.shape[0]
     spare = -slots % chunk
 
@@ -68,7 +94,9 @@ def _train_in_chunks(
         return jnp.pad(leaf, [(0, spare)] + [(0, 0)] * (leaf.ndim - 1))
 
     start, jobs = jax.tree.map(pad, (start, jobs))
-    busy = -(-jnp.sum(jobs.steps > 0, dtype=jnp.int32) // chunk)
+    # Who does no step may still have something to send: then all chunks are visited, which costs no training.
+    idle = upload is None or common is not None
+    busy = -(-jnp.sum(jobs.steps > 0, dtype=jnp.int32) // chunk) if idle else (slots + spare) // chunk
 
     def body(number: Int[Array, ""], done: Any) -> Any:
         def cut(leaf: Array) -> Array:
@@ -78,8 +106,8 @@ def _train_in_chunks(
             return jax.lax.dynamic_update_slice_in_dim(whole, part, number * chunk, 0)
 
         begin, mine = jax.tree.map(cut, (start, jobs))
-        return jax.tree.map(paste, done, _train(local, task, begin, mine, common))
+        return jax.tree.map(paste, done, _train(local, task, begin, mine, common, upload))
 
-    nothing = tree.zeros_like(start), jnp.zeros(slots + spare)
+    nothing = Sent(tree.zeros_like(start), jnp.zeros(slots + spare), tree.zeros_like(jobs.held))
     done = jax.lax.fori_loop(0, busy, body, nothing)
     return jax.tree.map(lambda leaf: leaf[:slots], done)

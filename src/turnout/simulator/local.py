@@ -13,24 +13,37 @@ from jaxtyping import Array, Float, Int, UInt32
 
 from turnout import tree
 from turnout.simulator.batches import drawn, noise, shuffled
+from turnout.simulator.client_state import ClientState
 from turnout.tasks.base import Task
 from turnout.types import Params, PerSlot, Round, Scalar, Schedule, rate_at
+from turnout.uploads.base import UploadContext
 
 Batches = Literal["drawn", "shuffled"]
 SlotCounts = Int[Array, " slots"]
+_LONG_RUN = 10_000  # steps after which a momentum of up to 0.999 has settled
 
 
 class Jobs(eqx.Module):
-    """Local work to be done, one row a slot."""
+    """Local work to be done, one row per slot."""
 
     clients: SlotCounts
     words: UInt32[Array, " slots"]  # a seed for each
     steps: SlotCounts
     rates: PerSlot  # η times the step scale
+    held: ClientState | None = None  # what the clients remember, where they do
+    context: UploadContext | None = None  # for what happens to the update on its way, where something does
+
+
+class Trained(eqx.Module):
+    """What local work came to, one row per job."""
+
+    updates: Params  # Δ
+    losses: PerSlot  # mean loss met on the way
+    optimizer: Any = None  # its state at the end, where it lives on
 
 
 class Local(eqx.Module):
-    """The clients' optimizer: fresh every round, so nothing of it lives on between rounds.
+    """The clients' optimizer: fresh every round, unless it is `lasting`, so that momentum lives on with its client.
 
     Step s of a round moves by `learning_rate(t) · scale / (1 + decay · s)` times what the optax transformation makes of
     the gradient; without one it is plain SGD. `proximal` adds μ (w - w_start) to the gradient, as FedProx does.
@@ -42,8 +55,11 @@ class Local(eqx.Module):
     batch_size: int = eqx.field(static=True, default=32)
     batches: Batches = eqx.field(static=True, default="drawn")
     optimizer: optax.GradientTransformation | None = eqx.field(static=True, default=None)
+    lasting: bool = eqx.field(static=True, default=False)  # the optimizer's state lives on between rounds
 
     def __check_init__(self) -> None:
+        if self.lasting and self.optimizer is None:
+            raise ValueError("lasting needs an optimizer whose state can live on, such as optax.sgd(1.0, momentum=0.9)")
         if self.batch_size < 1:
             raise ValueError(f"batch_size must be 1 or more, not {self.batch_size}")
         if self.batches not in ("drawn", "shuffled"):
@@ -53,21 +69,23 @@ class Local(eqx.Module):
         """η in round t."""
         return rate_at(self.learning_rate, t)
 
-    def train(self, task: Task, start: Params, jobs: Jobs, most: Scalar, masked: bool) -> tuple[Params, PerSlot]:
-        """Updates Δ and mean losses met on the way, one row a job; `most` is the largest number of steps.
+    def train(self, task: Task, start: Params, jobs: Jobs, most: Scalar, masked: bool) -> Trained:
+        """The work of all jobs; `most` is the largest number of steps.
 
         `masked` says that numbers of steps differ, so that some jobs end before others.
         """
         slots = jobs.clients.shape[0]
-        begin = (start, jax.vmap(self._fresh)(start), jnp.zeros(slots))
+        fresh = jax.vmap(self.fresh)(start) if jobs.held is None or not self.lasting else jobs.held.optimizer
+        begin = (start, fresh, jnp.zeros(slots))
         step = jax.vmap(functools.partial(self._step, task), in_axes=(0, 0, None, 0))
 
         def body(s: Int[Array, ""], now: Any) -> Any:
             after = step(start, jobs, s, now)
             return tree.where_rows(s < jobs.steps, after, now) if masked else after
 
-        end, _, losses = jax.lax.fori_loop(0, most, body, begin)
-        return tree.subtract(end, start), losses / jnp.maximum(jobs.steps, 1).astype(losses.dtype)
+        end, optimizer, losses = jax.lax.fori_loop(0, most, body, begin)
+        updates, counts = tree.subtract(end, start), jnp.maximum(jobs.steps, 1)
+        return Trained(updates, losses / counts.astype(losses.dtype), optimizer if self.lasting else None)
 
     def _step(self, task: Task, start: Params, job: Jobs, s: Int[Array, ""], now: Any) -> Any:
         params, state, losses = now
@@ -83,7 +101,8 @@ class Local(eqx.Module):
         positions, present = drawn(word, jnp.zeros((), jnp.int32), task.sizes[client], self.batch_size)
         return task.loss(params, task.batch(client, positions), present)
 
-    def _fresh(self, params: Params) -> Any:
+    def fresh(self, params: Params) -> Any:
+        """State of the optimizer before its first step."""
         return None if self.optimizer is None else self.optimizer.init(params)
 
     def _move(self, params: Params, start: Params, gradient: Params, state: Any, s: Any, lr: Scalar) -> Any:
@@ -100,7 +119,8 @@ class Local(eqx.Module):
         """‖a‖₁ of so many steps: how far the optimizer goes, in units of η, under a gradient that is always one.
 
         Exact for whatever is linear in the gradients: SGD, momentum, proximal and decayed SGD. A step scale that a
-        strategy asks for is left out: the strategy knows it.
+        strategy asks for is left out: the strategy knows it. An optimizer that lasts is taken as it is in the long run,
+        when the momentum of earlier rounds is there from the first step.
         """
         if self.optimizer is None and self.proximal is None and self.decay is None:
             return steps.astype(jnp.float32)
@@ -110,5 +130,17 @@ class Local(eqx.Module):
             place, state = self._move(carry[0], origin, jnp.ones(()), carry[1], s, lr)
             return (place, state), -place / lr
 
-        _, went = jax.lax.scan(body, (origin, self._fresh(origin)), jnp.arange(most))
+        state = self._settled() if self.lasting else self.fresh(origin)
+        _, went = jax.lax.scan(body, (origin, state), jnp.arange(most))
         return jnp.concatenate([jnp.zeros(1), went])[jnp.minimum(steps, most)]
+
+    def _settled(self) -> Any:
+        """State of the optimizer after many steps along a gradient that is always one; computed once, while tracing."""
+        optimizer, place = self.optimizer, jnp.zeros(())
+        assert optimizer is not None  # or nothing would last
+
+        def body(state: Any, _: Any) -> tuple[Any, None]:
+            return optimizer.update(jnp.ones(()), state, place)[1], None
+
+        with jax.ensure_compile_time_eval():
+            return jax.lax.scan(body, optimizer.init(place), length=_LONG_RUN)[0]

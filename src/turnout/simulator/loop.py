@@ -18,7 +18,8 @@ from turnout.server.facts import Facts
 from turnout.server.server import ServerState
 from turnout.server.tally import Tally
 from turnout.simulator.attendance import Roll
-from turnout.simulator.cohort_work import train_cohort
+from turnout.simulator.client_state import ClientState
+from turnout.simulator.cohort_work import Sent, train_cohort
 from turnout.simulator.local import Jobs, Local
 from turnout.simulator.trial import Trial
 from turnout.streams import Stream, client_words, round_key
@@ -38,6 +39,7 @@ from turnout.types import (
     Scalar,
     View,
 )
+from turnout.uploads.base import UploadContext
 from turnout.world import Nature, World, WorldState
 
 
@@ -71,6 +73,7 @@ class Carry(eqx.Module):
     server: ServerState
     tally: Tally
     roll: Roll | None = None  # where somebody wants to see who was there
+    clients: ClientState | None = None  # where something of theirs lives on
 
 
 class Clients(eqx.Module):
@@ -86,8 +89,8 @@ class Clients(eqx.Module):
         """Fresh loss of the server's model on every available client, zero for the others."""
 
     @abc.abstractmethod
-    def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> tuple[Params, PerSlot]:
-        """Updates and mean losses of a cohort, one row a slot."""
+    def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> Sent:
+        """What a cohort sends."""
 
 
 class Trainees(Clients):
@@ -108,8 +111,8 @@ class Trainees(Clients):
         losses = jax.vmap(lambda client, word: trial.local.probe(task, params, client, word))(clients, words)
         return jnp.zeros(task.num_clients).at[present.ids].set(losses, mode="drop")
 
-    def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> tuple[Params, PerSlot]:
-        return train_cohort(trial.local, self.task, start, jobs, plan.common_steps, plan.chunk)
+    def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> Sent:
+        return train_cohort(trial.local, self.task, start, jobs, plan.common_steps, plan.chunk, trial.upload)
 
 
 # What is written down of every round; overflow must be zero and is checked, not kept.
@@ -125,7 +128,8 @@ def begin(task: Task, trial: Trial, law: Law, plan: Plan, root: RandomKey) -> Ca
     state = server.init(params)
     state = replace(state, facts=watched(server.facts, state.facts, trial.world.availability, root))
     roll = Roll.empty(task.num_clients, plan.round_room)
-    return Carry(trial.world.init(root), state, Tally.empty(task.num_clients), roll)
+    clients = trial.client_state(params, task.num_clients)
+    return Carry(trial.world.init(root), state, Tally.empty(task.num_clients), roll, clients)
 
 
 def watched(facts: Facts, state: Any, process: Process, root: RandomKey) -> Any:
@@ -174,16 +178,28 @@ def play_round(
         words=client_words(round_key(root, Stream.TRAIN, t), cohort.ids),
         steps=cohort.take(nature.steps),
         rates=cohort.scale * jnp.asarray(lr, cohort.scale.dtype),
+        held=None if carry.clients is None else cohort.read(carry.clients),
+        context=None if trial.upload is None else _contexts(root, t, lr, cohort),
     )
     reach = cohort.take(truth.reach)
-    updates, met = clients.work(trial, plan, server.start(state, cohort), jobs, reach)
+    sent = clients.work(trial, plan, server.start(state, cohort), jobs, reach)
     if not trial.strategy.admits_all:
-        norms = tree.row_norms(jax.lax.stop_gradient(updates))  # lengths decide who uploads, and are no part of it
+        norms = tree.row_norms(jax.lax.stop_gradient(sent.updates))  # lengths decide who uploads, and are no part of it
         cohort = server.admit(state, view, cohort, norms, root)
     cohort = nature.deliver(cohort)
-    closed = server.close(state, view, cohort, Reports.arrived(cohort, updates, met, reach), carry.tally)
+    reports = Reports.arrived(cohort, sent.updates, sent.losses, reach)
+    closed = server.close(state, view, cohort, reports, carry.tally)
     roll = None if carry.roll is None else carry.roll.add(t, nature.available, cohort)
-    return Carry(world, closed.state, closed.tally, roll), _record(view, cohort, closed.weight, jobs)
+    remembered = None
+    if carry.clients is not None and jobs.held is not None and sent.held is not None:
+        remembered = carry.clients.after(cohort, jobs.held, sent.held, trained=jobs.steps > 0)
+    return Carry(world, closed.state, closed.tally, roll, remembered), _record(view, cohort, closed.weight, jobs)
+
+
+def _contexts(root: RandomKey, t: Round, lr: Scalar, cohort: Cohort) -> UploadContext:
+    """One row per slot."""
+    words = client_words(round_key(root, Stream.UPLOAD, t), cohort.ids)
+    return UploadContext(words, jnp.full(words.shape, lr, jnp.float32))
 
 
 def _truth(law: Law, nature: Nature, local: Local, lr: Scalar, plan: Plan) -> Known:

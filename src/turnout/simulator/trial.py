@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax.random as jr
 
 from turnout.server.facts import Facts, Oracle
 from turnout.server.server import Server
 from turnout.server.settings import ServerSettings
+from turnout.simulator.client_state import ClientState
 from turnout.simulator.local import Local
 from turnout.strategies.base import Strategy
 from turnout.strategies.memory import check_memory
 from turnout.tasks.base import Task
-from turnout.types import Fleet
+from turnout.types import Fleet, Params
+from turnout.uploads import Difference, Plain, Upload
+from turnout.uploads.base import all_parts
 from turnout.world import World
 
 
@@ -23,11 +28,24 @@ class Trial(eqx.Module):
     world: World
     local: Local = Local()
     settings: ServerSettings = ServerSettings()
+    uploads: Upload = Plain()  # what happens to an update on its way to the server
 
     @property
     def facts(self) -> Facts:
         """What the server knows: the truth, where nothing else is set."""
         return Oracle() if self.settings.facts is None else self.settings.facts
+
+    @property
+    def upload(self) -> Upload | None:
+        """What the clients apply to their updates: the user's transform, inside the strategy's own; None if nothing."""
+        if self.strategy.memory_on_clients:
+            return Difference(self.uploads)
+        return None if isinstance(self.uploads, Plain) else self.uploads
+
+    def client_state(self, params: Params, num_clients: int) -> ClientState | None:
+        """What the clients remember before round 0, one row each; None if nothing lives on."""
+        optimizer = self.local.fresh(params) if self.local.lasting else None
+        return ClientState.empty(params, optimizer, self.upload, num_clients)
 
     def server(self, fleet: Fleet, slots: int) -> Server:
         return Server.of(fleet, self.strategy, self.settings, slots)
@@ -38,12 +56,18 @@ def check_trial(task: Task, trial: Trial) -> None:
     if trial.world.num_clients != task.num_clients:
         raise ValueError(f"the world has {trial.world.num_clients} clients, but the task {task.num_clients}")
     check_trial_in_fleet(task.fleet, trial)
-    check_memory(trial.strategy, task.fleet, lambda: task.init(jr.key(0)))
+
+    def state() -> Any:
+        params = task.init(jr.key(0))
+        return trial.strategy.init(task.fleet, params), trial.client_state(params, task.num_clients)
+
+    check_memory(trial.strategy, task.fleet, state)
 
 
 def check_trial_in_fleet(fleet: Fleet, trial: Trial) -> None:
     """Raise a ValueError that says why, if this strategy cannot serve this fleet in this world."""
     trial.strategy.check(fleet)
+    check_uploads(trial.strategy, trial.uploads)
     wanted = {"pi", "lam"} & set(trial.strategy.needs)
     if wanted and isinstance(trial.facts, Oracle) and trial.world.law() is None:
         name, process = type(trial.strategy).__name__, type(trial.world.availability).__name__
@@ -51,3 +75,17 @@ def check_trial_in_fleet(fleet: Fleet, trial: Trial) -> None:
             f"{name} needs {' and '.join(sorted(wanted))}, but {process} has no stationary law to tell an oracle: "
             "let the server estimate them (facts = Online())"
         )
+
+
+def check_uploads(strategy: Strategy, uploads: Upload) -> None:
+    """Raise a ValueError that says why, if a strategy cannot make sense of what is done to its updates."""
+    name, parts = type(strategy).__name__, list(all_parts(uploads))
+    if any(isinstance(part, Difference) for part in parts):
+        raise ValueError(
+            "Difference belongs to strategies with their memory on the clients, such as MIFA(memory='clients'): "
+            "choose such a strategy, and give the transform inside alone"
+        )
+    if not strategy.admits_all and any(part.adds_noise for part in parts):
+        raise ValueError(f"{name} chooses uploads by the lengths of updates, which noise hides: take one or the other")
+    if strategy.memory_on_clients:
+        Difference(uploads)  # says what cannot stand inside it

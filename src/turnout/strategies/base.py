@@ -51,6 +51,11 @@ class Strategy(eqx.Module, Generic[State]):
         """Whether everyone who trained uploads, so that no update need be measured."""
         return type(self).admit is Strategy.admit
 
+    @property
+    def memory_on_clients(self) -> bool:
+        """Whether updates arrive as changes per unit of learning rate since the client's last, which it remembers."""
+        return False
+
     def init(self, fleet: Fleet, params: Params) -> State:
         """State before round 0; per-client parts have the clients as leading axis and hold sums, not means."""
         return None  # pyright: ignore[reportReturnType]

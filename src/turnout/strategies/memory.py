@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.types import Cohort, Fleet, Params, Reports, Scalar, View, divide
+from turnout.types import Cohort, Fleet, Params, Reports, View, divide
 
 _GIB = 2**30
 
@@ -33,7 +33,7 @@ class UpdateMemory(eqx.Module):
 
     def refresh(self, view: View, cohort: Cohort, reports: Reports) -> tuple[Params, UpdateMemory]:
         """How each slot's update differs from the one remembered, zero where nothing arrived; and the memory after."""
-        fresh = per_rate(reports.updates, view.lr)
+        fresh = tree.per_rate(reports.updates, view.lr)
         old, rows = cohort.swap(self.rows, fresh)
         change = tree.where_rows(cohort.arrived, tree.subtract(fresh, old), tree.zeros_like(old))
         total = tree.add(self.total, tree.weighted_sum(change, cohort.take(view.importance)))
@@ -41,7 +41,31 @@ class UpdateMemory(eqx.Module):
 
     def mean(self, view: View) -> Params:
         """Σ_k α_k Δ_k / η over all clients, each with the last update it sent."""
-        return tree.scale(self.total, divide(jnp.ones(()), jnp.sum(view.importance)))
+        return mean_of(self.total, view)
+
+
+class SumOfUpdates(eqx.Module):
+    """The same where every client remembers its own row and sends what has changed: the server keeps the sum alone."""
+
+    total: Params  # Σ_k importance_k rows_k
+
+    @classmethod
+    def empty(cls, fleet: Fleet, params: Params) -> SumOfUpdates:
+        return cls(tree.zeros_like(params))
+
+    def refresh(self, view: View, cohort: Cohort, reports: Reports) -> tuple[Params, SumOfUpdates]:
+        """What arrived, which is a change already; and the memory after."""
+        total = tree.add(self.total, tree.weighted_sum(reports.updates, cohort.take(view.importance)))
+        return reports.updates, SumOfUpdates(total)
+
+    def mean(self, view: View) -> Params:
+        """Σ_k α_k Δ_k / η over all clients, each with the last update it sent."""
+        return mean_of(self.total, view)
+
+
+def mean_of(total: Params, view: View) -> Params:
+    """A sum over clients by importance as a mean by target."""
+    return tree.scale(total, divide(jnp.ones(()), jnp.sum(view.importance)))
 
 
 def rows_of_zeros(fleet: Fleet, params: Params) -> Params:
@@ -49,19 +73,14 @@ def rows_of_zeros(fleet: Fleet, params: Params) -> Params:
     return jax.tree.map(lambda leaf: jnp.zeros((fleet.num_clients, *leaf.shape), leaf.dtype), params)
 
 
-def per_rate(updates: Params, lr: Scalar) -> Params:
-    """Updates per unit of learning rate; zero if the rate is."""
-    return tree.scale(updates, divide(jnp.ones(()), jnp.asarray(lr, jnp.float32)))
-
-
-def check_memory(strategy: Strategy, fleet: Fleet, make_params: Callable[[], Params], room: int | None = None) -> None:
-    """Refuse a strategy whose state does not fit on the device, before anything is allocated.
+def check_memory(strategy: Strategy, fleet: Fleet, make_state: Callable[[], Any], room: int | None = None) -> None:
+    """Refuse a strategy whose state, that of its clients included, does not fit on the device, before it is allocated.
 
     `room` is the memory in bytes, what the device says of itself if not given; nothing is refused where it says
     nothing.
     """
     room = _device_memory() if room is None else room
-    state = eqx.filter_eval_shape(lambda: strategy.init(fleet, make_params()))
+    state = eqx.filter_eval_shape(make_state)
     needed = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state) if _is_sized(leaf))
     if room is not None and needed > room:
         name = type(strategy).__name__

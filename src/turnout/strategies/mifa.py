@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import equinox as eqx
 import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import UpdateMemory
+from turnout.strategies.memory import SumOfUpdates, UpdateMemory
 from turnout.types import Cohort, Fleet, Mask, Params, Reports, View
 
 
 class MIFAState(eqx.Module):
     """The latest update of every client, and who has sent one."""
 
-    memory: UpdateMemory
+    memory: UpdateMemory | SumOfUpdates
     seen: Mask
 
 
@@ -23,7 +25,8 @@ class MIFA(Strategy[MIFAState]):
 
     Everyone available trains, and its entry of the table is replaced, normalised by the learning rate it was made with.
     The model moves in every round, also when nobody comes. Without waiting an entry is zero until its client comes.
-    With `wait` the model stays until every client has come once.
+    With `wait` the model stays until every client has come once. With `memory = "clients"` each client keeps its own
+    entry and sends what has changed: the model is the same, and the server's memory is one model.
 
     Consistent for any availability in which absences are short against the change of the model; rates are neither known
     nor estimated. Asks for a falling learning rate, η_0 / (t + 1) in the paper, and for noise that is not kept too
@@ -43,9 +46,19 @@ class MIFA(Strategy[MIFAState]):
     moves_alone = True
 
     wait: bool = eqx.field(static=True, default=False)  # stay until every client has come once
+    memory: Literal["server", "clients"] = eqx.field(static=True, default="server")  # who keeps the table
+
+    def __check_init__(self) -> None:
+        if self.memory not in ("server", "clients"):
+            raise ValueError(f"memory must be 'server' or 'clients', not {self.memory!r}")
+
+    @property
+    def memory_on_clients(self) -> bool:
+        return self.memory == "clients"
 
     def init(self, fleet: Fleet, params: Params) -> MIFAState:
-        return MIFAState(UpdateMemory.empty(fleet, params), jnp.zeros(fleet.num_clients, bool))
+        kind = SumOfUpdates if self.memory_on_clients else UpdateMemory
+        return MIFAState(kind.empty(fleet, params), jnp.zeros(fleet.num_clients, bool))
 
     def aggregate(
         self, state: MIFAState, params: Params, view: View, cohort: Cohort, reports: Reports

@@ -55,6 +55,10 @@ class Separated(Strategy[SeparatedState]):
     def admits_all(self) -> bool:
         return self.strategy.admits_all
 
+    @property
+    def memory_on_clients(self) -> bool:
+        return self.strategy.memory_on_clients
+
     def init(self, fleet: Fleet, params: Params) -> SeparatedState:
         return SeparatedState(self.strategy.init(fleet, params), jnp.zeros_like(fleet.importance))
 

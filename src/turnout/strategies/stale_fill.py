@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import per_rate, rows_of_zeros
+from turnout.strategies.memory import rows_of_zeros
 from turnout.strategies.sampling import ask_by_target, check_cohort
 from turnout.types import Ask, Cohort, Fleet, Params, RandomKey, Reports, Scalar, View
 
@@ -46,7 +46,7 @@ class StaleFill(Strategy[Params]):
     def aggregate(
         self, state: Params, params: Params, view: View, cohort: Cohort, reports: Reports
     ) -> tuple[Params, Params]:
-        fresh = per_rate(reports.updates, view.lr)
+        fresh = tree.per_rate(reports.updates, view.lr)
         stale, memory = cohort.swap(state, fresh)
         used = tree.where_rows(cohort.arrived, fresh, stale)
         return tree.scale(tree.weighted_sum(used, self.weigh(state, view, cohort)), view.lr), memory

@@ -1,0 +1,87 @@
+"""What an upload transform is: what a client sends instead of its update, and what it remembers of it."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, UInt32
+
+from turnout.types import Params, Scalar
+
+State = TypeVar("State")
+
+
+class UploadContext(eqx.Module):
+    """What a transform may use besides the update."""
+
+    word: UInt32[Array, "*any"]  # a seed for this client and round
+    lr: Scalar  # η of the round, without the client's step scale
+
+
+@dataclass(frozen=True)
+class WireSize:
+    """How much one upload takes: so many entries, each with a value and perhaps its index."""
+
+    entries: int
+    value_bytes: int
+    index_bytes: int = 0
+    extra_bytes: int = 0  # scales and the like
+
+    @property
+    def total(self) -> int:
+        return self.entries * (self.value_bytes + self.index_bytes) + self.extra_bytes
+
+
+class Upload(eqx.Module, Generic[State]):
+    """A transform of updates, as pure functions of one client's update and state; the engine maps it over clients.
+
+    Fields are settings and pytree leaves, so a grid of them runs as one program. State belongs to the client. It is
+    kept only if the upload arrives: a lost update is lost for both sides.
+    """
+
+    has_memory: ClassVar[bool] = False  # what is sent depends on what was sent before
+    adds_noise: ClassVar[bool] = False  # on purpose, so that nobody may take it out again
+
+    def init(self, params: Params) -> State:
+        """State of a client that has not sent anything yet."""
+        return None  # pyright: ignore[reportReturnType]
+
+    @abc.abstractmethod
+    def encode(self, update: Params, state: State, context: UploadContext) -> tuple[Params, State]:
+        """What the server will read, in the shape of a model, and the state if it arrives."""
+
+    def wire_size(self, size: WireSize, params: Params) -> WireSize:
+        """Size of one upload, given its size before this transform; on the host, with concrete fields."""
+        return size
+
+    def inside(self) -> tuple[Upload[Any], ...]:
+        """The transforms that this one contains."""
+        return ()
+
+    def num_bytes(self, params: Params) -> int:
+        """Bytes of one upload of such a model."""
+        leaves = jax.tree.leaves(params)
+        widest = max((leaf.dtype.itemsize for leaf in leaves), default=4)
+        return self.wire_size(WireSize(sum(leaf.size for leaf in leaves), widest), params).total
+
+
+def all_parts(upload: Upload[Any]) -> Iterator[Upload[Any]]:
+    """A transform and everything inside it."""
+    yield upload
+    for part in upload.inside():
+        yield from all_parts(part)
+
+
+def refuse_inside(outer: str, inner: Upload[Any], *, memory: str, noise: str) -> None:
+    """Raise a ValueError with the reason, if a transform must not stand inside another."""
+    for part in all_parts(inner):
+        name = type(part).__name__
+        if part.has_memory:
+            raise ValueError(f"{name} cannot stand inside {outer}: {memory}")
+        if part.adds_noise:
+            raise ValueError(f"{name} cannot stand inside {outer}: {noise}")

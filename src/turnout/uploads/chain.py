@@ -1,0 +1,41 @@
+"""Transforms one after another."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax.numpy as jnp
+
+from turnout.streams import scramble
+from turnout.types import Params
+from turnout.uploads.base import Upload, UploadContext, WireSize
+
+
+class Chain(Upload[None]):
+    """The first transform, then the next on what it gave: `Chain((Clip(1.0), Noise(0.1)))`.
+
+    Only transforms without a memory: one that remembers must stand around all that it corrects.
+    """
+
+    parts: tuple[Upload, ...]
+
+    def __check_init__(self) -> None:
+        if not self.parts:
+            raise ValueError("a chain needs one transform or more")
+        for part in self.parts:
+            if part.has_memory:
+                name = type(part).__name__
+                raise ValueError(f"{name} cannot be a part of a chain: put it around, as {name}(Chain(…))")
+
+    def encode(self, update: Params, state: None, context: UploadContext) -> tuple[Params, None]:
+        for number, part in enumerate(self.parts):
+            own = UploadContext(scramble(context.word ^ jnp.uint32(number + 1)), context.lr)
+            update, _ = part.encode(update, None, own)
+        return update, state
+
+    def wire_size(self, size: WireSize, params: Params) -> WireSize:
+        return functools.reduce(lambda before, part: part.wire_size(before, params), self.parts, size)
+
+    def inside(self) -> tuple[Upload[Any], ...]:
+        return self.parts

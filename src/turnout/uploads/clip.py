@@ -1,0 +1,23 @@
+"""Updates cut to a length."""
+
+from __future__ import annotations
+
+from turnout import tree
+from turnout.types import Params, Scalar
+from turnout.uploads.base import Upload, UploadContext
+
+
+class Clip(Upload[None]):
+    """An update longer than `norm` is scaled down to that Euclidean length; all others stay as they are.
+
+    Clipping alone is no claim of privacy: weights, copies and echoes of a strategy multiply what was clipped.
+    """
+
+    norm: Scalar
+
+    def __check_init__(self) -> None:
+        if isinstance(self.norm, int | float) and not self.norm > 0:
+            raise ValueError(f"norm must be above 0, not {self.norm}")
+
+    def encode(self, update: Params, state: None, context: UploadContext) -> tuple[Params, None]:
+        return tree.project(update, self.norm), state

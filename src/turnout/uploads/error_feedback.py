@@ -1,0 +1,42 @@
+"""What a compressor leaves out is sent later (Seide et al. 2014; Karimireddy et al. 2019)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from turnout import tree
+from turnout.types import Params
+from turnout.uploads.base import Upload, UploadContext, WireSize, refuse_inside
+
+
+class ErrorFeedback(Upload[Params]):
+    """sent = inner(u + e), e ← u + e - sent: a client adds to its update u what its earlier uploads left out.
+
+    A lost upload is lost, and e stays: otherwise clients with bad links would count for more.
+    """
+
+    has_memory = True
+
+    inner: Upload
+
+    def __check_init__(self) -> None:
+        refuse_inside(
+            "ErrorFeedback",
+            self.inner,
+            memory="one memory is enough",
+            noise="the next upload would take the noise out again",
+        )
+
+    def init(self, params: Params) -> Params:
+        return tree.zeros_like(params)
+
+    def encode(self, update: Params, state: Params, context: UploadContext) -> tuple[Params, Params]:
+        whole = tree.add(update, state)
+        sent, _ = self.inner.encode(whole, None, context)
+        return sent, tree.subtract(whole, sent)
+
+    def wire_size(self, size: WireSize, params: Params) -> WireSize:
+        return self.inner.wire_size(size, params)
+
+    def inside(self) -> tuple[Upload[Any], ...]:
+        return (self.inner,)

@@ -1,0 +1,40 @@
+"""Gaussian noise on every entry of an update."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+
+from turnout.types import Params, Scalar
+from turnout.uploads.base import Upload, UploadContext, WireSize
+
+
+class Noise(Upload[None]):
+    """Independent normal noise of standard deviation `scale`, drawn anew for every upload.
+
+    In a simulation the draws follow from the seed. On real nodes each client draws its own, which nobody else knows.
+    """
+
+    adds_noise = True
+
+    scale: Scalar
+
+    def __check_init__(self) -> None:
+        if isinstance(self.scale, int | float) and not self.scale >= 0:
+            raise ValueError(f"scale must be 0 or more, not {self.scale}")
+
+    def encode(self, update: Params, state: None, context: UploadContext) -> tuple[Params, None]:
+        leaves, structure = jax.tree.flatten(update)
+        keys = jr.split(jr.key(context.word), len(leaves))
+        noisy = [
+            leaf + jnp.asarray(self.scale, leaf.dtype) * jr.normal(key, leaf.shape, leaf.dtype)
+            for key, leaf in zip(keys, leaves, strict=True)
+        ]
+        return jax.tree.unflatten(structure, noisy), state
+
+    def wire_size(self, size: WireSize, params: Params) -> WireSize:
+        """Every entry is sent: none is zero any more."""
+        return replace(size, entries=sum(leaf.size for leaf in jax.tree.leaves(params)), index_bytes=0)
