@@ -33,7 +33,7 @@ def test_a_trial_is_checked_before_it_runs(monkeypatch):
 
 
 def test_what_the_clients_remember_counts(monkeypatch):
-    monkeypatch.setattr("turnout.strategies.memory._device_memory", lambda: 1000)
+    monkeypatch.setattr("turnout.strategies.memory._device_memory", lambda: 700)
     task, world = quadratics(num_clients=10, dimension=20), World(bernoulli(10, 0.5))
     check_trial(task, Trial(FedAvg(), world))
     with pytest.raises(ValueError, match="FedAvg remembers"):

@@ -3,5 +3,6 @@
 from turnout.testing.process import check_process
 from turnout.testing.strategy import check_strategy
 from turnout.testing.task import check_task
+from turnout.testing.upload import check_upload
 
-__all__ = ["check_process", "check_strategy", "check_task"]
+__all__ = ["check_process", "check_strategy", "check_task", "check_upload"]

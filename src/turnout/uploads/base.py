@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, UInt32
+from jaxtyping import Array, Float, UInt32
 
 from turnout.types import Params, Scalar
 
@@ -20,7 +20,7 @@ class UploadContext(eqx.Module):
     """What a transform may use besides the update."""
 
     word: UInt32[Array, "*any"]  # a seed for this client and round
-    lr: Scalar  # η of the round, without the client's step scale
+    lr: Scalar | Float[Array, "*any"]  # η of the round, without the client's step scale
 
 
 @dataclass(frozen=True)
