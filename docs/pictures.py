@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/concepts.md into docs/images: `make pictures`."""
+"""Draw the pictures of the documentation into docs/images: `make pictures`."""
 
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,59 @@ def way_of_a_round() -> Any:
     return framed(chart, "The way of a round", [])
 
 
+def engine_words() -> Any:
+    """Lanes and rounds on the left, the slots of one round of one lane on the right."""
+    cells, words, marks = [], [], []
+
+    def box(x: float, y: float, x2: float, y2: float, fill: str, stroke: str = "white") -> None:
+        cells.append({"x": x, "y": y, "x2": x2, "y2": y2, "fill": fill, "stroke": stroke})
+
+    def word(x: float, y: float, text: str, bold: bool = False) -> None:
+        words.append({"x": x, "y": y, "text": text, "weight": "bold" if bold else "normal"})
+
+    rounds, every = 12, 3
+    for lane in range(4):
+        top = lane + (0.5 if lane > 1 else 0.0)
+        for t in range(rounds):
+            box(t, top + 0.15, t + 1, top + 0.85, BLUE if (t // every) % 2 else "#7fb8dd")
+        marks += [{"x": t, "y": top + 0.5} for t in range(0, rounds + 1, every)]
+        word(-1.6, top + 0.5, f"lane {lane + 1}")
+    word(-4.3, 1.0, "crew 1", bold=True)
+    word(-4.3, 3.5, "crew 2", bold=True)
+    word(1.5, -0.35, "block", bold=True)
+    word(8.2, -0.35, "a diamond is an evaluation")
+    for first, name in ((0, "segment 1"), (2 * every, "segment 2")):
+        box(first + 0.1, 4.8, first + 2 * every - 0.1, 4.9, "#444444")
+        word(first + every, 5.25, name, bold=True)
+    left, steps = 16, (5, 4, 4, 2, 1, 0, 0, 0)
+    for slot, count in enumerate(steps):
+        top = slot * 0.56 + (0.3 if slot > 3 else 0.0)
+        box(left, top, left + 6, top + 0.46, "#ffffff", "#999999")
+        for step in range(count):
+            box(left + 0.1 + step * 1.1, top + 0.06, left + 1.1 + step * 1.1, top + 0.4, ORANGE)
+        word(left - 1.0, top + 0.23, f"slot {slot + 1}")
+        if not count:
+            word(left + 3, top + 0.23, "empty")
+    word(left + 8.2, 1.1, "chunk 1", bold=True)
+    word(left + 8.2, 3.65, "chunk 2", bold=True)
+    word(left + 3, -0.35, "one round of one lane: a job per slot", bold=True)
+    word(left + 3, 5.25, "an orange box is a local step")
+    across = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-5.6, 25.6]))
+    down = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-0.8, 5.7], reverse=True))
+    fill = alt.Color("fill:N", scale=None)
+    boxes = alt.Chart(pl.DataFrame(cells)).mark_rect().encode(across, down, fill, x2="x2:Q", y2="y2:Q")
+    boxes = boxes.encode(stroke=alt.Stroke("stroke:N", scale=None))
+    texts = [
+        alt.Chart(pl.DataFrame([one for one in words if one["weight"] == weight]))
+        .mark_text(fontSize=13, fontWeight=weight, color="#222222")
+        .encode(across, down, text="text:N")
+        for weight in ("normal", "bold")
+    ]
+    looks = alt.Chart(pl.DataFrame(marks)).mark_point(shape="diamond", filled=True, size=70, color=VERMILION, opacity=1)
+    chart = alt.layer(boxes, looks.encode(across, down), *texts).properties(width=1060, height=330)
+    return framed(chart, "The engine's words", ["Columns on the left: rounds"])
+
+
 def effective_weight() -> Any:
     """How much a client counts over how much it should, by its rate; exact."""
     rates = np.linspace(0.05, 0.95, 20)
@@ -157,6 +210,7 @@ PICTURES = {
     "way_of_a_round": way_of_a_round,
     "effective_weight": effective_weight,
     "right_on_average": right_on_average,
+    "engine_words": engine_words,
 }
 
 if __name__ == "__main__":
