@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from turnout.experiment import registry
+from turnout.experiment import registry, schema
 from turnout.experiment.errors import ExperimentError
 
 
@@ -44,6 +44,25 @@ def test_everything_listed_can_be_imported_and_says_what_it_is(kind):
 def test_parameters_are_shown_as_in_the_source():
     assert registry.entries("strategies")["fedavg"].parameters == ("cohort = None", "normaliser = 'received'")
     assert registry.entries("availability")["bernoulli"].parameters == ("pi",)
+
+
+@pytest.mark.parametrize("kind", [*registry.PACKAGES, *registry.MODULES])
+def test_parameters_of_the_source_are_those_of_the_builder(kind):
+    for name, entry in registry.entries(kind).items():
+        skip = () if kind == "tasks" else registry.FILLED
+        arguments = schema.parameters(registry.find(kind, name, "here")).values()
+        assert [text.partition(" = ")[0] for text in entry.parameters] == [
+            argument.name for argument in arguments if argument.name not in skip
+        ], name
+        given = {argument.name for argument in arguments if argument.default is schema.REQUIRED}
+        assert {text for text in entry.parameters if " = " not in text} == given - set(skip), name
+
+
+def test_a_task_shows_the_arguments_that_it_shares_with_others():
+    tasks = registry.entries("tasks")
+    assert {"num_clients = 100", "model = 'linear'", "validation = 0.2"} <= set(tasks["mnist"].parameters)
+    assert {"num_clients = 100", "model = 'cnn_fedacs_cinic10'"} <= set(tasks["cinic10"].parameters)
+    assert "validation = 0.2" not in tasks["cinic10"].parameters
 
 
 def test_a_strategy_tells_its_traits_without_being_imported():

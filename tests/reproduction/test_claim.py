@@ -78,6 +78,14 @@ def test_a_claim_that_looks_at_the_runs_of_another_has_its_own_checks_in_each_si
         read_claim(write_claim(changed, "c"))
 
 
+@pytest.mark.parametrize("profiles", [3, {"full": 3}])
+def test_profiles_that_are_no_tables_are_told_also_beside_the_runs_of_another(tiny_claim, write_claim, profiles):
+    first = write_claim(tiny_claim)
+    says = {key: tiny_claim[key] for key in ("title", "claim", "checks", "figure")} | {"same_runs_as": str(first)}
+    with pytest.raises(ExperimentError, match=r"other: profiles.*: given 3, expected"):
+        read_claim(write_claim(says | {"profiles": profiles}, "other"))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -92,7 +100,12 @@ def test_a_claim_that_looks_at_the_runs_of_another_has_its_own_checks_in_each_si
         ({"tuning": {"metric": "test_accuracy"}}, "test data"),
         ({"tuning": {"metric": "train_loss", "rounds": 5}}, "needs seeds"),
         ({"clients": ["wait"]}, "did you mean 'weight'"),
-        ({"profiles": {"fast": {}}}, "quick and full"),
+        ({"clients": 3}, "clients: given 3, expected a list of names"),
+        ({"panels": 3}, "panels: given 3, expected a table"),
+        ({"experiment": 3, "profiles": {}}, "experiment: given 3, expected a table"),
+        ({"profiles": {"fast": {}}}, "there are quick and full, not fast"),
+        ({"profiles": 3}, "profiles: given 3, expected the tables quick and full"),
+        ({"profiles": {"quick": 3}}, "profiles.quick: given 3, expected a table"),
         ({"experiment": {"rounds": 0}}, "whole number of 1 or more|is missing"),
     ],
 )

@@ -15,6 +15,7 @@ from test_idx import packed
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.parts import read_part
 from turnout.tasks import linear
+from turnout.tasks.data.idx import FILES
 from turnout.testing import check_task
 
 MODULES = {name: importlib.import_module(f"turnout.tasks.{name}") for name in ("mnist", "fashion_mnist")}
@@ -25,12 +26,12 @@ def tiny_data(data_folder, monkeypatch, pictures):
     """Data sets of 240 + 60 images instead of the real ones."""
     for data_set, module in MODULES.items():
         (data_folder / data_set).mkdir()
-        files = {}
-        for name, array in zip(module.FILES, (*pictures(240, 28, 28), *pictures(60, 28, 28, seed=1)), strict=True):
+        checksums = []
+        for name, array in zip(FILES, (*pictures(240, 28, 28), *pictures(60, 28, 28, seed=1)), strict=True):
             content = packed(array)
             (data_folder / data_set / name).write_bytes(gzip.compress(content))
-            files[name] = ("", hashlib.md5(content).hexdigest())
-        monkeypatch.setattr(module, "FILES", files)
+            checksums.append(("", hashlib.md5(content).hexdigest()))
+        monkeypatch.setattr(module, "IMAGES", module.IMAGES._replace(checksums=tuple(checksums)))
 
 
 @pytest.fixture

@@ -12,23 +12,8 @@ from turnout.experiment.errors import ExperimentError
 from turnout.experiment.parts import Part, read_part
 from turnout.experiment.schema import shown
 
-KEYS = (
-    "title",
-    "claim",
-    "rounds",
-    "seeds",
-    "evaluate_every",
-    "metrics",
-    "calibrate",
-    "task",
-    "availability",
-    "links",
-    "compute",
-    "local",
-    "server",
-    "facts",
-    "strategies",
-)
+PARTS = ("task", "availability", "links", "compute", "local", "server", "facts")  # tables, the same for all strategies
+KEYS = ("title", "claim", "rounds", "seeds", "evaluate_every", "metrics", "calibrate", *PARTS, "strategies")
 OVERRIDES = ("local", "server", "facts")  # tables of which a strategy may have its own
 EVALUATIONS = 40  # in a run, if not said
 
@@ -100,7 +85,7 @@ class Experiment:
 
     def document(self) -> dict[str, Any]:
         """As TOML, with every default; reading it back gives an equal experiment."""
-        parts = {name: getattr(self, name).table() for name in KEYS[7:-1]}
+        parts = {name: getattr(self, name).table() for name in PARTS}
         texts = {name: text for name in ("title", "claim") if (text := getattr(self, name))}
         counted = self.seeds == tuple(range(len(self.seeds)))
         return (

@@ -24,7 +24,7 @@ PACKAGES = ("strategies", "availability", "tasks")  # one builder a file, named 
 MODULES = {"links": "world.links", "compute": "world.compute", "facts": "server.facts"}  # several builders in one file
 SHIPPED = {"experiments": ("experiment", "library"), "claims": ("reproduction", "claims")}  # folders of TOML files
 KINDS = (*PACKAGES, *MODULES, *SHIPPED)
-NOT_BUILDERS = {"base", "sampling"}
+Fields = dict[str, ast.expr | None]  # arguments with their defaults, None where one must be given
 FILLED = ("num_clients", "sizes", "batch_size")  # arguments that an experiment gives by itself
 
 
@@ -131,19 +131,26 @@ def _shipped(kind: str) -> Iterator[Entry]:
 def _of_package(package: str) -> Iterator[Entry]:
     for file in (resources.files("turnout") / package).iterdir():
         stem = file.name.removesuffix(".py")
-        if not file.name.endswith(".py") or stem.startswith("_") or stem in NOT_BUILDERS:
+        if not file.name.endswith(".py") or stem.startswith("_"):
             continue
-        source = ast.parse(file.read_text(encoding="utf-8"))
+        module = f"turnout.{package}.{stem}"
+        source = _source(module)
         if (builder := _builder(source, stem)) is not None:
             skip = () if package == "tasks" else FILLED
-            module, traits = f"turnout.{package}.{stem}", _traits(builder) if package == "strategies" else {}
-            yield Entry(stem, _summary(source), _parameters(builder, skip), module, builder.name, traits)
+            traits = _traits(builder) if package == "strategies" else {}
+            yield Entry(stem, _summary(source), _parameters(builder, source, skip), module, builder.name, traits)
+
+
+@functools.cache
+def _source(module: str) -> ast.Module:
+    """The source of one of our modules."""
+    folder = resources.files("turnout").joinpath(*module.split(".")[1:-1])
+    return ast.parse((folder / f"{module.rpartition('.')[2]}.py").read_text(encoding="utf-8"))
 
 
 def _traits(builder: ast.FunctionDef | ast.ClassDef) -> dict[str, Any]:
     """Constants of a strategy's class over those of `Strategy`; what it computes is left out."""
-    base = (resources.files("turnout") / "strategies" / "base.py").read_text(encoding="utf-8")
-    common = next(node for node in ast.parse(base).body if isinstance(node, ast.ClassDef) and node.name == "Strategy")
+    common = next(node for node in _classes(_source("turnout.strategies.base")) if node.name == "Strategy")
     computed = {node.name for node in builder.body if isinstance(node, ast.FunctionDef)}
     found = dict(_constants(common)) | dict(_constants(builder))
     return {name: value for name, value in found.items() if name not in computed}
@@ -165,16 +172,12 @@ def _builder(source: ast.Module, stem: str) -> ast.FunctionDef | ast.ClassDef | 
     for node in source.body:
         if isinstance(node, ast.FunctionDef) and node.name == stem:
             return node
-    for node in source.body:
-        if isinstance(node, ast.ClassDef) and node.name.lower() == stem.replace("_", ""):
-            return node
-    return None
+    return next((node for node in _classes(source) if node.name.lower() == stem.replace("_", "")), None)
 
 
 def _of_module(module: str) -> Iterator[Entry]:
     """Lower-case functions of `__all__`, or else the classes that derive from another class of the file."""
-    file = resources.files("turnout").joinpath(*module.split("."))
-    source = ast.parse(Path(f"{file}.py").read_text(encoding="utf-8"))
+    source = _source(f"turnout.{module}")
     public = _all(source)
     for node in source.body:
         if isinstance(node, ast.FunctionDef) and node.name.islower() and node.name in public:
@@ -183,7 +186,7 @@ def _of_module(module: str) -> Iterator[Entry]:
             name = node.name.lower()
         else:
             continue
-        yield Entry(name, _summary(node), _parameters(node, FILLED), f"turnout.{module}", node.name)
+        yield Entry(name, _summary(node), _parameters(node, source, FILLED), f"turnout.{module}", node.name)
 
 
 def _all(source: ast.Module) -> set[str]:
@@ -194,18 +197,27 @@ def _all(source: ast.Module) -> set[str]:
 
 
 def _derives(node: ast.ClassDef, source: ast.Module) -> bool:
-    local = {other.name for other in source.body if isinstance(other, ast.ClassDef)}
+    local = {other.name for other in _classes(source)}
     return any(ast.unparse(base).partition("[")[0] in local for base in node.bases)
+
+
+def _classes(source: ast.Module) -> Iterator[ast.ClassDef]:
+    return (node for node in source.body if isinstance(node, ast.ClassDef))
 
 
 def _summary(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:
     return (ast.get_docstring(node) or "").partition("\n")[0]
 
 
-def _parameters(builder: ast.FunctionDef | ast.ClassDef, skip: tuple[str, ...]) -> tuple[str, ...]:
-    found = _fields(builder) if isinstance(builder, ast.ClassDef) else _arguments(builder)
+def _parameters(builder: ast.FunctionDef | ast.ClassDef, source: ast.Module, skip: tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(builder, ast.ClassDef):
+        found = _fields(builder, source)
+    else:
+        found = _shared_arguments(builder, source) or dict(_arguments(builder))
     return tuple(
-        name if default is None else f"{name} = {ast.unparse(default)}" for name, default in found if name not in skip
+        name if default is None else f"{name} = {ast.unparse(default)}"
+        for name, default in found.items()
+        if name not in skip
     )
 
 
@@ -218,10 +230,36 @@ def _arguments(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None
         yield argument.arg, default
 
 
-def _fields(cls: ast.ClassDef) -> Iterator[tuple[str, ast.expr | None]]:
+def _shared_arguments(function: ast.FunctionDef, source: ast.Module) -> Fields:
+    """The arguments of a function that is decorated by `with_arguments_of`: the fields of the class named there."""
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "with_arguments_of":
+            return _fields_of(ast.unparse(decorator.args[0]), source)
+    return {}
+
+
+def _fields_of(name: str, source: ast.Module) -> Fields:
+    """Fields of a class by its name, defined in this source or in one of ours that it imports from; else none."""
+    for node in source.body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return _fields(node, source)
+        if isinstance(node, ast.ImportFrom) and name in (alias.name for alias in node.names):
+            ours = (node.module or "").startswith("turnout.")
+            return _fields_of(name, _source(str(node.module))) if ours else {}
+    return {}
+
+
+def _fields(cls: ast.ClassDef, source: ast.Module) -> Fields:
+    """Arguments of a dataclass in their order: those of its base classes first, with defaults that it may change."""
+    fields: Fields = {}
+    for base in cls.bases:
+        fields |= _fields_of(ast.unparse(base).partition("[")[0], source)
     for node in cls.body:
         if isinstance(node, ast.AnnAssign) and "ClassVar" not in ast.unparse(node.annotation):
-            default = node.value
-            if isinstance(default, ast.Call):  # eqx.field(static=True, default=...)
-                default = next((word.value for word in default.keywords if word.arg == "default"), None)
-            yield ast.unparse(node.target), default
+            name, default = ast.unparse(node.target), node.value
+            options = {word.arg: word.value for word in default.keywords} if isinstance(default, ast.Call) else {}
+            if "init" in options and not ast.literal_eval(options["init"]):
+                fields.pop(name, None)
+            else:  # eqx.field(static=True, default=…), or the default itself
+                fields[name] = options.get("default") if isinstance(default, ast.Call) else default
+    return fields

@@ -146,13 +146,13 @@ def _inherited(document: Document, name: str) -> Document:
     other = document.pop("same_runs_as", None)
     if other is None:
         return document
-    mine = document.pop("profiles", {})
-    given = set(document).union(*mine.values())
+    own = _profiles(document, name)
+    given = set(document).union(*own.values())
     if clash := sorted(given & set(RUNS)):
         raise ExperimentError(f"{name}: same_runs_as: {', '.join(clash)} would change the runs: leave it out")
     theirs = toml.read(_path(other))
-    sizes = {size: _runs_of(table) for size, table in theirs.get("profiles", {}).items()}
-    return _runs_of(theirs) | document | {"profiles": merged(sizes, mine)}
+    sizes = {size: _runs_of(table) for size, table in _profiles(theirs, other).items()}
+    return _runs_of(theirs) | document | {"profiles": merged(sizes, own)}
 
 
 def _runs_of(document: Document) -> Document:
@@ -170,10 +170,20 @@ def _with_panels(document: Document, wanted: tuple[str, ...], name: str) -> Docu
 
 
 def _sized(document: Document, profile: Profile, name: str) -> Document:
+    return merged(document, _profiles(document, name).get(profile, {}))
+
+
+def _profiles(document: Document, name: str) -> dict[str, Document]:
+    """What a claim changes in each size, taken out of its document."""
     profiles = document.pop("profiles", {})
-    if not isinstance(profiles, dict) or (unknown := sorted(profiles.keys() - {"quick", "full"})):
+    if not isinstance(profiles, dict):
+        raise ExperimentError(f"{name}: profiles: given {shown(profiles)}, expected the tables quick and full")
+    if unknown := sorted(profiles.keys() - {"quick", "full"}):
         raise ExperimentError(f"{name}: profiles: there are quick and full, not {', '.join(unknown)}")
-    return merged(document, profiles.get(profile, {}))
+    for size, changes in profiles.items():
+        if not isinstance(changes, dict):
+            raise ExperimentError(f"{name}: profiles.{size}: given {shown(changes)}, expected a table")
+    return profiles
 
 
 def merged(base: Document, changes: Document) -> Document:
@@ -199,7 +209,7 @@ def _read(name: str, profile: Profile, document: Document) -> Claim:
         raise ExperimentError(f"paper: no reference is called {paper!r}: {nearest(paper, references())}")
     if ("experiment" in document) == ("procedure" in document):
         raise ExperimentError("give either an experiment or a procedure")
-    _check_lists(document)
+    _check_kinds(document)
     _check_checks(document["checks"])
     panels, procedure = {}, None
     if "procedure" in document:
@@ -209,11 +219,17 @@ def _read(name: str, profile: Profile, document: Document) -> Claim:
     return Claim(name, profile, document, panels, procedure, _search(document.get("tuning")))
 
 
-def _check_lists(document: Document) -> None:
-    for key, known in (("clients", OF_CLIENTS), ("costs", COSTS)):
-        for one in document.get(key, []):
-            if one not in known:
-                raise ExperimentError(f"{key}: there is no {one!r}: {nearest(one, known)}")
+def _check_kinds(document: Document) -> None:
+    """Tables where tables are due, and lists of names that there are."""
+    for key in ("experiment", "panels"):
+        if not isinstance(given := document.get(key, {}), dict):
+            raise ExperimentError(f"{key}: given {shown(given)}, expected a table")
+    for key, names in (("clients", OF_CLIENTS), ("costs", COSTS)):
+        if not isinstance(given := document.get(key, []), list):
+            raise ExperimentError(f"{key}: given {shown(given)}, expected a list of names")
+        for one in given:
+            if one not in names:
+                raise ExperimentError(f"{key}: there is no {one!r}: {nearest(one, names)}")
 
 
 def _check_checks(checks: Any) -> None:

@@ -8,6 +8,7 @@ import equinox as eqx
 from jaxtyping import Int
 
 from turnout import tree
+from turnout.strategies.sampling import check_cohort
 from turnout.types import (
     Array,
     Ask,
@@ -28,7 +29,8 @@ class Strategy(eqx.Module, Generic[State]):
 
     Fields are hyper-parameters and pytree leaves, so a grid of them is one `vmap`; only what fixes a shape is static.
     All methods have a neutral default: a strategy overrides what its paper changes. Every strategy derives from this
-    class directly; what two share is a function.
+    class directly; what two share is a function. A field `cohort` is the number of clients asked per round, None for
+    everyone available: `capacity` and `check` follow it.
 
     Every method must be finite and sensible when nobody is available or arrives, in round 0 too, and must treat clients
     alike: relabelling them relabels the result.
@@ -75,11 +77,16 @@ class Strategy(eqx.Module, Generic[State]):
         return tree.weighted_sum(reports.updates, self.weigh(state, view, cohort)), state
 
     def capacity(self, most_available: int) -> int:
-        """Slots needed when at most so many clients are available; called on the host, with concrete fields."""
-        return most_available
+        """Slots needed when at most so many clients are available: as many, or the cohort of a strategy that has one.
+
+        Called on the host, with concrete fields, and so is `check`.
+        """
+        cohort = getattr(self, "cohort", None)
+        return most_available if cohort is None else int(cohort)
 
     def check(self, fleet: Fleet) -> None:
-        """Raise a ValueError if this fleet cannot be served; called on the host, with concrete fields."""
+        """Raise a ValueError if this fleet cannot be served; by default, if it is too small for the cohort."""
+        check_cohort(getattr(self, "cohort", None), fleet)
 
     def start(self, state: State, params: Params, client: Int[Array, ""]) -> Params:
         """Model from which a client starts its local work; by default the server's."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from turnout.strategies.base import Strategy
-from turnout.strategies.sampling import ask_by_target, check_cohort
-from turnout.types import Ask, Fleet, RandomKey, Scalar, View, divide
+from turnout.strategies.sampling import ask_by_target
+from turnout.types import Ask, RandomKey, Scalar, View, divide
 
 
 class CAFedAvg(Strategy[None]):
@@ -22,12 +22,6 @@ class CAFedAvg(Strategy[None]):
     needs = ("success",)
 
     cohort: Scalar = 10  # K, draws a round
-
-    def capacity(self, most_available: int) -> int:
-        return int(self.cohort)
-
-    def check(self, fleet: Fleet) -> None:
-        check_cohort(self.cohort, fleet)
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         ask = ask_by_target(view, key, self.cohort)

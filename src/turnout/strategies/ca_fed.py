@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, UInt32
 
 from turnout.strategies.base import Strategy
-from turnout.strategies.sampling import check_cohort, without_replacement
+from turnout.strategies.sampling import without_replacement
 from turnout.types import Ask, Fleet, Mask, Params, PerClient, RandomKey, Scalar, View, divide
 
 Clusters = Int[Array, " clients"]
@@ -67,11 +67,8 @@ class CAFed(Strategy[CAFedState]):
         zeros = jnp.zeros_like(fleet.importance)
         return CAFedState(zeros, zeros, jnp.zeros(zeros.shape, bool))
 
-    def capacity(self, most_available: int) -> int:
-        return most_available if self.cohort is None else int(self.cohort)
-
     def check(self, fleet: Fleet) -> None:
-        check_cohort(self.cohort, fleet)
+        super().check(fleet)
         if self.clusters is not None:
             assignment = jnp.asarray(self.clusters)
             if assignment.shape != (fleet.num_clients,):

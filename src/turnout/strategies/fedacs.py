@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from turnout.strategies.base import Strategy
-from turnout.strategies.sampling import ask_by_odds, check_cohort
-from turnout.types import Ask, Fleet, RandomKey, Scalar, View, divide
+from turnout.strategies.sampling import ask_by_odds
+from turnout.types import Ask, RandomKey, Scalar, View, divide
 
 
 class FedACS(Strategy[None]):
@@ -21,12 +21,6 @@ class FedACS(Strategy[None]):
     needs = ("success", "reach")
 
     cohort: Scalar = 10  # K, draws a round
-
-    def capacity(self, most_available: int) -> int:
-        return int(self.cohort)
-
-    def check(self, fleet: Fleet) -> None:
-        check_cohort(self.cohort, fleet)
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         odds = divide(view.target, view.known.success * view.known.reach)

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from turnout.strategies.base import Strategy
-from turnout.strategies.sampling import ask_uniformly, check_cohort
+from turnout.strategies.sampling import ask_uniformly
 from turnout.types import Ask, Cohort, Fleet, Params, PerClient, RandomKey, Scalar, View, divide
 
 
@@ -46,11 +46,8 @@ class FedAU(Strategy[FedAUState]):
     cutoff: Scalar = 50.0  # K, longest interval
     cohort: Scalar | None = None  # clients asked a round; everyone available if not given
 
-    def capacity(self, most_available: int) -> int:
-        return most_available if self.cohort is None else int(self.cohort)
-
     def check(self, fleet: Fleet) -> None:
-        check_cohort(self.cohort, fleet)
+        super().check(fleet)
         if not float(self.cutoff) >= 1:
             raise ValueError(f"cutoff must be 1 round or more, not {self.cutoff}")
 

@@ -6,8 +6,7 @@ import equinox as eqx
 
 from turnout.strategies.averaging import Normaliser, ask_to_average, averaged, check_normaliser
 from turnout.strategies.base import Strategy
-from turnout.strategies.sampling import check_cohort
-from turnout.types import Ask, Cohort, Fleet, PerSlot, RandomKey, Scalar, View
+from turnout.types import Ask, Cohort, PerSlot, RandomKey, Scalar, View
 
 
 class FedAvg(Strategy[None]):
@@ -29,12 +28,6 @@ class FedAvg(Strategy[None]):
 
     def __check_init__(self) -> None:
         check_normaliser(self.normaliser, self.cohort)
-
-    def capacity(self, most_available: int) -> int:
-        return most_available if self.cohort is None else int(self.cohort)
-
-    def check(self, fleet: Fleet) -> None:
-        check_cohort(self.cohort, fleet)
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         return ask_to_average(view, key, self.cohort, self.normaliser), state

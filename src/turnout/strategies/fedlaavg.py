@@ -10,7 +10,7 @@ from jaxtyping import Array, Int
 from turnout import tree
 from turnout.strategies.base import Strategy
 from turnout.strategies.memory import UpdateMemory
-from turnout.strategies.sampling import check_cohort, largest
+from turnout.strategies.sampling import largest
 from turnout.types import Ask, Cohort, Fleet, Params, RandomKey, Reports, Scalar, View
 
 
@@ -48,11 +48,8 @@ class FedLaAvg(Strategy[FedLaAvgState]):
     cohort: Scalar | None = None  # K, clients asked a round; everyone available if not given
     warmup: Scalar = 0  # rounds in which gradients are collected while the model stays
 
-    def capacity(self, most_available: int) -> int:
-        return most_available if self.cohort is None else int(self.cohort)
-
     def check(self, fleet: Fleet) -> None:
-        check_cohort(self.cohort, fleet)
+        super().check(fleet)
         if int(self.warmup) < 0:
             raise ValueError(f"warmup must be 0 rounds or more, not {self.warmup}")
 

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from turnout import tree
 from turnout.strategies.averaging import Normaliser, ask_to_average, averaged, check_normaliser
 from turnout.strategies.base import Strategy
-from turnout.strategies.sampling import check_cohort
 from turnout.types import Ask, Cohort, Fleet, Params, PerSlot, RandomKey, Reports, Scalar, View, divide
 
 
@@ -42,11 +41,8 @@ class FedNova(Strategy[None]):
     def __check_init__(self) -> None:
         check_normaliser(self.normaliser, self.cohort)
 
-    def capacity(self, most_available: int) -> int:
-        return most_available if self.cohort is None else int(self.cohort)
-
     def check(self, fleet: Fleet) -> None:
-        check_cohort(self.cohort, fleet)
+        super().check(fleet)
         if self.effective_steps is not None and not float(self.effective_steps) > 0:
             raise ValueError(f"effective_steps must be positive, not {self.effective_steps}")
 

@@ -6,7 +6,7 @@ from turnout import tree
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
 from turnout.strategies.memory import UpdateMemory
-from turnout.strategies.sampling import ask_uniformly, check_cohort
+from turnout.strategies.sampling import ask_uniformly
 from turnout.types import Ask, Cohort, Fleet, Params, PerSlot, RandomKey, Reports, Scalar, View
 
 
@@ -35,12 +35,6 @@ class FedVARP(Strategy[UpdateMemory]):
     references = ("jhunjhunwala2022fedvarp",)
 
     cohort: Scalar | None = None  # clients asked a round; everyone available if not given
-
-    def capacity(self, most_available: int) -> int:
-        return most_available if self.cohort is None else int(self.cohort)
-
-    def check(self, fleet: Fleet) -> None:
-        check_cohort(self.cohort, fleet)
 
     def init(self, fleet: Fleet, params: Params) -> UpdateMemory:
         return UpdateMemory.empty(fleet, params)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from turnout.strategies.base import Strategy
-from turnout.strategies.sampling import check_cohort, with_replacement
+from turnout.strategies.sampling import with_replacement
 from turnout.types import Ask, Fleet, PerClient, RandomKey, Scalar, View, divide
 
 
@@ -35,7 +35,7 @@ class ImportanceSampling(Strategy[None]):
     odds: PerClient | None = eqx.field(default=None, converter=_as_odds)  # by client; the target if not given
 
     def check(self, fleet: Fleet) -> None:
-        check_cohort(self.cohort, fleet)
+        super().check(fleet)
         if self.odds is None:
             return
         odds = np.asarray(self.odds)
@@ -44,9 +44,6 @@ class ImportanceSampling(Strategy[None]):
         if not np.all(np.isfinite(odds) & (odds > 0)):
             client = int(np.argmin(np.where(np.isfinite(odds), odds, -np.inf)))
             raise ValueError(f"odds of client {client} must be above 0, or it never counts, not {odds[client]}")
-
-    def capacity(self, most_available: int) -> int:
-        return int(self.cohort)
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         odds = jnp.where(view.available, view.target if self.odds is None else self.odds, 0.0)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import jax.numpy as jnp
 
 from turnout.strategies.base import Strategy
-from turnout.strategies.sampling import check_cohort, with_replacement
-from turnout.types import Cohort, Fleet, PerSlot, RandomKey, Scalar, View, divide
+from turnout.strategies.sampling import with_replacement
+from turnout.types import Cohort, PerSlot, RandomKey, Scalar, View, divide
 
 
 class NormSampling(Strategy[None]):
@@ -29,9 +29,6 @@ class NormSampling(Strategy[None]):
     references = ("weng2025heterogeneity",)
 
     cohort: Scalar = 10  # K, draws a round
-
-    def check(self, fleet: Fleet) -> None:
-        check_cohort(self.cohort, fleet)
 
     def capacity(self, most_available: int) -> int:
         return max(most_available, int(self.cohort))

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from turnout.strategies.base import Strategy
-from turnout.strategies.sampling import check_cohort
-from turnout.types import Array, Cohort, Fleet, PerSlot, RandomKey, Scalar, SlotMask, View, divide
+from turnout.types import Array, Cohort, PerSlot, RandomKey, Scalar, SlotMask, View, divide
 
 
 class OptimalSampling(Strategy[None]):
@@ -33,8 +32,8 @@ class OptimalSampling(Strategy[None]):
     approximate: bool = eqx.field(static=True, default=False)
     iterations: int = eqx.field(static=True, default=4)  # j_max, of the approximation
 
-    def check(self, fleet: Fleet) -> None:
-        check_cohort(self.cohort, fleet)
+    def capacity(self, most_available: int) -> int:
+        return most_available  # everyone trains; the cohort is who uploads
 
     def admit(self, state: None, view: View, cohort: Cohort, norms: PerSlot, key: RandomKey) -> Cohort:
         lengths = jnp.where(cohort.active, cohort.weight * norms, 0.0)

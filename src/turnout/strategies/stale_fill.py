@@ -5,7 +5,7 @@ from __future__ import annotations
 from turnout import tree
 from turnout.strategies.base import Strategy
 from turnout.strategies.memory import rows_of_zeros
-from turnout.strategies.sampling import ask_by_target, check_cohort
+from turnout.strategies.sampling import ask_by_target
 from turnout.types import Ask, Cohort, Fleet, Params, RandomKey, Reports, Scalar, View
 
 
@@ -30,12 +30,6 @@ class StaleFill(Strategy[Params]):
     moves_alone = True
 
     cohort: Scalar = 10  # K, draws a round
-
-    def capacity(self, most_available: int) -> int:
-        return int(self.cohort)
-
-    def check(self, fleet: Fleet) -> None:
-        check_cohort(self.cohort, fleet)
 
     def init(self, fleet: Fleet, params: Params) -> Params:
         return rows_of_zeros(fleet, params)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from turnout.strategies.base import Strategy
-from turnout.strategies.sampling import ask_uniformly, check_cohort
-from turnout.types import Ask, Fleet, RandomKey, Scalar, View, divide
+from turnout.strategies.sampling import ask_uniformly
+from turnout.types import Ask, RandomKey, Scalar, View, divide
 
 
 class UniformSampling(Strategy[None]):
@@ -26,12 +26,6 @@ class UniformSampling(Strategy[None]):
     references = ("weng2025heterogeneity",)
 
     cohort: Scalar = 10  # clients asked a round
-
-    def check(self, fleet: Fleet) -> None:
-        check_cohort(self.cohort, fleet)
-
-    def capacity(self, most_available: int) -> int:
-        return int(self.cohort)
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         ask = ask_uniformly(view, key, self.cohort)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -12,7 +11,8 @@ from turnout.files.data_folder import given
 from turnout.files.downloads import Remote, located
 from turnout.files.integrity import read_members, read_npz, reading, verify
 from turnout.tasks.data.data_task import DataTask
-from turnout.tasks.data.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
+from turnout.tasks.data.image_sets import Colours, ImageOptions, Images, image_task
+from turnout.tasks.data.shared_arguments import with_arguments_of
 from turnout.tasks.models.networks import ModelName
 
 COLOURS = Colours((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
@@ -41,33 +41,21 @@ CHECKSUMS = {
 RECORD = 1 + 3 * 32 * 32  # bytes: a label, then the red, the green and the blue plane
 
 
-def cifar10(
-    num_clients: int = 100,
-    partition: Way = "dirichlet",
-    alpha: float = 0.5,
-    min_size: int = 10,
-    clusters: int | None = None,
-    swapped_pairs: int = 0,
-    groups: Groups = "halves",
-    model: ModelName = "cnn_ca_fed",
-    hidden: Sequence[int] = (200, 200),
-    ridge: float = 0.0,
-    importance: Literal["size", "uniform"] = "size",
-    validation: float = 0.2,
-    test_set: TestSet = "by_client",
-    pixels: Pixels = "standard",
-    num_images: int | None = None,
-    seed: int = 0,
-) -> DataTask:
+@dataclass(frozen=True)
+class CIFAR10Options(ImageOptions):
+    """For colours a network, without a penalty."""
+
+    model: ModelName = "cnn_ca_fed"
+    ridge: float = 0.0
+
+
+@with_arguments_of(CIFAR10Options)
+def cifar10(options: CIFAR10Options) -> DataTask:
     """Classify photographs: 50,000 images to train and validate on, 10,000 to test.
 
     CA-Fed has 100 clients with α = 0.5, FedACS 20 with α = 0.1. The arguments are explained in the docs on tasks.
     """
-    dealing = Dealing(
-        num_clients, partition, alpha, min_size, swapped_pairs, groups, validation, test_set, num_images, seed, clusters
-    )
-    options = {"model": model, "hidden": hidden, "ridge": ridge, "importance": importance, "pixels": pixels}
-    return image_task(*load(), dealing, COLOURS, **options)
+    return image_task(*load(), options, COLOURS)
 
 
 def load() -> tuple[Images, Images]:

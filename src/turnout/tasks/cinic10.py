@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Literal
 
 import numpy as np
 
@@ -12,8 +11,9 @@ from turnout.files.data_folder import given
 from turnout.files.downloads import Remote, located
 from turnout.files.integrity import keep_npz, read_members, read_npz, reading, verify_file
 from turnout.tasks.data.data_task import DataTask
-from turnout.tasks.data.image_sets import Colours, Dealing, Groups, Images, Pixels, TestSet, Way, image_task
+from turnout.tasks.data.image_sets import Colours, ImageOptions, Images, image_task
 from turnout.tasks.data.png import read_pngs
+from turnout.tasks.data.shared_arguments import with_arguments_of
 from turnout.tasks.models.networks import ModelName
 
 COLOURS = Colours((0.4789, 0.4723, 0.4305), (0.2421, 0.2383, 0.2587))
@@ -32,33 +32,23 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 SIDE = 32
 
 
-def cinic10(
-    num_clients: int = 100,
-    partition: Way = "dirichlet",
-    alpha: float = 0.5,
-    min_size: int = 10,
-    clusters: int | None = None,
-    swapped_pairs: int = 0,
-    groups: Groups = "halves",
-    model: ModelName = "cnn_fedacs_cinic10",
-    hidden: Sequence[int] = (200, 200),
-    ridge: float = 0.0,
-    importance: Literal["size", "uniform"] = "size",
-    test_set: TestSet = "by_client",
-    pixels: Pixels = "standard",
-    num_images: int | None = None,
-    seed: int = 0,
-) -> DataTask:
+@dataclass(frozen=True)
+class CINIC10Options(ImageOptions):
+    """For colours a network, without a penalty."""
+
+    model: ModelName = "cnn_fedacs_cinic10"
+    ridge: float = 0.0
+    validation: float = field(init=False, default=0.0)  # these images have a validation set of their own
+
+
+@with_arguments_of(CINIC10Options)
+def cinic10(options: CINIC10Options) -> DataTask:
     """Classify images: 90,000 to train on, 90,000 to validate, 90,000 to test, a third each as the authors cut them.
 
     FedACS has 20 clients with α = 0.1. The arguments are explained in the docs on tasks.
     """
-    dealing = Dealing(
-        num_clients, partition, alpha, min_size, swapped_pairs, groups, 0.0, test_set, num_images, seed, clusters
-    )
-    options = {"model": model, "hidden": hidden, "ridge": ridge, "importance": importance, "pixels": pixels}
     train, validation, test = load()
-    return image_task(train, test, dealing, COLOURS, validation=validation, **options)
+    return image_task(train, test, options, COLOURS, validation)
 
 
 def load() -> tuple[Images, Images, Images]:

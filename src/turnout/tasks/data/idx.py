@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,17 +13,29 @@ from turnout.files.downloads import Remote, located
 from turnout.files.integrity import reading, verify
 from turnout.tasks.data.image_sets import Images
 
+FILES = tuple(
+    f"{name}-ubyte.gz" for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
+)
 BYTES = b"\x00\x00\x08"  # two zeros, then the code of unsigned bytes
 
 
-def load_idx(data_set: str, files: dict[str, tuple[str, str]], mirrors: tuple[str, ...]) -> tuple[Images, Images]:
-    """Training and test images of a data set that comes as MNIST's four files."""
-    arrays = []
-    for name, (packed, unpacked) in files.items():
-        remote = Remote(f"{data_set}/{name}", f"md5:{packed}", tuple(f"{mirror}/{name}" for mirror in mirrors))
-        arrays.append(read_idx(located(remote, f"turnout.tasks.{data_set}"), f"md5:{unpacked}"))
-    train, train_labels, test, test_labels = arrays
-    return Images(train, train_labels.astype(np.int64)), Images(test, test_labels.astype(np.int64))
+class IdxSet(NamedTuple):
+    """A data set that comes as MNIST's four files."""
+
+    name: str  # of the task and of its folder
+    mirrors: tuple[str, ...]
+    # For each file: md5 as published, of the packed file; md5 of the unpacked one, which every packing shares.
+    checksums: tuple[tuple[str, str], ...]
+
+    def load(self) -> tuple[Images, Images]:
+        """Training and test images, from the folder of that name in TURNOUT_DATA or downloaded."""
+        arrays = []
+        for file, (packed, unpacked) in zip(FILES, self.checksums, strict=True):
+            addresses = tuple(f"{mirror}/{file}" for mirror in self.mirrors)
+            remote = Remote(f"{self.name}/{file}", f"md5:{packed}", addresses)
+            arrays.append(read_idx(located(remote, f"turnout.tasks.{self.name}"), f"md5:{unpacked}"))
+        train, train_labels, test, test_labels = arrays
+        return Images(train, train_labels.astype(np.int64)), Images(test, test_labels.astype(np.int64))
 
 
 def read_idx(path: Path, checksum: str) -> np.ndarray:

@@ -12,7 +12,7 @@ from jaxtyping import Int, UInt8
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data import partition as ways
 from turnout.tasks.data.data_task import DataTask, Factor
-from turnout.tasks.models.networks import model_named
+from turnout.tasks.models.networks import ModelName, model_named
 
 Way = Literal["iid", "dirichlet", "one_class_a_client"]
 Groups = Literal["random", "halves"]
@@ -43,20 +43,25 @@ class Colours(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Dealing:
-    """Who gets which images: the arguments that the builders share."""
+class ImageOptions:
+    """The arguments that tasks of images share: who gets which images, and what learns from them."""
 
-    num_clients: int
-    partition: str
-    alpha: float  # of the Dirichlet law
-    min_size: int  # training and validation images of a client, under the Dirichlet law
-    swapped_pairs: int  # labels exchanged in the second group of clients
-    groups: str
-    validation: float  # share of each client's training images
-    test_set: str
-    num_images: int | None  # of the training images; the other sets shrink alike
-    seed: int
+    num_clients: int = 100
+    partition: Way = "dirichlet"
+    alpha: float = 0.5  # of the Dirichlet law; small means few classes per client
+    min_size: int = 10  # training and validation images of a client, under the Dirichlet law
     clusters: int | None = None  # of consecutive clients that share one law of labels; each has its own if None
+    swapped_pairs: int = 0  # labels exchanged in the second group of clients
+    groups: Groups = "halves"  # of clients: the first and the second half, or by a coin per client ("random")
+    model: ModelName = "linear"
+    hidden: Sequence[int] = (200, 200)  # widths of the hidden layers of "mlp"
+    ridge: float = 0.01  # factor of the penalty ½ ‖w‖²
+    importance: Literal["size", "uniform"] = "size"  # a client counts by its training images, or all alike
+    validation: float = 0.2  # share of each client's training images
+    test_set: TestSet = "by_client"  # by the clients' own laws, or one set as it is ("common")
+    pixels: Pixels = "standard"  # mean 0 and deviation 1, or from 0 to 1 ("unit")
+    num_images: int | None = None  # of the training images; the other sets shrink alike
+    seed: int = 0
 
     def owners(self, labels: ways.Labels) -> ways.Owners:
         """The owner of each training image."""
@@ -68,7 +73,7 @@ class Dealing:
         owning = ways.PARTITIONS[self.partition](labels, clusters, seed=self.seed, **options)
         return owning if members == 1 else ways.shared_out(owning, members, self.seed)
 
-    def some(self, images: Images, share: float) -> Images:
+    def sample(self, images: Images, share: float) -> Images:
         """A random share of the images, one at least, in their order."""
         if share == 1:
             return images
@@ -83,17 +88,7 @@ class Dealing:
 
 
 def image_task(
-    train: Images,
-    test: Images,
-    dealing: Dealing,
-    colours: Colours,
-    *,
-    model: str,
-    hidden: Sequence[int],
-    ridge: float,
-    importance: str,
-    pixels: str,
-    validation: Images | None = None,
+    train: Images, test: Images, options: ImageOptions, colours: Colours, validation: Images | None = None
 ) -> DataTask:
     """Deal the training images as asked, and the others after them.
 
@@ -101,32 +96,32 @@ def image_task(
     all others have none, and so a mean over the clients is the accuracy on the set as it is. Validation images that
     come as a set of their own are dealt like test images and take the place of a share of the training images.
     """
-    num_classes, seed = int(train.labels.max()) + 1, dealing.seed
-    share = 1.0 if dealing.num_images is None else check_share(dealing.num_images, train.labels.size)
-    train, test = dealing.some(train, share), dealing.some(test, share)
-    owners = dealing.owners(train.labels)
-    held_out = 0.0 if validation is not None else dealing.validation
+    num_classes, seed = int(train.labels.max()) + 1, options.seed
+    share = 1.0 if options.num_images is None else check_share(options.num_images, train.labels.size)
+    train, test = options.sample(train, share), options.sample(test, share)
+    owners = options.owners(train.labels)
+    held_out = 0.0 if validation is not None else options.validation
     parts = [(train, owners, ways.divide(owners, held_out, 0.0, seed))]
-    for mark, images in ((ways.VALIDATION, validation and dealing.some(validation, share)), (ways.TEST, test)):
+    for mark, images in ((ways.VALIDATION, validation and options.sample(validation, share)), (ways.TEST, test)):
         if images is not None:
-            followers = ways.alike(images.labels, train.labels, owners, dealing.num_clients, seed)
+            followers = ways.alike(images.labels, train.labels, owners, options.num_clients, seed)
             parts.append((images, followers, np.full(followers.size, mark, np.int8)))
-    labels = [dealing.swapped(images.labels, owned, num_classes) for images, owned, _ in parts]
+    labels = [options.swapped(images.labels, owned, num_classes) for images, owned, _ in parts]
     everyone = [owned for _, owned, _ in parts]
-    if dealing.test_set == "common":
+    if options.test_set == "common":
         labels[-1], everyone[-1] = test.labels, np.zeros_like(everyone[-1])
-    elif dealing.test_set != "by_client":
-        raise ValueError(f"test_set is {dealing.test_set!r}; it must be 'by_client' or 'common'")
-    scale, shift = colours.reading(pixels)
+    elif options.test_set != "by_client":
+        raise ValueError(f"test_set is {options.test_set!r}; it must be 'by_client' or 'common'")
+    scale, shift = colours.reading(options.pixels)
     return from_pool(
         np.concatenate([images.pixels for images, _, _ in parts]),
         np.concatenate(labels),
         np.concatenate(everyone),
         np.concatenate([marks for _, _, marks in parts]),
-        model=model_named(model, train.pixels.shape[1:], num_classes, tuple(hidden)),
-        ridge=ridge,
-        importance=importance,
-        num_clients=dealing.num_clients,
+        model=model_named(options.model, train.pixels.shape[1:], num_classes, tuple(options.hidden)),
+        ridge=options.ridge,
+        importance=options.importance,
+        num_clients=options.num_clients,
         scale=scale,
         shift=shift,
     )

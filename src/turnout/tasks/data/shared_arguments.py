@@ -1,0 +1,45 @@
+"""Builders that take the same arguments: these stand once, as the fields of a class."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from turnout.tasks.data.data_task import DataTask
+
+Arguments = ParamSpec("Arguments")
+Options = TypeVar("Options")
+
+
+def with_arguments_of(
+    options: Callable[Arguments, Options],
+) -> Callable[[Callable[[Options], DataTask]], Callable[Arguments, DataTask]]:
+    """Let a builder that works on a dataclass of options take its fields as arguments of its own.
+
+    The signature is the schema of a task's table in an experiment file, so it has to show the fields.
+    """
+    hints, kind = typing.get_type_hints(options), inspect.Parameter.POSITIONAL_OR_KEYWORD
+    fields = [field for field in dataclasses.fields(typing.cast(Any, options)) if field.init]
+    signature = inspect.Signature(
+        [inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name]) for field in fields],
+        return_annotation=DataTask,
+    )
+
+    def decorate(builder: Callable[[Options], DataTask]) -> Callable[Arguments, DataTask]:
+        @functools.wraps(builder)
+        def build(*args: Arguments.args, **kwargs: Arguments.kwargs) -> DataTask:
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{builder.__name__}(): {error}") from None
+            return builder(options(*args, **kwargs))
+
+        build.__annotations__ = {field.name: hints[field.name] for field in fields} | {"return": DataTask}
+        build.__signature__ = signature  # pyright: ignore[reportAttributeAccessIssue]
+        return build
+
+    return decorate
