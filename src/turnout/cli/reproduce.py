@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnout.cli import completion
+from turnout.cli.compilation import prepare_compilation
 from turnout.cli.options import AsJson, Debug, Quiet, Settings
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 
@@ -84,6 +85,7 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
     from turnout.reproduction.reproduce import reproduce
     from turnout.reproduction.stored import folder_of_same_runs, is_done, not_run, read_result, reproduce_from
 
+    prepare_compilation()
     draw, results = _drawing(), []
     for number, claim in enumerate(claims):
         folder = out / claim.profile / claim.folder_name
