@@ -131,6 +131,8 @@ def _drawing() -> Any:
     try:
         from turnout.report.claims.claim_figure import write_figure
     except ImportError as error:
+        if (error.name or "").split(".")[0] == "turnout":
+            raise
         typer.echo(f"no figures: {error}; `turnout reproduce --refresh` draws them elsewhere", err=True)
         return None
     return write_figure
