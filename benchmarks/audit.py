@@ -21,6 +21,7 @@ import numpy as np
 import turnout
 from turnout import availability, strategies as s
 
+turnout.use_compilation_cache()
 clients, rounds = int(sys.argv[1]), int(sys.argv[2])
 rng = np.random.default_rng(0)
 pi, lam = rng.uniform(0.1, 0.9, clients), np.where(rng.random(clients) < 0.5, 0.9, 0.0)

@@ -20,8 +20,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from simulator import in_turn
 
+from simulator import in_turn
 from turnout.tasks.models.layers import Conv, Layer
 from turnout.tasks.models.losses import cross_entropy
 from turnout.tasks.models.model import Model

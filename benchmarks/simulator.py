@@ -28,6 +28,7 @@ import numpy as np
 from turnout.availability import bernoulli
 from turnout.simulator import simulate
 from turnout.simulator.local import Local
+from turnout.simulator.programs import use_compilation_cache
 from turnout.strategies import FedAvg
 from turnout.tasks import from_arrays, linear
 from turnout.tasks.data.data_task import DataTask, Split
@@ -44,6 +45,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--store", type=Path, metavar="FILE", help="keep the numbers there, by kind of device")
     options = parser.parse_args()
+    use_compilation_cache()
     print(f"jax {jax.__version__} on {jax.devices()[0].device_kind}")
     found: dict = {"machine": f"{os.cpu_count()} cores"}
     if options.only != "population":

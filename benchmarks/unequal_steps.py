@@ -21,8 +21,8 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from simulator import in_turn
 
+from simulator import in_turn
 from turnout import tree
 from turnout.simulator.cohort_work import train_cohort
 from turnout.simulator.local import Jobs, Local

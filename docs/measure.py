@@ -16,12 +16,14 @@ from turnout.report.audit.audit_figure import effective_weights_figure
 from turnout.report.run.figures import PIXELS, figures
 from turnout.report.run.groups import attention
 from turnout.report.run.run_words import summary
+from turnout.simulator.programs import use_compilation_cache
 
 HERE = Path(__file__).parent
 
 
 def main() -> None:
     """Numbers into docs/results, pictures into docs/images."""
+    use_compilation_cache()
     demo = read_experiment("demo")
     finished = load(sys.argv[1]) if len(sys.argv) > 1 else run(demo)
     write("demo", demo_numbers(finished))

@@ -9,6 +9,7 @@ import numpy as np
 import turnout
 from turnout import availability, strategies, tasks
 
+turnout.use_compilation_cache()  # keep what is compiled for the next run
 task = tasks.synthetic_leaf(num_clients=40, samples_per_client=80)
 world = turnout.World(availability.two_classes(40, lam=0.5))
 local = turnout.Local(learning_rate=0.02, batch_size=32)

@@ -29,6 +29,7 @@ def weather_stations(path: Path) -> str:
     return str(path)
 
 
+turnout.use_compilation_cache()  # keep what is compiled for the next run
 with tempfile.TemporaryDirectory() as folder:
     file = sys.argv[1] if len(sys.argv) > 1 else weather_stations(Path(folder) / "stations.csv")
     task = tasks.from_csv(file, ridge=0.001)

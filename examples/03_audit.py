@@ -7,6 +7,7 @@ while, stay away for long, do fewer local steps and lose every fifth upload.
 import turnout
 from turnout import availability, compute, links, strategies
 
+turnout.use_compilation_cache()  # keep what is compiled for the next run
 HALF = 10
 world = turnout.World(
     availability.markov(2 * HALF, pi=[0.9] * HALF + [0.2] * HALF, lam=0.8),

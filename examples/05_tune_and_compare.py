@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+import turnout
 from turnout.experiment import read_experiment
 from turnout.experiment.run import run
 from turnout.experiment.tuning import tune
@@ -28,6 +29,7 @@ server = { learning_rate = [1.0, 4.0] }
 strategies = [{ name = "fedavg" }, { name = "unbiased" }, { name = "mifa" }]
 """
 
+turnout.use_compilation_cache()  # keep what is compiled for the next run
 with tempfile.TemporaryDirectory() as folder:
     file = Path(folder) / "experiment.toml"
     file.write_text(EXPERIMENT)

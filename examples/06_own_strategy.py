@@ -33,6 +33,7 @@ class Patience(Strategy[PatienceState]):
         return PatienceState(jnp.where(cohort.mask, 0.0, state.away + 1.0))
 
 
+turnout.use_compilation_cache()  # keep what is compiled for the next run
 check_strategy(Patience())
 
 clients = 12

@@ -10,6 +10,10 @@ from pathlib import Path  # noqa: E402
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
+from turnout.simulator.programs import keep_few_programs, use_compilation_cache  # noqa: E402
+
+use_compilation_cache()  # between the processes of one call, and between calls
+keep_few_programs()
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from turnout.simulator import simulate, simulate_trials
     from turnout.simulator.history import History
     from turnout.simulator.local import Local
+    from turnout.simulator.programs import use_compilation_cache
     from turnout.simulator.trial import Trial
     from turnout.world import World, compute, links
 
@@ -43,6 +44,7 @@ __all__ = [
     "strategies",
     "tasks",
     "theory",
+    "use_compilation_cache",
 ]
 
 _HOMES = {
@@ -62,6 +64,7 @@ _HOMES = {
     "read_log": "turnout.diagnosis.reading.log_file",
     "simulate": "turnout.simulator",
     "simulate_trials": "turnout.simulator",
+    "use_compilation_cache": "turnout.simulator.programs",
 }
 _MODULES = {"compute": "turnout.world.compute", "links": "turnout.world.links"}
 

@@ -8,6 +8,8 @@ import sys
 import pytest
 from cli_stage import documented, keys_of
 
+from turnout.errors import UserError
+
 
 def test_version(turnout):
     from turnout import __version__
@@ -76,30 +78,6 @@ def test_a_mistake_is_one_line_and_leaves_nothing(turnout, tmp_path, arguments, 
     assert [file.name for file in tmp_path.iterdir()] == ["tiny.toml"]
 
 
-def test_debug_shows_where_an_error_comes_from(turnout):
-    assert turnout("run", "absent.toml", "--debug").exception is not None
-
-
-def test_an_unforeseen_error_is_one_line_too(turnout, monkeypatch):
-    from turnout.experiment import store
-
-    def fail(*_, **__):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(store, "save", fail)
-    result = turnout("run", "tiny.toml", "--seeds", "2")
-    assert (result.exit_code, result.stderr) == (2, "error: OSError: disk full (--debug shows more)\n")
-
-
-def test_a_problem_with_a_file_names_it(turnout, monkeypatch):
-    def fail(*_, **__):
-        raise PermissionError(13, "Permission denied", "tiny.toml")
-
-    monkeypatch.setattr("turnout.experiment.config.read_experiment", fail)
-    result = turnout("run", "tiny.toml", "--seeds", "2")
-    assert (result.exit_code, result.stderr) == (2, "error: tiny.toml: permission denied\n")
-
-
 @pytest.mark.parametrize("command", [["run", "tiny.toml"], ["list"], ["cite", "fedavg"], ["diagnose", "tiny.toml"]])
 def test_stopping_says_so_without_a_trace(turnout, monkeypatch, command):
     def stop(*_, **__):
@@ -109,6 +87,29 @@ def test_stopping_says_so_without_a_trace(turnout, monkeypatch, command):
         monkeypatch.setattr(f"turnout.{place}", stop)
     result = turnout(*command)
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "stopped: nothing half-done is left\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "tiny.toml"],
+        ["tune", "tiny.toml", "--metric", "train_loss"],
+        ["audit", "tiny.toml"],
+        ["diagnose", "tiny.toml"],
+        ["reproduce", "debiased_fig1"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_command_that_compiles_keeps_programs_on_disk_and_few_in_memory(turnout, monkeypatch, command):
+    asked = []
+
+    def stop():
+        raise UserError("far enough")
+
+    monkeypatch.setattr("turnout.simulator.programs.use_compilation_cache", lambda: asked.append("disk"))
+    monkeypatch.setattr("turnout.simulator.programs.keep_few_programs", stop)
+    assert turnout(*command).stderr == "error: far enough\n"
+    assert asked == ["disk"]
 
 
 def test_modules_beside_the_experiment_can_be_named(turnout, tmp_path):

@@ -12,6 +12,7 @@ import numpy as np
 
 import turnout
 from turnout import availability, compute, links, tasks
+from turnout.simulator.programs import keep_few_programs, use_compilation_cache
 
 STORED = Path(__file__).with_name("golden.json")
 NUM_CLIENTS = 7
@@ -54,6 +55,8 @@ def golden_runs():
 
 def main():
     sys.path.insert(0, str(Path(__file__).parents[1]))
+    use_compilation_cache()
+    keep_few_programs()
     fresh = {name: numbers(run()) for name, run in golden_runs().items()}
     if "--store" in sys.argv:
         lines = [f"{json.dumps(name)}: {json.dumps(values)}" for name, values in fresh.items()]

@@ -26,7 +26,7 @@ from jaxtyping import Array, Float
 
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
-from turnout.simulator import chosen_seeds, loop, use_compilation_cache
+from turnout.simulator import chosen_seeds, loop
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.cohort_work import Sent, send
 from turnout.simulator.lanes import as_arrays, check_overflow, crowd_sizes
@@ -86,7 +86,6 @@ def play_trials(
     The server's learning rate, its optimizer and a projection are left out. Without `count` only the model is moved.
     `report` is told the number of trials done.
     """
-    use_compilation_cache()
     roots = jax.vmap(jr.key)(jnp.asarray(chosen_seeds(seeds), jnp.uint32))
     length = -(-rounds // SEGMENTS)
     plain = [as_arrays(_without_way(trial)) for trial in trials]

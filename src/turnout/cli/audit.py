@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import import_from, new_folder, stem_of
 from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Settings
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
@@ -32,6 +33,7 @@ def audit_command(
 
         folder = free_folder(out or new_folder(f"{stem_of(experiment)}-audit"))
         described = read_experiment(experiment, tuple(settings or []))
+        prepare_compilation()
         with progress_bar(not quiet, "playing") as progress:
             found = audit_experiment(described, rounds, seeds, progress)
         from turnout.report.audit.audit_table import audit_summary, audit_table, save_audit

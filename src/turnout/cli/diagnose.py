@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnout.cli import completion
+from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import new_folder
 from turnout.cli.options import AsJson, Debug, Quiet
 from turnout.cli.terminal import one_line_errors, print_lines
@@ -79,6 +80,7 @@ def _diagnose(
         from turnout.files.whole import free_folder
 
         free_folder(folder)
+        prepare_compilation()
         found = diagnose(
             _log_file(log),
             slot_seconds=slot,

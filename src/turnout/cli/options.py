@@ -22,4 +22,4 @@ Settings = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder and nothing else.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]

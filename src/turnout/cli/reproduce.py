@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnout.cli import completion
+from turnout.cli.compilation import prepare_compilation
 from turnout.cli.options import AsJson, Debug, Quiet, Settings
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 from turnout.errors import UserError, nearest
@@ -80,6 +81,7 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
     from turnout.reproduction.reproduce import reproduce
     from turnout.reproduction.stored import folder_of_same_runs, is_done, not_run, read_result, reproduce_from
 
+    prepare_compilation()
     draw, results = _drawing(), []
     for number, claim in enumerate(claims):
         folder = out / claim.profile / claim.folder_name
@@ -124,6 +126,8 @@ def _drawing() -> Any:
     try:
         from turnout.report.claims.claim_figure import write_figure
     except ImportError as error:
+        if (error.name or "").split(".")[0] == "turnout":
+            raise
         typer.echo(f"no figures: {error}; `turnout reproduce --refresh` draws them elsewhere", err=True)
         return None
     return write_figure

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import import_from, new_folder, stem_of
 from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Settings
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
@@ -51,6 +52,7 @@ def _simulate(source: str, settings: tuple[str, ...], folder: Path, show_progres
 
     experiment = read_experiment(source, settings)
     free_folder(folder)
+    prepare_compilation()
     with progress_bar(show_progress) as bar:
         finished = run(experiment, progress=bar, watch=bar and bar.watch)
     save(finished, folder, extra=lambda run, work: _show(run, work, folder.name))

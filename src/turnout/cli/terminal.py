@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import typer
 
+from turnout.errors import frames, is_mistake, package_of
+
+# Exit codes.
+CRASH = 1
+MISTAKE = 2  # of the user; what typer itself says of a wrong option has the same code
 INTERRUPTED = 130  # the shell's code for a program that was stopped by Ctrl-C
+
+PACKAGE = Path(__file__).parents[1]
 
 
 class Bar:
@@ -60,10 +70,7 @@ def print_lines(table: Any, sentences: list[str], *last: str) -> None:
 
 @contextmanager
 def one_line_errors(debug: bool) -> Iterator[None]:
-    """What the user can mend is one line and exit code 2; anything else says how to see more."""
-    if debug or os.environ.get("TURNOUT_DEBUG") == "1":
-        yield
-        return
+    """What the user can mend is one line and exit code 2; a crash says where it happened, with exit code 1."""
     try:
         yield
     except (typer.Exit, BrokenPipeError):  # a reader that went away, as `head` does, is no error
@@ -72,17 +79,34 @@ def one_line_errors(debug: bool) -> Iterator[None]:
         typer.echo("stopped: nothing half-done is left", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
-        typer.echo(f"error: {_in_one_line(error)}", err=True)
-        raise typer.Exit(2) from None
+        mistake = is_mistake(error)
+        if debug or os.environ.get("TURNOUT_DEBUG") == "1":
+            traceback.print_exc()
+        else:
+            typer.echo(f"error: {_mistake(error) if mistake else _crash(error)}", err=True)
+        raise typer.Exit(MISTAKE if mistake else CRASH) from None
+
+
+def _mistake(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
+    return _in_one_line(error)
 
 
 def _in_one_line(error: Exception) -> str:
-    from turnout.diagnosis.reading.errors import LogError
-    from turnout.experiment.errors import ExperimentError
+    return " ".join(str(error).split())
 
-    text = " ".join(str(error).split())
-    if isinstance(error, ExperimentError | LogError):
-        return text
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
-    return f"{type(error).__name__}: {text} (--debug shows more)"
+
+def _crash(error: Exception) -> str:
+    """What happened, and in a second line where: the innermost place, and the last one within turnout before it."""
+    calls = frames(error)
+    inside = [call for call in calls if package_of(call) == PACKAGE.name]
+    places = dict.fromkeys(_place(call) for call in (calls[-1], inside[-1]))
+    where = f"at {', called at '.join(places)} (--debug shows the whole traceback)"
+    return f"{type(error).__name__}: {_in_one_line(error)}\n  {where}"
+
+
+def _place(call: TracebackType) -> str:
+    path = Path(call.tb_frame.f_code.co_filename)
+    shown = path.relative_to(PACKAGE.parent) if path.is_relative_to(PACKAGE) else path
+    return f"{shown}:{call.tb_lineno}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import import_from, new_folder, stem_of
 from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Settings
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
@@ -44,6 +45,7 @@ def tune_command(
         folder = free_folder(out or new_folder(f"{stem_of(experiment)}-tuned"))
         asked = read_experiment(experiment, tuple(settings or []))
         searched = replace(asked, seeds=tuple(range(FIRST_SEED, FIRST_SEED + seeds)), rounds=rounds or asked.rounds)
+        prepare_compilation()
         with progress_bar(not quiet, "searching") as progress:
             tuned = tune(searched, metric, tuple(keep or ()), progress=progress)
         save_tuned(tuned, asked, folder)

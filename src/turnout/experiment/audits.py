@@ -8,7 +8,7 @@ from turnout.auditor import Audit, audit_trials
 from turnout.auditor.auditing import ROUNDS
 from turnout.experiment.build import build
 from turnout.experiment.config import Experiment
-from turnout.experiment.errors import ExperimentError
+from turnout.experiment.errors import ExperimentError, mistakes_at
 from turnout.experiment.sweep import points
 
 
@@ -32,10 +32,8 @@ def audit_experiment(
                 progress((before + done) / total)
 
         trials = {point.label: trial for point, trial in zip(batch.points, batch.trials, strict=True)}
-        try:
+        with mistakes_at("audit"):
             parts.append(audit_trials(batch.task.fleet, trials, rounds=rounds, seeds=seeds, progress=report))
-        except ValueError as error:
-            raise ExperimentError(f"audit: {error}") from error
     entries = {entry.label: entry for part in parts for entry in part.entries}
     ordered = tuple(entries[point.label] for point in points(experiment))
     return Audit(ordered, parts[0].rounds, parts[0].seeds)

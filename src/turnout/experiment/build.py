@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from turnout.experiment.errors import ExperimentError
+from turnout.experiment.errors import ExperimentError, mistakes_at
 from turnout.experiment.sweep import Point
 from turnout.simulator.trial import Trial, check_trial
 from turnout.tasks.base import Task
@@ -50,10 +50,8 @@ def _trial(task: Task, point: Point, worlds: dict[str, World]) -> Trial:
         local=local,
         settings=point.server.build(facts=point.facts.build()),
     )
-    try:
+    with mistakes_at(point.strategy.where, type(trial.strategy).__module__):
         check_trial(task, trial)
-    except ValueError as error:
-        raise ExperimentError(f"{point.strategy.where}: {error}") from error
     return trial
 
 
@@ -64,9 +62,5 @@ def _world(task: Task, point: Point, batch_size: int) -> World:
         raise ExperimentError(
             f"availability: describes {availability.num_clients} clients, but the task has {task.num_clients}"
         )
-    try:
+    with mistakes_at("availability, links, compute"):
         return World(availability, point.links.build(num_clients=task.num_clients), point.compute.build(**filled))
-    except ExperimentError:
-        raise
-    except ValueError as error:
-        raise ExperimentError(f"availability, links, compute: {error}") from error

@@ -7,17 +7,15 @@ from dataclasses import replace
 
 from turnout.auditor import calibrate
 from turnout.experiment.build import Batch
-from turnout.experiment.errors import ExperimentError
+from turnout.experiment.errors import ExperimentError, mistakes_at
 from turnout.experiment.sweep import Point
 
 
 def calibrated(batch: Batch, reference: str, rounds: int) -> Batch:
     """The batch with the local learning rates multiplied, and by what."""
     chosen = [_reference(point, batch.points, reference) for point in batch.points]
-    try:
+    with mistakes_at("calibrate"):
         moves = calibrate.mean_moves(batch.task.fleet, batch.trials, rounds=rounds)
-    except ValueError as error:
-        raise ExperimentError(f"calibrate: {error}") from error
     factors = tuple(float(moves[index] / move) for index, move in zip(chosen, moves, strict=True))
     trials = tuple(calibrate.scaled(trial, factor) for trial, factor in zip(batch.trials, factors, strict=True))
     return replace(batch, trials=trials, rate_factors=factors)

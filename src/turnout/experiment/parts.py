@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from turnout.experiment import registry, schema
-from turnout.experiment.errors import ExperimentError
+from turnout.experiment.errors import ExperimentError, mistakes_at
 from turnout.server.settings import ServerSettings
 from turnout.simulator.local import Local
 from turnout.strategies.base import Strategy
@@ -89,10 +89,8 @@ class Part:
                 arguments[name] = self._inside(name, value)._build_inside(filled)
             else:
                 arguments[name] = schema.as_argument(known[name].hint, value)
-        try:
+        with mistakes_at(self.where, self.builder.__module__):
             return self.builder(**arguments)
-        except (ValueError, TypeError, OSError) as error:
-            raise ExperimentError(f"{self.where}: {error}") from error
 
     def _inside(self, name: str, table: dict[str, Any]) -> Part:
         arguments = {key: value for key, value in table.items() if key != "name"}

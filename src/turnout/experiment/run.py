@@ -13,7 +13,7 @@ import numpy as np
 from turnout.experiment.build import Batch, build
 from turnout.experiment.calibration import calibrated
 from turnout.experiment.config import Experiment
-from turnout.experiment.errors import ExperimentError
+from turnout.experiment.errors import mistakes_at
 from turnout.experiment.sweep import points
 from turnout.files.whole import free_folder
 from turnout.simulator import Watch, simulate_trials
@@ -162,7 +162,7 @@ def _run_together(
     report: Callable[[int, int], None],
     watch: Watch | None,
 ) -> Iterator[Outcome]:
-    try:
+    with mistakes_at(""):
         histories = simulate_trials(
             batch.task,
             [batch.trials[i] for i in members],
@@ -174,8 +174,6 @@ def _run_together(
             progress=report,
             watch=watch,
         )
-    except ValueError as error:
-        raise ExperimentError(str(error)) from error
     for i, history in zip(members, histories, strict=True):
         assert history.target is not None
         point, factor = batch.points[i], batch.rate_factors[i] if batch.rate_factors else 1.0

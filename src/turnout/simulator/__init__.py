@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.random as jr
 import numpy as np
 
@@ -17,6 +14,7 @@ from turnout.server.settings import ServerSettings
 from turnout.simulator.history import History
 from turnout.simulator.lanes import Latest, Pace, alike, run_group
 from turnout.simulator.local import Local
+from turnout.simulator.programs import group_ran
 from turnout.simulator.trial import Trial, check_trial
 from turnout.strategies.base import Strategy
 from turnout.tasks.base import Task
@@ -24,9 +22,6 @@ from turnout.world import World
 
 Progress = Callable[[int, int], None]  # called with rounds done and rounds in all
 Watch = Callable[[Latest], None]  # called with the newest value of each metric
-
-_GROUPS_KEPT = 16  # whose programs stay in memory: each maps up to a thousand pieces, and Linux grants 65,530
-_groups_since_clearing = 0
 
 
 def simulate(
@@ -99,14 +94,13 @@ def simulate_trials(
     _check_metrics(task, metrics)
     for trial in trials:
         check_trial(task, trial)
-    use_compilation_cache()
     pace = Pace(rounds, evaluate_every, segment, None if metrics is None else tuple(metrics))
     groups = alike(trials)
     histories: dict[int, History] = {}
     for number, members in enumerate(groups):
         report = _share_of_progress(progress, watch, number, len(groups), rounds)
         together = run_group(task, [trials[i] for i in members], chosen, pace, report)
-        _forget_old_programs()
+        group_ran()
         histories.update(zip(members, together, strict=True))
     return [_with_fleet(histories[i], task, trial) for i, trial in enumerate(trials)]
 
@@ -116,18 +110,6 @@ def _with_fleet(history: History, task: Task, trial: Trial) -> History:
     law = trial.world.law()
     pi, lam = (None, None) if law is None else (np.asarray(law[0]), np.asarray(law[1]))
     return replace(history, target=np.asarray(task.fleet.target), pi=pi, lam=lam)
-
-
-def _forget_old_programs() -> None:
-    """Drop compiled programs now and then: a process that keeps hundreds runs out of memory maps and dies.
-
-    They stay in the cache on disk, so that what is needed again is read rather than compiled.
-    """
-    global _groups_since_clearing
-    _groups_since_clearing += 1
-    if _groups_since_clearing >= _GROUPS_KEPT:
-        jax.clear_caches()
-        _groups_since_clearing = 0
 
 
 def chosen_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
@@ -142,16 +124,6 @@ def _check_metrics(task: Task, metrics: Sequence[str] | None) -> None:
     known = eqx.filter_eval_shape(lambda key: task.evaluate(task.init(key)), jr.key(0))
     if unknown := [name for name in metrics or () if name not in known]:
         raise ValueError(f"this task has no metric {unknown[0]!r}; it has {', '.join(sorted(known))}")
-
-
-def use_compilation_cache() -> None:
-    """Keep compiled programs on disk between runs, unless the user has set a place or switched it off."""
-    chosen = os.environ.get("TURNOUT_CACHE")
-    if getattr(jax.config, "jax_compilation_cache_dir", None) is not None or chosen == "off":
-        return
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    jax.config.update("jax_compilation_cache_dir", chosen or str(base / "turnout" / "xla"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
 def _share_of_progress(

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import altair as alt
 
 from turnout.errors import nearest
-from turnout.experiment.errors import ExperimentError
+from turnout.experiment.errors import ExperimentError, mistakes_at
 from turnout.files.whole import whole_file
 from turnout.report.run.client_figures import availability_picture, client_weights, served_clients, staleness
 from turnout.report.run.compared import Points, of_history
@@ -72,10 +72,8 @@ def plot(points: Points, kind: str, metric: str | None = None) -> alt.TopLevelMi
         raise ExperimentError(f"there is no figure {kind!r}: {nearest(kind, KINDS)}")
     if metric is not None and kind != "curves":
         raise ExperimentError(f"{kind}: only curves have a metric to choose, not {metric!r}")
-    try:
+    with mistakes_at(kind):
         return learning_curves(points, metric) if kind == "curves" else KINDS[kind](points)
-    except ValueError as error:
-        raise ExperimentError(str(error)) from error
 
 
 def for_paper(chart: Any) -> alt.TopLevelMixin:

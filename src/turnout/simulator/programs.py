@@ -1,0 +1,46 @@
+"""Compiled programs on disk and in memory. The caches belong to the whole process, so nothing here acts unasked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import jax
+
+_GROUPS_KEPT = 16  # whose programs stay in memory: each maps up to a thousand pieces, and Linux grants 65,530
+_groups_since_clearing: int | None = None  # None: nothing is ever dropped
+
+
+def use_compilation_cache() -> None:
+    """Keep compiled programs on disk, so that the next process reads them instead of compiling.
+
+    This sets jax's compilation cache for the whole process, unless one is set already. `TURNOUT_CACHE` names the
+    folder; without it they lie in the user's cache folder, and `TURNOUT_CACHE=off` leaves jax as it is.
+    """
+    chosen = os.environ.get("TURNOUT_CACHE")
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is not None or chosen == "off":
+        return
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    jax.config.update("jax_compilation_cache_dir", chosen or str(base / "turnout" / "xla"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def keep_few_programs() -> None:
+    """From now on, drop all compiled programs of this process, the caller's too, after every 16 groups of trials.
+
+    A process that keeps hundreds of programs runs out of memory maps and dies. With `use_compilation_cache` they stay
+    on disk, so that what is needed again is read rather than compiled.
+    """
+    global _groups_since_clearing
+    _groups_since_clearing = _groups_since_clearing or 0
+
+
+def group_ran() -> None:
+    """Count a group of trials, and drop the programs if it is time and the process has asked for it."""
+    global _groups_since_clearing
+    if _groups_since_clearing is None:
+        return
+    _groups_since_clearing += 1
+    if _groups_since_clearing >= _GROUPS_KEPT:
+        jax.clear_caches()
+        _groups_since_clearing = 0

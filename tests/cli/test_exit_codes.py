@@ -1,0 +1,183 @@
+"""Exit code 2 is a mistake that the user can mend, in one line; 1 is a crash, which says where it happened."""
+
+import re
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+import pytest
+
+from turnout.arguments import at_least
+from turnout.diagnosis.reading.errors import LogError
+from turnout.errors import FolderError, UserError
+from turnout.experiment.errors import ExperimentError
+
+
+@pytest.fixture
+def run_with(turnout, monkeypatch):
+    """`turnout run`, in which reading the experiment does something else."""
+
+    def run(instead, *options):
+        monkeypatch.setattr("turnout.experiment.config.read_experiment", lambda *_: instead())
+        return turnout("run", "tiny.toml", *options)
+
+    return run
+
+
+def raising(error):
+    def instead():
+        raise error
+
+    return instead
+
+
+def refuse():
+    return at_least("rounds", 0, 1)
+
+
+def open_absent_file():
+    return open("no/file.csv")
+
+
+MISTAKES = {
+    "user": (raising(UserError("mend this")), "mend this"),
+    "experiment": (raising(ExperimentError("strategies[0]: mend\n  this")), "strategies[0]: mend this"),
+    "log": (raising(LogError("line 3")), "line 3"),
+    "folder": (raising(FolderError("exists already")), "exists already"),
+    "file": (open_absent_file, "no/file.csv: no such file or directory"),
+    "permission": (raising(PermissionError(13, "Permission denied", "a.toml")), "a.toml: permission denied"),
+    "refusal of turnout": (refuse, "rounds = 0: must be a whole number of at least 1"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_of_the_user_is_one_line_and_exit_code_2(run_with, name):
+    instead, message = MISTAKES[name]
+    result = run_with(instead)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: {message}")
+    assert result.stderr.count("\n") == 1
+
+
+def within_turnout(expression):
+    """Evaluate an expression as if a module of turnout held it."""
+    module = {"__name__": "turnout.made_up", "np": np, "jnp": jnp, "pl": pl}
+    return lambda: eval(compile(expression, "made_up.py", "eval"), module)
+
+
+CRASHES = {  # what happens, what is said of it, and whether the library has lines of its own in the traceback
+    "np.zeros(2) + np.zeros(3)": ("ValueError: operands could not be broadcast", False),
+    "np.stack([])": ("ValueError: need at least one array", True),
+    "jnp.stack([])": ("ValueError: Need at least one array", True),
+    "pl.DataFrame({'a': [1]})['b']": ("ColumnNotFoundError: ", True),
+    "int('x')": ("ValueError: invalid literal", False),
+    "{}['rounds']": ("KeyError: 'rounds'", False),
+    "1 / 0": ("ZeroDivisionError: division by zero", False),
+}
+
+
+@pytest.mark.parametrize("expression", CRASHES)
+def test_a_crash_says_where_and_has_exit_code_1(run_with, expression):
+    message, in_library = CRASHES[expression]
+    result = run_with(within_turnout(expression))
+    assert (result.exit_code, result.stdout) == (1, "")
+    what, where, *rest = result.stderr.splitlines()
+    assert not rest
+    assert what.startswith(f"error: {message}")
+    library = r"\S+:\d+, called at " if in_library else ""
+    assert re.fullmatch(rf"  at {library}made_up\.py:1 \(--debug shows the whole traceback\)", where)
+
+
+def test_a_system_error_without_a_file_is_no_mistake(run_with):
+    result = run_with(raising(OSError("disk full")))
+    assert result.exit_code == 1
+    assert re.search(r"^  at \S+:\d+, called at turnout/cli/run\.py:\d+ ", result.stderr, re.MULTILINE)
+
+
+def test_a_crash_within_turnout_names_its_own_line(turnout, monkeypatch):
+    monkeypatch.setattr("turnout.experiment.registry.KINDS", None)
+    result = turnout("list")
+    assert result.exit_code == 1
+    assert re.search(r"^  at turnout/cli/listing\.py:\d+ \(--debug", result.stderr, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("instead", "code"), [(raising(UserError("mend this")), 2), (lambda: 1 / 0, 1)])
+def test_debug_shows_the_whole_traceback_with_the_same_exit_code(run_with, monkeypatch, instead, code):
+    by_option = run_with(instead, "--debug")
+    monkeypatch.setenv("TURNOUT_DEBUG", "1")
+    for result in (by_option, run_with(instead)):
+        assert result.exit_code == code
+        assert result.stderr.startswith("Traceback (most recent call last):")
+        assert "cli/run.py" in result.stderr
+
+
+EXPERIMENT_STEPS = {  # parts of a run that turn refusals into mistakes of the experiment
+    "run": ("turnout.experiment.run.simulate_trials", ["run"]),
+    "tune": ("turnout.experiment.run.simulate_trials", ["tune", "--metric", "train_loss"]),
+    "audit": ("turnout.experiment.audits.audit_trials", ["audit"]),
+    "check": ("turnout.experiment.build.check_trial", ["run"]),
+    "calibrate": ("turnout.auditor.calibrate.mean_moves", ["run", "--set", "calibrate=fedavg"]),
+}
+
+
+@pytest.mark.parametrize("step", EXPERIMENT_STEPS)
+def test_a_crash_while_an_experiment_runs_is_no_mistake_in_it(turnout, monkeypatch, step):
+    place, (command, *options) = EXPERIMENT_STEPS[step]
+    for instead, code in ((lambda *_, **__: np.zeros(2) + np.zeros(3), 1), (lambda *_, **__: refuse(), 2)):
+        monkeypatch.setattr(place, instead)
+        result = turnout(command, "tiny.toml", *options)
+        assert result.exit_code == code, result.stderr
+
+
+OWN_STRATEGY = """
+import numpy as np
+from turnout.strategies import Strategy
+
+class Mine(Strategy[None]):
+    limit: float = 1.0
+
+    def __check_init__(self):
+        if self.limit < 0:
+            raise ValueError("limit must be positive")
+        if self.limit == 0:
+            np.zeros(2) + np.zeros(3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "code", "message"),
+    [
+        (-1.0, 2, "error: strategies[0]: limit must be positive"),
+        (0.0, 1, "error: ValueError: operands could not be broadcast"),
+    ],
+)
+def test_a_strategy_of_the_user_may_refuse_and_may_crash(turnout, tmp_path, limit, code, message):
+    (tmp_path / "refusing_strategy.py").write_text(OWN_STRATEGY)
+    own = f"strategies=[{{name='refusing_strategy:Mine', limit={limit}}}]"
+    result = turnout("run", "tiny.toml", "--set", own)
+    assert result.exit_code == code
+    assert result.stderr.startswith(message)
+    assert ("refusing_strategy.py:12" in result.stderr) == (code == 1)
+
+
+def test_figures_are_left_out_for_a_missing_library_only(monkeypatch, capsys):
+    from turnout.cli.reproduce import _drawing
+
+    figures = "turnout.report.claims.claim_figure"
+    monkeypatch.delitem(sys.modules, figures, raising=False)
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "altair", None)
+        assert _drawing() is None
+        assert "no figures" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, figures, None)
+    with pytest.raises(ImportError, match=figures):
+        _drawing()
+
+
+def test_the_program_itself_ends_with_the_code(tmp_path):
+    command = [sys.executable, "-m", "turnout", "cite", "absent.toml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ")

@@ -1,0 +1,68 @@
+"""The library leaves the process alone: jax's settings and compiled programs are touched only on request."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import pytest
+
+from turnout.simulator import programs
+
+USERS_PROGRAM = """
+import jax
+import turnout
+from turnout import availability, strategies, tasks
+
+traced = []
+
+@jax.jit
+def users_own(x):
+    traced.append(x)
+    return x + 1
+
+before = dict(jax.config.values)
+users_own(1.0)
+task, world = tasks.quadratics(num_clients=3, dimension=2), turnout.World(availability.bernoulli(3, 0.5))
+for _ in range(20):
+    turnout.simulate(task, world, strategies.FedAvg(), rounds=2)
+turnout.audit(world, [strategies.FedAvg()], rounds=50)
+users_own(2.0)
+print(len(traced), {name for name in before if before[name] != jax.config.values[name]})
+turnout.use_compilation_cache()
+print(jax.config.jax_compilation_cache_dir)
+jax.config.update("jax_compilation_cache_dir", "chosen by the user")
+turnout.use_compilation_cache()
+print(jax.config.jax_compilation_cache_dir)
+"""
+
+
+def test_twenty_runs_change_no_setting_and_drop_no_program(tmp_path):
+    surroundings = os.environ | {"TURNOUT_CACHE": str(tmp_path)}
+    surroundings.pop("JAX_COMPILATION_CACHE_DIR", None)
+    command = [sys.executable, "-c", USERS_PROGRAM]
+    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["1 set()", str(tmp_path), "chosen by the user"], done.stderr
+
+
+@pytest.fixture
+def cleared(monkeypatch):
+    """Every clearing so far, none of which is carried out."""
+    calls = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: calls.append("cleared"))
+    monkeypatch.setattr(programs, "_groups_since_clearing", None)
+    return calls
+
+
+def test_programs_are_dropped_after_every_16_groups_once_that_is_asked_for(cleared):
+    for _ in range(40):
+        programs.group_ran()
+    assert not cleared
+    programs.keep_few_programs()
+    for _ in range(40):
+        programs.group_ran()
+    assert len(cleared) == 2
+    programs.keep_few_programs()  # a second request goes on counting
+    for _ in range(8):
+        programs.group_ran()
+    assert len(cleared) == 3
