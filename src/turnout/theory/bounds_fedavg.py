@@ -47,8 +47,8 @@ def correlated_fedavg_bound(
     Deviations: the paper hides its constants. Those of its appendix do not follow: in the bound of e_4, γ⁴ stands for
     γ²; a factor τ is lost where lemma 9 is applied; 36 stands for 32. They also mix units, since ⟨a, b⟩ ≤ ½‖a‖² + ½‖b‖²
     is used with a gradient and a step. The same proof with weights 1/(τL) and τL there gives the terms above, with τ
-    instead of τ² in the drift. As Σ_i (p_i − 1/N) ∇F = 0, the bias needs neither a bound on ‖∇F‖ nor a division by min
-    π_R².
+    instead of τ² in the drift. As Σ_i (p_i − 1/N) ∇F = 0, the bias needs neither a bound on ‖∇F‖ nor a division by
+    min π_R².
     """
     k, horizon = at_least("local_steps", local_steps, 1), at_least("rounds", rounds, 2)
     check_positive(smoothness=smoothness)
