@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from turnout.arguments import SHOWN, refuse
+from turnout.arguments import MAX_NAMED, refuse
 
 Matrix = TypeVar("Matrix", np.ndarray, sp.csr_array)
 
@@ -38,8 +38,8 @@ def require_irreducible(matrix: np.ndarray | sp.csr_array) -> None:
         parts = str([np.flatnonzero(group == g).tolist() for g in range(count)])
     else:
         sizes = sorted(np.bincount(group).tolist(), reverse=True)
-        more = ", …" if count > SHOWN else ""
-        parts = f"{count} parts of {', '.join(map(str, sizes[:SHOWN]))}{more} states"
+        more = ", …" if count > MAX_NAMED else ""
+        parts = f"{count} parts of {', '.join(map(str, sizes[:MAX_NAMED]))}{more} states"
     raise ValueError(
         f"transition is not irreducible, its states fall into {parts}: "
         "every state must be reachable from every other, else there is no single long-run law"
