@@ -1,4 +1,4 @@
-"""How arguments are read and checked: as float64, one value for all or one per client, the offender named."""
+"""How arguments are read and checked: as float64, one value for all or one per client; errors name the offender."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ import numpy as np
 
 Values = Sequence[float | int] | np.ndarray
 
-SHOWN = 3  # offenders named in a message before the rest are only counted
+MAX_NAMED = 3  # offenders in a message; the others are only counted
 
 
 def refuse(bad: np.ndarray, describe: Callable[[int], str], rule: str) -> None:
-    """Raise a ValueError that names the first offenders and says what would be right, if there is any offender."""
+    """If anything is bad, raise a ValueError that names the first offenders and says what would be right."""
     (where,) = np.nonzero(bad)
     if where.size == 0:
         return
-    shown = ", ".join(describe(int(k)) for k in where[:SHOWN])
-    more = f" and {where.size - SHOWN} more" if where.size > SHOWN else ""
+    shown = ", ".join(describe(int(k)) for k in where[:MAX_NAMED])
+    more = f" and {where.size - MAX_NAMED} more" if where.size > MAX_NAMED else ""
     raise ValueError(f"{shown}{more}: {rule}")
 
 
 def at_least(name: str, value: int, lowest: int) -> int:
-    """The value as an int, refused when it is not whole or too small."""
+    """The value as an int; a ValueError if it is not whole or too small."""
     if isinstance(value, bool) or int(value) != value or value < lowest:
         raise ValueError(f"{name} = {value}: must be a whole number of at least {lowest}")
     return int(value)
 
 
 def spread(name: str, value: float | int | Sequence[float | int], count: int, of: str = "client") -> np.ndarray:
-    """One float64 value each: a single number is given to all, a sequence must have the right length."""
+    """One float64 value per client: a single number is given to all, a sequence must have the right length."""
     values = np.asarray(value, dtype=np.float64)
     if values.ndim == 0:
         return np.full(count, float(values))
     if values.shape != (count,):
         got = f"{values.shape[0]} values" if values.ndim == 1 else f"shape {values.shape}"
-        raise ValueError(f"{name} has {got} for {count} {of}s: give one number, or one for each {of}")
+        raise ValueError(f"{name} has {got} for {count} {of}s: give one number, or one per {of}")
     return values
 
 
 def spread_whole(name: str, value: int | Sequence[int], count: int, lowest: int, of: str = "client") -> np.ndarray:
-    """As `spread`, for whole numbers of at least `lowest`."""
+    """Like `spread`, for whole numbers of at least `lowest`."""
     values = spread(name, value, count, of)
     bad = ~((values >= lowest) & (values == np.floor(values)) & np.isfinite(values))
     refuse(bad, lambda k: f"{of} {k} has {name} = {values[k]:g}", f"must be a whole number of at least {lowest}")
@@ -48,14 +48,14 @@ def spread_whole(name: str, value: int | Sequence[int], count: int, lowest: int,
 
 
 def spread_share(name: str, value: float | Sequence[float], count: int, of: str = "client") -> np.ndarray:
-    """As `spread`, for probabilities."""
+    """Like `spread`, for probabilities."""
     values = spread(name, value, count, of)
     refuse(~((values >= 0) & (values <= 1)), lambda k: f"{of} {k} has {name} = {values[k]:g}", "must lie in [0, 1]")
     return values
 
 
 def membership(name: str, groups: int | Sequence[int], num_clients: int) -> np.ndarray:
-    """Group of each client: a number cuts the fleet into that many equal runs of clients, a sequence is taken as it is.
+    """Group of each client: a number cuts the fleet into that many equal groups in order, a sequence is used as it is.
 
     Equal means that sizes differ by one at most. Groups are numbered from 0 and none may be empty.
     """
@@ -63,25 +63,25 @@ def membership(name: str, groups: int | Sequence[int], num_clients: int) -> np.n
         count = at_least(name, groups, 1)
         if count > num_clients:
             raise ValueError(
-                f"{name} = {count} for {num_clients} clients: some would be empty, give at most {num_clients}"
+                f"{name} = {count} for {num_clients} clients: some groups would be empty, give at most {num_clients}"
             )
         return (np.arange(num_clients) * count // num_clients).astype(np.int32)
     group = spread_whole(name, groups, num_clients, lowest=0)
     empty = np.setdiff1d(np.arange(group.max() + 1), group)
     if empty.size:
         raise ValueError(
-            f"{name}: no client is in number {empty[0]}, though {group.max()} is used: number from 0 without gaps"
+            f"{name}: no client is in group {empty[0]}, but one is in {group.max()}: number from 0 without gaps"
         )
     return group
 
 
 def vector(name: str, values: Values, count: int | None = None) -> np.ndarray:
-    """One finite float64 number for each client."""
+    """One finite float64 number per client."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"{name} has shape {array.shape}: give a list of one number for each client")
+        raise ValueError(f"{name} has shape {array.shape}: give a list of one number per client")
     if count is not None and array.size != count:
-        raise ValueError(f"{name} has {array.size} values for {count} clients: give one for each client")
+        raise ValueError(f"{name} has {array.size} values for {count} clients: give one per client")
     refuse(~np.isfinite(array), lambda k: f"client {k} has {name} = {array[k]}", "must be finite")
     return array
 
@@ -99,7 +99,7 @@ def positive(name: str, values: Values, count: int | None = None) -> np.ndarray:
 
 
 def shares(name: str, values: Values, count: int | None = None) -> np.ndarray:
-    """Probabilities, one for each client."""
+    """Probabilities, one per client."""
     array = vector(name, values, count)
     refuse(
         ~((array >= 0) & (array <= 1)), lambda k: f"client {k} has {name} = {array[k]:g}", "must lie between 0 and 1"
@@ -108,7 +108,7 @@ def shares(name: str, values: Values, count: int | None = None) -> np.ndarray:
 
 
 def law(name: str, values: Values, count: int | None = None) -> np.ndarray:
-    """Weights that are not negative, divided by their sum."""
+    """Nonnegative weights, divided by their sum."""
     array = nonnegative(name, values, count)
     largest = array.max()
     if largest == 0:
@@ -132,7 +132,7 @@ def check_nonnegative(**named: float | int) -> None:
 
 
 def check_step(name: str, step: float, largest: float, rule: str) -> None:
-    """Refuse a step that a bound does not cover, saying which is the largest that it does."""
+    """Refuse a step that a bound does not cover, and say which is the largest that it covers."""
     check_positive(**{name: step})
     if step > largest:
         raise ValueError(f"{name} = {step:g} is too large: {rule} allows at most {largest:.6g}")

@@ -1,4 +1,4 @@
-"""Statistics that several rooms share: intervals, paired differences, multiple comparisons, points spread evenly."""
+"""Statistics that several rooms share: intervals, paired differences, multiple comparisons, evenly spread points."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 from jaxtyping import Int
 from scipy import stats
 
-LEVEL = 0.95  # of every interval, unless another is given
+LEVEL = 0.95  # confidence of every interval, unless another is given
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over the seeds and where it lies."""
+    """A mean over the seeds and its confidence interval."""
 
     mean: float
     low: float
@@ -36,31 +36,31 @@ class Interval:
 
 
 def student_factor(freedom: int, comparisons: int = 1, level: float = LEVEL) -> float:
-    """Standard errors either side of a mean, so that all of so many intervals hold together (Bonferroni)."""
+    """Half-width of an interval in standard errors, such that all `comparisons` hold together (Bonferroni)."""
     return float(stats.t.ppf(1 - (1 - level) / (2 * comparisons), freedom))
 
 
 def deviation(values: np.ndarray) -> float:
-    """Standard deviation over the seeds, zero where there is one seed only."""
+    """Standard deviation over the seeds, zero for a single seed."""
     return float(values.std(ddof=1)) if values.size > 1 else 0.0
 
 
 def minus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Differences; two that never got there are alike."""
+    """Differences a - b; equal infinities (never reached) differ by 0."""
     both = np.isinf(a) & np.isinf(b) & (np.sign(a) == np.sign(b))
     return np.subtract(a, b, out=np.zeros_like(a), where=~both)
 
 
 def mean(values: np.ndarray) -> float:
-    """A mean that infinities of both signs do not spoil."""
+    """A mean in which infinities count as ±1e12, so that two signs do not make a NaN."""
     return float(np.clip(values, -1e12, 1e12).mean())
 
 
 def rank_correlation(a: list[float], b: list[float]) -> float:
-    """Kendall's τ; infinite values are ranks like any other."""
+    """Kendall's τ; infinite values are ranked like any others."""
     return float(np.asarray(stats.kendalltau(stats.rankdata(a), stats.rankdata(b)))[0])
 
 
 def evenly(count: int, most: int) -> Int[np.ndarray, " chosen"]:
-    """At most so many of the numbers below `count`, in order, the first and the last among them."""
+    """At most `most` of the numbers below `count`, evenly spaced in order, with the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))

@@ -1,7 +1,7 @@
 """Random keys: folded from (seed, stream, round) and, for one client, its index; never chained, never from a slot.
 
-So a result depends neither on slot positions, nor on capacity, nor on where a run was cut, and a driver of real nodes
-can repeat a simulation exactly. Nature has streams of its own: every strategy meets the same absences.
+So a result does not depend on slot positions, on capacity or on where a run was cut, and a run on real nodes can repeat
+a simulation exactly. Nature has streams of its own: every strategy meets the same absences.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Words = UInt32[Array, "..."]
 
 
 class Stream(enum.IntEnum):
-    """Who draws. Values are part of what makes a result repeatable: append, never renumber."""
+    """Who draws. Results repeat only if the values stay: append, never renumber."""
 
     MODEL = 0  # initial parameters
     WORLD_START = 1
@@ -30,18 +30,18 @@ class Stream(enum.IntEnum):
     PROBE = 6
     TRAIN = 7
     ADMIT = 8
-    PAST = 9  # who was there before round 0, for a server that has watched
+    PAST = 9  # availability before round 0, for a server that has watched
     UPLOAD = 10  # rounding and noise on the way to the server
 
 
 def round_key(root: RandomKey, stream: Stream, t: Round = 0) -> RandomKey:
     """The key of one stream in one round."""
-    # Round before stream: all streams of a round then share the first fold, which the compiler does once.
+    # The round is folded in first: all streams of a round then share that fold, which the compiler does once.
     return jr.fold_in(jr.fold_in(root, t), stream)
 
 
 def client_words(key: RandomKey, ids: Int[Array, " slots"]) -> UInt32[Array, " slots"]:
-    """One 32-bit seed a client, for `scramble`: full threefry down to the client, cheap hashing below it."""
+    """One 32-bit seed per client, for `scramble`: full threefry down to the client, cheap hashing below it."""
 
     def word(client: Int[Array, ""]) -> UInt32[Array, ""]:
         return jr.bits(jr.fold_in(key, client), dtype=jnp.uint32)
@@ -62,7 +62,7 @@ def scramble(word: Words) -> Words:
 
 
 def below(word: Words, bound: Int[Array, "..."]) -> Int[Array, "..."]:
-    """An index in [0, bound) from the top 24 bits of a word; uniform to bound / 2²⁴."""
+    """An index in [0, bound) from the top 24 bits of a word; uniform up to bound / 2²⁴."""
     share = (word >> 8).astype(jnp.float32) * jnp.float32(2**-24)
     index = (share * bound.astype(jnp.float32)).astype(jnp.int32)
     return jnp.minimum(index, bound - 1)

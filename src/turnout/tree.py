@@ -1,4 +1,4 @@
-"""Algebra on pytrees of arrays: a model, or one model a slot."""
+"""Algebra on pytrees of arrays: a model, or one model per slot."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def zeros_like(a: Params) -> Params:
 
 
 def where(condition: Bool[Array, ""], yes: Params, no: Params) -> Params:
-    """One whole tree or the other."""
+    """One tree or the other, as a whole."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
 def where_rows(mask: SlotMask, yes: Params, no: Params) -> Params:
-    """Row by row, one tree or the other."""
+    """One tree or the other, row by row."""
     return jax.tree.map(lambda a, b: types.where_rows(mask, a, b), yes, no)
 
 
 def weighted_sum(rows: Params, weights: PerSlot) -> Params:
-    """Sum over the leading axis, each row times its weight."""
+    """Sum of the rows along the leading axis, each times its weight."""
     return jax.tree.map(lambda leaf: jnp.tensordot(weights.astype(leaf.dtype), leaf, axes=1), rows)
 
 
@@ -52,17 +52,17 @@ def repeat(a: Params, count: int) -> Params:
 
 
 def norm(a: Params) -> Float[Array, ""]:
-    """Euclidean length of the whole tree."""
+    """Euclidean norm of the whole tree."""
     return jnp.sqrt(sum((jnp.sum(leaf.astype(jnp.float32) ** 2) for leaf in jax.tree.leaves(a)), jnp.zeros(())))
 
 
 def project(a: Params, radius: Scalar) -> Params:
-    """The nearest tree of at most that Euclidean length."""
+    """The nearest tree whose Euclidean norm is at most `radius`."""
     length = norm(a)
     within = length <= jnp.asarray(radius, length.dtype)
     return scale(a, jnp.where(within, 1.0, types.divide(jnp.asarray(radius, length.dtype), length)))
 
 
 def row_norms(rows: Params) -> PerSlot:
-    """Euclidean length of each row."""
+    """Euclidean norm of each row."""
     return jax.vmap(norm)(rows)

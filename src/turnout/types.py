@@ -1,4 +1,4 @@
-"""The vocabulary of turnout as types: what a fleet is, what a server sees, what it asks and what comes back."""
+"""The vocabulary of turnout as types: the fleet, what a server sees, what it asks for and what comes back."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def rate_at(rate: Scalar | Schedule, t: Round) -> Scalar:
 
 
 class Fleet(eqx.Module):
-    """The clients, by how much each should count; importance need not sum to one."""
+    """The clients and how much each should count; importance need not sum to one."""
 
     importance: PerClient
 
@@ -82,14 +82,14 @@ class Known(eqx.Module):
 
 
 class View(eqx.Module):
-    """All that a strategy may look at when it decides in round t."""
+    """Everything that a strategy may use when it decides in round t."""
 
     t: Round
     importance: PerClient
     available: Mask
     known: Known
     lr: Scalar  # η, the local learning rate of this round
-    losses: PerClient | None  # fresh loss of the available clients, where the strategy probes
+    losses: PerClient | None  # fresh loss of the available clients, if the strategy probes
     slots: int = eqx.field(static=True)
 
     @property
@@ -103,7 +103,7 @@ class View(eqx.Module):
 
 
 class Ask(eqx.Module):
-    """What a strategy wants of each client this round; no copies means not asked."""
+    """What a strategy asks of each client this round; zero copies means not asked."""
 
     copies: PerClient  # how often the client was drawn
     weight: PerClient  # factor of its update in the direction
@@ -124,12 +124,12 @@ class Cohort(eqx.Module):
     """
 
     ids: Int[Array, " slots"]
-    active: SlotMask  # a client is here, rather than padding
+    active: SlotMask  # the slot holds a client, not padding
     copies: PerSlot
     weight: PerSlot
     scale: PerSlot
-    arrived: SlotMask  # its upload came back; before delivery, nobody's
-    overflow: Int[Array, ""]  # asked clients that found no slot; must be zero
+    arrived: SlotMask  # its upload came back; all false before delivery
+    overflow: Int[Array, ""]  # asked clients without a slot; must be zero
     num_clients: int = eqx.field(static=True)
 
     @classmethod
@@ -197,15 +197,15 @@ class Cohort(eqx.Module):
 
 
 class Reports(eqx.Module):
-    """What came back, one row a slot, exactly zero where nothing arrived."""
+    """What came back, one row per slot, exactly zero where nothing arrived."""
 
     updates: Params  # Δ, the model after local work minus the model before
-    losses: PerSlot  # mean loss met during local work
+    losses: PerSlot  # mean loss during local work
     reach: PerSlot  # ‖a‖₁ of the work that was done
 
     @classmethod
     def arrived(cls, cohort: Cohort, updates: Params, losses: PerSlot, reach: PerSlot) -> Reports:
-        """Blank out every row that did not arrive, whatever it holds."""
+        """Set every row that did not arrive to zero, whatever it holds."""
 
         def keep(rows: Any) -> Any:
             return where_rows(cohort.arrived, rows, jnp.zeros_like(rows))
@@ -214,16 +214,16 @@ class Reports(eqx.Module):
 
 
 def first_indices(mask: Mask, count: int) -> Int[Array, " slots"]:
-    """Indices of the first `count` that are true, in order, and the length of the mask where there are fewer.
+    """Indices of the first `count` true entries, in order, padded with the length of the mask.
 
-    As `nonzero` with a size. Few out of many are looked up, many are dealt out: at a thousand of a million looking up
-    is ten times faster, at half of a thousand forty times slower.
+    Like `nonzero` with a size. A few out of many are looked up, many are dealt out. For a thousand of a million looking
+    up is ten times faster, for half of a thousand forty times slower.
     """
     return _look_up(mask, count) if count * 64 < mask.shape[0] else _deal_out(mask, count)
 
 
 def _look_up(mask: Mask, count: int) -> Int[Array, " slots"]:
-    """Find the block of every rank, then its place in the block."""
+    """Find the block of every rank, then its position in the block."""
     blocks = _in_blocks(mask, 64)
     totals = jnp.cumsum(jnp.sum(blocks, axis=1, dtype=jnp.int32))
     rank = jnp.arange(count, dtype=jnp.int32)
@@ -231,12 +231,12 @@ def _look_up(mask: Mask, count: int) -> Int[Array, " slots"]:
     block = jnp.minimum(block, totals.shape[0] - 1)
     before = jnp.where(block > 0, totals[block - 1], 0)
     inside = jnp.cumsum(blocks[block], axis=1, dtype=jnp.int32) <= (rank - before)[:, None]
-    found = block * blocks.shape[1] + jnp.sum(inside, axis=1, dtype=jnp.int32)
-    return jnp.where(rank < totals[-1], found, mask.shape[0])
+    index = block * blocks.shape[1] + jnp.sum(inside, axis=1, dtype=jnp.int32)
+    return jnp.where(rank < totals[-1], index, mask.shape[0])
 
 
 def _deal_out(mask: Mask, count: int) -> Int[Array, " slots"]:
-    """Number all that are true, in blocks since one long running sum is slow, and let each write itself down."""
+    """Number the true entries, in blocks since one long running sum is slow, and scatter each to its number."""
     length = mask.shape[0]
     inside = jnp.cumsum(_in_blocks(mask, 8), axis=1, dtype=jnp.int32)
     totals = inside[:, -1]
@@ -251,5 +251,5 @@ def _in_blocks(mask: Mask, width: int) -> Bool[Array, "blocks width"]:
 
 
 def where_rows(mask: SlotMask, yes: Shaped[Array, "slots ..."], no: Shaped[Array, "slots ..."]) -> Array:
-    """`where` by the leading axis, so that a NaN in an unused row cannot leak."""
+    """`where` along the leading axis, so that a NaN in an unused row cannot leak."""
     return jnp.where(mask.reshape(mask.shape + (1,) * (yes.ndim - 1)), yes, no)

@@ -23,7 +23,7 @@ def test_certain_and_impossible_clients(play):
         ({"pi": 1.5}, r"client 0 has pi = 1.5, .* and 1 more: must lie in \[0, 1\]"),
         ({"pi": [0.1, -0.2, 0.3, 0.4]}, "client 1 has pi = -0.2: must lie"),
         ({"pi": [0.1, float("nan"), 0.3, 0.4]}, "client 1 has pi = nan"),
-        ({"pi": [0.1, 0.2]}, "pi has 2 values for 4 clients: give one number, or one for each client"),
+        ({"pi": [0.1, 0.2]}, "pi has 2 values for 4 clients: give one number, or one per client"),
     ],
 )
 def test_refuses(arguments, message):

@@ -31,9 +31,9 @@ def test_the_clusters_of_the_paper():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"clusters": 5, "pi": 0.5}, "clusters = 5 for 4 clients: some would be empty"),
+        ({"clusters": 5, "pi": 0.5}, "clusters = 5 for 4 clients: some groups would be empty"),
         ({"clusters": 0, "pi": 0.5}, "clusters = 0: must be a whole number of at least 1"),
-        ({"clusters": [0, 2, 0, 2], "pi": 0.5}, "no client is in number 1, though 2 is used"),
+        ({"clusters": [0, 2, 0, 2], "pi": 0.5}, "no client is in group 1, but one is in 2"),
         ({"clusters": [0, 1, 0], "pi": 0.5}, "clusters has 3 values for 4 clients"),
         ({"clusters": [0, 1, 0, -1], "pi": 0.5}, "client 3 has clusters = -1"),
         ({"clusters": 2, "pi": [0.5, 0.5, 0.5]}, "pi has 3 values for 2 clusters"),

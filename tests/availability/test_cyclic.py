@@ -22,7 +22,7 @@ def test_offset_and_duration_of_each_client(play):
     ("arguments", "message"),
     [
         ({}, "give groups"),
-        ({"groups": 2, "period": 4}, "not some of both"),
+        ({"groups": 2, "period": 4}, "but not both"),
         ({"period": 4}, "give groups"),
         ({"groups": 2, "turn": 0}, "turn = 0: must be a whole number of at least 1"),
         ({"period": 4, "duration": [1, 5, 1]}, "client 1 has duration = 5: must be at most the period 4"),

@@ -59,13 +59,13 @@ def test_always_available(play):
         ({"pi": [0.5, 0.9, 0.5], "lam": -0.5}, r"client 1 has lam = -0.5 with pi = 0.9, where .* in \[-0.1111, 1\)"),
         ({"pi": 0.5, "lam": 1.0}, r"lam = 1 with pi = 0.5, where lam must lie in \[-1, 1\)"),
         ({"pi": [0.5, 0.0, 0.5], "lam": 0.0}, r"client 1 has pi = 0: must lie in \(0, 1\)"),
-        ({"pi": [0.5, 0.5, 1.0], "lam": 0.5}, "client 2 has pi = 1 and lam = 0.5: who is always available has lam = 0"),
+        ({"pi": [0.5, 0.5, 1.0], "lam": 0.5}, "client 2 has pi = 1 and lam = 0.5: .*always available has lam = 0"),
         ({"wake": 0.0, "sleep": 0.5}, r"client 0 has wake = 0.* must lie in \(0, 1\]"),
         ({"wake": 0.5, "sleep": [0.1, 1.1, 0.1]}, r"client 1 has sleep = 1.1: must lie in \[0, 1\]"),
-        ({"wake": 0.5, "sleep": 0.0}, "sleep = 0 and wake = 0.5.* who is always available has wake = 1"),
-        ({"pi": 0.5, "wake": 0.5}, "given: pi, wake: give pi and lam, or wake and sleep"),
-        ({"lam": 0.5}, "given: lam: give pi and lam"),
-        ({}, "given: nothing"),
+        ({"wake": 0.5, "sleep": 0.0}, "sleep = 0 and wake = 0.5.* a client that is always available has wake = 1"),
+        ({"pi": 0.5, "wake": 0.5}, "pi, wake given: give pi and lam, or wake and sleep"),
+        ({"lam": 0.5}, "lam given: give pi and lam"),
+        ({}, "nothing given"),
     ],
 )
 def test_refuses(arguments, message):

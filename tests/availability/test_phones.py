@@ -38,7 +38,7 @@ def test_flash_says_when_devices_were_ready():
 
 
 def test_stunner_says_how_long_each_state_lasted():
-    begin = phones.DAY_ONE + 10_000
+    begin = phones.STUNNER_START + 10_000
     lines = [
         f"b 1 {begin} 2 1769 10067 200 50 914",  # 0.2 s off vanish between two seconds, and so does what joins them
         f"b 0 {begin + 13_000} 2 2000",
@@ -96,7 +96,7 @@ def test_ones_own_table_goes_before_a_published_one(cache):
 
 def test_where_there_is_no_network_both_ways_are_told(cache, monkeypatch):
     recorded_as(monkeypatch, STUNNER, remote=Remote("traces/x.txt", "git:0", ("http://127.0.0.1:9/x.txt",)))
-    with pytest.raises(FileNotFoundError, match=r"set TURNOUT_DATA .*recorded\.phones import load"):
+    with pytest.raises(FileNotFoundError, match=r"set TURNOUT_DATA .*availability\.recorded\.phones import load"):
         trace(STUNNER, slot=600.0)
 
 

@@ -123,7 +123,7 @@ def test_refuses_bad_files(file, tmp_path):
 
 def test_refuses_bad_arguments(file):
     path = file("0,0,10,1")
-    with pytest.raises(ValueError, match="2 clients are wanted, but the trace has 1"):
+    with pytest.raises(ValueError, match="num_clients = 2, but the trace holds 1"):
         trace(path, slot=10.0, num_clients=2)
     with pytest.raises(ValueError, match=r"slot = 0.0: must be a positive number of seconds"):
         trace(path, slot=0.0)

@@ -137,7 +137,7 @@ def test_largest_step_is_where_the_condition_binds():
         (lambda: bound(dissimilarity_slope=0.5), "β is at least 1"),
         (lambda: sampling_bound([1.0], [1.0], [1.0], rounds=1, **CONSTANTS), "no update ever gets through"),
         (lambda: fedacs_bound([1.0], np.ones((1, 1)), np.ones((1, 1)), **CONSTANTS), "never gets through"),
-        (lambda: fedacs_bound([1.0], np.ones((2, 1)), np.ones((1, 1)), **CONSTANTS), "a row a round"),
+        (lambda: fedacs_bound([1.0], np.ones((2, 1)), np.ones((1, 1)), **CONSTANTS), "one row per round"),
     ],
 )
 def test_refuses(call, message):

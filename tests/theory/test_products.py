@@ -78,7 +78,7 @@ def test_refuses():
         product_chain([])
     with pytest.raises(ValueError, match="14 chains together have 16384 states: at most 8192"):
         product_chain(client_chains(np.full(14, 0.5), 0.5))
-    with pytest.raises(ValueError, match="client 1 has lam = -1: who alternates"):
+    with pytest.raises(ValueError, match="client 1 has lam = -1: must be above -1"):
         product_mixing_bounds([1.0, 0.5], [0.0, -1.0])
     with pytest.raises(ValueError, match="40 on/off clients together have"):
         product_masks(40)

@@ -53,7 +53,7 @@ def test_bursty_links_have_the_stated_mean_and_runs_of_failure():
     [
         (lambda: links.bernoulli(3, 1.2), "success must be a probability"),
         (lambda: links.bernoulli(3, [0.5, -0.1, 0.5]), "success of client 1 must be a probability"),
-        (lambda: links.bernoulli(3, [0.5, 0.5]), r"one number or 3 \(one a client\)"),
+        (lambda: links.bernoulli(3, [0.5, 0.5]), r"success has shape \(2,\): give one number, or one per client \(3\)"),
         (lambda: links.redrawn(2, [0.1, 0.9], [0.2, 0.8]), "low must not exceed high.*client 1"),
         (lambda: links.bursty(2, fail=0.0, heal=0.0), "must not both be 0"),
         (lambda: compute.per_client(2, [1, -1]), "0 or more"),

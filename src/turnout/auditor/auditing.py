@@ -1,4 +1,4 @@
-"""Which clients a strategy trains for in a world, found in seconds, without data and without a model."""
+"""Which clients a strategy trains for in a world: in seconds, without data and without a model."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from turnout.types import Fleet
 from turnout.uploads import Plain
 from turnout.world import World
 
-ROUNDS = 10_000
-SELDOM = 10  # arrivals below which a client's share cannot be told
+ROUNDS = 10_000  # by default
+MIN_ARRIVALS = 10  # of a client, for its share to be estimated
 
 
 def audit(
@@ -35,17 +35,17 @@ def audit(
     facts: Facts | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
-    """Play the server's decisions only, and say how much every client counts.
+    """Play only the server's decisions, and measure how much every client counts.
 
     Args:
         world: who is available, whose uploads arrive, how much local work is done.
         strategies: one, several, or several by name.
-        importance: how much each client should count, up to a common factor; all alike if not given.
+        importance: how much each client should count, up to a common factor; all the same if not given.
         rounds: T, rounded up to whole segments.
         seeds: how many seeds, or which ones; each is one more run.
         local: the clients' optimizer, whose reach counts; plain SGD if not given.
         facts: what the server knows of π, λ, links and reach; the truth if not given.
-        progress: called with strategies done and strategies in all.
+        progress: called with the number of strategies done and their total.
 
     """
     if isinstance(strategies, Strategy):
@@ -53,14 +53,14 @@ def audit(
     named = strategies if isinstance(strategies, Mapping) else {_label(s, strategies): s for s in strategies}
     worth = np.ones(world.num_clients) if importance is None else np.asarray(importance, np.float64)
     if worth.shape != (world.num_clients,) or not (np.isfinite(worth) & (worth >= 0)).all() or not worth.sum() > 0:
-        raise ValueError(f"importance must be {world.num_clients} numbers of 0 or more, one a client, not all zero")
-    works, settings = Local() if local is None else local, ServerSettings(facts=facts)
-    trials = {label: Trial(strategy, world, works, settings) for label, strategy in named.items()}
+        raise ValueError(f"importance must be {world.num_clients} numbers of 0 or more, one per client, not all zero")
+    optimizer, settings = Local() if local is None else local, ServerSettings(facts=facts)
+    trials = {label: Trial(strategy, world, optimizer, settings) for label, strategy in named.items()}
     return audit_trials(Fleet(jnp.asarray(worth, jnp.float32)), trials, rounds=rounds, seeds=seeds, progress=progress)
 
 
 def _label(strategy: Strategy, all_of_them: Sequence[Strategy]) -> str:
-    """The class, and which one of them if there are several."""
+    """The name of the class, and a number if there are several of it."""
     name = type(strategy).__name__
     same = [other for other in all_of_them if type(other).__name__ == name]
     place = next(number for number, other in enumerate(same, start=1) if other is strategy)
@@ -75,7 +75,7 @@ def audit_trials(
     seeds: int | Sequence[int] = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
-    """The same for trials, each of which may have a world of its own; server optimizers are left out."""
+    """Audit trials, each of which may have a world of its own; server optimizers are left out."""
     if rounds < 1:
         raise ValueError(f"rounds must be 1 or more, not {rounds}")
     for trial in trials.values():
@@ -100,21 +100,21 @@ def effective_weights(
     rounds: int = ROUNDS,
     seeds: int | Sequence[int] = 1,
 ) -> np.ndarray:
-    """Shares that the clients have in the long run: in closed form where there is one, else as played."""
-    found = audit(world, strategy, importance=importance, local=local, facts=facts, rounds=rounds, seeds=seeds)
-    return found.entries[0].best
+    """Long-run shares of the clients: in closed form if there is one, else as played."""
+    result = audit(world, strategy, importance=importance, local=local, facts=facts, rounds=rounds, seeds=seeds)
+    return result.entries[0].best
 
 
 def _audited(label: str, trial: Trial, fleet: Fleet, votes: Votes) -> Audited:
     target = np.asarray(fleet.target, np.float64)
     weights, errors, freedom = _shares(np.asarray(votes.counted, np.float64))
     clients = {name: np.asarray(sums, np.float64) for name, sums in votes.clients.items()}
-    seldom, exact = clients["arrived"].sum(axis=0) < SELDOM, exact_weights(trial, fleet)
+    seldom, exact = clients["arrived"].sum(axis=0) < MIN_ARRIVALS, exact_weights(trial, fleet)
     rounds = votes.moves.shape[-1]
     late = rounds // SEGMENTS * BURN_IN
     rates = local_rates(trial.local, rounds)[late:]
 
-    def a_round(name: str) -> float:
+    def per_round(name: str) -> float:
         return float(votes.records[name][:, late:].mean())
 
     return Audited(
@@ -131,9 +131,9 @@ def _audited(label: str, trial: Trial, fleet: Fleet, votes: Votes) -> Audited:
         stalest=clients["stalest"].max(axis=0),
         staleness=float(votes.staleness[:, late:].mean()),
         moves=np.divide(votes.moves[:, late:], rates, out=np.zeros((len(votes.moves), rates.size)), where=rates > 0),
-        participants=a_round("cohort"),
-        uploads=a_round("uploads"),
-        arrivals=a_round("arrived"),
+        participants=per_round("cohort"),
+        uploads=per_round("uploads"),
+        arrivals=per_round("arrived"),
         notes=_notes(trial, int(seldom.sum()) if exact is None else 0),
     )
 
@@ -141,30 +141,30 @@ def _audited(label: str, trial: Trial, fleet: Fleet, votes: Votes) -> Audited:
 def _shares(counted: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """Share of each client, its standard error, and the degrees of freedom of that.
 
-    The error is that of a ratio of means over segments, which are long against most memories: votes that are used in a
-    later segment than they were cast make it too large, never too small.
+    The error is that of a ratio of means over segments. Segments are long compared with most memories; votes used in a
+    later segment than the one they were cast in make the error too large, never too small.
     """
     sums = counted.sum(axis=(0, 1))
     if not sums.sum() > 0:
-        raise ValueError("nobody's update ever arrives: there is no model to speak of")
+        raise ValueError("no update ever arrives: the model never moves, so there are no shares")
     shares = sums / sums.sum()
     settled = counted[:, BURN_IN:].reshape(-1, counted.shape[-1])
     totals = settled.sum(axis=1, keepdims=True)
-    off = settled - shares * totals
+    deviations = settled - shares * totals
     count = len(settled)
-    errors = np.sqrt(count / (count - 1) * (off**2).sum(axis=0)) / totals.sum()
+    errors = np.sqrt(count / (count - 1) * (deviations**2).sum(axis=0)) / totals.sum()
     return shares, errors, count - 1
 
 
 def _notes(trial: Trial, seldom: int) -> tuple[str, ...]:
-    """What playing without a model, and not for ever, leaves open."""
+    """What an audit cannot say, since it has no model and a finite number of rounds."""
     notes = []
     if seldom:
-        notes.append(f"{seldom} clients came fewer than {SELDOM} times, too seldom to tell their share")
+        notes.append(f"{seldom} clients came fewer than {MIN_ARRIVALS} times, too few to estimate their share")
     if trial.strategy.probes:
-        notes.append("clients are weighed by their losses, which were all alike here")
+        notes.append("clients are weighed by their losses, which are all the same in an audit")
     if not trial.strategy.admits_all:
-        notes.append("uploads are chosen by the length of updates, which all had the same length a step here")
+        notes.append("uploads are chosen by the norm of updates, which is the same per step for all in an audit")
     if not isinstance(trial.uploads, Plain):
         notes.append("updates arrive as they were made: clipping, rounding and noise on their way are left out")
     return tuple(notes)

@@ -1,9 +1,9 @@
 """Learning rates at which strategies make steps of equal mean length (Weng et al. 2025, appendix I.2).
 
-The mean step of a strategy in a world is E[Σ_k weight_k ‖a_k‖₁], the weight being what an update counts for in a round,
-zero if it does not arrive. It is found by playing masks and weights alone, as an audit does: every client votes one, so
-that its update is η ‖a_k‖₁, and no data is touched. What a strategy does to an update on the way, be it a factor, a
-division or a memory, is counted by itself.
+The mean step of a strategy in a world is E[Σ_k weight_k ‖a_k‖₁], where weight_k is the weight of an update in a round,
+zero if it does not arrive. It is measured by playing masks and weights alone, as an audit does: every client votes one,
+so that its update is η ‖a_k‖₁, and no data is needed. So factors, divisions and memories that a strategy applies to
+updates are included.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from turnout.strategies.base import Strategy
 from turnout.types import Fleet, Round, Scalar, Schedule
 from turnout.world import World
 
-ROUNDS, SEEDS = 500, 32  # played, if not said
+ROUNDS, SEEDS = 500, 32  # by default
 
 
 def mean_step(
@@ -37,10 +37,10 @@ def mean_step(
     rounds: int = ROUNDS,
     seeds: int = SEEDS,
 ) -> float:
-    """Mean length of the strategy's direction, in units of the clients' learning rate and under agreeing gradients."""
-    works = Local() if local is None else local
-    trial = Trial(strategy, world, works, ServerSettings(facts=facts))
-    mean_rate = local_rates(works, rounds).mean()
+    """Mean length of the strategy's direction if all gradients agree, in units of the clients' learning rate."""
+    optimizer = Local() if local is None else local
+    trial = Trial(strategy, world, optimizer, ServerSettings(facts=facts))
+    mean_rate = local_rates(optimizer, rounds).mean()
     return float(mean_moves(fleet, [trial], rounds=rounds, seeds=seeds)[0] / mean_rate)
 
 
@@ -54,16 +54,16 @@ def calibrated_rates(
     rounds: int = ROUNDS,
     seeds: int = SEEDS,
 ) -> list[float]:
-    """A learning rate for the clients of each strategy, so that all make steps as long as the first does with `local`.
+    """One client learning rate per strategy, so that all make steps as long as the first does with `local`.
 
-    Where a learning rate is a schedule, `scaled` multiplies it by the ratio of two `mean_moves`.
+    If the learning rate is a schedule, `scaled` multiplies it by the ratio of two `mean_moves`.
     """
-    works = Local() if local is None else local
-    if callable(works.learning_rate):
+    optimizer = Local() if local is None else local
+    if callable(optimizer.learning_rate):
         raise ValueError("the learning rate is a schedule, not a number: use mean_moves and scaled")
-    trials = [Trial(strategy, world, works, ServerSettings(facts=facts)) for strategy in strategies]
+    trials = [Trial(strategy, world, optimizer, ServerSettings(facts=facts)) for strategy in strategies]
     moves = mean_moves(fleet, trials, rounds=rounds, seeds=seeds)
-    return [float(works.learning_rate) * float(moves[0] / move) for move in moves]
+    return [float(optimizer.learning_rate) * float(moves[0] / move) for move in moves]
 
 
 def mean_moves(fleet: Fleet, trials: Sequence[Trial], *, rounds: int = ROUNDS, seeds: int = SEEDS) -> np.ndarray:
@@ -77,12 +77,12 @@ def mean_moves(fleet: Fleet, trials: Sequence[Trial], *, rounds: int = ROUNDS, s
     for trial, move in zip(trials, moves, strict=True):
         if not move > 0:
             name = type(trial.strategy).__name__
-            raise ValueError(f"{name} does not move the model on average ({move:g} a round): no rate can mend that")
+            raise ValueError(f"{name} does not move the model on average ({move:g} per round): no rate changes that")
     return moves
 
 
 def scaled(trial: Trial, factor: float) -> Trial:
-    """The trial with the clients' learning rate multiplied."""
+    """The trial with the clients' learning rate multiplied by a factor."""
     rate = trial.local.learning_rate
     return replace(
         trial, local=replace(trial.local, learning_rate=Scaled(rate, factor) if callable(rate) else rate * factor)

@@ -1,4 +1,4 @@
-"""What an audit finds, strategy by strategy."""
+"""The results of an audit, strategy by strategy."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from turnout.theory import distances
 if TYPE_CHECKING:
     import polars as pl
 
-CONFIDENCE = 0.95  # of the interval of each client
-DOUBT = 0.01  # chance that a consistent strategy is called biased
-EXACTLY = 1e-6  # total variation up to which a closed form counts as the target
+CONFIDENCE = 0.95  # of the interval of each client's share
+FALSE_ALARM_RATE = 0.01  # probability that a consistent strategy is called biased
+MAX_EXACT_DISTANCE = 1e-6  # total variation from the target at which a closed form is still consistent
 
 
 @dataclass(frozen=True)
 class Audited:
-    """What one strategy does in one world; arrays have an entry a client."""
+    """What one strategy does in one world; arrays have one entry per client."""
 
     label: str
     strategy: Strategy
     target: np.ndarray  # α, the share that each client should have
     weights: np.ndarray  # the share that it has, as played
-    errors: np.ndarray  # standard error of that
+    errors: np.ndarray  # standard errors of the weights
     freedom: int  # degrees of freedom of the errors
-    seldom: np.ndarray  # whether it came too seldom for that error to mean anything
-    exact: np.ndarray | None  # the share in closed form, where there is one
-    available: np.ndarray  # share of rounds in which the client is there
-    arrived: np.ndarray  # share of rounds in which its update comes in
-    stalest: np.ndarray  # longest time without, in rounds
-    staleness: float  # rounds since a client's last arrival, mean over rounds and by target
+    seldom: np.ndarray  # whether it came too seldom for an error to be estimated
+    exact: np.ndarray | None  # the share in closed form, if there is one
+    available: np.ndarray  # share of rounds in which the client is available
+    arrived: np.ndarray  # share of rounds in which its update arrives
+    stalest: np.ndarray  # most rounds without an arrival
+    staleness: float  # rounds since a client's last arrival, mean over rounds, weighted by the target
     moves: np.ndarray  # total weight of each round, times reach: (seeds, rounds)
-    participants: float  # asked to train, a round
+    participants: float  # clients asked to train, per round
     uploads: float
     arrivals: float
     notes: tuple[str, ...] = ()
 
     @property
     def best(self) -> np.ndarray:
-        """Exact shares where there is a closed form, else those that were played."""
+        """Exact shares if there is a closed form, else the played ones."""
         return self.weights if self.exact is None else self.exact
 
     @property
@@ -62,16 +62,16 @@ class Audited:
 
     @property
     def total_variation(self) -> float:
-        """½ Σ |α - Ω|: the share of the model's attention that is in the wrong place."""
+        """½ Σ |α - Ω|: the share of the weight that goes to the wrong clients."""
         return distances.total_variation(self.target, self.best)
 
     @property
     def noise(self) -> float:
-        """Total variation that chance alone may show in a run of this length; zero for a closed form."""
+        """Total variation expected from chance alone in a run of this length; zero for a closed form."""
         if self.exact is not None:
             return 0.0
-        unknown = np.abs(self.weights - self.target)[self.seldom].sum() / 2
-        return float(unknown + self.errors[~self.seldom].sum() / np.sqrt(2 * np.pi))
+        unmeasured = np.abs(self.weights - self.target)[self.seldom].sum() / 2
+        return float(unmeasured + self.errors[~self.seldom].sum() / np.sqrt(2 * np.pi))
 
     @property
     def chi_square(self) -> float:
@@ -83,44 +83,44 @@ class Audited:
 
     @cached_property
     def consistent(self) -> bool:
-        """Whether every client has its target: exactly, or within what chance explains (Bonferroni over clients).
+        """Whether every client has its target, exactly or up to chance (Bonferroni over clients).
 
-        Nothing is held against a strategy for clients that hardly ever came.
+        Clients that came too seldom do not count against a strategy.
         """
         if self.exact is not None:
-            return self.total_variation <= EXACTLY
-        limit = student_factor(self.freedom, comparisons=self.target.size, level=1 - DOUBT)
-        rounding = 1e-5 * self.target  # weights are added up in single precision
-        fair = np.abs(self.weights - self.target) <= limit * self.errors + rounding
-        return bool((fair | self.seldom).all())
+            return self.total_variation <= MAX_EXACT_DISTANCE
+        limit = student_factor(self.freedom, comparisons=self.target.size, level=1 - FALSE_ALARM_RATE)
+        rounding = 1e-5 * self.target  # weights are summed in single precision
+        on_target = np.abs(self.weights - self.target) <= limit * self.errors + rounding
+        return bool((on_target | self.seldom).all())
 
     @property
     def step(self) -> float:
-        """Mean total weight of a round."""
+        """Mean total weight per round."""
         return float(self.moves.mean())
 
     @property
     def step_variation(self) -> float:
-        """Standard deviation of the round's total weight over its mean: how unsteady training will be."""
+        """Standard deviation of the total weight per round, over its mean: how unsteady training will be."""
         return float(self.moves.std() / self.moves.mean()) if self.moves.mean() else float("nan")
 
     @property
     def ratio(self) -> np.ndarray:
-        """By how much each client counts too much: Ω / α."""
+        """Ω / α: how many times its target each client has."""
         return np.divide(self.best, self.target, out=np.full_like(self.target, np.nan), where=self.target > 0)
 
     def over(self, count: int = 5) -> np.ndarray:
-        """The clients that get most above their target, first the worst."""
+        """The clients that are farthest above their target, the worst first."""
         return np.argsort(self.target - self.best, kind="stable")[:count]
 
     def under(self, count: int = 5) -> np.ndarray:
-        """The clients that get most below their target, first the worst."""
+        """The clients that are farthest below their target, the worst first."""
         return np.argsort(self.best - self.target, kind="stable")[:count]
 
 
 @dataclass(frozen=True)
 class Audit:
-    """Strategies in a world, in the order given."""
+    """Audited strategies, in the order given."""
 
     entries: tuple[Audited, ...]
     rounds: int
@@ -133,7 +133,7 @@ class Audit:
         raise KeyError(f"no strategy {label!r} was audited, only {', '.join(e.label for e in self.entries)}")
 
     def ranked(self) -> list[Audited]:
-        """The consistent ones first, the steadiest of them first; then by their distance from the target."""
+        """Consistent strategies first, by steadiness; then the others, by distance from the target."""
 
         def place(entry: Audited) -> tuple[bool, float]:
             return (not entry.consistent, entry.step_variation if entry.consistent else entry.total_variation)
@@ -141,7 +141,7 @@ class Audit:
         return sorted(self.entries, key=place)
 
     def frame(self) -> pl.DataFrame:
-        """Tidy: one row a strategy and client."""
+        """A tidy table: one row per strategy and client."""
         import polars as pl
 
         def rows(entry: Audited) -> pl.DataFrame:

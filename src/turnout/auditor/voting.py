@@ -1,12 +1,12 @@
 """A whole run without data: clients vote instead of training, and the final model says how much each vote counted.
 
-The model is one number. In place of an update a client k sends its vote v_k, times the reach of its work and its step
-length. All that a server does to updates is linear in them, be it weighing, averaging or remembering, so the model is
+The model is one number. Instead of an update, client k sends its vote v_k, times the reach of its work and its step
+length. Whatever a server does to updates (weighing, averaging, remembering) is linear in them, so the model is
 
     x = Σ_k Ω_k v_k,      Ω_k = ∂x / ∂v_k,
 
-and one backward pass through the server's own code gives the weight Ω_k that every client had in fact. What would
-depend on the values of updates or on losses, which nobody knows without training, sees all clients alike.
+and one backward pass through the server's own code gives the actual weight Ω_k of every client. Values of updates and
+losses are unknown without training: where a strategy uses them, all clients have the same.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from turnout.simulator.trial import Trial
 from turnout.types import Fleet, Mask, Params, PerClient, PerSlot, RandomKey, Round
 from turnout.uploads import Plain
 
-SEGMENTS = 25  # of a run, each with votes of its own: they show how much the weights vary
-BURN_IN = 5  # segments in which strategies learn what they need to know; the model is counted from then on
-_RESIDUALS = 2**26  # numbers that a backward pass may keep; above, segments are played a second time
+SEGMENTS = 25  # of a run, each with its own votes, to show how much the weights vary
+BURN_IN = 5  # segments in which strategies learn their estimates; the model is measured from then on
+_MAX_RESIDUALS = 2**26  # numbers that a backward pass may keep; with more, segments are played a second time
 
 
 class Voters(Clients):
-    """Clients that have no data, only a vote."""
+    """Clients without data, with a vote only."""
 
     importance: PerClient
     votes: PerClient
@@ -53,7 +53,7 @@ class Voters(Clients):
         return Fleet(self.importance)
 
     def losses(self, trial: Trial, plan: Plan, root: RandomKey, t: Round, available: Mask, params: Params) -> PerClient:
-        """The same for all."""
+        """The same loss for all."""
         return available.astype(jnp.float32)
 
     def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> Sent:
@@ -63,11 +63,11 @@ class Voters(Clients):
 
 
 class Votes(eqx.Module):
-    """What a run gave: one row a lane."""
+    """The outcome of a run: one row per lane."""
 
-    counted: Float[Array, "... segments clients"] | None  # what a segment's votes brought after the burn-in, if wanted
-    moves: Float[Array, "... rounds"]  # the model's step if all vote one: total weight, reach and learning rate
-    staleness: Float[Array, "... rounds"]  # rounds since a client's last arrival, mean by target
+    counted: Float[Array, "... segments clients"] | None  # effect of a segment's votes after the burn-in, if asked for
+    moves: Float[Array, "... rounds"]  # the model's step if all vote one: total weight times reach and learning rate
+    staleness: Float[Array, "... rounds"]  # rounds since a client's last arrival, weighted by the target
     records: dict[str, Float[Array, "... rounds"]]
     clients: dict[str, Float[Array, "... clients"] | Any]
 
@@ -81,10 +81,10 @@ def play_trials(
     count: bool = True,
     report: Callable[[int], None] | None = None,
 ) -> list[Votes]:
-    """Votes of every trial, at least so many rounds in whole segments; several trials at a time on a CPU.
+    """Votes of every trial over at least `rounds` rounds, in whole segments; several trials at a time on a CPU.
 
-    The server's learning rate, its optimizer and a projection are left out. Without `count` only the model is moved.
-    `report` is told the number of trials done.
+    The server's learning rate, its optimizer and a projection are left out. Without `count` there is no backward pass.
+    `report` is called with the number of trials done.
     """
     roots = jax.vmap(jr.key)(jnp.asarray(chosen_seeds(seeds), jnp.uint32))
     length = -(-rounds // SEGMENTS)
@@ -119,7 +119,7 @@ def local_rates(local: Local, rounds: int) -> np.ndarray:
 
 
 def _plans(fleet: Fleet, trials: Sequence[Trial], plain: list[Trial], roots: Any, rounds: int) -> list[Plan]:
-    """What fixes the shapes; every different world is played once to count its largest crowd."""
+    """Everything that fixes shapes; every different world is played once to count its largest crowd."""
     crowds: dict[int, int] = {}
     plans = []
     for trial, arrays in zip(trials, plain, strict=True):
@@ -144,7 +144,7 @@ def _plans(fleet: Fleet, trials: Sequence[Trial], plain: list[Trial], roots: Any
 
 @eqx.filter_jit
 def _play_lanes(fleet: Fleet, trial: Trial, law: loop.Law, plan: Plan, roots: Any, length: int, count: bool) -> Votes:
-    """Segments of so many rounds, one lane a root key."""
+    """Segments of `length` rounds, one lane per root key."""
     return jax.vmap(lambda root: _play(fleet, trial, law, plan, root, length, count))(roots)
 
 
@@ -169,8 +169,8 @@ def _play(fleet: Fleet, trial: Trial, law: loop.Law, plan: Plan, root: RandomKey
         clients = ClientState.empty(params, None, trial.upload, count)
         begin = Carry(trial.world.init(root), server.init(params), Tally.empty(count), clients=clients)
         numbers = jnp.arange(SEGMENTS, dtype=jnp.int32)
-        kept = SEGMENTS * length * plan.slots
-        segment = one_segment if kept <= _RESIDUALS else jax.checkpoint(one_segment)
+        residuals = SEGMENTS * length * plan.slots
+        segment = one_segment if residuals <= _MAX_RESIDUALS else jax.checkpoint(one_segment)
         carry, (models, written) = jax.lax.scan(segment, begin, (numbers, votes))
         return models[-1] - models[BURN_IN - 1], (carry.tally, written)
 

@@ -1,4 +1,4 @@
-"""Who can be reached, round after round: one process a file."""
+"""Who can be reached, round after round: one process per file."""
 
 from turnout.availability.alternating import alternating
 from turnout.availability.base import ErgodicProcess, Process

@@ -1,4 +1,4 @@
-"""Two groups that are never there together: the world in which plain averaging forgets one of them."""
+"""Two groups that are never available together: the world in which plain averaging forgets one of them."""
 
 from __future__ import annotations
 

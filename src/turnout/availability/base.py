@@ -15,7 +15,7 @@ State = TypeVar("State")
 class Process(eqx.Module, Generic[State]):
     """A law of who is available in round t, drawn one round at a time.
 
-    `init` gives the state before round 0 and `step` the state and the available clients of round t. Both are pure and
+    `init` returns the state before round 0 and `step` the state and the available clients of round t. Both are pure and
     work under jit and vmap; one step costs O(N). A process that has a long-run law is an `ErgodicProcess`.
     """
 
@@ -34,7 +34,7 @@ class Process(eqx.Module, Generic[State]):
 
 
 class ErgodicProcess(Process[State]):
-    """A process with a stationary law, which it can be asked for."""
+    """A process that knows its stationary law."""
 
     @abc.abstractmethod
     def stationary(self) -> PerClient:

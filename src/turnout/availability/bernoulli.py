@@ -1,4 +1,4 @@
-"""Independent coin flips: no memory, no company."""
+"""Independent coin flips: no memory, and clients do not influence each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from turnout.types import Mask, PerClient, RandomKey, Round
 
 
 class Bernoulli(ErgodicProcess[tuple[()]]):
-    """Each client is available in each round with its own probability, independently of all else."""
+    """Each client is available in each round with its own probability, independently of everything else."""
 
     pi: PerClient  # π
 
@@ -35,6 +35,6 @@ class Bernoulli(ErgodicProcess[tuple[()]]):
 
 
 def bernoulli(num_clients: int, pi: float | Sequence[float]) -> Bernoulli:
-    """Build from the probability of being available, one for all clients or one each."""
+    """Build from the probability of being available, one for all clients or one per client."""
     num_clients = at_least("num_clients", num_clients, 1)
     return Bernoulli(jnp.asarray(spread_share("pi", pi, num_clients)))

@@ -1,4 +1,4 @@
-"""Clients that come and go together: one two-state chain moves a whole cluster."""
+"""Clients that come and go together: one two-state chain per cluster."""
 
 from __future__ import annotations
 

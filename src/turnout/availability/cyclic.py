@@ -1,4 +1,4 @@
-"""Clients that take turns by the clock."""
+"""Clients that take turns on a fixed schedule."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Cyclic(ErgodicProcess[tuple[()]]):
     """
 
     period: Int[Array, ""]
-    offset: Steps  # the round of its period in which a client's turn begins
+    offset: Steps  # the round of the period in which a client's turn begins
     duration: Steps  # how many rounds a turn lasts
 
     @property
@@ -39,7 +39,7 @@ class Cyclic(ErgodicProcess[tuple[()]]):
 
     def correlation(self) -> PerClient:
         pi = self.stationary()
-        together = (self.duration - 1) / self.period  # share of rounds available with the next one
+        together = (self.duration - 1) / self.period  # P(available now and in the next round)
         return divide(together - pi**2, pi * (1 - pi))
 
 
@@ -65,7 +65,7 @@ def cyclic(
         starts = spread_whole("offset", 0 if offset is None else offset, num_clients, lowest=0)
         lengths = spread_whole("duration", duration, num_clients, lowest=1)
         return _cyclic(period, starts, lengths)
-    raise ValueError("give groups (and turn), or period and duration (and offset), and not some of both")
+    raise ValueError("give groups (and turn), or period and duration (and offset), but not both")
 
 
 def _cyclic(period: int, offset: np.ndarray, duration: np.ndarray) -> Cyclic:

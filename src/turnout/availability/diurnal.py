@@ -1,4 +1,4 @@
-"""Clients that follow the day: mostly there at some hours, each in its time zone, and slow to change."""
+"""Clients that follow the day: available mostly at some hours, each in its time zone, and slow to change."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ BINS = 1440  # a smooth day is stored by the minute
 class Diurnal(Process[Mask]):
     """On/off chains whose chance of being on follows the hour of the client's own day.
 
-    Client k is on in round t with probability m_k(t), exactly, and P(on | was on) - P(on | was off) = λ_k, less only
-    where the day moves too fast for that λ. As m changes with t there is no stationary law.
+    Client k is on in round t with probability m_k(t), exactly. P(on | was on) - P(on | was off) = λ_k, or less where m
+    changes too fast for that λ. As m changes with t there is no stationary law.
     """
 
     shape: Float[Array, " bins"]  # course of the day, from midnight
@@ -41,23 +41,23 @@ class Diurnal(Process[Mask]):
         return jr.bernoulli(key, self.chance(-1))
 
     def step(self, state: Mask, t: Round, key: RandomKey) -> tuple[Mask, Mask]:
-        was, now = self.chance(t - 1), self.chance(t)
+        before, now = self.chance(t - 1), self.chance(t)
         # The largest λ at which both transition probabilities are still at most 1 and at least 0.
-        fastest = jnp.minimum(divide(now, was, jnp.inf), divide(1 - now, 1 - was, jnp.inf))
-        lam = jnp.minimum(self.lam, fastest)
-        on = jr.bernoulli(key, now + lam * (state.astype(now.dtype) - was))
+        largest = jnp.minimum(divide(now, before, jnp.inf), divide(1 - now, 1 - before, jnp.inf))
+        lam = jnp.minimum(self.lam, largest)
+        on = jr.bernoulli(key, now + lam * (state.astype(now.dtype) - before))
         return on, on
 
     def chance(self, t: Round) -> PerClient:
         """Probability m(t) of each client to be available in round t."""
         bins = self.shape.shape[-1]
         passed = jnp.mod(jnp.asarray(t, jnp.int32), self.rounds_per_day).astype(self.shift.dtype) / self.rounds_per_day
-        # The nudge keeps a full hour from being rounded into the hour before.
+        # The small offset keeps a full hour from being rounded into the hour before.
         position = jnp.floor((passed + self.shift) * bins + 1e-3).astype(jnp.int32)
         return jnp.clip(self.level + self.swing * self.shape[jnp.mod(position, bins)], 0, 1)
 
     def profile(self) -> Float[Array, "rounds clients"]:
-        """M over one day, one row a round."""
+        """M over one day, one row per round."""
         return jax.vmap(self.chance)(jnp.arange(self.rounds_per_day))
 
 
@@ -75,16 +75,16 @@ def diurnal(
 ) -> Diurnal:
     """Build from the shape of the day, the time zones and the persistence λ.
 
-    The day is a cosine around `mean` (0.3) that reaches `mean + amplitude` (0.2 above) at `peak_hour` (4); a larger
-    `sharpness` (0) narrows the peak and keeps mean and height. In place of peak and sharpness, `shape` gives the course
-    of the day by 24 values of any unit, one an hour, which are moved and scaled to mean 0 and height 1. Or `profile`
-    gives the probability for each of 24 hours. `zones` is a number of zones spread evenly over 24 hours, or the hours
-    by which each client is ahead.
+    The day is a cosine around `mean` (0.3) that reaches `mean + amplitude` (0.2 above) at `peak_hour` (4). A larger
+    `sharpness` (0) narrows the peak and keeps mean and height. Instead of peak and sharpness, `shape` gives the course
+    of the day by 24 values in any unit, one per hour; they are shifted and scaled to mean 0 and height 1. Or `profile`
+    gives the probability at each of 24 hours. `zones` is a number of zones spread evenly over 24 hours, or the hours by
+    which each client is ahead.
     """
     num_clients = at_least("num_clients", num_clients, 1)
     rounds_per_day = at_least("rounds_per_day", rounds_per_day, 2)
     if shape is not None and not (profile is None and peak_hour is None and sharpness is None):
-        raise ValueError("shape is given beside peak_hour, sharpness or profile: it takes the place of these")
+        raise ValueError("shape is given together with peak_hour, sharpness or profile: it replaces these")
     if profile is None:
         smooth = (4.0 if peak_hour is None else peak_hour, 0.0 if sharpness is None else sharpness)
         course = _day(*smooth) if shape is None else _scaled(shape)
@@ -93,7 +93,7 @@ def diurnal(
     elif mean is None and amplitude is None and peak_hour is None and sharpness is None:
         course, level, swing = _hours(profile), np.zeros(num_clients), np.ones(num_clients)
     else:
-        raise ValueError("profile is given beside mean, amplitude, peak_hour or sharpness: it takes the place of these")
+        raise ValueError("profile is given together with mean, amplitude, peak_hour or sharpness: it replaces these")
     _check_range(level, swing, course)
     lams = spread("lam", lam, num_clients)
     refuse(~((lams >= 0) & (lams < 1)), lambda k: f"client {k} has lam = {lams[k]:g}", "must lie in [0, 1)")
@@ -127,10 +127,10 @@ def _scaled(shape: Sequence[float]) -> np.ndarray:
     if len(shape) != 24:
         raise ValueError(f"shape has {len(shape)} values: give 24, one for each hour from midnight")
     values = np.asarray(shape, dtype=np.float64)
-    refuse(~np.isfinite(values), lambda h: f"hour {h} has {values[h]}", "shape must be of finite numbers")
+    refuse(~np.isfinite(values), lambda h: f"hour {h} has {values[h]}", "shape must hold finite numbers")
     centred = values - values.mean()
     if centred.max() <= 1e-9 * np.abs(values).max():
-        raise ValueError("shape is the same at all hours: a day without a course has amplitude = 0 and no shape")
+        raise ValueError("shape is the same at all hours: for a constant day give amplitude = 0 and no shape")
     return centred / centred.max()
 
 

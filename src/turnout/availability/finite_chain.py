@@ -21,7 +21,7 @@ class FiniteChain(ErgodicProcess[Int[Array, ""]]):
     transition: Float[Array, "states states"]  # P
     masks: Bool[Array, "states clients"]  # who is available in each state
     law: Float[Array, " states"]  # stationary law of the chain
-    rate: PerClient  # π, exact, found when the chain was built
+    rate: PerClient  # π, exact, computed when the chain is built
     memory: PerClient  # lag-one autocorrelation, likewise
 
     @property
@@ -49,7 +49,7 @@ def finite_chain(
 ) -> FiniteChain:
     """Build from the transition matrix and, for each state, a row of N zeros and ones: who is available in it.
 
-    The chain must be irreducible, so that its long-run law is one law; it may be periodic.
+    The chain must be irreducible, so that there is a single long-run law; it may be periodic.
     """
     num_clients = at_least("num_clients", num_clients, 1)
     matrix = stochastic(_square(transition))
@@ -68,13 +68,13 @@ def finite_chain(
 def _square(transition: Sequence[Sequence[float]]) -> np.ndarray:
     lengths = [len(row) for row in transition]
     if not lengths or any(length != len(lengths) for length in lengths):
-        raise ValueError(f"transition has rows of {lengths} entries: must be square, one row and one column a state")
+        raise ValueError(f"transition has rows of {lengths} entries: must be square, one row and one column per state")
     return np.asarray(transition, dtype=np.float64)
 
 
 def _table(masks: Sequence[Sequence[int]], num_states: int, num_clients: int) -> np.ndarray:
     if len(masks) != num_states:
-        raise ValueError(f"masks has {len(masks)} rows for {num_states} states: give one row a state")
+        raise ValueError(f"masks has {len(masks)} rows for {num_states} states: give one row per state")
     lengths = np.array([len(row) for row in masks])
     refuse(
         lengths != num_clients,

@@ -1,4 +1,4 @@
-"""Two-state chains, one a client: who is here tends to stay, who is away tends to stay away."""
+"""Two-state chains, one per client: an available client tends to stay, an absent one tends to stay away."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from turnout.arguments import at_least, refuse, spread
 from turnout.availability.base import ErgodicProcess
 from turnout.types import Mask, PerClient, RandomKey, Round
 
-ROUNDING = 1e-9  # how far outside its range a λ may be and still count as the range's end
+ROUNDING = 1e-9  # how far below its range a λ may lie and still count as the end of the range
 
 
 class Markov(ErgodicProcess[Mask]):
@@ -48,7 +48,7 @@ def markov(
 ) -> Markov:
     """Build from stationary rate and correlation (`pi`, `lam`) or from the rates of change (`wake`, `sleep`).
 
-    `lam` is 0 where it is not given. A client with π = 1 never leaves; its λ means nothing and must be 0.
+    `lam` is 0 unless given. A client with π = 1 never leaves; its λ has no meaning and must be 0.
     """
     num_clients = at_least("num_clients", num_clients, 1)
     if pi is not None and wake is None and sleep is None:
@@ -58,7 +58,7 @@ def markov(
     else:
         given = {"pi": pi, "lam": lam, "wake": wake, "sleep": sleep}
         names = [name for name, value in given.items() if value is not None]
-        raise ValueError(f"given: {', '.join(names) or 'nothing'}: give pi and lam, or wake and sleep")
+        raise ValueError(f"{', '.join(names) or 'nothing'} given: give pi and lam, or wake and sleep")
     return Markov(*map(jnp.asarray, rates))
 
 
@@ -68,7 +68,7 @@ def lowest_correlation(pi: np.ndarray) -> np.ndarray:
 
 
 def switching_rates(pi: np.ndarray, lam: np.ndarray, of: str = "client") -> tuple[np.ndarray, np.ndarray]:
-    """Rates of waking and of falling asleep of chains with these π and λ; pairs that no chain has are refused."""
+    """P(off -> on) and P(on -> off) of chains with these π and λ; a ValueError for pairs that no chain has."""
     refuse(
         ~((pi > 0) & (pi <= 1)),
         lambda k: f"{of} {k} has pi = {pi[k]:g}",
@@ -77,7 +77,7 @@ def switching_rates(pi: np.ndarray, lam: np.ndarray, of: str = "client") -> tupl
     refuse(
         (pi == 1) & (lam != 0),
         lambda k: f"{of} {k} has pi = 1 and lam = {lam[k]:g}",
-        "who is always available has lam = 0",
+        "a client that is always available has lam = 0",
     )
     lowest = lowest_correlation(pi)
     refuse(
@@ -94,6 +94,6 @@ def _checked(wake: np.ndarray, sleep: np.ndarray) -> tuple[np.ndarray, np.ndarra
     refuse(
         (sleep == 0) & (wake != 1),
         lambda k: f"client {k} has sleep = 0 and wake = {wake[k]:g}",
-        "who is always available has wake = 1",
+        "a client that is always available has wake = 1",
     )
     return wake, sleep

@@ -24,7 +24,7 @@ Sampling = Literal["product", "successive"]
 
 
 class MinimumSeparation(ErgodicProcess[Wait]):
-    """A batch of B rested units is drawn each round, with probability ∝ the product of its weights; all rest R rounds.
+    """Each round draws a batch of B rested units with probability ∝ the product of its weights; it then rests R rounds.
 
     A unit is a client, or a group of clients that comes as one. In the long run R+1 consecutive batches together are
     a conditional Poisson sample of B(R+1) units in random order; both the stationary law and `init` come from that.
@@ -33,7 +33,7 @@ class MinimumSeparation(ErgodicProcess[Wait]):
     log_weight: PerUnit  # log p
     separation: Int[Array, ""]  # R
     unit: Int[Array, " clients"]  # the unit of each client
-    rate: PerClient  # π_R, found in double precision when the process was built
+    rate: PerClient  # π_R, computed in double precision when the process is built
     batch: int = eqx.field(static=True)  # B, in units
 
     @property
@@ -44,7 +44,7 @@ class MinimumSeparation(ErgodicProcess[Wait]):
         window_key, order_key = jr.split(key)
         size = self.batch * (self.separation + 1)
         window = draw_by_product(window_key, self.log_weight, size)
-        # Ranks of the window's units in random order; the batch of age R+1 is out of the window and waits no more.
+        # Ranks of the window's units in random order; the batch of age R+1 is out of the window and may be drawn again.
         place = jnp.where(window, jr.uniform(order_key, window.shape), jnp.inf)
         ranks = jnp.arange(window.shape[0], dtype=self.separation.dtype)
         rank = jnp.zeros_like(ranks).at[jnp.argsort(place)].set(ranks)
@@ -63,10 +63,10 @@ class MinimumSeparation(ErgodicProcess[Wait]):
 
 
 class SeparatedSampling(Process[Wait]):
-    """As `MinimumSeparation`, where no closed form is known: rests that differ, or several units drawn one by one.
+    """Like `MinimumSeparation`, where no closed form is known: unequal rests, or several units drawn one by one.
 
-    Where fewer than B units are rested, all of those are drawn. The state before round 0 is that of a run-in from a
-    fully rested fleet, twice as long as the longest rest, which is near the stationary law but not exactly it.
+    If fewer than B units are rested, all of them are drawn. The state before round 0 comes from a run-in that starts
+    with a fully rested fleet and lasts twice the longest rest. It is near the stationary law, but not exact.
     """
 
     log_weight: PerUnit  # log p
@@ -91,9 +91,9 @@ class SeparatedSampling(Process[Wait]):
 
 
 def draw(key: RandomKey, log_weight: PerUnit, wait: Wait, batch: int, sampling: Sampling) -> Bool[Array, " units"]:
-    """Up to `batch` units among those that wait no more."""
+    """Draw up to `batch` units among the rested ones."""
     rested = jnp.where(wait == 0, log_weight, -jnp.inf)
-    if batch == 1 or sampling == "successive":  # for a single unit the two are the same law
+    if batch == 1 or sampling == "successive":  # for a single unit both have the same law
         return draw_successively(key, rested, batch)
     size = jnp.minimum(jnp.sum(wait == 0, dtype=jnp.int32), batch)
     return draw_by_product(key, rested, size)
@@ -108,11 +108,11 @@ def minimum_separation(
     sampling: Sampling = "product",
     tail: float | None = None,
 ) -> MinimumSeparation | SeparatedSampling:
-    """Build from the weights p, the batch B and the separation R, one for all or one each.
+    """Build from the weights p, the batch B and the separation R, one for all or one per client.
 
     With `groups` (a number of equal ones, or the group of each client) whole groups are drawn: weights and separations
-    are then per group and the batch counts groups. In place of `weights`, `tail` = a gives p_i ∝ i^-a, i = 1, 2, …
-    The result knows its stationary law where that is known: one common R, and the product form or batches of one.
+    are then per group and the batch counts groups. Instead of `weights`, `tail` = a gives p_i ∝ i^-a, i = 1, 2, …
+    The result has a stationary law if there is one common R, and the product form or batches of one.
     """
     num_clients = at_least("num_clients", num_clients, 1)
     grouped = groups is not None
@@ -131,8 +131,8 @@ def minimum_separation(
     common = int(rests[0])
     if batch * (common + 1) > count:
         raise ValueError(
-            f"separation = {common} with batch = {batch} and {count} {of}s: somebody must be rested in every round, "
-            f"so at most {count // batch - 1} (N/B - 1)"
+            f"separation = {common} with batch = {batch} and {count} {of}s: every round needs a full batch of rested "
+            f"ones, so at most {count // batch - 1} (N/B - 1)"
         )
     if batch > 1 and sampling == "successive":
         return SeparatedSampling(log_weight, jnp.asarray(rests), unit_of, batch, sampling)
@@ -147,6 +147,6 @@ def _weights(weights: float | Sequence[float] | None, tail: float | None, count:
     refuse(
         ~((p > 0) & np.isfinite(p)),
         lambda i: f"{of} {i} has weight {p[i]:g}",
-        "must be positive and finite; leave out who never comes",
+        f"must be positive and finite; leave out {of}s that never come",
     )
     return p / p.sum()

@@ -1,4 +1,4 @@
-"""Availability as it was once recorded."""
+"""Availability as it was recorded."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ COLUMNS = ("client_id", "start_s", "end_s", "state")
 
 
 class Trace(Process[tuple[()]]):
-    """Plays a recording, one slot a round; eight clients share a byte."""
+    """A recording played back, one slot per round; eight clients share a byte."""
 
     bits: UInt8[Array, "rounds bytes"]
     length: Int[Array, " clients"]  # how many rounds were recorded
-    wraps: bool = eqx.field(static=True)  # begin anew at the end, or else nobody comes any more
+    wraps: bool = eqx.field(static=True)  # start again at the end; otherwise nobody is available from then on
 
     @property
     def num_clients(self) -> int:
@@ -57,13 +57,14 @@ def trace(
 ) -> Trace:
     """Read intervals `client_id, start_s, end_s, state` from a CSV (also .csv.gz) or Parquet file.
 
-    A path that leads nowhere from here is looked for in the folder that TURNOUT_DATA names; recordings of real phones
-    that are published (`turnout.availability.recorded.phones`) are downloaded if they are not there either.
+    A file that does not exist at `path` is looked for in the folder that TURNOUT_DATA names. Published recordings of
+    real phones (`turnout.availability.recorded.phones`) are downloaded if they are not there either.
 
-    A round is a `slot` of seconds and a client is available in it when its state at mid-slot is 1; time with no row is
-    not available. Clients come in order of first appearance, `num_clients` takes the first ones. Round 0 begins with
-    the earliest row of the file. With `align` round 0 is a midnight of the file's clock, and each client begins with
-    its own first day and wraps, or stops, after its own number of whole days: the hour of the day is kept.
+    A round is a slot of `slot` seconds. A client is available in it if its state in the middle of the slot is 1; time
+    without a row counts as absent. Clients come in order of first appearance; `num_clients` takes the first ones. Round
+    0 begins with the earliest row of the file. With `align`, round 0 is a midnight of the file's clock. Each client
+    then begins with its own first day and wraps, or stops, after its own number of whole days: the hour of the day is
+    kept.
     """
     if not 0 < slot < np.inf:
         raise ValueError(f"slot = {slot}: must be a positive number of seconds")
@@ -73,7 +74,7 @@ def trace(
     recorded = int(client.max()) + 1
     count = recorded if num_clients is None else at_least("num_clients", num_clients, 1)
     if count > recorded:
-        raise ValueError(f"{path}: {count} clients are wanted, but the trace has {recorded}")
+        raise ValueError(f"{path}: num_clients = {count}, but the trace holds {recorded}: give at most that")
     origin, seconds = _windows(client, start, stop, recorded, align, wraps=end == "wrap")
     length = slots_within(seconds, slot)
     keep = on & (client < count)
@@ -86,7 +87,7 @@ def trace(
 def _windows(
     client: np.ndarray, start: np.ndarray, stop: np.ndarray, count: int, align: bool, wraps: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where each client's time begins and how long it lasts, in seconds."""
+    """Start and length of each client's time, in seconds."""
     if not align:
         return np.full(count, start.min()), np.full(count, stop.max() - start.min())
     begin, finish = np.full(count, np.inf), np.full(count, -np.inf)
@@ -98,8 +99,8 @@ def _windows(
 
 
 def _pack(client: np.ndarray, first: np.ndarray, last: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """One bit a client and round, first client in the highest bit; eight clients are unpacked at a time."""
-    # What lies beyond a client's length is laid over its beginning.
+    """One bit per client and round, the first client in the highest bit; eight clients are packed at a time."""
+    # Intervals beyond a client's length wrap to its beginning.
     client, first, last = np.tile(client, 2), np.r_[first, first - length[client]], np.r_[last, last - length[client]]
     first, last = np.maximum(first, 0), np.minimum(last, length[client])
     order = np.argsort(client, kind="stable")
@@ -117,7 +118,7 @@ def _pack(client: np.ndarray, first: np.ndarray, last: np.ndarray, length: np.nd
 
 
 def _intervals(path: str, table: dict[str, list[Any]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Client index, start, end and state of every row, checked."""
+    """Client index, start, end and state of every row, after checks."""
     names, start, stop, state = _columns(path, table)
     _refuse_row(path, names, (state != 0) & (state != 1), lambda r: f"has state {state[r]:g}; must be 0 or 1")
     _refuse_row(
@@ -152,7 +153,7 @@ def _columns(path: str, table: dict[str, list[Any]]) -> tuple[np.ndarray, np.nda
 
 
 def _table(path: str) -> tuple[str, dict[str, list[Any]]]:
-    """Where a trace was found, and its columns as they are."""
+    """The path of a trace, and its columns as they are in the file."""
     if is_published(path):
         return path, dict(zip(COLUMNS, map(list, zip(*published(path), strict=True)), strict=True))
     file = str(located(path))
@@ -160,7 +161,7 @@ def _table(path: str) -> tuple[str, dict[str, list[Any]]]:
 
 
 def _csv(path: str) -> dict[str, list[str | None]]:
-    """Columns as text, by the standard library alone: worlds run where polars is not installed."""
+    """Columns as text, by the standard library alone, since polars may not be installed."""
     try:
         with _opened(path) as file:
             rows = list(csv.reader(file))

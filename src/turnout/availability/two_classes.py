@@ -22,11 +22,12 @@ def two_classes(
     seed: int = 0,
     shuffle: bool = False,
 ) -> Markov:
-    """Build Markov clients: half with π = mean + gap, half with π = mean - gap, half of a class with a large λ.
+    """Build Markov clients: half with π = mean + gap, half with π = mean - gap, and half of each class with a large λ.
 
-    The other half of a class has λ ~ N(0, lam_noise²), cut to what its π allows. With `split = "unavailable_only"` only
-    the less available class has correlated clients. In index order: more available, less available; within a class
-    correlated, weakly correlated. An odd client goes to the earlier part. `seed` draws the small λ and the shuffle.
+    The other half of a class has λ ~ N(0, lam_noise²), truncated to the range that its π allows. With
+    `split = "unavailable_only"` only the less available class has correlated clients. Index order: the more available
+    class, then the less available one; within a class the correlated clients first. An odd client goes to the earlier
+    part. `seed` draws the small λ and the shuffle.
     """
     num_clients = at_least("num_clients", num_clients, 1)
     _check(mean, gap, lam, lam_noise, split)
@@ -47,7 +48,7 @@ def two_classes(
 
 
 def _small_correlations(rng: np.random.Generator, pi: np.ndarray, noise: float) -> np.ndarray:
-    """Normal draws cut to the feasible range, by the inverse of the distribution function."""
+    """Normal draws truncated to the feasible range, by the inverse of the distribution function."""
     share = rng.random(pi.shape)
     if noise == 0:
         return np.zeros_like(pi)

@@ -1,1 +1,1 @@
-"""Files: where data lie, downloads, checksums, and writes that are whole or absent."""
+"""Files: the data folder, downloads, checksums, and writes that are whole or absent."""

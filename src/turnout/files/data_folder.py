@@ -9,18 +9,18 @@ FOLDER = "TURNOUT_DATA"
 
 
 def given(path: str) -> Path | None:
-    """That file of the folder, if it is there."""
+    """The file of that path in the data folder, if it exists."""
     folder = os.environ.get(FOLDER)
-    found = Path(folder).expanduser() / path if folder else None
-    return found if found is not None and found.exists() else None
+    file = Path(folder).expanduser() / path if folder else None
+    return file if file is not None and file.exists() else None
 
 
 def located(path: str) -> Path:
-    """A table as the user names it, from here or from the folder."""
-    found = Path(path) if Path(path).is_file() else given(path)
-    if found is None or not found.is_file():
+    """The table that the user names, in the current folder or in the data folder."""
+    file = Path(path) if Path(path).is_file() else given(path)
+    if file is None or not file.is_file():
         raise FileNotFoundError(
             f"{path}: there is no such file, here or in the folder that {FOLDER} names; "
             "give the path of a CSV, .csv.gz or Parquet file"
         )
-    return found
+    return file

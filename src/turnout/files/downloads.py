@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from turnout.files.data_folder import FOLDER, given
 from turnout.files.integrity import verify
 
-CHUNK_BYTES = 2**16  # what is lost at most when a connection breaks
-PATIENCE = 30  # seconds without an answer after which a mirror is given up
+CHUNK_BYTES = 2**16  # the most that is lost when a connection breaks
+TIMEOUT_SECONDS = 30  # without an answer from a mirror, before the next is tried
 
 
 @dataclass(frozen=True)
@@ -22,33 +22,33 @@ class Remote:
     """A file that can be downloaded: its path in a data folder, its checksum, and the addresses that have it."""
 
     path: str
-    checksum: str  # "md5:…", "sha256:…" or "git:…"; "" where none is known, and what is read of it is checked
+    checksum: str  # "md5:…", "sha256:…" or "git:…"; "" if none is known, and the reader checks the content
     mirrors: tuple[str, ...]
 
 
 def located(remote: Remote, module: str) -> Path:
-    """The file where it is, in the user's folder or in the cache, or else downloaded into the cache."""
+    """The file in the user's folder or in the cache, downloaded into the cache if it is in neither."""
     return given(remote.path) or fetched(remote, module)
 
 
 def fetched(remote: Remote, module: str) -> Path:
-    """The file in the cache, downloaded from the first mirror that gives it whole; `module.load` would do it, too.
+    """The file in the cache, downloaded from the first mirror that delivers it; `module.load` is what a user can call.
 
-    A file keeps its name only if its checksum is right. What an interrupted download has left is taken up again, by the
-    next mirror if need be.
+    A file gets its name only if its checksum is right. An interrupted download is resumed, from the next mirror if need
+    be.
     """
     try:
         import pooch
     except ImportError:
         raise FileNotFoundError(_missing(remote.path, module, "pooch is not installed: pip install pooch")) from None
     path = Path(pooch.os_cache("turnout")) / "data" / remote.path
-    take_up: Any = functools.partial(_resume, path.with_name(path.name + ".part"))
-    known = remote.checksum if remote.checksum.startswith(("md5:", "sha256:")) else None  # those that pooch can check
+    resume: Any = functools.partial(_resume, path.with_name(path.name + ".part"))
+    pooch_checksum = remote.checksum if remote.checksum.startswith(("md5:", "sha256:")) else None
     failures = []
     for address in remote.mirrors:
         try:
-            pooch.retrieve(address, known, path.name, path.parent, downloader=take_up)
-            if remote.checksum and known is None:
+            pooch.retrieve(address, pooch_checksum, path.name, path.parent, downloader=resume)
+            if remote.checksum and pooch_checksum is None:
                 _verify_or_remove(path, remote.checksum)
             return path
         except (OSError, ValueError) as error:  # no connection, or the wrong bytes
@@ -80,30 +80,30 @@ def _reason(error: Exception) -> str:
 
 
 def _resume(part: Path, address: str, output: str, _: Any) -> None:
-    """Download by way of `part`, which outlives a failure and is then taken up where it ends."""
+    """Download into `part`, which survives a failure and is then continued where it ends."""
     import requests
 
-    begun = part.stat().st_size if part.exists() else 0
-    headers = {"Range": f"bytes={begun}-"} if begun else {}
-    with requests.get(address, headers=headers, stream=True, timeout=PATIENCE) as answer:
-        if answer.status_code != requests.codes.requested_range_not_satisfiable:  # else all of it was there
-            answer.raise_for_status()
-            resumed = answer.status_code == requests.codes.partial_content
+    bytes_before = part.stat().st_size if part.exists() else 0
+    headers = {"Range": f"bytes={bytes_before}-"} if bytes_before else {}
+    with requests.get(address, headers=headers, stream=True, timeout=TIMEOUT_SECONDS) as response:
+        if response.status_code != requests.codes.requested_range_not_satisfiable:  # else the part was complete
+            response.raise_for_status()
+            resumed = response.status_code == requests.codes.partial_content
             with part.open("ab" if resumed else "wb") as file:
-                _write(answer, file, part.stem, begun if resumed else 0)
+                _write(response, file, part.stem, bytes_before if resumed else 0)
     part.replace(output)
 
 
-def _write(answer: Any, file: BinaryIO, name: str, begun: int) -> None:
-    """Write what comes, with a bar on the terminal where rich is there to draw it."""
-    with _bar(name, begun, int(answer.headers.get("content-length", 0)) + begun) as count:
-        for chunk in answer.iter_content(CHUNK_BYTES):
+def _write(response: Any, file: BinaryIO, name: str, bytes_before: int) -> None:
+    """Write what arrives, with a progress bar on the terminal if rich is installed."""
+    with _bar(name, bytes_before, int(response.headers.get("content-length", 0)) + bytes_before) as count:
+        for chunk in response.iter_content(CHUNK_BYTES):
             file.write(chunk)
             count(len(chunk))
 
 
 @contextmanager
-def _bar(name: str, begun: int, whole: int) -> Iterator[Callable[[int], None]]:
+def _bar(name: str, bytes_before: int, total: int) -> Iterator[Callable[[int], None]]:
     try:
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -112,5 +112,5 @@ def _bar(name: str, begun: int, whole: int) -> Iterator[Callable[[int], None]]:
         return
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(name, total=whole or None, completed=begun)
+        task = progress.add_task(name, total=total or None, completed=bytes_before)
         yield lambda count: progress.advance(task, count)

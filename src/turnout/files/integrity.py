@@ -1,4 +1,4 @@
-"""Files that are whole: checksums, and readers that say which file is damaged and what to do."""
+"""Checksums of files, and readers that say which file is damaged and what to do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNREADABLE = (
 def verify(content: bytes | np.ndarray, checksum: str) -> None:
     """Raise unless the content has the checksum, "md5:…", "sha256:…" or "git:…"; arrays count in C order.
 
-    The last is what Git calls the content of a file: the SHA-1 of its length and itself.
+    The last is the name that Git gives to a file's content: the SHA-1 of its length and the content.
     """
     data = np.ascontiguousarray(content).data if isinstance(content, np.ndarray) else content
     algorithm = checksum.partition(":")[0]
@@ -33,25 +33,25 @@ def verify(content: bytes | np.ndarray, checksum: str) -> None:
 
 
 def verify_file(path: Path, checksum: str) -> None:
-    """Raise unless the file as it lies there has the checksum."""
+    """Raise unless the file on disk has the checksum."""
     with path.open("rb") as file:
         _compare(hashlib.file_digest(file, checksum.partition(":")[0]).hexdigest(), checksum)
 
 
-def _compare(found: str, checksum: str) -> None:
+def _compare(actual: str, checksum: str) -> None:
     algorithm, _, expected = checksum.partition(":")
-    if found != expected:
-        raise ValueError(f"the {algorithm} of what it holds is {found}, not {expected}")
+    if actual != expected:
+        raise ValueError(f"the {algorithm} of what it holds is {actual}, not {expected}")
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Whatever shows inside that the file is not what it should be becomes one clear error."""
+    """Turn every sign of a damaged file into one clear error that names it."""
     try:
         yield
     except UNREADABLE as error:
-        told = str(error).strip("'\"") or type(error).__name__
-        raise ValueError(f"{path} is damaged or not what its name says ({told}); delete it and get it again") from error
+        why = str(error).strip("'\"") or type(error).__name__
+        raise ValueError(f"{path} is damaged or not what its name says ({why}); delete it and get it again") from error
 
 
 def read_npz(path: Path, names: tuple[str, ...]) -> tuple[np.ndarray, ...]:
@@ -63,7 +63,7 @@ def read_npz(path: Path, names: tuple[str, ...]) -> tuple[np.ndarray, ...]:
 
 
 def read_members(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of the plain files of a tar archive that are wanted, in the archive's order."""
+    """Names and contents of the wanted plain files of a tar archive, in the order of the archive."""
     with tarfile.open(path, "r|*") as archive:
         for member in archive:
             if member.isfile() and wanted(member.name):
@@ -73,7 +73,7 @@ def read_members(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[st
 
 
 def keep_npz(path: Path, **arrays: np.ndarray) -> None:
-    """Write arrays under a name that appears once they are whole; where nothing may be written, nothing is."""
+    """Write arrays to a file that appears only once it is complete; without permission, write nothing."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     with suppress(PermissionError):
         try:

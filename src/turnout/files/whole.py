@@ -1,4 +1,4 @@
-"""Folders and files that are whole or absent: written under a temporary name beside their place and then renamed."""
+"""Folders and files that are whole or absent: written under a temporary name in the same folder, then renamed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from turnout.errors import FolderError
 
 
 def free_folder(out: str | Path) -> Path:
-    """The folder to write to, refused if there is something in it, or if nothing can be written there."""
+    """The folder to write to; a FolderError if it is not empty or cannot be written."""
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FolderError(f"{folder}: exists already: choose another folder, or remove it")
@@ -25,7 +25,7 @@ def free_folder(out: str | Path) -> Path:
 
 @contextmanager
 def whole_or_absent(folder: Path) -> Iterator[Path]:
-    """A folder to work in that takes its place only when all is done."""
+    """A temporary folder that is renamed to `folder` only when everything is done."""
     made = [parent for parent in (folder.parent, *folder.parent.parents) if not parent.exists()]
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = folder.parent / f".{folder.name}-{uuid.uuid4().hex[:8]}"
@@ -45,7 +45,7 @@ def whole_or_absent(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_file(out: Path) -> Iterator[Path]:
-    """A file to write to that takes its place, or that of the one before it, only when all is done."""
+    """A temporary file that is renamed to `out`, and replaces it, only when everything is done."""
     if not out.absolute().parent.is_dir():
         raise FolderError(f"{out}: there is no folder {out.parent}")
     draft = out.with_name(f".{uuid.uuid4().hex[:8]}-{out.name}")

@@ -12,12 +12,12 @@ def alternating_limit(
 ) -> float:
     """Model of FedAvg after the second client's turn, in the long run; exact gradients of f_i(x) = (x − e_i)².
 
-    Client 1 is there for t_1 rounds, then client 2 for t_2, and so on; a round is one step of rate γ < ½. A turn of t
-    rounds shrinks the distance to e_i by s^t, s = 1 − 2γ, so that the fixed point of a period is
+    Client 1 is available for t_1 rounds, then client 2 for t_2, and so on; a round is one step of rate γ < ½. A turn of
+    t rounds shrinks the distance to e_i by s^t, s = 1 − 2γ. So the fixed point of a period is
 
         x = e_2 + (e_1 − e_2) s^{t_2} (1 − s^{t_1}) / (1 − s^{t_1 + t_2}).
 
-    As γ → 0 it tends to (t_1 e_1 + t_2 e_2) / (t_1 + t_2), while the optimum is (e_1 + e_2) / 2: their equation 16.
+    As γ → 0 it tends to (t_1 e_1 + t_2 e_2) / (t_1 + t_2), equation 16 of the paper. The optimum is (e_1 + e_2) / 2.
     """
     check_step("learning_rate", learning_rate, float(np.nextafter(0.5, 0.0)), "the two-client example")
     first, second = at_least("first_stay", first_stay, 1), at_least("second_stay", second_stay, 1)

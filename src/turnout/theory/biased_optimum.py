@@ -1,4 +1,4 @@
-"""The model that wrong weights lead to, and what it really costs: the truth beside the bounds of `decomposition`."""
+"""The model that biased weights lead to and its exact cost, to compare with the bounds of `decomposition`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 
 from turnout.arguments import Values, check_positive, law
 
-PerClientLosses = Callable[[np.ndarray], np.ndarray]  # w -> F_k(w), one for each client
-PerClientGradients = Callable[[np.ndarray], np.ndarray]  # w -> ∇F_k(w), one row for each client
-RESTARTS = 20  # of a search that its line search gave up too early
+PerClientLosses = Callable[[np.ndarray], np.ndarray]  # w -> F_k(w), one per client
+PerClientGradients = Callable[[np.ndarray], np.ndarray]  # w -> ∇F_k(w), one row per client
+MAX_RESTARTS = 20  # of a minimisation whose line search gave up too early
 
 
 @dataclass(frozen=True)
@@ -31,20 +31,21 @@ def biased_optimum_of_quadratics(
 ) -> BiasedOptimum:
     """The biased optimum of F_k(w) = ½ (w − E_k)ᵀ H_k (w − E_k), in closed form: w_B* = (Σ p_k H_k)⁻¹ Σ p_k H_k E_k.
 
-    The curvature H is a number, one a client, a diagonal a client or a matrix a client, as in the quadratic task.
+    The curvature H is one number for all, or one number, one diagonal or one matrix per client, as in the quadratic
+    task.
     """
     points = np.asarray(centres, dtype=np.float64)
     if points.ndim != 2 or points.size == 0 or not np.isfinite(points).all():
-        raise ValueError(f"centres has shape {points.shape}: give finite numbers, one row for each client")
+        raise ValueError(f"centres has shape {points.shape}: give finite numbers, one row per client")
     matrices = _matrices(np.asarray(curvature, dtype=np.float64), *points.shape)
     alpha, p = law("target", target, len(points)), law("effective", effective, len(points))
     best, biased = (_quadratic_minimiser(points, matrices, share) for share in (alpha, p))
     shift = biased - best
-    bend = np.einsum("k,kij->ij", alpha, matrices)
+    hessian = np.einsum("k,kij->ij", alpha, matrices)
     return BiasedOptimum(
         minimiser=biased,
         target_minimiser=best,
-        bias_error=float(shift @ bend @ shift) / 2,  # exact for a quadratic, and free of cancellation
+        bias_error=float(shift @ hessian @ shift) / 2,  # exact for a quadratic, and free of cancellation
         heterogeneity=float(_quadratic_losses(points, matrices, best).max()),
         biased_heterogeneity=float(_quadratic_losses(points, matrices, biased).max()),
     )
@@ -60,8 +61,8 @@ def biased_optimum(
 ) -> BiasedOptimum:
     """The biased optimum of any convex differentiable F_k, found to ‖gradient‖ ≤ `tolerance`.
 
-    `losses(w)` gives F_k(w) of every client, `gradients(w)` one row ∇F_k(w) for each. Every client's own minimum is
-    found, too: the cost is that of N + 2 minimisations.
+    `losses(w)` returns F_k(w) of every client, `gradients(w)` one row ∇F_k(w) per client. The cost is N + 2
+    minimisations: the two objectives, and each client's own.
     """
     check_positive(tolerance=tolerance)
     origin = np.asarray(start, dtype=np.float64)
@@ -69,20 +70,20 @@ def biased_optimum(
     p = law("effective", effective, alpha.size)
     _check_shapes(losses, gradients, origin, alpha.size)
 
-    def minimiser(weights: np.ndarray, begin: np.ndarray, of: str) -> np.ndarray:
-        return _minimiser(losses, gradients, weights, begin, tolerance, of)
+    def minimiser(weights: np.ndarray, begin: np.ndarray, name: str) -> np.ndarray:
+        return _minimiser(losses, gradients, weights, begin, tolerance, name)
 
     best = minimiser(alpha, origin, "the target objective")
     biased = minimiser(p, best, "the biased objective")
-    own = np.array(
+    own_minima = np.array(
         [losses(minimiser(unit, best, f"the objective of client {k}"))[k] for k, unit in enumerate(np.eye(alpha.size))]
     )
     return BiasedOptimum(
         minimiser=biased,
         target_minimiser=best,
         bias_error=max(0.0, float(alpha @ (losses(biased) - losses(best)))),
-        heterogeneity=float((losses(best) - own).max()),
-        biased_heterogeneity=float((losses(biased) - own).max()),
+        heterogeneity=float((losses(best) - own_minima).max()),
+        biased_heterogeneity=float((losses(biased) - own_minima).max()),
     )
 
 
@@ -92,30 +93,30 @@ def _minimiser(
     weights: np.ndarray,
     begin: np.ndarray,
     tolerance: float,
-    of: str,
+    name: str,
 ) -> np.ndarray:
     def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
         return float(weights @ losses(w)), weights @ gradients(w)
 
     w = begin
-    for _ in range(RESTARTS):
+    for _ in range(MAX_RESTARTS):
         w = minimize(objective, w, jac=True, method="BFGS", options={"gtol": tolerance / 10, "maxiter": 10_000}).x
-        left = float(np.linalg.norm(weights @ gradients(w)))
-        if left <= tolerance:
+        norm = float(np.linalg.norm(weights @ gradients(w)))
+        if norm <= tolerance:
             return w
     raise ValueError(
-        f"{of}: the gradient is still {left:.3g} long, above tolerance = {tolerance:g}; it may have no minimum "
+        f"{name}: the gradient still has norm {norm:.3g}, above tolerance = {tolerance:g}; there may be no minimum "
         "(add a regulariser) or losses and gradients may not belong together"
     )
 
 
 def _check_shapes(losses: PerClientLosses, gradients: PerClientGradients, w: np.ndarray, count: int) -> None:
-    for name, found, due in (
+    for name, shape, expected in (
         ("losses", np.shape(losses(w)), (count,)),
         ("gradients", np.shape(gradients(w)), (count, *w.shape)),
     ):
-        if w.ndim != 1 or found != due:
-            raise ValueError(f"{name} has shape {found} at start: for {count} clients it must have shape {due}")
+        if w.ndim != 1 or shape != expected:
+            raise ValueError(f"{name} has shape {shape} at start: for {count} clients it must have shape {expected}")
 
 
 def _matrices(curvature: np.ndarray, count: int, dimension: int) -> np.ndarray:
@@ -138,9 +139,9 @@ def _matrices(curvature: np.ndarray, count: int, dimension: int) -> np.ndarray:
 
 
 def _quadratic_minimiser(points: np.ndarray, matrices: np.ndarray, share: np.ndarray) -> np.ndarray:
-    bend = np.einsum("k,kij->ij", share, matrices)
+    hessian = np.einsum("k,kij->ij", share, matrices)
     pull = np.einsum("k,kij,kj->i", share, matrices, points)
-    return np.linalg.solve(bend, pull)
+    return np.linalg.solve(hessian, pull)
 
 
 def _quadratic_losses(points: np.ndarray, matrices: np.ndarray, w: np.ndarray) -> np.ndarray:

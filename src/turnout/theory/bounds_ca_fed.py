@@ -52,12 +52,12 @@ def markov_bound(
 ) -> MarkovBound:
     """Bound on E[F_B(w̄_T) − F_B*] after T = len(steps) rounds, w̄_T the mean of the models weighted by the steps.
 
-    Symbols of the paper: `rates` π, `weights` q with Q = Σ q_k, `steps` η_1 ≥ η_2 ≥ …, `local_steps` E, `smoothness`
-    L, `diameter` diam(W), `gradient_bound` D ≥ ‖∇F_k‖, `noisy_gradient_bound` G, `loss_range` H ≥ |F_k(w) −
-    F_k(w_B*)|, `heterogeneity` Γ, `noise` σ_k, `num_states` M, and |Pᵗ − ρ| ≤ C_P λᵗ from t = T_P on, with
-    `mixing_rate` λ, `mixing_constant` C_P, `mixing_start` T_P. With S = Σ_t η_t, S₂ = Σ_t η_t², J_t = max(⌈ln(2 C_P H
-    t) / ln(1/λ)⌉, T_P, 0) and t₀ a round from which on J_t ≤ t, the one for which the last two terms are smallest
-    together, the terms are, all divided by S,
+    Symbols of the paper: `rates` π, `weights` q with Q = Σ q_k, `steps` η_1 ≥ η_2 ≥ …, `local_steps` E, `smoothness` L,
+    `diameter` diam(W), `gradient_bound` D ≥ ‖∇F_k‖, `noisy_gradient_bound` G, `loss_range` H ≥ |F_k(w) − F_k(w_B*)|,
+    `heterogeneity` Γ, `noise` σ_k, `num_states` M, and |Pᵗ − ρ| ≤ C_P λᵗ from t = T_P on, with `mixing_rate` λ,
+    `mixing_constant` C_P, `mixing_start` T_P. Let S = Σ_t η_t, S₂ = Σ_t η_t² and J_t = max(⌈ln(2 C_P H t) / ln(1/λ)⌉,
+    T_P, 0). Of the rounds t₀ from which on J_t ≤ t, take the one that makes the sum of the last two terms smallest. The
+    terms, all divided by S, are
 
         distance       diam(W)² / (2E πᵀq)
         noise          (E+1)/4 · S₂ Σ π_k q_k² σ_k² / πᵀq
@@ -68,9 +68,9 @@ def markov_bound(
         correlation    2 E D G Q Σ_{t≥t₀} J_t η_{t−J_t}²       (η_0 := η_1)
 
     Deviations: sums run to T, not to infinity. The last line of their lemma 8 needs Σ_k q_k (F_k(w) − F_k(w_B*)) ≥ 0
-    in every round, which fails for some sets of clients; keeping the factor 2η_t there and paying H for the rest
-    gives the first four terms above (theirs are 4 times the first three, and 4LΓ(1+EQ) S₂, where their own (122)
-    gives 8LΓ(1+EQ) S₂). Rounds with J_t > t have not mixed and belong to the warm-up. They put ln(2 C_P H t) /
+    in every round, which fails for some sets of clients. Keeping the factor 2η_t there and paying H for the rest gives
+    the first four terms above. Theirs are 4 times the first three, and 4LΓ(1+EQ) S₂ for the fourth, where their own
+    (122) gives 8LΓ(1+EQ) S₂. Rounds with J_t > t have not mixed and belong to the warm-up. They use ln(2 C_P H t) /
     ln(1/λ) for J_t, which is smaller and can be negative.
     """
     pi, eta = shares("rates", rates), _decreasing(steps)
@@ -80,22 +80,22 @@ def markov_bound(
     check_nonnegative(
         gradient_bound=gradient_bound, noisy_gradient_bound=noisy_gradient_bound, heterogeneity=heterogeneity
     )
-    pushed, whole = float(pi @ q), float(q.sum())
-    if pushed == 0:
-        raise ValueError("rates, weights: no available client has a weight; πᵀq must be positive")
-    check_step("steps[0]", float(eta[0]), 1 / (2 * smoothness * (1 + 2 * e * whole)), "1 / (2L (1 + 2EQ))")
+    mean_weight, total_weight = float(pi @ q), float(q.sum())
+    if mean_weight == 0:
+        raise ValueError("rates, weights: no client that is ever available has a weight; πᵀq must be positive")
+    check_step("steps[0]", float(eta[0]), 1 / (2 * smoothness * (1 + 2 * e * total_weight)), "1 / (2L (1 + 2EQ))")
     rounds = np.arange(1, eta.size + 1)
     lag = mixing_lags(rounds, loss_range, mixing_rate, mixing_constant, mixing_start)
-    before = eta[np.maximum(rounds - lag, 1) - 1]
-    moved = 2 * e * gradient_bound * noisy_gradient_bound * whole * lag * before**2
+    earlier_step = eta[np.maximum(rounds - lag, 1) - 1]
+    moved = 2 * e * gradient_bound * noisy_gradient_bound * total_weight * lag * earlier_step**2
     late = rounds > _best_wait(loss_range * eta, moved, int(rounds[lag > rounds].max(initial=0)))
     squares, length = float(eta @ eta), float(eta.sum())
     terms = MarkovBound(
-        distance=diameter**2 / (2 * e * pushed),
-        noise=(e + 1) / 4 * squares * float(pi @ (q * sigma) ** 2) / pushed,
+        distance=diameter**2 / (2 * e * mean_weight),
+        noise=(e + 1) / 4 * squares * float(pi @ (q * sigma) ** 2) / mean_weight,
         drift=e**2 * noisy_gradient_bound**2 * squares / 2,
-        heterogeneity=2 * smoothness * (1 + e * whole) * (heterogeneity + loss_range) * squares,
-        states=m * whole / 4 * (squares + float((1.0 / rounds**2).sum())) / pushed,
+        heterogeneity=2 * smoothness * (1 + e * total_weight) * (heterogeneity + loss_range) * squares,
+        states=m * total_weight / 4 * (squares + float((1.0 / rounds**2).sum())) / mean_weight,
         warm_up=loss_range * float(eta[~late].sum()),
         correlation=float(moved[late].sum()),
     )
@@ -113,7 +113,7 @@ def mixing_lags(
 
 
 def _best_wait(waiting: np.ndarray, moved: np.ndarray, least: int) -> int:
-    """How many first rounds to count as warm-up, at least `least`, for the smallest sum of both terms."""
+    """How many rounds at the start to count as warm-up, at least `least`, so that the sum of both terms is smallest."""
     waits = np.concatenate([[0.0], np.cumsum(waiting)])
     moves = np.concatenate([np.cumsum(moved[::-1])[::-1], [0.0]])
     return least + int(np.argmin((waits + moves)[least:]))

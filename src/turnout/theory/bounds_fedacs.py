@@ -19,8 +19,8 @@ class SamplingBound(Terms):
 
     start: float  # the gap F̃(X_0) − F̃*, worked off
     dissimilarity: float  # κ²: clients differ, and only K of them are drawn
-    noise: float  # σ² in the updates that are added up
-    drift_noise: float  # σ² in the way that local models go
+    noise: float  # σ² in the updates that are summed
+    drift_noise: float  # σ² in the path of the local models
 
 
 def sampling_bound(
@@ -38,7 +38,7 @@ def sampling_bound(
 ) -> SamplingBound:
     """Bound on the mean of E‖∇F̃(X_r)‖² over R rounds of K draws by p, each received update counted 1/K (theorem 1).
 
-    F̃ = Σ Ω_m F_m is what is really trained, Ω_m ∝ p_m (1 − q_m) ‖a_m‖₁. Symbols of the paper: `odds` p, `failure` q,
+    F̃ = Σ Ω_m F_m is really trained, with Ω_m ∝ p_m (1 − q_m) ‖a_m‖₁. Symbols of the paper: `odds` p, `failure` q,
     `reach` ‖a_m‖₁, `learning_rate` η, `rounds` R, `smoothness` L, Σ Ω_m ‖∇F_m‖² ≤ β² ‖∇F̃‖² + κ² with `dissimilarity`
     κ and `dissimilarity_slope` β, `noise` σ, `gap` F̃(X_0) − F̃*. With A = max ‖a_m‖₁, ℓ = Σ p_m (1 − q_m) ‖a_m‖₁
     (their η_eff τ_eff / η), τ = ℓ / Σ p_m (1 − q_m), u = η L A and s = u + (u² + 2u³) / (1 − 2u²),
@@ -48,9 +48,9 @@ def sampling_bound(
         noise          4 η L A² σ² / τ
         drift_noise    (2u² + 4u³) / (1 − 2u²) · σ²
 
-    for β² s ≤ ¼. Deviations: the paper has η_eff τ_eff κ²/β² for 4 s κ², which lacks L and fails for large L; it asks
-    for s ≤ ¼, having pulled β² ≥ 1 out of a negative term (73e); its lemma 4 leaves the noise out of the local way,
-    which is `drift_noise`; and its (66b) drops a cross term, which doubles `noise`.
+    for β² s ≤ ¼. Deviations: the paper has η_eff τ_eff κ²/β² for 4 s κ², which lacks L and fails for large L. It asks
+    for s ≤ ¼, having pulled β² ≥ 1 out of a negative term (73e). Its lemma 4 leaves the noise out of the local path,
+    which is `drift_noise`. Its (66b) drops a cross term, which doubles `noise`.
     """
     p = law("odds", odds)
     step, square = _step_of(p, failure, reach)
@@ -113,22 +113,21 @@ def fedacs_bound(
 ) -> SamplingBound:
     """Bound on the mean of E‖∇F(X_r)‖² for FedACS, where links and local work change from round to round (theorem 3).
 
-    Row r of `failures` and `reaches` is round r. Clients are drawn by ω_m / ((1 − q_m) ‖a_m‖₁), so every round steps
-    ℓ_r = 1 / Σ_m ω_m / ((1 − q_m) ‖a_m‖₁) along ∇F. With the terms of `sampling_bound` in each round and B = max_r
-    1/ℓ_r,
+    Row r of `failures` and `reaches` is round r. Clients are drawn by ω_m / ((1 − q_m) ‖a_m‖₁), so the step of every
+    round along ∇F is ℓ_r = 1 / Σ_m ω_m / ((1 − q_m) ‖a_m‖₁). With the terms of `sampling_bound` in each round and
+    B = max_r 1/ℓ_r,
 
         start   4 B (F(X_0) − F*) / (η R),      the others   B · mean_r of ℓ_r times the term of round r.
 
-    Deviations: the paper sums (F(X_{r−1}) − F(X_r)) / ℓ_r as if every difference were positive; weighing rounds by
-    ℓ_r instead gives the factors B ℓ_r, which are 1 where nothing changes. Its C_r lacks the τ_eff that its (108)
-    has.
+    Deviations: the paper sums (F(X_{r−1}) − F(X_r)) / ℓ_r as if every difference were positive. Weighing rounds by ℓ_r
+    instead gives the factors B ℓ_r, which are 1 where nothing changes. Its C_r lacks the τ_eff that its (108) has.
     """
     omega = law("target", target)
     lost, work = np.atleast_2d(np.asarray(failures, float)), np.atleast_2d(np.asarray(reaches, float))
     if lost.shape != work.shape or lost.shape[1] != omega.size:
         raise ValueError(
-            f"failures has shape {lost.shape}, reaches {work.shape}: give a row a round, a column for each of "
-            f"{omega.size} clients"
+            f"failures has shape {lost.shape}, reaches {work.shape}: give one row per round and one "
+            f"column for each of {omega.size} clients"
         )
     check_nonnegative(dissimilarity=dissimilarity, noise=noise, gap=gap)
     lengths, rows = np.zeros(len(lost)), np.zeros((len(lost), 3))

@@ -17,7 +17,7 @@ class CorrelatedBound(Terms):
     start: float  # the gap F(x_0) − F*, worked off
     warm_up: float  # what the first τ rounds may add to it
     drift: float  # movement within a round and while the chain mixes
-    mixing: float  # what is left of the past after τ rounds
+    mixing: float  # what the chain still remembers after τ rounds
     bias: float  # participation that is not uniform: never vanishes
 
 
@@ -44,9 +44,9 @@ def correlated_fedavg_bound(
         mixing   16 · 4^{−τ/τ_mix} G²  ≤ 16 G² / T
         bias     4 ‖π_R − 1/N‖₁² G²
 
-    Deviations: the paper hides its constants; those of its appendix do not follow (in the bound of e_4, γ⁴ stands for
-    γ²; a factor τ is lost where lemma 9 is applied; 36 stands for 32) and mix units, since ⟨a, b⟩ ≤ ½‖a‖² + ½‖b‖² is
-    used with a gradient and a step. The same proof with weights 1/(τL) and τL there gives the terms above, with τ
+    Deviations: the paper hides its constants. Those of its appendix do not follow: in the bound of e_4, γ⁴ stands for
+    γ²; a factor τ is lost where lemma 9 is applied; 36 stands for 32. They also mix units, since ⟨a, b⟩ ≤ ½‖a‖² + ½‖b‖²
+    is used with a gradient and a step. The same proof with weights 1/(τL) and τL there gives the terms above, with τ
     instead of τ² in the drift. As Σ_i (p_i − 1/N) ∇F = 0, the bias needs neither a bound on ‖∇F‖ nor a division by
     min π_R².
     """

@@ -16,7 +16,7 @@ class StaleBound(Terms):
 
     start: float  # the gap f(x⁰) − f*, worked off
     noise: float  # of the gradients, averaged over N clients
-    stale_noise: float  # noise met again in old gradients
+    stale_noise: float  # of old gradients that are used again
     staleness: float  # the model has moved since the gradients were computed
 
 
@@ -55,8 +55,8 @@ def fedlaavg_bound(
         stale_noise  2 γ I L (G² + σ²) / √N
         staleness    (2 I² / (1 − 2γL) + 4 I²) γ² L² G²
 
-    Rounds are counted from when every client has taken part once: before that the memory holds zeros, for which their
-    lemmas 2 and 4 do not hold.
+    Rounds are counted from when every client has taken part once. Before that the memory holds zeros, for which lemmas
+    2 and 4 of the paper do not hold.
     """
     n, age = _check(rounds, num_clients, staleness, smoothness, gradient_bound, noise, gap)
     room = _room(learning_rate, smoothness)
@@ -90,19 +90,19 @@ def fedlaavg_local_steps_bound(
         stale_noise  2 γ I C L (G² + σ²) / √N
         staleness    (2 (I C)² / (1 − 2γL) + 2 J² + 2 (I + 1)² C²) γ² L² G²
 
-    Deviation: the paper has I C for J, its (36). A local model differs from the server's by up to 2 (C − 1) steps
-    even when all take part in every round, I = 0, so that I C is too small for I < 2.
+    Deviation: the paper has I C for J in its (36). A local model differs from the server's by up to 2 (C − 1) steps
+    even when everyone takes part in every round, I = 0. So I C is too small for I < 2.
     """
     n, age = _check(rounds, num_clients, staleness, smoothness, gradient_bound, noise, gap)
     c = at_least("local_steps", local_steps, 1)
     room = _room(learning_rate, smoothness)
     move = (learning_rate * smoothness * gradient_bound) ** 2
-    apart = max(age * c, 2 * (c - 1))
+    longest_drift = max(age * c, 2 * (c - 1))
     return StaleBound(
         start=4 * gap / (learning_rate * rounds * c),
         noise=4 * learning_rate * smoothness * noise**2 / n,
         stale_noise=2 * learning_rate * age * c * smoothness * (gradient_bound**2 + noise**2) / np.sqrt(n),
-        staleness=(2 * (age * c) ** 2 / room + 2 * apart**2 + 2 * ((age + 1) * c) ** 2) * move,
+        staleness=(2 * (age * c) ** 2 / room + 2 * longest_drift**2 + 2 * ((age + 1) * c) ** 2) * move,
     )
 
 
@@ -119,10 +119,10 @@ def fedlaavg_alternating_bound(
     check_step("learning_rate", learning_rate, 0.5, "the two-client example")
     horizon = at_least("rounds", rounds, 1)
     longest = max(at_least("first_stay", first_stay, 1), at_least("second_stay", second_stay, 1))
-    away = abs(start - (centres[0] + centres[1]) / 2)
-    slope = max(2 * away, abs(centres[0] - centres[1]))
+    distance = abs(start - (centres[0] + centres[1]) / 2)
+    slope = max(2 * distance, abs(centres[0] - centres[1]))
     return AlternatingBound(
-        start=away**2 / (2 * learning_rate * horizon), staleness=(learning_rate * longest * slope) ** 2
+        start=distance**2 / (2 * learning_rate * horizon), staleness=(learning_rate * longest * slope) ** 2
     )
 
 

@@ -18,19 +18,19 @@ from turnout.availability.mathematics.transition import stationary_law as law_by
 Transition = np.ndarray | sp.sparray | sp.spmatrix
 Checked = np.ndarray | sp.csr_array
 
-FEW_STATES = 600  # up to here a sparse matrix is treated as a dense one
-BALANCED = 1e-10  # how far from detailed balance, relatively, rounding may take a reversible chain
-BAND_ENTRIES = 1e8  # a factorisation within a band of this many entries is cheap
-STEPS, CHECKED_EVERY = 20_000, 50  # of the iteration for chains that no factorisation suits
-LAW_ERROR = 1e-13  # in total, of an iterated law
-RESIDUAL = 1e-12  # Σ |πP - π| above which a computed law is not believed
+DENSE_STATES = 600  # up to here a sparse matrix is treated as a dense one
+BALANCE_ERROR = 1e-10  # relative error of detailed balance that rounding may cause in a reversible chain
+MAX_BAND_ENTRIES = 1e8  # a factorisation within a band of so many entries is cheap
+MAX_STEPS, STEPS_PER_CHECK = 20_000, 50  # of the iteration, for chains without a cheap factorisation
+LAW_ERROR = 1e-13  # Σ |error| of an iterated law
+MAX_RESIDUAL = 1e-12  # Σ |πP - π| above which a computed law is refused
 
 
 def checked_transition(transition: Transition) -> Checked:
     """The matrix in float64, rows summing to one exactly; refused where it is not square or not stochastic."""
     shape = _shape(transition)
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
-        raise ValueError(f"transition has shape {shape}: must be square, one row and one column a state")
+        raise ValueError(f"transition has shape {shape}: must be square, one row and one column per state")
     if isinstance(transition, np.ndarray):
         return stochastic(transition.astype(np.float64))
     matrix = stochastic(sp.csr_array(transition, dtype=np.float64))
@@ -46,15 +46,16 @@ def num_states(matrix: Checked) -> int:
 def stationary_law(transition: Transition) -> np.ndarray:
     """The law π of an irreducible chain with π P = π, Σ π = 1; the chain may be periodic.
 
-    Dense (or few states): elimination without subtractions, every entry exact to rounding. Sparse: a reversible chain
-    by detailed balance along a spanning tree, also exact entry by entry; one whose states can be ordered into a narrow
-    band by a sparse factorisation; any other by iteration, with an error below 1e-13 in total, or a RuntimeError.
+    Dense matrices, and sparse ones of few states, are solved by elimination without subtractions: every entry is exact
+    to rounding. A reversible sparse chain is solved by detailed balance along a spanning tree, also exact entry by
+    entry. One whose states can be ordered into a narrow band is factorised. Any other is iterated to an error below
+    1e-13 in total; a RuntimeError says where that takes too long.
     """
     matrix = checked_transition(transition)
     require_irreducible(matrix)
     if isinstance(matrix, np.ndarray):
         return law_by_elimination(matrix)
-    if num_states(matrix) <= FEW_STATES:
+    if num_states(matrix) <= DENSE_STATES:
         return law_by_elimination(matrix.toarray())
     log_law = _balanced_log_law(matrix)
     if log_law is not None:
@@ -64,9 +65,9 @@ def stationary_law(transition: Transition) -> np.ndarray:
 
 
 def period(transition: Transition) -> int:
-    """Greatest common divisor of the lengths of all ways back to a state; 1 for an aperiodic chain.
+    """Greatest common divisor of the lengths of all paths from a state back to itself; 1 for an aperiodic chain.
 
-    With d(x) the fewest steps from state 0, it is the divisor of d(x) + 1 - d(y) over all possible steps x → y.
+    With d(x) the fewest steps from state 0, it is the greatest common divisor of d(x) + 1 - d(y) over all steps x → y.
     """
     matrix = checked_transition(transition)
     require_irreducible(matrix)
@@ -84,11 +85,11 @@ def is_reversible(transition: Transition) -> bool:
 
 def require_ergodic(transition: Transition) -> None:
     """Refuse a chain that is reducible or periodic: from some start its law does not tend to the stationary one."""
-    found = period(transition)
-    if found > 1:
+    length = period(transition)
+    if length > 1:
         raise ValueError(
-            f"transition has period {found}: the chain never forgets its start; "
-            "look at every such round only, or let it stay where it is with some probability"
+            f"transition has period {length}: the chain never forgets its start; "
+            f"look at one round in {length} only, or let it stay where it is with some probability"
         )
 
 
@@ -98,7 +99,7 @@ def has_narrow_band(matrix: sp.csr_array) -> bool:
     place = np.empty(order.size, dtype=np.int64)
     place[order] = np.arange(order.size)
     before, after = matrix.nonzero()
-    return float(np.abs(place[before] - place[after]).max()) * order.size <= BAND_ENTRIES
+    return float(np.abs(place[before] - place[after]).max()) * order.size <= MAX_BAND_ENTRIES
 
 
 def _shape(transition: Any) -> tuple[int, ...]:  # sparse arrays come without types
@@ -120,9 +121,9 @@ def _balanced_log_law(matrix: sp.csr_array) -> np.ndarray | None:
         order[1:].tolist(), parents[order[1:]].tolist(), rises[order[1:]].tolist(), strict=True
     ):
         log_law[state] = log_law[parent] + rise
-    found = np.array(log_law)
+    values = np.array(log_law)
     before, after = np.repeat(np.arange(order.size), np.diff(matrix.indptr)), matrix.indices
-    return found if np.abs(found[before] + log_odds.data - found[after]).max() <= BALANCED else None
+    return values if np.abs(values[before] + log_odds.data - values[after]).max() <= BALANCE_ERROR else None
 
 
 def _factorised_law(matrix: sp.csr_array) -> np.ndarray:
@@ -135,28 +136,28 @@ def _factorised_law(matrix: sp.csr_array) -> np.ndarray:
 
 
 def _iterated_law(matrix: sp.csr_array) -> np.ndarray:
-    """Step after step of the chain that stays put with probability 1/2, which has the same law and no period."""
+    """Iterate the chain that stays put with probability 1/2, which has the same law and no period."""
     backward = sp.csr_array(matrix.T)
     law, earlier, rate = np.full(num_states(matrix), 1 / num_states(matrix)), np.inf, 1.0
-    for step in range(STEPS):
+    for step in range(MAX_STEPS):
         after = (law + backward @ law) / 2
         change = float(np.abs(after - law).sum())
         law = after
-        if step % CHECKED_EVERY == CHECKED_EVERY - 1:
+        if step % STEPS_PER_CHECK == STEPS_PER_CHECK - 1:
             if change > 10 * LAW_ERROR:  # below that the rate of decay drowns in rounding
-                rate = (change / earlier) ** (1 / CHECKED_EVERY) if np.isfinite(earlier) else 1.0
+                rate = (change / earlier) ** (1 / STEPS_PER_CHECK) if np.isfinite(earlier) else 1.0
             earlier = change
             if change == 0 or (rate < 1 and change * rate / (1 - rate) <= LAW_ERROR):
                 return law
     raise RuntimeError(
-        f"the stationary law of {num_states(matrix)} states did not settle in {STEPS} steps, the last of which changed "
-        f"{change:.1e}: the chain forgets too slowly and has no narrow band to factorise"
+        f"the stationary law of {num_states(matrix)} states did not settle in {MAX_STEPS} steps, the last of which "
+        f"changed it by {change:.1e}: the chain forgets too slowly and has no narrow band to factorise"
     )
 
 
 def _verified(matrix: sp.csr_array, law: np.ndarray) -> np.ndarray:
     law = law / law.sum()
     residual = float(np.abs(law @ matrix - law).sum())
-    if not residual <= RESIDUAL or law.min() < 0:
+    if not residual <= MAX_RESIDUAL or law.min() < 0:
         raise RuntimeError(f"the stationary law of {law.size} states is left with a residual of {residual:.1e}")
     return law

@@ -1,4 +1,4 @@
-"""The error on the target objective, split into what training has left and what wrong weights cost.
+"""The error on the target objective, split into the optimisation error and the bias of wrong weights.
 
 F = Σ_k α_k F_k is the target objective, F_B = Σ_k p_k F_k the one that is really trained; w* and w_B* are their
 minimisers.
@@ -19,8 +19,8 @@ from turnout.theory.terms import Terms
 class ErrorDecomposition(Terms):
     """F(w) − F* ≤ optimisation + bias."""
 
-    optimisation: float  # 2κ² ε_opt: what training has left of F_B
-    bias: float  # 2κ² ε_bias: what F loses at the minimum of F_B
+    optimisation: float  # 2κ² ε_opt: excess of F_B over its minimum
+    bias: float  # 2κ² ε_bias: excess of F over its minimum, at the minimum of F_B
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def gradient_decomposition(
     ε_opt is the mean of ‖∇F_B‖² along the run; Σ_k Ω_k ‖∇F_k‖² ≤ β² ‖∇F_B‖² + κ² with β = `dissimilarity_slope` and
     κ = `dissimilarity`. As ε_opt → 0 only χ² κ² is left, their (11).
 
-    Deviation: their (12) adds σ²; that is for the length of a noisy gradient, the gradient itself obeys (11).
+    Deviation: their (12) adds σ², which belongs to the norm of a noisy gradient. The gradient itself obeys (11).
     """
     check_nonnegative(surrogate_error=surrogate_error, dissimilarity=dissimilarity)
     if dissimilarity_slope < 1:

@@ -9,7 +9,7 @@ from turnout.arguments import Values, law
 
 
 def total_variation(target: Values, effective: Values) -> float:
-    """½ Σ_k |α_k − p_k|: the weight that would have to change hands; between 0 and 1."""
+    """½ Σ_k |α_k − p_k|: the weight that would have to move to other clients; between 0 and 1."""
     alpha, p = _pair(target, effective)
     return float(np.abs(alpha - p).sum() / 2)
 
@@ -49,9 +49,9 @@ def _pair(target: Values, effective: Values) -> tuple[np.ndarray, np.ndarray]:
 def _chi_square(first: np.ndarray, second: np.ndarray) -> float:
     if (first[second == 0] > 0).any():
         return float("inf")
-    seen = second > 0
+    weighted = second > 0
     with np.errstate(over="ignore"):  # a vanishing weight is as good as none: infinite
-        return float(((first[seen] - second[seen]) ** 2 / second[seen]).sum())
+        return float(((first[weighted] - second[weighted]) ** 2 / second[weighted]).sum())
 
 
 def _kl(first: np.ndarray, second: np.ndarray) -> float:

@@ -7,9 +7,9 @@ import numpy as np
 from turnout.arguments import at_least
 from turnout.theory.chains import Checked, Transition, checked_transition, num_states, require_ergodic, stationary_law
 
-WORST_START_STATES = 3000  # every start at once is one dense matrix
-LONGEST = 1_000_000  # rounds followed one by one from a given start
-DOUBLINGS = 50
+MAX_STARTS = 3000  # all starts together are one dense matrix
+MAX_ROUNDS = 1_000_000  # followed one by one from a given start
+MAX_DOUBLINGS = 50
 
 Start = int | np.ndarray | None
 
@@ -41,22 +41,22 @@ def mixing_time(transition: Transition, error: float = 0.25, start: Start = None
     law, now = stationary_law(matrix), _start(matrix, start)
     if now.ndim == 2:
         return _by_doubling(now @ matrix, law, error) if _distance(now, law) > error else 0
-    for t in range(LONGEST + 1):
+    for t in range(MAX_ROUNDS + 1):
         if _distance(now, law) <= error:
             return t
         now = now @ matrix
     raise RuntimeError(
-        f"after {LONGEST} rounds the chain is still {_distance(now, law):.3g} from its law, more than {error:g}: "
-        "too slow to be followed; its relaxation_time says how slow"
+        f"after {MAX_ROUNDS} rounds the chain is still {_distance(now, law):.3g} from its law, more than {error:g}: "
+        "too slow to follow; relaxation_time says how slow"
     )
 
 
 def _by_doubling(matrix: np.ndarray, law: np.ndarray, error: float) -> int:
-    """The powers P, P², P⁴, … until one is near enough, then the first such round by bisection between the last two."""
+    """Square P until a power is near enough to its limit, then bisect between the last two powers."""
     powers = [matrix]
     while _distance(powers[-1], law) > error:
-        if len(powers) > DOUBLINGS:
-            raise RuntimeError(f"the chain is not within {error:g} of its law after 2^{DOUBLINGS} rounds")
+        if len(powers) > MAX_DOUBLINGS:
+            raise RuntimeError(f"the chain is not within {error:g} of its law after 2^{MAX_DOUBLINGS} rounds")
         squared = powers[-1] @ powers[-1]
         powers.append(squared / squared.sum(axis=1, keepdims=True))
     reached, rounds = np.eye(len(law)), 0
@@ -70,14 +70,14 @@ def _by_doubling(matrix: np.ndarray, law: np.ndarray, error: float) -> int:
 def _start(matrix: Checked, start: Start) -> np.ndarray:
     size = num_states(matrix)
     if start is None:
-        if size > WORST_START_STATES:
+        if size > MAX_STARTS:
             raise ValueError(
-                f"the worst start of {size} states is too much to search (at most {WORST_START_STATES}): name a start"
+                f"the worst start of {size} states cannot be searched (at most {MAX_STARTS} states): name a start"
             )
         return np.eye(size)
     if isinstance(start, np.ndarray):
         if start.shape != (size,) or not (start >= 0).all() or abs(start.sum() - 1) > 1e-6:
-            raise ValueError(f"start: must be a law over the {size} states, not negative and summing to 1")
+            raise ValueError(f"start: must be a law over the {size} states, without negative entries and with sum 1")
         return start / start.sum()
     if not 0 <= start < size:
         raise ValueError(f"start = {start}: the states are 0 to {size - 1}")

@@ -1,7 +1,7 @@
 """Aggregation weights that minimise the error bounds of Rodio et al. 2023: their problems (212) and (14).
 
 With Q = Σ_k q_k given, the optimisation error is bounded by (½ Σ_k A_k q_k² + B) / Σ_k π_k q_k + C (their eq. 208):
-A_k is the noise of client k, B what does not depend on how Q is shared out.
+A_k is the noise of client k, B collects what does not depend on how Q is shared out.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from scipy.optimize import root_scalar
 
 from turnout.arguments import Values, check_nonnegative, check_positive, positive, vector
 
-MOST_STEPS = 200  # of one Newton search; some 10 are usual
-CLOSE = 1e-11  # error of Σ p and of the scaled Σ p/π at which a search ends: rounding is not far below
+MAX_STEPS = 200  # of one Newton search; some 10 are usual
+TOLERANCE = 1e-11  # error of Σ p and of the scaled Σ p/π at which a search ends: rounding is not far below
 
 
 def fastest_weights(rates: Values, noise: Values, offset: float, total: float) -> np.ndarray:
     """The q ≥ 0 with Σ_k q_k = Q that minimises (½ Σ_k A_k q_k² + B) / Σ_k π_k q_k: problem (212).
 
     `rates` are π, `noise` A, `offset` B and `total` Q. The solution is q_k = max(0, (ι π_k − θ) / A_k), and ι is the
-    minimum itself. Who counts is hence a head of the clients in order of availability; for the head of n the two
-    multipliers follow from sums over it, with S_i = Σ π^i / A and V = S_0 S_2 − S_1²:
+    minimum itself. So the clients with a weight are the n most available ones, for some n. Given n, the two multipliers
+    follow from sums over these clients, with S_i = Σ π^i / A and V = S_0 S_2 − S_1²:
 
         V ι² + 2 Q S_1 ι − (Q² + 2 B S_0) = 0,      θ = (ι S_1 − Q) / S_0.
 
-    The best head whose weights are not negative is the answer: O(N log N), no iteration.
+    The best n whose weights are not negative is the answer: O(N log N), no iteration.
     """
     pi, a = _checked(rates, noise, offset, total)
     order = np.argsort(-pi, kind="stable")
-    head_pi, head_a = pi[order], a[order]
-    iota, theta = _multipliers(head_pi, head_a, offset, total)
-    allowed = iota * head_pi >= theta - 1e-12 * np.abs(theta)
+    sorted_pi, sorted_a = pi[order], a[order]
+    iota, theta = _multipliers(sorted_pi, sorted_a, offset, total)
+    allowed = iota * sorted_pi >= theta - 1e-12 * np.abs(theta)
     best = int(np.argmin(np.where(allowed, iota, np.inf))) + 1
     weights = np.zeros(pi.size)
-    raw = np.maximum((iota[best - 1] * head_pi[:best] - theta[best - 1]) / head_a[:best], 0.0)
+    raw = np.maximum((iota[best - 1] * sorted_pi[:best] - theta[best - 1]) / sorted_a[:best], 0.0)
     weights[order[:best]] = total * raw / raw.sum()
     return weights
 
@@ -52,12 +52,12 @@ def trade_off_weights(
 ) -> np.ndarray:
     """The q with Σ_k q_k = Q that minimises (½ Σ A_k q_k² + B) / Σ π_k q_k + c χ²_{α‖p}, p_k ∝ π_k q_k: problem (14).
 
-    `bias` is c, what a unit of χ² costs in the unit of the first part: κ² Γ Σ_t η_t (Rodio et al. 2023, 11 and 13;
+    `bias` is c, the cost of a unit of χ² in the unit of the first part: κ² Γ Σ_t η_t (Rodio et al. 2023, 11 and 13;
     their (14) leaves κ² out). c → 0 gives `fastest_weights`, c → ∞ the unbiased q_k ∝ α_k / π_k.
 
     In terms of p the problem is convex on the simplex (not in q on Σ q_k = Q, where Σ π_k q_k is not constant). For a
     fixed σ = Σ p_k / π_k it separates: p_k is the positive root of a cubic in two multipliers, which Newton's method
-    finds from the concave dual; σ is then the root of an increasing function. O(N) a step.
+    finds from the concave dual. σ is then the root of an increasing function. Each step is O(N).
     """
     pi, a = _checked(rates, noise, offset, total)
     alpha = positive("target", target, pi.size)
@@ -90,9 +90,9 @@ def _checked(rates: Values, noise: Values, offset: float, total: float) -> tuple
 
 
 def _multipliers(pi: np.ndarray, a: np.ndarray, offset: float, total: float) -> tuple[np.ndarray, np.ndarray]:
-    """ι and θ for every head of the clients, who come in order of availability."""
+    """ι and θ for the first n clients, for every n; clients are sorted by falling availability."""
     zero, one = np.cumsum(1 / a), np.cumsum(pi / a)
-    # The variance does not care where π is measured from; from its largest value less is lost to cancellation.
+    # The variance is the same wherever π is measured from; from its largest value, less is lost to cancellation.
     below = pi[0] - pi
     variance = np.maximum(zero * np.cumsum(below**2 / a) - np.cumsum(below / a) ** 2, 0.0)
     square = total**2 + 2 * offset * zero
@@ -108,20 +108,20 @@ def _best_sum(problem: _FixedSum, slope: float, unbiased: float) -> float:
         p = problem.solve(sigma)
         return slope - float(problem.bend @ p**2) / (2 * sigma**2) + problem.multipliers[1] / problem.spread
 
-    here, end = unbiased, float(problem.inverse.min() if rise(unbiased) > 0 else problem.inverse.max())
-    there = here
-    while (rise(there) > 0) == (end < unbiased):
-        here, there = there, there + (end - there) / 2
-        if there in (here, end):
-            return here
-    return float(root_scalar(rise, bracket=sorted((here, there)), method="brentq", xtol=1e-14 * unbiased).root)
+    near, end = unbiased, float(problem.inverse.min() if rise(unbiased) > 0 else problem.inverse.max())
+    far = near
+    while (rise(far) > 0) == (end < unbiased):
+        near, far = far, far + (end - far) / 2
+        if far in (near, end):
+            return near
+    return float(root_scalar(rise, bracket=sorted((near, far)), method="brentq", xtol=1e-14 * unbiased).root)
 
 
 class _FixedSum:
     """Minimise Σ a_k p_k² / (2σ) + Σ f_k / p_k over Σ p_k = 1 and Σ v_k p_k = σ; a = Q A/π², f = c α², v = 1/π.
 
-    v is centred and scaled, v', for the two multipliers μ and κ to be well told apart. They are kept from one σ to the
-    next, where they are nearly right.
+    v is centred and scaled to v', so that the two multipliers μ and κ are well conditioned. They are kept from one σ to
+    the next, where they are nearly right.
     """
 
     def __init__(self, bend: np.ndarray, barrier: np.ndarray, inverse: np.ndarray) -> None:
@@ -133,30 +133,29 @@ class _FixedSum:
         self.multipliers = np.linalg.lstsq(self.sides, push, rcond=None)[0]
 
     def solve(self, sigma: float) -> np.ndarray:
-        due = np.array([1.0, (sigma - self.centre) / self.spread])
-        for _ in range(MOST_STEPS):
+        expected = np.array([1.0, (sigma - self.centre) / self.spread])
+        for _ in range(MAX_STEPS):
             p = self.roots(self.multipliers, sigma)
-            miss = due - self.sides.T @ p
-            if (np.abs(miss) <= CLOSE).all():
+            miss = expected - self.sides.T @ p
+            if (np.abs(miss) <= TOLERANCE).all():
                 return p
-            answer = 1 / (self.bend / sigma + 2 * self.barrier / (p * p * p))  # dp/d(right side of the cubic)
-            step = np.linalg.lstsq((self.sides.T * answer) @ self.sides, miss, rcond=None)[0]
-            length, value, gain = 1.0, self.dual(self.multipliers, p, due, sigma), float(miss @ step)
-            if gain <= CLOSE**2 * abs(value):
+            slope = 1 / (self.bend / sigma + 2 * self.barrier / (p * p * p))  # dp/d(right side of the cubic)
+            step = np.linalg.lstsq((self.sides.T * slope) @ self.sides, miss, rcond=None)[0]
+            length, value, gain = 1.0, self.dual(self.multipliers, p, expected, sigma), float(miss @ step)
+            if gain <= TOLERANCE**2 * abs(value):
                 return p
-            while length > CLOSE:
+            while length > TOLERANCE:
                 tried = self.multipliers + length * step
-                if self.dual(tried, self.roots(tried, sigma), due, sigma) >= value + 0.1 * length * gain - CLOSE * abs(
-                    value
-                ):
+                goal = value + 0.1 * length * gain - TOLERANCE * abs(value)
+                if self.dual(tried, self.roots(tried, sigma), expected, sigma) >= goal:
                     break
                 length /= 2
             self.multipliers = self.multipliers + length * step
-        raise ValueError(f"no convergence in {MOST_STEPS} steps: rates, noise or target span too many orders")
+        raise ValueError(f"no convergence in {MAX_STEPS} steps: rates, noise or target span too many orders")
 
-    def dual(self, multipliers: np.ndarray, p: np.ndarray, due: np.ndarray, sigma: float) -> float:
+    def dual(self, multipliers: np.ndarray, p: np.ndarray, expected: np.ndarray, sigma: float) -> float:
         right = self.sides @ multipliers
-        return float((self.bend @ p**2) / (2 * sigma) + (self.barrier / p).sum() - right @ p + multipliers @ due)
+        return float((self.bend @ p**2) / (2 * sigma) + (self.barrier / p).sum() - right @ p + multipliers @ expected)
 
     def roots(self, multipliers: np.ndarray, sigma: float) -> np.ndarray:
         """The positive roots of (a/σ) p³ − r p² − f = 0, r = μ + κ v', by Newton's method from above."""
@@ -164,7 +163,7 @@ class _FixedSum:
         cube = np.cbrt(self.barrier / lead)
         falling = np.sqrt(self.barrier / np.where(right < 0, -right, 1.0))
         p = np.where(right < 0, np.minimum(cube, falling), cube + right / lead)
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             pull = lead * p - right
             change = (p * p * pull - self.barrier) / (p * (2 * pull + lead * p))
             p = p - change

@@ -1,4 +1,4 @@
-"""The order-R chain of Sun et al. 2025, state by state: exact for small fleets, and the measure of the closed form."""
+"""The order-R chain of Sun et al. 2025, state by state: exact for small fleets, and a check of the closed form."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from turnout.theory.chains import stationary_law
 from turnout.theory.returns import return_law
 from turnout.theory.separation import checked_weights
 
-MOST_STATES = 200_000
+MAX_STATES = 200_000
 
 Batch = tuple[int, ...]
 Window = tuple[Batch, ...]  # the newest batch first
 
 
 class OrderChain(NamedTuple):
-    """A chain whose states are the last R batches (the last one, if R = 0, where it is forgotten at once)."""
+    """A chain whose states are the last R batches; for R = 0 the last one, on which the next does not depend."""
 
-    transition: sp.csr_array  # P_R, one row a state
-    masks: np.ndarray  # who is in the newest batch of each state: what `finite_chain` takes
+    transition: sp.csr_array  # P_R, one row per state
+    masks: np.ndarray  # who is in the newest batch of each state, as `finite_chain` takes it
     windows: list[Window]  # the batches of each state, the newest first
 
 
@@ -36,8 +36,8 @@ def order_chain(
 ) -> OrderChain:
     """Build the chain in which a rested batch S has probability ∝ Π_{i in S} p_i, or is drawn one by one.
 
-    It has N! / (B!^R (N - BR)!) states, for small fleets only. It is irreducible and aperiodic where B(R+1) < N; where
-    B(R+1) = N it falls apart into cycles of R+1 states, in each of which every client takes part once.
+    It has N! / (B!^R (N - BR)!) states, so it is for small fleets only. It is irreducible and aperiodic where
+    B(R+1) < N. Where B(R+1) = N it splits into cycles of R+1 states; every client takes part once in each.
     """
     odds, _ = checked_weights(p, batch, separation)
     if sampling not in ("product", "successive"):
@@ -70,7 +70,7 @@ def participation_law(chain: OrderChain) -> np.ndarray:
 def gap_law(chain: OrderChain, client: int, longest: int) -> np.ndarray:
     """P(a client's next participation is s rounds after this one), s = 1 … longest, in the long run.
 
-    What is missing to a sum of 1 is the probability of a longer gap. Exact; the first R entries are 0.
+    1 minus their sum is the probability of a longer gap. Exact; the first R entries are 0.
     """
     if not 0 <= client < chain.masks.shape[1]:
         raise ValueError(f"client = {client}: the chain has clients 0 to {chain.masks.shape[1] - 1}")
@@ -81,10 +81,10 @@ def _windows(num_clients: int, batch: int, depth: int) -> Iterator[Window]:
     count = math.factorial(num_clients) // (
         math.factorial(batch) ** depth * math.factorial(num_clients - batch * depth)
     )
-    if count > MOST_STATES:
+    if count > MAX_STATES:
         raise ValueError(
-            f"{num_clients} clients in batches of {batch} with {depth} to remember make {count} states: "
-            f"at most {MOST_STATES} can be listed; minimum_separation has the law in closed form"
+            f"{num_clients} clients in batches of {batch} with {depth} batches to remember make {count} states: "
+            f"at most {MAX_STATES} can be listed; minimum_separation has the law in closed form"
         )
     return _extend((), frozenset(range(num_clients)), batch, depth)
 

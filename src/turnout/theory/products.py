@@ -1,7 +1,7 @@
-"""Independent clients seen as one chain: its states are the sets of available clients, 2^N of them.
+"""Independent clients as one chain: its states are the sets of available clients, 2^N of them.
 
 The second eigenvalue of such a chain is the largest of its clients' (Rodio et al. 2023, proposition 6): an eigenvalue
-of a Kronecker product is a product of eigenvalues, one a factor, and each factor has 1 among its own.
+of a Kronecker product is a product of eigenvalues, one per factor, and each factor has the eigenvalue 1.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from turnout.theory.chains import checked_transition, stationary_law
 from turnout.theory.spectrum import second_eigenvalue
 from turnout.theory.two_state import Numbers, wake_and_sleep
 
-MOST_STATES = 2**13
-LONGEST = 2**53  # rounds: from here on not every whole number is a float
+MAX_STATES = 2**13
+MAX_ROUNDS = 2**53  # from here on not every whole number is a float
 
 
 def client_chains(pi: Numbers, lam: Numbers) -> list[np.ndarray]:
@@ -41,7 +41,7 @@ def product_law(transitions: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def product_masks(num_clients: int) -> np.ndarray:
-    """Who is available in each of the 2^N states of the product of N on/off clients: the table `finite_chain` takes."""
+    """Who is available in each of the 2^N states of the product of N on/off clients, as `finite_chain` takes it."""
     count = at_least("num_clients", num_clients, 1)
     _check_states(2.0**count, f"{count} on/off clients")
     return np.array(list(itertools.product((False, True), repeat=count)))
@@ -62,14 +62,14 @@ def product_mixing_bounds(pi: Numbers, lam: Numbers, error: float = 0.25) -> tup
 
         max( max_k d_k, 1 - Π b_k ) ≤ d ≤ min( 1 - Π (1 - d_k), sqrt(1 - Π b_k²) ).
 
-    O(N) a round looked at, for fleets of any size.
+    O(N) per round looked at, for fleets of any size.
     """
     if not 0 < error < 1:
         raise ValueError(f"error = {error:g}: must lie in (0, 1)")
     rate, memory = (np.atleast_1d(value) for value in np.broadcast_arrays(pi, lam))
     wake_and_sleep(rate, memory)
-    refuse(memory <= -1, lambda k: f"client {k} has lam = {memory[k]:g}", "who alternates never forgets its start")
-    rate, memory = rate[rate < 1], memory[rate < 1]  # who never leaves is always at its law
+    refuse(memory <= -1, lambda k: f"client {k} has lam = {memory[k]:g}", "must be above -1 to forget its start")
+    rate, memory = rate[rate < 1], memory[rate < 1]  # a client that never leaves is always at its law
     rare = np.minimum(rate, 1 - rate)
 
     def distances(t: int) -> np.ndarray:
@@ -77,7 +77,7 @@ def product_mixing_bounds(pi: Numbers, lam: Numbers, error: float = 0.25) -> tup
         return np.abs(memory) ** t * (1 - rare)
 
     def affinities(t: int, pick: Callable[..., np.ndarray]) -> float:
-        # Who tends to alternate is now on one side of its law and now on the other: the pick of both never turns back.
+        # A client with λ < 0 jumps from one side of its law to the other. The pick of both sides is monotone in t.
         left = np.abs(memory) ** t
         ahead = _affinity(rare, left)
         either = pick(ahead, np.where((memory < 0) & (t > 0), _affinity(rare, -left), ahead))
@@ -93,17 +93,17 @@ def product_mixing_bounds(pi: Numbers, lam: Numbers, error: float = 0.25) -> tup
 
 
 def _affinity(rare: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """Σ sqrt(P^t π) of a client of which λ^t is left, from the worse of its states, the rarer one having π = `rare`."""
+    """Σ sqrt(P^t π) from the worse of a client's states, with `rare` the π of the rarer one and `left` = λ^t."""
     starts = [np.clip(now, 0, 1) for now in (rare + left * (1 - rare), rare - left * rare)]
     return np.minimum(*(np.sqrt(rare * now) + np.sqrt((1 - rare) * (1 - now)) for now in starts))
 
 
 def _first(holds: Callable[[int], bool]) -> int:
-    """The first t ≥ 0 at which something holds that goes on to hold from then on."""
+    """The first t ≥ 0 at which a condition holds that never fails again once it holds."""
     high = 1
     while not holds(high):
-        if high > LONGEST:
-            raise RuntimeError(f"not reached within {LONGEST} rounds")
+        if high > MAX_ROUNDS:
+            raise RuntimeError(f"not reached within {MAX_ROUNDS} rounds")
         high *= 2
     low = -1
     while high - low > 1:
@@ -119,5 +119,5 @@ def _check(transitions: Sequence[np.ndarray]) -> None:
 
 
 def _check_states(count: float, of: str) -> None:
-    if count > MOST_STATES:
-        raise ValueError(f"{of} together have {count:.6g} states: at most {MOST_STATES} can be listed")
+    if count > MAX_STATES:
+        raise ValueError(f"{of} together have {count:.6g} states: at most {MAX_STATES} can be listed")

@@ -9,11 +9,11 @@ from turnout.theory.chains import Transition, checked_transition, num_states, st
 
 
 def return_law(transition: Transition, inside: np.ndarray, longest: int) -> np.ndarray:
-    """P(the chain is next inside a set of states s rounds after it was), s = 1 … longest, in the long run.
+    """P(the chain comes back to a set of states s rounds after a visit), s = 1 … longest, in the long run.
 
     With ν the stationary law given that the state is inside, Q the transitions that end outside and r(x) the
-    probability to step inside from x: P(return after s) = ν Q^{s-1} r. What is missing to a sum of 1 is the
-    probability of a longer absence. By Kac's formula the mean is one over the stationary probability of the set.
+    probability to step inside from x: P(return after s) = ν Q^{s-1} r. 1 minus their sum is the probability of a longer
+    absence. By Kac's formula the mean is one over the stationary probability of the set.
     """
     matrix = checked_transition(transition)
     longest = at_least("longest", longest, 1)
@@ -21,14 +21,14 @@ def return_law(transition: Transition, inside: np.ndarray, longest: int) -> np.n
         raise ValueError(
             f"inside has shape {inside.shape}: must be one truth value for each of {num_states(matrix)} states"
         )
-    here = inside.astype(bool)
-    if not here.any():
+    in_set = inside.astype(bool)
+    if not in_set.any():
         raise ValueError("inside names no state: at least one must be in the set")
-    now = np.where(here, stationary_law(matrix), 0.0)
+    now = np.where(in_set, stationary_law(matrix), 0.0)
     now /= now.sum()
     law = np.empty(longest)
     for s in range(longest):
         after = now @ matrix
-        law[s] = after[here].sum()
-        now = np.where(here, 0.0, after)
+        law[s] = after[in_set].sum()
+        now = np.where(in_set, 0.0, after)
     return law

@@ -23,10 +23,10 @@ def minimum_separation(p: Sequence[float] | np.ndarray, batch: int = 1, separati
     with e the elementary symmetric polynomials. Only the ratios of the weights `p` matter. The probability of being in
     a given round's batch is `batch` times the share: see `participation_probability`.
 
-    Costs O(N) for any batch and separation. The error of n π_R(i), a probability, is below 1e-13 for up to 100,000
-    clients: benchmarks/theory.py found at most 6e-15 for N = 500 and every separation against sums of positive terms
-    in extended precision; for N = 100,000, batch 100, separation 50 at most 3e-16 for sampled clients, and 2e-15 for
-    all of them by an identity between successive n.
+    The cost is O(N) for any batch and separation. The error of n π_R(i), a probability, is below 1e-13 for up to
+    100,000 clients, as measured by benchmarks/theory.py. For N = 500 and every separation it is at most 6e-15, against
+    sums of positive terms in extended precision. For N = 100,000, batch 100, separation 50 it is at most 3e-16 for
+    sampled clients, and 2e-15 for all of them, by an identity between successive n.
     """
     odds, size = checked_weights(p, batch, separation)
     return inclusion_probabilities(odds, size) / size
@@ -42,7 +42,7 @@ def separation_curve(
 ) -> np.ndarray:
     """The shares of `minimum_separation` for several separations, one row each; all possible ones if none are named.
 
-    Down the rows every ratio of two shares moves to 1, and Σ_i |π_R(i) - 1/N| never increases, whatever p is.
+    From row to row every ratio of two shares moves towards 1, and Σ_i |π_R(i) - 1/N| never increases, for every p.
     """
     odds, _ = checked_weights(p, batch, 0)
     rests = range(odds.size // batch) if separations is None else separations
@@ -50,14 +50,14 @@ def separation_curve(
 
 
 def checked_weights(p: Sequence[float] | np.ndarray, batch: int, separation: int) -> tuple[np.ndarray, int]:
-    """The weights as an array, and the number of clients in R+1 batches; refused where no such fleet can run."""
+    """The weights as an array, and the number of clients in R+1 batches; a ValueError if there are too few clients."""
     odds = np.asarray(p, dtype=np.float64)
     if odds.ndim != 1 or odds.size == 0:
-        raise ValueError(f"p has shape {odds.shape}: must be a list of weights, one a client")
+        raise ValueError(f"p has shape {odds.shape}: must be a list of weights, one per client")
     refuse(
         ~((odds > 0) & np.isfinite(odds)),
         lambda i: f"client {i} has p = {odds[i]:g}",
-        "must be positive and finite; leave out who never comes",
+        "must be positive and finite; leave out clients that never come",
     )
     batch, separation = at_least("batch", batch, 1), at_least("separation", separation, 0)
     if batch > odds.size:
@@ -65,6 +65,6 @@ def checked_weights(p: Sequence[float] | np.ndarray, batch: int, separation: int
     if batch * (separation + 1) > odds.size:
         raise ValueError(
             f"separation = {separation} with batch = {batch} and {odds.size} clients: "
-            f"a full batch must be rested in every round, so at most {odds.size // batch - 1} (N/B - 1)"
+            f"every round needs a full batch of rested clients, so at most {odds.size // batch - 1} (N/B - 1)"
         )
     return odds, batch * (separation + 1)

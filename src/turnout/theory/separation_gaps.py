@@ -1,7 +1,7 @@
-"""Rounds between two participations of a client under minimum separation, where they are known without the chain.
+"""Rounds between two participations of a client under minimum separation, where no explicit chain is needed.
 
-The whole law needs the explicit chain (`gap_law`) but for three cases: without separation the gap is geometric; with
-equal weights it is R plus a geometric number; and where B(R+1) = N it is R+1 always.
+The full law needs the explicit chain (`gap_law`), except in three cases. Without separation the gap is geometric. With
+equal weights it is R plus a geometric number. Where B(R+1) = N it is always R+1.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from turnout.availability.mathematics.symmetric import inclusion_of_log_odds, log_symmetric
 from turnout.theory.separation import checked_weights, participation_probability
 
-STEP, LOWEST, HIGHEST = 0.08, -4.0, 6.0  # of the trapezoidal rule in `shortest_gap`
+SPACING, FIRST_NODE, LAST_NODE = 0.08, -4.0, 6.0  # of the trapezoidal rule in `shortest_gap`
 
 
 def mean_gap(p: Sequence[float] | np.ndarray, batch: int = 1, separation: int = 0) -> np.ndarray:
@@ -29,22 +29,22 @@ def shortest_gap(p: Sequence[float] | np.ndarray, separation: int = 0) -> np.nda
         P(gap = R+1) = p_i ∫_0^∞ exp(-u (1 + p_i)) · e_n(a)/e_n(p) · I_i(a)/I_i(p) du,      a_j = p_j exp(u p_j),
 
     where I_i = p_i e_{n-1}(p without i)/e_n(p) is an inclusion probability. A double-exponential rule of 125 points
-    finds the integral, at 250 times the cost of `minimum_separation`. The error is near 1e-12, and grows where the
-    clients that are left when the heaviest rest have a tiny part of all the weight.
+    computes the integral, at 250 times the cost of `minimum_separation`. The error is near 1e-12. It is larger where
+    the clients left while the heaviest rest have only a tiny share of the weight.
     """
     odds, size = checked_weights(p, 1, separation)
     odds = odds / odds.sum()
     if size == odds.size:
         return np.ones(size)
     log_odds = np.log(odds)
-    before, whole = np.log(inclusion_of_log_odds(log_odds, size)), log_symmetric(log_odds, size)
-    # Mixtures of exp(-u x), x the weight of the rested: at least that of all but the R heaviest.
+    log_inclusion, log_total = np.log(inclusion_of_log_odds(log_odds, size)), log_symmetric(log_odds, size)
+    # Mixtures of exp(-u x), with x the weight of the rested clients: at least that of all but the R heaviest.
     lightest = np.sort(odds)[: odds.size - separation].sum()
     total = np.zeros(odds.size)
-    for t in np.arange(LOWEST, HIGHEST, STEP):
+    for t in np.arange(FIRST_NODE, LAST_NODE, SPACING):
         u = np.exp(t - np.exp(-t)) / lightest
         tilted = log_odds + u * odds
-        log_ratio = log_symmetric(tilted, size) - u - whole
+        log_ratio = log_symmetric(tilted, size) - u - log_total
         slope = u * (1 + np.exp(-t))
-        total += STEP * slope * np.exp(log_ratio - u * odds - before) * inclusion_of_log_odds(tilted, size)
+        total += SPACING * slope * np.exp(log_ratio - u * odds - log_inclusion) * inclusion_of_log_odds(tilted, size)
     return np.minimum(odds * total, 1.0)

@@ -1,4 +1,4 @@
-"""Eigenvalues of finite chains, and what they say about how fast a chain forgets."""
+"""Eigenvalues of finite chains, which say how fast a chain forgets its start."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from turnout.arguments import at_least
 from turnout.availability.mathematics.transition import require_irreducible
 from turnout.theory.chains import Transition, checked_transition, has_narrow_band, is_reversible, num_states, period
 
-DENSE_STATES = 1000  # up to here all eigenvalues are found, by dense algebra
-OUTSIDE = 1e-8  # how far beyond the unit interval the shift of shift-and-invert lies
-SUBSPACE, RESTARTS = 40, 40  # vectors that the Arnoldi iteration keeps, and how often it begins anew
+DENSE_STATES = 1000  # up to here all eigenvalues are computed, by dense algebra
+SHIFT_MARGIN = 1e-8  # distance of the shift of shift-and-invert above the largest eigenvalue
+MIN_SUBSPACE, RESTARTS = 40, 40  # vectors that the Arnoldi iteration keeps, and its restarts
 
 
 def eigenvalues(transition: Transition, count: int | None = None) -> np.ndarray:
     """Eigenvalues by decreasing modulus, the first being 1; real for a reversible chain, else complex in general.
 
-    All of them, or the first `count`. Above 1,000 states `count` must be said, and be less than the number of states;
-    if the chain is not reversible they are found only where they stand apart from the others, else a RuntimeError.
+    All of them, or the first `count`. Above 1,000 states give a `count`, at most the number of states minus 3. If such
+    a chain is not reversible, only eigenvalues that stand apart from the others can be computed, else a RuntimeError.
     """
     matrix = checked_transition(transition)
     require_irreducible(matrix)
@@ -33,8 +33,8 @@ def eigenvalues(transition: Transition, count: int | None = None) -> np.ndarray:
     if wanted > size - 3:
         raise ValueError(f"count = {wanted} of {size} states: must be at most {size - 3}")
     sparse = sp.csr_array(matrix)
-    found = _ends(sparse, wanted) if is_reversible(sparse) else _outermost(sparse, wanted)
-    return _by_modulus(found)[:wanted]
+    values = _ends(sparse, wanted) if is_reversible(sparse) else _outermost(sparse, wanted)
+    return _by_modulus(values)[:wanted]
 
 
 def second_eigenvalue(transition: Transition) -> float:
@@ -53,7 +53,7 @@ def spectral_gap(transition: Transition) -> float:
 
 
 def relaxation_time(transition: Transition) -> float:
-    """1 / (1 - λ(P)): rounds in which the slowest memory of a reversible chain fades by a factor e, roughly."""
+    """1 / (1 - λ(P)): rounds in which the slowest mode of a reversible chain decays by a factor of about e."""
     gap = spectral_gap(transition)
     return 1 / gap if gap > 0 else np.inf
 
@@ -69,10 +69,10 @@ def _ends(matrix: sp.csr_array, count: int) -> np.ndarray:
     start = _start(num_states(matrix))
     if not has_narrow_band(matrix):
         return np.concatenate([_converged(eigsh, symmetric, count, which, start) for which in ("LA", "SA")])
-    # Both ends of S are one end of S², near which factors let us look however slow the chain; the signs come back from
-    # S within the subspace. One more than wanted, so that a pair of both signs is not cut in half.
+    # Both ends of S are one end of S², near which a factorisation works however slow the chain is. S within the
+    # subspace gives the signs back. One more than asked for, so that a pair of opposite signs is not cut in half.
     squared = sp.csc_matrix(symmetric @ symmetric)
-    _, vectors = eigsh(squared, count + 1, sigma=1 + OUTSIDE, v0=start)
+    _, vectors = eigsh(squared, count + 1, sigma=1 + SHIFT_MARGIN, v0=start)
     return np.linalg.eigvalsh(vectors.T @ (symmetric @ vectors))
 
 
@@ -83,21 +83,21 @@ def _outermost(matrix: sp.csr_array, count: int) -> np.ndarray:
 def _converged(
     solver: Callable[..., Any], matrix: sp.csr_array, count: int, which: str, start: np.ndarray
 ) -> np.ndarray:
-    vectors = min(num_states(matrix) - 1, max(SUBSPACE, 2 * count + 1))
+    vectors = min(num_states(matrix) - 1, max(MIN_SUBSPACE, 2 * count + 1))
     try:
         return solver(matrix, count, which=which, ncv=vectors, v0=start, maxiter=RESTARTS, return_eigenvectors=False)
     except ArpackNoConvergence as failure:
         raise RuntimeError(
             f"the eigenvalues of {num_states(matrix)} states did not converge: none stands apart enough for an "
-            "iteration; total_variation_over_time follows it round by round from a given start"
+            "iteration; total_variation_over_time follows the chain round by round from a given start"
         ) from failure
 
 
 def _start(size: int) -> np.ndarray:
-    """A fixed vector to iterate from, so that results repeat; not the constant one, which is an eigenvector."""
+    """A fixed vector to iterate from, so that results repeat. A constant vector would not do: it is an eigenvector."""
     return np.random.default_rng(0).random(size)
 
 
 def _by_modulus(values: np.ndarray) -> np.ndarray:
-    """Sorted by decreasing modulus; among equals the larger real part first, so that 1 comes before -1."""
+    """Sort by decreasing modulus; among equals the larger real part first, so that 1 comes before -1."""
     return values[np.lexsort((-np.real(values), -np.round(np.abs(values), 12)))]

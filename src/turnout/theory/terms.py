@@ -1,4 +1,4 @@
-"""A bound as what it is made of: the sum of its named terms."""
+"""A bound as the sum of its named terms."""
 
 from __future__ import annotations
 

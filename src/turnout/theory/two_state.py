@@ -1,4 +1,4 @@
-"""The algebra of one on/off client: stationary rate π and correlation λ, and all that follows from them.
+"""The algebra of one on/off client: everything that follows from its stationary rate π and correlation λ.
 
 Every function takes numbers or arrays, which are paired entry by entry, and returns arrays.
 """
@@ -16,14 +16,14 @@ Numbers = float | int | Sequence[float | int] | np.ndarray
 
 
 def wake_and_sleep(pi: Numbers, lam: Numbers) -> tuple[np.ndarray, np.ndarray]:
-    """P(off → on) = (1 - λ) π and P(on → off) = (1 - λ)(1 - π); a pair (π, λ) that no chain has is refused."""
+    """P(off → on) = (1 - λ) π and P(on → off) = (1 - λ)(1 - π); a ValueError for a pair (π, λ) that no chain has."""
     rate, correlation = _pair(pi, lam)
     wake, sleep = switching_rates(rate.ravel(), correlation.ravel())
     return wake.reshape(rate.shape), sleep.reshape(rate.shape)
 
 
 def rate_and_correlation(wake: Numbers, sleep: Numbers) -> tuple[np.ndarray, np.ndarray]:
-    """π = wake / (wake + sleep) and λ = 1 - wake - sleep: the way back from `wake_and_sleep`."""
+    """π = wake / (wake + sleep) and λ = 1 - wake - sleep: the inverse of `wake_and_sleep`."""
     up, down = _pair(wake, sleep)
     _check_share("wake", up.ravel())
     _check_share("sleep", down.ravel())
@@ -32,7 +32,7 @@ def rate_and_correlation(wake: Numbers, sleep: Numbers) -> tuple[np.ndarray, np.
 
 
 def feasible_correlation(pi: Numbers) -> tuple[np.ndarray, np.ndarray]:
-    """The range [max(1 - 1/π, 1 - 1/(1 - π)), 1) in which λ may lie; its upper end is not part of it."""
+    """The range [max(1 - 1/π, 1 - 1/(1 - π)), 1) in which λ may lie; the upper end is excluded."""
     rate = np.asarray(pi, dtype=np.float64)
     flat = rate.ravel()
     refuse(~((flat > 0) & (flat < 1)), lambda k: f"client {k} has pi = {flat[k]:g}", "must lie in (0, 1)")
@@ -45,26 +45,26 @@ def autocorrelation(lam: Numbers, lag: int | Sequence[int] | np.ndarray) -> np.n
 
 
 def mean_on_run(pi: Numbers, lam: Numbers) -> np.ndarray:
-    """Expected number of rounds for which a client that has come stays, 1 / ((1 - λ)(1 - π)); infinite for π = 1."""
+    """Expected number of rounds that an available client stays, 1 / ((1 - λ)(1 - π)); infinite for π = 1."""
     _, sleep = wake_and_sleep(pi, lam)
     return np.where(sleep > 0, 1 / np.where(sleep > 0, sleep, 1), np.inf)
 
 
 def mean_off_run(pi: Numbers, lam: Numbers) -> np.ndarray:
-    """Expected number of rounds for which a client that has left stays away, 1 / ((1 - λ) π)."""
+    """Expected number of rounds that an absent client stays away, 1 / ((1 - λ) π)."""
     wake, _ = wake_and_sleep(pi, lam)
     return np.asarray(1 / wake)
 
 
 def integrated_autocorrelation_time(lam: Numbers) -> np.ndarray:
-    """Σ_s λ^|s| over all lags = (1 + λ)/(1 - λ): rounds of a long run that tell as much as one independent round."""
+    """Σ_s λ^|s| over all lags = (1 + λ)/(1 - λ): rounds of a long run worth one independent round."""
     correlation = np.asarray(lam, dtype=np.float64)
     _check_correlation(correlation)
     return np.asarray((1 + correlation) / (1 - correlation))
 
 
 def effective_rounds(lam: Numbers, rounds: int) -> np.ndarray:
-    """Independent rounds whose mean availability has the variance of T rounds of the chain, exactly.
+    """Number of independent rounds whose mean availability has the same variance as T rounds of the chain, exact.
 
     T² / Σ_{s,t < T} λ^|s-t|, which is T for λ = 0 and tends to T (1 - λ)/(1 + λ); infinite where the variance is 0.
     """
@@ -85,14 +85,14 @@ def variance_of_mean(pi: Numbers, lam: Numbers, rounds: int) -> np.ndarray:
 def two_state_mixing_time(pi: Numbers, lam: Numbers, error: float = 0.25) -> np.ndarray:
     """First round t at which |λ|^t max(π, 1 - π), the distance from the worst start, is at most `error`.
 
-    Whole numbers as floats, since a client that alternates strictly (λ = -1) never forgets: infinity.
+    Whole numbers as floats: a client that alternates strictly (λ = -1) never forgets its start and gets infinity.
     """
     if not 0 < error < 1:
         raise ValueError(f"error = {error:g}: must lie in (0, 1)")
     rate, correlation = _pair(pi, lam)
     wake_and_sleep(rate, correlation)
     farthest, memory = np.maximum(rate, 1 - rate), np.abs(correlation)
-    farthest = np.where(rate == 1, 0.0, farthest)  # who never leaves has no other state to start from
+    farthest = np.where(rate == 1, 0.0, farthest)  # a client that never leaves has no other state to start from
     between = (memory > 0) & (memory < 1)
     rounds = np.ceil(np.log(error / np.where(farthest > error, farthest, 1)) / np.log(np.where(between, memory, 0.5)))
     # The logarithms may round to the wrong side of a whole number.

@@ -1,4 +1,4 @@
-"""All that nature decides: who is available, whose upload arrives, how much local work a client can do."""
+"""Everything that nature decides: who is available, whose upload arrives, how much local work a client can do."""
 
 from turnout.world.world import Nature, World, WorldState
 

@@ -21,7 +21,7 @@ PerClientCounts = int | Sequence[int]
 
 
 class Compute(eqx.Module):
-    """The law of the local work."""
+    """The law of the number of local steps."""
 
     @abc.abstractmethod
     def step(self, t: Round, key: RandomKey) -> Steps:
@@ -29,12 +29,12 @@ class Compute(eqx.Module):
 
     @abc.abstractmethod
     def mean_of(self, table: np.ndarray) -> np.ndarray:
-        """Mean over the rounds, by client, of a quantity that is `table[s]` after s steps, s = 0 … most."""
+        """Mean over the rounds, per client, of a quantity that is `table[s]` after s steps, s = 0 … most."""
 
     @property
     @abc.abstractmethod
     def most(self) -> int:
-        """The largest number of steps that can come up; asked on the host."""
+        """The largest number of steps possible; a Python int, not traced."""
 
     @property
     def common(self) -> int | None:
@@ -43,7 +43,7 @@ class Compute(eqx.Module):
 
 
 class Fixed(Compute):
-    """Everybody does the same number of steps, always."""
+    """Every client does the same number of steps in every round."""
 
     steps: int = eqx.field(static=True)
     num_clients: int = eqx.field(static=True)
@@ -80,7 +80,7 @@ class PerClientSteps(Compute):
 
 
 class RedrawnSteps(Compute):
-    """Numbers drawn anew each round, uniformly from the client's range, ends included (Weng et al. 2025, dynamic)."""
+    """Steps redrawn each round, uniformly from the client's range, ends included (Weng et al. 2025, dynamic)."""
 
     low: Steps
     high: Steps
@@ -105,7 +105,7 @@ def fixed(
     sizes: Int[Array, " clients"] | None = None,
     batch_size: int | None = None,
 ) -> Compute:
-    """The same number of steps, or of epochs over its own data, for every client."""
+    """Build the same number of steps, or of epochs over its own data, for every client."""
     if unit == "steps":
         return Fixed(int(_counts(steps, 1, "steps")[0]), num_clients)
     return per_client(num_clients, steps, unit, sizes, batch_size)
@@ -118,7 +118,7 @@ def per_client(
     sizes: Int[Array, " clients"] | None = None,
     batch_size: int | None = None,
 ) -> Compute:
-    """A number of steps or epochs for each client."""
+    """Build one number of steps or epochs per client."""
     return PerClientSteps(
         jnp.asarray(_counts(steps, num_clients, "steps") * _unit(unit, num_clients, sizes, batch_size))
     )
@@ -132,7 +132,7 @@ def redrawn(
     sizes: Int[Array, " clients"] | None = None,
     batch_size: int | None = None,
 ) -> Compute:
-    """A number of steps or epochs redrawn each round between `low` and `high`, ends included."""
+    """Build numbers of steps or epochs redrawn each round between `low` and `high`, ends included."""
     least, most = _counts(low, num_clients, "low"), _counts(high, num_clients, "high")
     if np.any(least > most):
         raise ValueError(f"compute: low must not exceed high, but it does for client {int(np.argmax(least > most))}")
@@ -152,7 +152,7 @@ def _unit(unit: Unit, num_clients: int, sizes: Int[Array, " clients"] | None, ba
 def _counts(values: PerClientCounts, num_clients: int, name: str) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != num_clients):
-        raise ValueError(f"compute: {name} must be one number or {num_clients} (one a client), not shape {array.shape}")
+        raise ValueError(f"compute: {name} has shape {array.shape}: give one number, or one per client ({num_clients})")
     if not np.issubdtype(array.dtype, np.integer) or np.any(array < 0):
         raise ValueError(f"compute: {name} must be whole numbers of 0 or more, not {values!r}")
     return np.broadcast_to(array.astype(np.int32), (num_clients,))

@@ -19,7 +19,7 @@ PerClientNumbers = float | Sequence[float]
 
 
 class Links(eqx.Module):
-    """The law of the uploads: one draw a client and round, used if the client uploads."""
+    """The law of the uploads: one draw per client and round, used if the client uploads."""
 
     def init(self, key: RandomKey) -> Any:
         """State before round 0."""
@@ -27,7 +27,7 @@ class Links(eqx.Module):
 
     @abc.abstractmethod
     def step(self, state: Any, t: Round, key: RandomKey) -> tuple[Any, Mask, PerClient]:
-        """State, whose upload would arrive, and the probability of that (1 - q)."""
+        """State, the clients whose upload would arrive, and the probability of that (1 - q)."""
 
     @abc.abstractmethod
     def mean_success(self) -> PerClient:
@@ -59,7 +59,7 @@ class BernoulliLinks(Links):
 
 
 class RedrawnLinks(Links):
-    """The success probability itself is drawn anew each round, uniformly from the client's range (Weng et al. 2025)."""
+    """The success probability itself is redrawn each round, uniformly from the client's range (Weng et al. 2025)."""
 
     low: PerClient
     high: PerClient
@@ -100,12 +100,12 @@ def perfect(num_clients: int) -> Perfect:
 
 
 def bernoulli(num_clients: int, success: PerClientNumbers) -> BernoulliLinks:
-    """Independent uploads; `success` is 1 - q, common or one a client."""
+    """Independent uploads; `success` is 1 - q, common or one per client."""
     return BernoulliLinks(_probabilities(success, num_clients, "success"))
 
 
 def redrawn(num_clients: int, low: PerClientNumbers, high: PerClientNumbers) -> RedrawnLinks:
-    """Success probabilities redrawn each round between `low` and `high`, each common or one a client."""
+    """Success probabilities redrawn each round between `low` and `high`, each common or one per client."""
     low_each, high_each = (_probabilities(v, num_clients, n) for v, n in ((low, "low"), (high, "high")))
     if bool(jnp.any(low_each > high_each)):
         client = int(jnp.argmax(low_each > high_each))
@@ -131,7 +131,7 @@ def bursty(
 def _probabilities(values: PerClientNumbers, num_clients: int, name: str) -> PerClient:
     array = np.asarray(values, np.float32)
     if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != num_clients):
-        raise ValueError(f"links: {name} must be one number or {num_clients} (one a client), not shape {array.shape}")
+        raise ValueError(f"links: {name} has shape {array.shape}: give one number, or one per client ({num_clients})")
     outside = np.flatnonzero(~((array >= 0) & (array <= 1)))
     if outside.size:
         where = f" of client {outside[0]}" if array.ndim else ""

@@ -1,4 +1,4 @@
-"""Availability, links and compute in one object, with a key stream of its own."""
+"""Availability, links and compute in one object, with key streams of their own."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Nature(eqx.Module):
     """What nature decided for one round."""
 
     available: Mask  # A_t
-    delivers: Mask  # whose upload would arrive
+    delivers: Mask  # the clients whose upload would arrive
     success: PerClient  # the probability of that, 1 - q
     steps: Steps  # local steps each client can do
 
     def deliver(self, cohort: Cohort) -> Cohort:
-        """The cohort with those marked as arrived whose upload came through."""
+        """The cohort, with the clients whose upload arrives marked as arrived."""
         return replace(cohort, arrived=cohort.active & cohort.take(self.delivers))
 
 
@@ -38,7 +38,7 @@ class WorldState(eqx.Module):
 class World(eqx.Module):
     """Everything that a strategy cannot change, and so the same for every strategy compared.
 
-    By default uploads always arrive and everybody does five local steps; a whole number for `compute` is that many.
+    By default uploads always arrive and every client does five local steps. `compute` may be a whole number of steps.
     """
 
     availability: Process
@@ -55,9 +55,9 @@ class World(eqx.Module):
         self.availability = availability
         self.links = all_links.perfect(count) if links is None else links
         self.compute = computes.fixed(count, compute) if isinstance(compute, int) else compute
-        for name, found in (("links", _links_clients(self.links)), ("compute", _compute_clients(self.compute))):
-            if found != count:
-                raise ValueError(f"{name} describes {found} clients, but the availability {count}")
+        for name, described in (("links", _links_clients(self.links)), ("compute", _compute_clients(self.compute))):
+            if described != count:
+                raise ValueError(f"{name} describes {described} clients, but the availability {count}")
 
     @property
     def num_clients(self) -> int:
@@ -77,7 +77,7 @@ class World(eqx.Module):
         return WorldState(process, links), Nature(available, delivers, success, steps)
 
     def law(self) -> tuple[PerClient, PerClient] | None:
-        """(π, λ) where the availability has a stationary law."""
+        """(π, λ) if the availability has a stationary law, else None."""
         if not isinstance(self.availability, ErgodicProcess):
             return None
         return self.availability.stationary(), self.availability.correlation()

@@ -19,7 +19,7 @@ BISECTIONS = 16
 def draw_successively(key: RandomKey, log_odds: LogOdds, at_most: int) -> Drawn:
     """Draw units in turn, each proportionally to p among those left (Gumbel top-k).
 
-    Gives fewer than `at_most` where fewer can be drawn.
+    Returns fewer than `at_most` if fewer can be drawn.
     """
     score = log_odds + jr.gumbel(key, log_odds.shape, log_odds.dtype)
     best, units = jax.lax.top_k(score, at_most)
@@ -29,9 +29,10 @@ def draw_successively(key: RandomKey, log_odds: LogOdds, at_most: int) -> Drawn:
 def draw_by_product(key: RandomKey, log_odds: LogOdds, size: Count) -> Drawn:
     """Draw a set of `size` units with probability proportional to the product of their p (conditional Poisson).
 
-    Units are drawn independently, and all anew until their number is `size`: exact, and about 2.5 σ tries of O(N) with
-    σ² < size the variance of that number. Sharing out the size along a tree of elementary symmetric polynomials needs
-    no second try; at N = 1000 it was slower for 10 units, faster for 100, and took 2 to 5 times as long to compile.
+    Units are drawn independently, all of them again until their number is `size`. This is exact, and takes about 2.5 σ
+    tries of O(N) with σ² < size the variance of that number. Dividing the size along a tree of elementary symmetric
+    polynomials needs no second try. At N = 1000 it was slower for 10 units and faster for 100, and took 2 to 5 times as
+    long to compile.
     """
     chance = jax.nn.sigmoid(_tilt(log_odds, size))
 
@@ -47,14 +48,14 @@ def draw_by_product(key: RandomKey, log_odds: LogOdds, size: Count) -> Drawn:
 
 
 def _tilt(log_odds: LogOdds, size: Count) -> LogOdds:
-    """Log odds moved by one common amount, so that the expected number of independent draws is about `size`.
+    """Log odds shifted by one common amount, so that the expected number of independent draws is about `size`.
 
-    The law of a set given its size does not see the move; it only makes that size likely.
+    The shift does not change the law of a set given its size; it only makes that size likely.
     """
     possible = log_odds > -jnp.inf
     count = jnp.sum(possible, dtype=log_odds.dtype)
     wanted = jnp.maximum(size.astype(log_odds.dtype), 1)
-    # With nobody to draw the bounds mean nothing, and no move matters: -inf stays -inf.
+    # If no unit can be drawn the bounds have no meaning, and no shift matters: -inf stays -inf.
     highest = jnp.max(log_odds, initial=-1e30)
     lowest = jnp.min(jnp.where(possible, log_odds, jnp.inf), initial=1e30)
     low = jnp.log(wanted / jnp.maximum(count, 1)) - highest

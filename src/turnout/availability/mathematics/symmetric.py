@@ -1,4 +1,4 @@
-"""Inclusion probabilities of conditional Poisson sampling: ratios of elementary symmetric polynomials, done safely."""
+"""Inclusion probabilities of conditional Poisson sampling: stable ratios of elementary symmetric polynomials."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import root_scalar
 from scipy.special import expit
 
-NEGLIGIBLE = 45.0  # terms below exp(-45) cannot be seen beside 1 in double precision
+NEGLIGIBLE_EXPONENT = 45.0  # terms below exp(-45) vanish beside 1 in double precision
 
 
 def inclusion_probabilities(p: Sequence[float] | np.ndarray, n: int) -> np.ndarray:
@@ -19,8 +19,8 @@ def inclusion_probabilities(p: Sequence[float] | np.ndarray, n: int) -> np.ndarr
 
         π_i = q_i P(S without i = n - 1) / P(S = n),      S = Σ_j Bernoulli(q_j),
 
-    where both probabilities are near the mean, hence of size 1/σ, and are read off the characteristic function of S.
-    Costs O(N) for any n, since only frequencies up to about 10/σ matter; the absolute error is near 1e-14.
+    where both probabilities are near the mean, hence of size 1/σ, and follow from the characteristic function of S.
+    The cost is O(N) for any n, since only frequencies up to about 10/σ matter; the absolute error is near 1e-14.
     """
     odds = np.asarray(p, dtype=np.float64)
     if not (odds > 0).all() or not np.isfinite(odds).all():
@@ -29,19 +29,19 @@ def inclusion_probabilities(p: Sequence[float] | np.ndarray, n: int) -> np.ndarr
 
 
 def inclusion_of_log_odds(log_odds: np.ndarray, n: int) -> np.ndarray:
-    """As `inclusion_probabilities`, of odds too far apart to be written without a logarithm."""
+    """Like `inclusion_probabilities`, for odds too far apart to be written without a logarithm."""
     _check_size(log_odds, n)
     if n in (0, log_odds.size):
         return np.full(log_odds.size, float(n > 0))
     tilted = log_odds + _tilt(log_odds, n)
     q, rest = expit(tilted), expit(-tilted)
-    whole, without = 0.0, np.zeros(log_odds.size)
+    total, without = 0.0, np.zeros(log_odds.size)
     for angle, weight in _frequencies(q, rest):
         log_factors = np.log(rest + q * np.exp(1j * angle))
         turned = log_factors.sum() - 1j * angle * n
-        whole += weight * np.exp(turned).real
+        total += weight * np.exp(turned).real
         without += weight * np.exp(turned - log_factors + 1j * angle).real
-    return np.clip(q * without / whole, 0.0, 1.0)
+    return np.clip(q * without / total, 0.0, 1.0)
 
 
 def log_symmetric(log_odds: np.ndarray, n: int) -> float:
@@ -62,29 +62,29 @@ def log_symmetric(log_odds: np.ndarray, n: int) -> float:
 
 def _check_size(log_odds: np.ndarray, n: int) -> None:
     if not 0 <= n <= log_odds.size:
-        raise ValueError(f"n = {n}: a sample of {log_odds.size} units has between 0 and {log_odds.size}")
+        raise ValueError(f"n = {n}: a sample of {log_odds.size} units has between 0 and {log_odds.size} of them")
 
 
 def _tilt(log_odds: np.ndarray, n: int) -> float:
     """The shift of the log odds at which the expected size of the sample is n."""
     room = 1.0 + np.log(log_odds.size)
     low, high = -log_odds.max() - room, -log_odds.min() + room
-    found = root_scalar(lambda s: expit(log_odds + s).sum() - n, bracket=(low, high), method="brentq")
-    return float(found.root)
+    solution = root_scalar(lambda s: expit(log_odds + s).sum() - n, bracket=(low, high), method="brentq")
+    return float(solution.root)
 
 
 def _frequencies(q: np.ndarray, rest: np.ndarray) -> list[tuple[float, float]]:
-    """Angles, and their weights, at which to read the characteristic function.
+    """Angles, and their weights, at which to evaluate the characteristic function.
 
-    A discrete Fourier sum of `length` points sees S only modulo `length`; Bernstein's inequality says when what is
-    folded in is negligible. Terms die like exp(-σ²(1 - cos θ)), so most angles can be left out. The length is odd,
-    since at θ = π the factor of a unit with q = 1/2 vanishes.
+    A discrete Fourier sum of `length` points knows S only modulo `length`; Bernstein's inequality says when the aliased
+    part is negligible. Terms decay like exp(-σ²(1 - cos θ)), so most angles can be left out. The length is odd, since
+    at θ = π the factor of a unit with q = 1/2 vanishes.
     """
     variance = float((q * rest).sum())
     length = min(q.size + 1, int(10 * np.sqrt(variance)) + 32) | 1
     steps = np.arange(length // 2 + 1)
     angles = 2 * np.pi * steps / length
-    # Leaving one unit out takes at most 1/4 from the variance.
-    kept = max(variance - 0.25, 0.0) * (1 - np.cos(angles)) <= NEGLIGIBLE
+    # Leaving one unit out lowers the variance by at most 1/4.
+    kept = max(variance - 0.25, 0.0) * (1 - np.cos(angles)) <= NEGLIGIBLE_EXPONENT
     weights = np.where(steps == 0, 1.0, 2.0) / length  # an angle and its mirror image have the same real part
     return [(float(a), float(w)) for a, w in zip(angles[kept], weights[kept], strict=True)]

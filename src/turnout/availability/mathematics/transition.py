@@ -8,16 +8,16 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from turnout.arguments import SHOWN, refuse
+from turnout.arguments import MAX_NAMED, refuse
 
 Matrix = TypeVar("Matrix", np.ndarray, sp.csr_array)
 
-ROW_ERROR = 1e-6  # how far from one the sum of a row may be: what six printed digits leave
-LISTED = 12  # of a reducible chain with no more states than this, the parts are named
+ROW_ERROR = 1e-6  # of the sum of a row: the rounding of six printed digits
+MAX_LISTED_STATES = 12  # the parts of a larger reducible chain are only counted
 
 
 def stochastic(matrix: Matrix) -> Matrix:
-    """The matrix with rows that sum to one exactly; refused if they were not probabilities to begin with."""
+    """The matrix with rows that sum to one exactly; a ValueError if they are not probabilities."""
     least = np.min(matrix, axis=1) if isinstance(matrix, np.ndarray) else matrix.min(axis=1).toarray().ravel()
     sums = np.asarray(matrix.sum(axis=1)).ravel()
     refuse(~(least >= 0), lambda s: f"transition row {s} has {least[s]:g}", "probabilities must not be negative")
@@ -30,16 +30,16 @@ def stochastic(matrix: Matrix) -> Matrix:
 
 
 def require_irreducible(matrix: np.ndarray | sp.csr_array) -> None:
-    """Refuse a chain in which some state cannot be reached from some other."""
+    """Refuse a chain with a state that cannot be reached from another one."""
     count, group = connected_components(matrix > 0, connection="strong")
     if count == 1:
         return
-    if group.size <= LISTED:
+    if group.size <= MAX_LISTED_STATES:
         parts = str([np.flatnonzero(group == g).tolist() for g in range(count)])
     else:
         sizes = sorted(np.bincount(group).tolist(), reverse=True)
-        more = ", …" if count > SHOWN else ""
-        parts = f"{count} parts of {', '.join(map(str, sizes[:SHOWN]))}{more} states"
+        more = ", …" if count > MAX_NAMED else ""
+        parts = f"{count} parts of {', '.join(map(str, sizes[:MAX_NAMED]))}{more} states"
     raise ValueError(
         f"transition is not irreducible, its states fall into {parts}: "
         "every state must be reachable from every other, else there is no single long-run law"
@@ -49,7 +49,7 @@ def require_irreducible(matrix: np.ndarray | sp.csr_array) -> None:
 def stationary_law(transition: np.ndarray) -> np.ndarray:
     """Stationary law of an irreducible chain, by elimination of states (Grassmann, Taksar & Heyman 1985).
 
-    It subtracts nothing, so small probabilities come out as exact as large ones.
+    It subtracts nothing, so small probabilities are as exact as large ones.
     """
     left = transition.astype(np.float64).copy()
     last = len(left) - 1

@@ -1,4 +1,4 @@
-"""Recordings of real phones as their authors have published them, made into intervals for `trace`.
+"""Recordings of real phones as their authors have published them, converted to intervals for `trace`.
 
 FLASH (Yang et al. 2021): a thousand devices with a keyboard app, early in 2020, available when locked, charging and on
 WiFi; 710 of them have usable logs. STUNner (Szabó et al. 2019): 776 Android phones in 2014, available when online and
@@ -17,12 +17,12 @@ from turnout.files.downloads import Remote, located
 from turnout.files.integrity import reading, verify
 
 Interval = tuple[str, int, int, int]  # client, start and end in seconds, state: the columns of a trace
-DAY_ONE = 1_396_656_000_000  # of STUNner: 5 April 2014, in milliseconds
+STUNNER_START = 1_396_656_000_000  # 5 April 2014, in milliseconds since 1970
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A published file, how it is read, and the checksum of what is read of it where the file's own is unknown."""
+    """A published file, its reader, and the checksum of the rows read if that of the file is unknown."""
 
     remote: Remote
     intervals: Callable[[str], Iterator[Interval]]
@@ -30,7 +30,7 @@ class Recording:
 
 
 def flash(text: str) -> Iterator[Interval]:
-    """The intervals of FLASH's devices, in order of their numbers, from the times when each was ready."""
+    """The intervals of the devices of FLASH, sorted by device number, from the times when each was ready."""
     devices = json.loads(text)
     for name in sorted(devices, key=int):
         device = devices[name]
@@ -50,9 +50,9 @@ def _ready_or_not(device: dict) -> Iterator[tuple[int, int, int]]:
 
 
 def stunner(text: str) -> Iterator[Interval]:
-    """The intervals of STUNner's phones, in order of appearance.
+    """The intervals of the phones of STUNner, in order of appearance.
 
-    A line has a user, the first state, a time, a time zone, and how long each state lasts, in milliseconds.
+    A line holds a user, the first state, a time, a time zone, and the lengths of alternating states, in milliseconds.
     """
     by_user: dict[str, list[list[str]]] = {}
     for line in text.splitlines():
@@ -64,7 +64,7 @@ def stunner(text: str) -> Iterator[Interval]:
 
 def _in_turn(window: list[str]) -> Iterator[tuple[int, int, int]]:
     state, time, _, *lengths = map(int, window)
-    now = time - DAY_ONE
+    now = time - STUNNER_START
     for length in lengths:
         yield _seconds(now), _seconds(now + length), state
         now, state = now + length, 1 - state
@@ -75,7 +75,7 @@ def _seconds(milliseconds: int) -> int:
 
 
 def _joined(client: str, pieces: Iterable[tuple[int, int, int]]) -> Iterator[Interval]:
-    """Without empty pieces, and with neighbours of one state as one."""
+    """Drop empty pieces and merge neighbours of the same state."""
     held: tuple[int, int, int] | None = None
     for begin, end, state in pieces:
         if end <= begin:
@@ -121,7 +121,7 @@ RECORDINGS = {
 
 
 def is_published(path: str) -> bool:
-    """Whether a trace that is asked for by this path is not there, but can be had."""
+    """Whether there is no file at this path, but a published recording to download."""
     return path in RECORDINGS and not Path(path).is_file() and given(path) is None
 
 
@@ -130,14 +130,14 @@ def published(path: str) -> list[Interval]:
     recording = RECORDINGS[path]
     file = located(recording.remote, __name__)
     with reading(file):
-        found = list(recording.intervals(file.read_text(encoding="utf-8")))
+        intervals = list(recording.intervals(file.read_text(encoding="utf-8")))
         if recording.rows is not None:
-            verify(as_lines(found).encode(), recording.rows)
-    return found
+            verify(as_lines(intervals).encode(), recording.rows)
+    return intervals
 
 
 def as_lines(intervals: Iterable[Interval]) -> str:
-    """The rows of a trace, as its file has them below the names of the columns."""
+    """The rows of a trace file, below its header."""
     return "".join(f"{client},{begin},{end},{state}\n" for client, begin, end, state in intervals)
 
 

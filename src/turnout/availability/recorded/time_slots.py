@@ -1,4 +1,4 @@
-"""Recorded time cut into slots of equal length: a slot counts for what holds at its middle."""
+"""Recorded time cut into slots of equal length: a slot has the state of its middle."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def slots_covered(
 
 
 def slots_within(seconds: Float[np.ndarray, " rows"], slot: float) -> Int[np.ndarray, " rows"]:
-    """Number of slots that hold a length of time, one at least; the last may reach beyond it."""
+    """Number of slots that cover a length of time, at least one; the last may reach beyond it."""
     return np.maximum(np.ceil(seconds / slot - 1e-9), 1).astype(np.int64)
