@@ -9,6 +9,8 @@ from typing import Any
 
 import typer
 
+from turnout.metrics import TRAIN_LOSS, metric_named
+
 INTERRUPTED = 130  # the shell's code for a program that was stopped by Ctrl-C
 
 
@@ -25,9 +27,9 @@ class Bar:
 
     def watch(self, latest: dict[str, float]) -> None:
         """Show the training loss, or what else there is."""
-        name = "train_loss" if "train_loss" in latest else next(iter(sorted(latest)), None)
+        name = TRAIN_LOSS if TRAIN_LOSS in latest else next(iter(sorted(latest)), None)
         if name is not None:
-            self._bar.update(self._task, latest=f"{name.replace('_', ' ')} {latest[name]:.3g}")
+            self._bar.update(self._task, latest=f"{metric_named(name).words} {latest[name]:.3g}")
 
 
 @contextmanager

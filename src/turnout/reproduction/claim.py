@@ -20,6 +20,7 @@ from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.schema import shown
 from turnout.experiment.tuning import check_metric
+from turnout.metrics import COSTS
 from turnout.reproduction.checks import check_and_arguments
 from turnout.reproduction.measured import Curve
 from turnout.reproduction.measures import MEASURES
@@ -34,7 +35,6 @@ SAYS = (*TEXTS, "checks", "figure")  # what is said of them
 PANEL = "panel="  # begins a change that says that this panel alone was wanted
 KEYS = (*SAYS, *RUNS, "profiles", "same_runs_as", "changed")
 OF_CLIENTS = ("weight", "asked", "available", "arrived", "stalest")
-COSTS = ("uploads", "local_steps")
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def _read(name: str, profile: Profile, document: Document) -> Claim:
 
 
 def _check_lists(document: Document) -> None:
-    for key, known in (("clients", OF_CLIENTS), ("costs", COSTS)):
+    for key, known in (("clients", OF_CLIENTS), ("costs", [record.name for record in COSTS])):
         for one in document.get(key, []):
             if one not in known:
                 raise ExperimentError(f"{key}: there is no {one!r}: {nearest(one, known)}")

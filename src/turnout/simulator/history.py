@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from turnout.metrics import metric_named
 from turnout.simulator.attendance import STATES, Attendance
 
 if TYPE_CHECKING:
@@ -34,10 +35,11 @@ class History:
     @property
     def diverged(self) -> np.ndarray:
         """Which seeds ended with a model that is not finite."""
-        last = [values[:, -1] for name, values in self.metrics.items() if name.endswith(("loss", "distance"))]
-        if not last:  # nobody has told a loss
+        # Of a model that is lost, what should fall is infinite; an accuracy need not show it.
+        falling = [name for name in self.metrics if not metric_named(name).higher_is_better]
+        if not falling:
             return ~np.all([_finite_rows(leaf) for leaf in jax.tree.leaves(self.params)], axis=0)
-        return ~np.all(np.isfinite(np.stack(last)), axis=0)
+        return ~np.all([np.isfinite(self.metrics[name][:, -1]) for name in falling], axis=0)
 
     def final(self, metric: str) -> np.ndarray:
         """Value of a metric after the last round, one a seed."""
