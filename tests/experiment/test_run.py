@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -44,7 +45,7 @@ def test_progress_goes_from_a_little_to_all(finished, shares):
 
 def test_frames_are_tidy_and_labelled(finished):
     frame = finished.frame()
-    assert frame.columns == ["label", "strategy", "strategy.cohort", "seed", "round", "name", "value"]
+    assert frame.columns == ["label", "strategy", "strategy.cohort", "seed", "round", "kind", "name", "value"]
     asked = frame.filter((pl.col("name") == "cohort") & (pl.col("label") == "fedavg cohort=2"))
     assert asked.height == 2 * 4
     assert asked["value"].max() <= 2
@@ -80,6 +81,29 @@ def test_a_folder_reads_back_as_the_run(finished, tmp_path):
             assert set(old) == set(new)
             for name in old:
                 np.testing.assert_array_equal(old[name], new[name])
+
+
+def test_a_folder_without_kinds_reads_back_alike(finished, tmp_path):
+    folder = save(finished, tmp_path / "a")
+    rows = pl.read_parquet(folder / "history.parquet")
+    rows.drop("kind").write_parquet(folder / "history.parquet")
+    for before, after in zip(finished.points, load(folder).points, strict=True):
+        np.testing.assert_array_equal(before.history.evaluated, after.history.evaluated)
+        assert set(before.history.metrics) == set(after.history.metrics)
+        assert set(before.history.records) == set(after.history.records)
+
+
+def test_a_metric_and_a_record_may_share_a_name_and_miss_round_0(finished, tmp_path):
+    def renamed(outcome):
+        history = outcome.history
+        later = {"uploads": history.metrics["distance"][:, 1:]}
+        return replace(outcome, history=replace(history, evaluated=history.evaluated[1:], metrics=later))
+
+    own = replace(finished, points=tuple(map(renamed, finished.points)))
+    again = load(save(own, tmp_path / "a")).points[0].history
+    np.testing.assert_array_equal(again.metrics["uploads"], own.points[0].history.metrics["uploads"])
+    np.testing.assert_array_equal(again.records["uploads"], own.points[0].history.records["uploads"])
+    assert again.evaluated.tolist() == [1, 2, 3, 4]
 
 
 def test_a_folder_says_how_it_came_about(finished, tmp_path):

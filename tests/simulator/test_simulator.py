@@ -159,7 +159,9 @@ def test_divergence_is_seen(task, scene):
 def test_tables_are_tidy(task, scene):
     run = simulate(task, scene, FedAvg(), rounds=6, seeds=2, local=LOCAL, evaluate_every=2)
     frame = run.frame()
-    assert frame.columns == ["seed", "round", "name", "value"]
+    assert frame.columns == ["seed", "round", "kind", "name", "value"]
+    assert set(frame.filter(kind="metric")["name"]) == set(run.metrics)
+    assert set(frame.filter(kind="record")["name"]) == set(run.records)
     assert frame.filter(name="distance").height == 2 * 4
     assert frame.filter(name="arrived")["round"].to_list() == list(range(1, 7)) * 2
     assert run.clients_frame().height == 2 * 6

@@ -24,6 +24,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float
 
+from turnout.metrics import OVERFLOW
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
 from turnout.simulator import chosen_seeds, loop
@@ -96,7 +97,7 @@ def play_trials(
         votes = jax.tree.map(np.asarray, _play_lanes(fleet, trial, trial.world.law(), plan, roots, length, count))
         if report is not None:
             report(next(done))
-        check_overflow(votes.records["overflow"])
+        check_overflow(votes.records[OVERFLOW])
         return votes
 
     with ThreadPoolExecutor(num_workers()) as pool:

@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from turnout.errors import frames, is_mistake, package_of
+from turnout.metrics import TRAIN_LOSS, metric_named
 
 # Exit codes.
 CRASH = 1
@@ -35,9 +36,9 @@ class Bar:
 
     def watch(self, latest: dict[str, float]) -> None:
         """Show the training loss, or what else there is."""
-        name = "train_loss" if "train_loss" in latest else next(iter(sorted(latest)), None)
+        name = TRAIN_LOSS if TRAIN_LOSS in latest else next(iter(sorted(latest)), None)
         if name is not None:
-            self._bar.update(self._task, latest=f"{name.replace('_', ' ')} {latest[name]:.3g}")
+            self._bar.update(self._task, latest=f"{metric_named(name).words} {latest[name]:.3g}")
 
 
 @contextmanager

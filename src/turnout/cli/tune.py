@@ -12,6 +12,7 @@ from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import import_from, new_folder, stem_of
 from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Settings
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
+from turnout.metrics import VALIDATION_ACCURACY
 
 if TYPE_CHECKING:
     from turnout.experiment.tuning import Tuned
@@ -21,7 +22,7 @@ FIRST_SEED = 1000  # of a search, so that the seeds of the later run are fresh
 
 def tune_command(
     experiment: Experiment = DEMO,
-    metric: Annotated[str, typer.Option(help="By which to choose; not one of the test data.")] = "validation_accuracy",
+    metric: Annotated[str, typer.Option(help="By which to choose; not one of the test data.")] = VALIDATION_ACCURACY,
     keep: Annotated[
         list[str] | None, typer.Option(metavar="KEY", help="A swept key to compare rather than choose, dotted.")
     ] = None,

@@ -59,7 +59,7 @@ class Run:
         raise KeyError(f"no {label!r}; this run has {', '.join(outcome.label for outcome in self.points)}")
 
     def frame(self) -> pl.DataFrame:
-        """Tidy table: label, strategy, a column a swept key, seed, round, name, value."""
+        """Tidy table: label, strategy, one column per swept key, seed, round, kind, name, value."""
         return self._labelled([outcome.history.frame() for outcome in self.points])
 
     def clients_frame(self) -> pl.DataFrame:

@@ -22,7 +22,7 @@ from turnout.experiment.run import Outcome, Run
 from turnout.experiment.stored_attendance import ATTENDANCE, stored_attendances
 from turnout.experiment.sweep import points
 from turnout.files.whole import free_folder, whole_or_absent
-from turnout.simulator.history import History
+from turnout.simulator.history import KINDS, History
 
 CLIENT_MARKS = ("label", "strategy", "seed", "client", "target", "pi", "lam", "name")
 
@@ -98,6 +98,7 @@ def load(folder: str | Path) -> Run:
     about = read_about(folder)
     seen = stored_attendances(folder)
     history, clients = (pl.read_parquet(folder / f"{name}.parquet") for name in ("history", "clients"))
+    history = _with_kind(history)
     with np.load(folder / "models.npz") as models:
         arrays = dict(models)
     found = []
@@ -121,23 +122,29 @@ def read_about(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "run.json").read_text(encoding="utf-8"))
 
 
+def _with_kind(frame: pl.DataFrame) -> pl.DataFrame:
+    """Of a folder that was written before there was such a column: metrics are what is known of round 0."""
+    if "kind" in frame.columns:
+        return frame
+    is_metric = pl.col("round").min().over("label", "name") == 0
+    return frame.with_columns(kind=pl.when(is_metric).then(pl.lit("metric")).otherwise(pl.lit("record")))
+
+
 def _history(experiment: Experiment, frame: pl.DataFrame, clients: pl.DataFrame, params: Any) -> History:
-    """Arrays from tidy rows, which are in the order (name, seed, round); metrics are what is known of round 0."""
+    """Arrays from tidy rows, which are in the order (kind, name, seed, round)."""
     num_seeds = len(experiment.seeds)
-    by_name = {str(name): rows for (name,), rows in frame.group_by("name", maintain_order=True)}
-    arrays = {name: rows["value"].to_numpy().reshape(num_seeds, -1) for name, rows in by_name.items()}
-    judged = {name for name, rows in by_name.items() if rows["round"].min() == 0}
+    arrays: dict[str, dict[str, np.ndarray]] = {kind: {} for kind in KINDS}
+    for (kind, name), rows in frame.group_by("kind", "name", maintain_order=True):
+        arrays[str(kind)][str(name)] = rows["value"].to_numpy().reshape(num_seeds, -1)
     rounds = int(np.max(frame["round"].to_numpy()))
-    evaluated = np.arange(rounds + 1)
-    if judged:
-        evaluated = by_name[next(iter(judged))]["round"].unique(maintain_order=True).to_numpy()
+    evaluated = frame.filter(pl.col("kind") == "metric")["round"].unique().sort().to_numpy()
     sums = [name for name in clients.columns if name not in CLIENT_MARKS and "." not in name]
     return History(
         seeds=experiment.seeds,
         rounds=rounds,
-        evaluated=evaluated,
-        metrics={name: values for name, values in arrays.items() if name in judged},
-        records={name: values for name, values in arrays.items() if name not in judged},
+        evaluated=evaluated if evaluated.size else np.arange(rounds + 1),
+        metrics=arrays["metric"],
+        records=arrays["record"],
         clients={name: clients[name].to_numpy().reshape(num_seeds, -1) for name in sums},
         params=params,
     )

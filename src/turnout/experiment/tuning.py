@@ -19,10 +19,10 @@ from turnout.experiment.parts import Part
 from turnout.experiment.run import Outcome, Progress, Run, run
 from turnout.experiment.sweep import Point, labelled, points
 from turnout.files.whole import free_folder, whole_or_absent
+from turnout.metrics import TRAIN_LOSS, VALIDATION_ACCURACY, VALIDATION_LOSS, metric_named
 
 RATES = ("local", "server")  # tables whose sweeps are a choice of learning rates
 OWN = ("strategy", "facts", *RATES)  # tables that may differ from strategy to strategy
-SMALLER_IS_BETTER = ("loss", "distance")  # endings of metrics
 
 
 @dataclass(frozen=True)
@@ -99,15 +99,11 @@ def tune(
 
 def check_metric(metric: str) -> None:
     """Refuse to choose by test data."""
-    if metric.startswith(("test", "worst")):
+    if metric_named(metric).on_test_data:
         raise ExperimentError(
             f"tuning: {metric!r} is taken on test data, and what is chosen by them cannot be judged by them: "
-            "choose by validation_accuracy, validation_loss or train_loss"
+            f"choose by {VALIDATION_ACCURACY}, {VALIDATION_LOSS} or {TRAIN_LOSS}"
         )
-
-
-def smaller_is_better(metric: str) -> bool:
-    return metric.endswith(SMALLER_IS_BETTER)
 
 
 def _check_keep(grid: Sequence[Point], keep: Sequence[str]) -> None:
@@ -125,12 +121,12 @@ def _check_keep(grid: Sequence[Point], keep: Sequence[str]) -> None:
 def _choose(label: str, grid: list[Point], kept: dict[str, Any], finished: Run, metric: str) -> Choice:
     histories = [finished[point.label].history for point in grid]
     if metric not in histories[0].metrics:
-        known = [name for name in histories[0].metrics if not name.startswith(("test", "worst"))]
+        known = [name for name in histories[0].metrics if not metric_named(name).on_test_data]
         raise ExperimentError(f"tuning: {metric!r} was not taken: {nearest(metric, known)}")
     values = np.stack([history.final(metric) for history in histories])
-    worst = np.inf if smaller_is_better(metric) else -np.inf
-    means = np.where(np.isfinite(values), values, worst).mean(axis=1)
-    best = grid[int(np.argmin(means) if smaller_is_better(metric) else np.argmax(means))]
+    higher = metric_named(metric).higher_is_better
+    means = np.where(np.isfinite(values), values, -np.inf if higher else np.inf).mean(axis=1)
+    best = grid[int(np.argmax(means) if higher else np.argmin(means))]
     chosen = {key: value for key, value in best.settings.items() if key not in kept}
     return Choice(label, best, chosen, tuple(grid), histories[0].seeds, values)
 

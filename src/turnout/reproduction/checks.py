@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from turnout.experiment.errors import ExperimentError
-from turnout.experiment.tuning import smaller_is_better as metric_falls
+from turnout.metrics import metric_named
 from turnout.reproduction.measured import Curve, Measured
 from turnout.reproduction.measures import measure_values, measure_words
 from turnout.reproduction.numbers import Unit, lead_in_words, raw, shown, spread_in_words
@@ -135,7 +135,7 @@ def best_moves(
     panel: str | None = None,
 ) -> Iterator[Finding]:
     """Which of a row of strategies is best on average moves one way along the row as x grows, and does move."""
-    sign = -1.0 if metric_falls(metric) else 1.0
+    sign = 1.0 if metric_named(metric).higher_is_better else -1.0
     for name in _panels(measured, panel):
         curves = [measured.curve(name, label, metric) for label in labels]
         taken = np.unique([int(np.argmin(np.abs(curves[0].x - x))) for x in xs])

@@ -20,6 +20,7 @@ from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.schema import shown
 from turnout.experiment.tuning import check_metric
+from turnout.metrics import COSTS
 from turnout.reproduction.checks import check_and_arguments
 from turnout.reproduction.measured import Curve
 from turnout.reproduction.measures import MEASURES
@@ -34,7 +35,6 @@ SAYS = (*TEXTS, "checks", "figure")  # what is said of them
 PANEL = "panel="  # begins a change that says that this panel alone was wanted
 KEYS = (*SAYS, *RUNS, "profiles", "same_runs_as", "changed")
 OF_CLIENTS = ("weight", "asked", "available", "arrived", "stalest")
-COSTS = ("uploads", "local_steps")
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ def _check_kinds(document: Document) -> None:
     for key in ("experiment", "panels"):
         if not isinstance(given := document.get(key, {}), dict):
             raise ExperimentError(f"{key}: given {shown(given)}, expected a table")
-    for key, names in (("clients", OF_CLIENTS), ("costs", COSTS)):
+    for key, names in (("clients", OF_CLIENTS), ("costs", [record.name for record in COSTS])):
         if not isinstance(given := document.get(key, []), list):
             raise ExperimentError(f"{key}: given {shown(given)}, expected a list of names")
         for one in given:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from turnout.experiment.tuning import smaller_is_better
+from turnout.metrics import metric_named, record_named
 from turnout.reproduction.measured import Curve, Measured
 from turnout.reproduction.tables import function_and_arguments
 
@@ -41,7 +41,7 @@ def at(entry: StrategyCurves, metric: str, x: float) -> Values:
 def best(entry: StrategyCurves, metric: str) -> Values:
     """The best value on the way."""
     values = entry[metric].values
-    return values.min(axis=1) if smaller_is_better(metric) else values.max(axis=1)
+    return values.max(axis=1) if metric_named(metric).higher_is_better else values.min(axis=1)
 
 
 def largest(entry: StrategyCurves, metric: str) -> Values:
@@ -79,7 +79,7 @@ def rounds_to(entry: StrategyCurves, metric: str, target: float, average: int = 
     """
     curve = entry[metric]
     values = _smoothed(curve.values, average)
-    reached = values <= target if smaller_is_better(metric) else values >= target
+    reached = values >= target if metric_named(metric).higher_is_better else values <= target
     first = np.argmax(reached, axis=1)
     return np.where(reached.any(axis=1), curve.x[average - 1 :][first], np.inf)
 
@@ -151,13 +151,13 @@ MEASURES: dict[str, Callable[..., Values]] = {
 
 def measure_words(measure: dict[str, Any]) -> str:
     """What a table measures, in a word or a few."""
-    name, metric = measure["name"], str(measure.get("metric", "")).replace("_", " ")
+    name, metric = measure["name"], metric_named(measure.get("metric", "")).words
     if name == "final":
         return metric
     if name == "at":
         return f"{metric} at {measure['x']:g}"
     if name in ("rounds_to", "cost_to"):
-        spent = "rounds" if name == "rounds_to" else str(measure.get("cost", "local_steps")).replace("_", " ")
+        spent = "rounds" if name == "rounds_to" else record_named(measure.get("cost", "local_steps")).title.lower()
         return f"{spent} to {metric} {measure['target']:g}"
     words = name.replace("_", " ")
     return f"{words} of {metric}" if metric else words

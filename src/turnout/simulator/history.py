@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from turnout.metrics import metric_named
 from turnout.simulator.attendance import STATES, Attendance
 
 if TYPE_CHECKING:
     import polars as pl
+
+KINDS = ("metric", "record")  # of the rows of a tidy table
 
 
 @dataclass(frozen=True)
@@ -34,10 +37,11 @@ class History:
     @property
     def diverged(self) -> np.ndarray:
         """Which seeds ended with a model that is not finite."""
-        last = [values[:, -1] for name, values in self.metrics.items() if name.endswith(("loss", "distance"))]
-        if not last:  # nobody has told a loss
+        # Of a model that is lost, what should fall is infinite; an accuracy need not show it.
+        falling = [name for name in self.metrics if not metric_named(name).higher_is_better]
+        if not falling:
             return ~np.all([_finite_rows(leaf) for leaf in jax.tree.leaves(self.params)], axis=0)
-        return ~np.all(np.isfinite(np.stack(last)), axis=0)
+        return ~np.all([np.isfinite(self.metrics[name][:, -1]) for name in falling], axis=0)
 
     def final(self, metric: str) -> np.ndarray:
         """Value of a metric after the last round, one a seed."""
@@ -46,13 +50,16 @@ class History:
         return self.metrics[metric][:, -1]
 
     def frame(self) -> pl.DataFrame:
-        """Tidy table: seed, round, name, value. Records count under the round that they belong to, from 1."""
+        """Tidy table: seed, round, kind, name, value. The kind is metric, or record of a round, counted from 1."""
         import polars as pl
 
-        parts = [_tidy(self.seeds, self.evaluated, name, values) for name, values in self.metrics.items()]
         every = np.arange(1, self.rounds + 1)
-        parts += [_tidy(self.seeds, every, name, values) for name, values in self.records.items()]
-        return pl.concat(parts)
+        kinds = ("metric", self.evaluated, self.metrics), ("record", every, self.records)
+        return pl.concat(
+            _tidy(self.seeds, rounds, kind, name, values)
+            for kind, rounds, arrays in kinds
+            for name, values in arrays.items()
+        )
 
     def clients_frame(self) -> pl.DataFrame:
         """One row a seed and client with the sums over all rounds."""
@@ -88,14 +95,13 @@ def _finite_rows(leaf: Any) -> np.ndarray:
     return np.asarray(np.isfinite(rows).reshape(rows.shape[0], -1).all(axis=1))
 
 
-def _tidy(seeds: tuple[int, ...], rounds: np.ndarray, name: str, values: np.ndarray) -> pl.DataFrame:
+def _tidy(seeds: tuple[int, ...], rounds: np.ndarray, kind: str, name: str, values: np.ndarray) -> pl.DataFrame:
     import polars as pl
 
-    return pl.DataFrame(
-        {
-            "seed": np.repeat(np.asarray(seeds, np.int64), len(rounds)),
-            "round": np.tile(rounds.astype(np.int64), len(seeds)),
-            "name": pl.Series([name], dtype=pl.String).extend_constant(name, len(seeds) * len(rounds) - 1),
-            "value": values.astype(np.float64).ravel(),
-        }
-    )
+    columns = {
+        "seed": np.repeat(np.asarray(seeds, np.int64), len(rounds)),
+        "round": np.tile(rounds.astype(np.int64), len(seeds)),
+        "value": values.astype(np.float64).ravel(),
+    }
+    marks = pl.lit(kind, pl.Enum(KINDS)).alias("kind"), pl.lit(name).alias("name")
+    return pl.DataFrame(columns).select("seed", "round", *marks, "value")

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from turnout.metrics import OVERFLOW
 from turnout.simulator import loop
 from turnout.simulator import placement as side_by_side
 from turnout.simulator.attendance import Attendance
@@ -282,7 +283,7 @@ def check_overflow(overflow: np.ndarray) -> None:
 
 def _histories(whole: dict[str, Any], num_trials: int, seeds: tuple[int, ...], pace: Pace, plan: Plan) -> list[History]:
     """What the lanes wrote, trial by trial."""
-    check_overflow(whole["records"].pop("overflow"))
+    check_overflow(whole["records"].pop(OVERFLOW))
     evaluated = np.minimum(np.arange(pace.blocks) * pace.every, pace.rounds)
 
     def history(number: int) -> History:

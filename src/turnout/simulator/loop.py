@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int
 
 from turnout import tree
 from turnout.availability.base import Process
+from turnout.metrics import OVERFLOW, RECORDS
 from turnout.server.facts import Facts
 from turnout.server.server import ServerState
 from turnout.server.tally import Tally
@@ -115,8 +116,7 @@ class Trainees(Clients):
         return train_cohort(trial.local, self.task, start, jobs, plan.common_steps, plan.chunk, trial.upload)
 
 
-# What is written down of every round; overflow must be zero and is checked, not kept.
-RECORDS = ("available", "cohort", "uploads", "arrived", "weight_sum", "local_steps", "overflow")
+RECORDED = (*(record.name for record in RECORDS if record.simulated), OVERFLOW)
 
 Law = tuple[PerClient, PerClient] | None
 
@@ -212,16 +212,15 @@ def _record(view: View, cohort: Cohort, weight: Array, jobs: Jobs) -> dict[str, 
     def count(mask: Array) -> Float[Array, ""]:
         return jnp.sum(mask, dtype=jnp.float32)
 
-    values = (
-        count(view.available),
-        count(cohort.ids < cohort.num_clients),
-        count(cohort.active),
-        count(cohort.arrived),
-        jnp.sum(weight),
-        count(jobs.steps),
-        cohort.overflow.astype(jnp.float32),
-    )
-    return dict(zip(RECORDS, values, strict=True))
+    return {
+        "available": count(view.available),
+        "cohort": count(cohort.ids < cohort.num_clients),
+        "uploads": count(cohort.active),
+        "arrived": count(cohort.arrived),
+        "weight_sum": jnp.sum(weight),
+        "local_steps": count(jobs.steps),
+        OVERFLOW: cohort.overflow.astype(jnp.float32),
+    }
 
 
 class Written(eqx.Module):
@@ -253,7 +252,7 @@ def advance(
     def one_round(t: Array, state: tuple[Carry, dict[str, Array]]) -> tuple[Carry, dict[str, Array]]:
         now, records = state
         now, record = play_round(Trainees(task), trial, law, plan, root, t, now)
-        return now, {name: records[name].at[t - first * every].set(record[name]) for name in records}
+        return now, {name: records[name].at[t - first * every].set(value) for name, value in record.items()}
 
     def one_block(b: Array, state: tuple[Carry, Written]) -> tuple[Carry, Written]:
         now, written = state
@@ -265,7 +264,7 @@ def advance(
 
     room = Written(
         metrics={name: jnp.full(plan.room, jnp.nan) for name in jax.eval_shape(evaluate, carry)},
-        records={name: jnp.full(plan.round_room, jnp.nan) for name in RECORDS},
+        records={name: jnp.full(plan.round_room, jnp.nan) for name in RECORDED},
     )
     return jax.lax.fori_loop(first, last, one_block, (carry, room))
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, UInt32
 
 from turnout import tree
+from turnout.metrics import DISTANCE, TEST_ACCURACY, WORST_DECILE
 from turnout.types import Fleet, Params, PerClient, RandomKey, divide
 
 Batch = Any  # a pytree of arrays; its leading axis is the batch
@@ -54,7 +55,7 @@ class Task(eqx.Module):
     def per_client(self, params: Params) -> dict[str, PerClient]:
         """Metrics of one model on each client, NaN where a client has no such data.
 
-        Names are `<split>_loss` and `<split>_accuracy` for the splits train, validation and test.
+        Names are those of `turnout.metrics.PER_CLIENT`: a loss and an accuracy for each split.
         """
 
     @property
@@ -79,10 +80,10 @@ class Task(eqx.Module):
         """Metrics of one model, weighted by the target; the worst decile is that of test accuracy."""
         by_client = self.per_client(params)
         metrics = {name: target_mean(values, self.importance) for name, values in by_client.items()}
-        if "test_accuracy" in by_client:
-            metrics["worst_decile_accuracy"] = worst_decile(by_client["test_accuracy"])
+        if TEST_ACCURACY in by_client:
+            metrics[WORST_DECILE] = worst_decile(by_client[TEST_ACCURACY])
         if (optimum := self.optimum) is not None:
-            metrics["distance"] = tree.norm(tree.subtract(params, optimum))
+            metrics[DISTANCE] = tree.norm(tree.subtract(params, optimum))
         return metrics
 
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from turnout.metrics import TRAIN_LOSS
 from turnout.tasks.arrays import Importance, importance_of
 from turnout.tasks.base import Task
 from turnout.types import Params, PerClient, RandomKey, divide
@@ -80,7 +81,7 @@ class Quadratics(Task):
 
     def per_client(self, params: Point) -> dict[str, PerClient]:
         gaps = params[None, :] - self.centres
-        return {"train_loss": 0.5 * jnp.sum(gaps * bend_all(self.curvature, gaps), axis=1)}
+        return {TRAIN_LOSS: 0.5 * jnp.sum(gaps * bend_all(self.curvature, gaps), axis=1)}
 
     def minimiser(self, weights: PerClient) -> Point:
         """Minimum of Σ w_m F_m, the model that a strategy with effective weights w is drawn to."""

@@ -9,11 +9,10 @@ import jax.random as jr
 import numpy as np
 
 from turnout import tree
+from turnout.metrics import PER_CLIENT, TRAIN_LOSS, metric_named
 from turnout.tasks.base import Task
 from turnout.testing.claims import require, require_close, require_finite, require_same_form
 from turnout.types import Params
-
-_NAMES = {f"{split}_{what}" for split in ("train", "validation", "test") for what in ("loss", "accuracy")}
 
 
 def check_task(task: Task, *, clients: int = 5) -> None:
@@ -47,7 +46,7 @@ def _check_loss(task: Task, params: Params, some: jax.Array) -> None:
         )
         batch = task.batch(some[0], jnp.zeros(1, jnp.int32))
         gradient = jax.grad(lambda p: task.loss(p, batch, jnp.ones(1)))(params)
-        return losses, padded, task.per_client(params)["train_loss"][some], gradient
+        return losses, padded, task.per_client(params)[TRAIN_LOSS][some], gradient
 
     losses, padded, stated, gradient = together()
     require_finite(losses, "the loss must be finite at the initial parameters")
@@ -55,17 +54,17 @@ def _check_loss(task: Task, params: Params, some: jax.Array) -> None:
     one = jax.jit(lambda client: mean_loss(client, whole))
     alone = jnp.stack([one(client) for client in some])
     require_close(alone, losses, "losses mapped over clients must equal losses one by one")
-    require_close(stated, losses, "train_loss must be the mean loss over a client's training data", 1e-4)
+    require_close(stated, losses, f"{TRAIN_LOSS} must be the mean loss over a client's training data", 1e-4)
     require_same_form(gradient, params, "the gradient must look like the parameters")
     require_finite(gradient, "the gradient must be finite at the initial parameters")
 
 
 def _check_metrics(task: Task, params: Params) -> None:
     by_client, overall = eqx.filter_jit(lambda p: (task.per_client(p), task.evaluate(p)))(params)
-    require(set(by_client) <= _NAMES, f"metrics must be among {sorted(_NAMES)}, not {sorted(by_client)}")
+    require(set(by_client) <= set(PER_CLIENT), f"metrics must be among {sorted(PER_CLIENT)}, not {sorted(by_client)}")
     for name, values in by_client.items():
         require(values.shape == (task.num_clients,), f"{name} must have one entry a client, not shape {values.shape}")
-        if name.endswith("accuracy"):
+        if metric_named(name).percent:
             shares = np.asarray(values)[~np.isnan(values)]
             require(bool(np.all((shares >= 0) & (shares <= 1))), f"{name} must be a share between 0 and 1")
     require_finite(overall, "metrics must be finite at the initial parameters")
@@ -75,7 +74,7 @@ def _check_optimum(task: Task) -> None:
     """The gradient of the target objective vanishes at the stated optimum."""
 
     def objective(params: Params) -> jax.Array:
-        return jnp.sum(task.fleet.target * task.per_client(params)["train_loss"])
+        return jnp.sum(task.fleet.target * task.per_client(params)[TRAIN_LOSS])
 
     slope = jax.jit(lambda params: tree.norm(jax.grad(objective)(params)))
     at_optimum, at_start = slope(task.optimum), slope(task.init(jr.key(0)))

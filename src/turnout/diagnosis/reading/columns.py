@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from turnout.diagnosis.reading.errors import LogError
+from turnout.metrics import TRAIN_LOSS
 
 # The first name that a file has is taken.
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -16,7 +17,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "event": ("event", "event_type"),
     "time": ("time", "timestamp", "time_s", "ts"),
     "size": ("size", "num_examples", "num_samples", "examples"),
-    "loss": ("loss", "train_loss"),
+    "loss": ("loss", TRAIN_LOSS),
     "arrived": ("arrived", "received"),
     "steps": ("steps", "num_steps", "local_steps"),
     "target": ("target",),

@@ -13,20 +13,9 @@ import numpy as np
 from turnout.flower.server.compiled_round import RoundRecord
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.layout import Arrays
+from turnout.metrics import RECORDS, TEST_ACCURACY, TRAIN_LOSS, WORST_DECILE, usual_name
 from turnout.simulator.history import History
 from turnout.tasks.base import worst_decile
-
-# What apps call what the tasks of a simulation call otherwise; a report shows both alike.
-COMMON = {
-    "loss": "test_loss",
-    "eval_loss": "test_loss",
-    "accuracy": "test_accuracy",
-    "acc": "test_accuracy",
-    "eval_acc": "test_accuracy",
-    "eval_accuracy": "test_accuracy",
-}
-TRAINING, WORST = "train_loss", "worst_decile_accuracy"
-RECORDS = ("available", "cohort", "uploads", "arrived", "weight_sum", "local_steps", "seconds", "dropped")
 
 Told = dict[str, dict[int, float]]  # values by metric and by the number of rounds before
 
@@ -39,7 +28,7 @@ class Chronicle:
     """
 
     def __init__(self) -> None:
-        self.records: dict[str, list[float]] = {name: [] for name in RECORDS}
+        self.records: dict[str, list[float]] = {record.name: [] for record in RECORDS}
         self.by_clients: Told = {}  # what clients told of the model, averaged
         self.central: Told = {}  # what the server found itself
         self.losses: dict[int, float] = {}  # met in local work
@@ -49,10 +38,18 @@ class Chronicle:
 
     def add(self, record: RoundRecord, seconds: float, dropped: int) -> None:
         """A round that was closed."""
-        counts = (record.available, record.asked, record.uploads, record.arrived)
-        values = (*map(len, counts), sum(record.weights.values()), record.steps, seconds, dropped)
-        for name, value in zip(RECORDS, values, strict=True):
-            self.records[name].append(float(value))
+        numbers = {
+            "available": len(record.available),
+            "cohort": len(record.asked),
+            "uploads": len(record.uploads),
+            "arrived": len(record.arrived),
+            "weight_sum": sum(record.weights.values()),
+            "local_steps": record.steps,
+            "seconds": seconds,
+            "dropped": dropped,
+        }
+        for name, values in self.records.items():
+            values.append(float(numbers[name]))
         if record.loss is not None:
             self.losses[record.t + 1] = record.loss
         self.seconds += seconds
@@ -62,12 +59,11 @@ class Chronicle:
     ) -> None:
         """What clients told of the model after t rounds: the means, and each client's own values by metric."""
         for name, value in means.items():
-            self.by_clients.setdefault(COMMON.get(name, name), {})[t] = value
+            self.by_clients.setdefault(usual_name(name), {})[t] = value
         for name, values in by_client.items():
-            known = self.latest.setdefault(COMMON.get(name, name), {})
-            known.update(values)
-            if COMMON.get(name, name) == "test_accuracy" and values:
-                self.by_clients.setdefault(WORST, {})[t] = _worst_decile(values, num_clients)
+            self.latest.setdefault(usual_name(name), {}).update(values)
+            if usual_name(name) == TEST_ACCURACY and values:
+                self.by_clients.setdefault(WORST_DECILE, {})[t] = _worst_decile(values, num_clients)
 
     def is_rated(self, t: int) -> bool:
         """Whether clients have told something of the model after t rounds."""
@@ -104,12 +100,12 @@ class Chronicle:
         """By the names that a report knows; what the server found stands apart where clients told the same."""
         found = dict(self.by_clients)
         for name, values in self.central.items():
-            common = COMMON.get(name, name)
-            found[f"central_{name}" if common in found else common] = values
+            usual = usual_name(name)
+            found[f"central_{name}" if usual in found else usual] = values
         if not self.losses:
             return found
         # Local work of the first round began with the initial model, and is the best that is known of it.
-        return found | {TRAINING: {0: self.losses[min(self.losses)]} | self.losses}
+        return found | {TRAIN_LOSS: {0: self.losses[min(self.losses)]} | self.losses}
 
     def _evaluated(self, rounds: int) -> list[int]:
         """The rounds after which the model was rated; all of them where it never was."""
@@ -126,7 +122,7 @@ class Chronicle:
 
     def restore(self, plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         """Go on from what `state` gave."""
-        self.records = {name: arrays[name].tolist() for name in RECORDS}
+        self.records = {record.name: arrays[record.name].tolist() for record in RECORDS}
         self.by_clients = {name: _by_round(values) for name, values in plain["by_clients"].items()}
         self.central = {name: _by_round(values) for name, values in plain["central"].items()}
         self.losses, self.latest = _by_round(plain["losses"]), dict(plain["latest"])

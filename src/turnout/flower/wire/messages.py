@@ -11,6 +11,7 @@ from flwr.app import Array, ArrayRecord, Message, RecordDict
 from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.npy import HEADER, packed, unpacked
 from turnout.flower.wire.replies import Dropped
+from turnout.metrics import TRAIN_LOSS
 
 HELLO = "query.hello"  # who are you, and how much data have you?
 PROBE = "query.probe"  # the loss of this model on your data, without training
@@ -71,8 +72,8 @@ def arrays_in(content: RecordDict, layout: Layout) -> Arrays | Dropped:
 def metrics_in(content: RecordDict) -> dict[str, Any]:
     """All metrics of a reply by name; `train_loss`, as many apps call it, counts as `loss`."""
     told = {name: value for record in content.metric_records.values() for name, value in record.items()}
-    if "loss" not in told and "train_loss" in told:
-        told["loss"] = told["train_loss"]
+    if "loss" not in told and TRAIN_LOSS in told:
+        told["loss"] = told[TRAIN_LOSS]
     return told
 
 

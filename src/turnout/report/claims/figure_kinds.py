@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 
 from turnout.experiment.registry import entries
+from turnout.metrics import Metric, metric_named, record_named
 from turnout.report.page.colours import colour as colour_of
 from turnout.report.page.colours import strategy_called
 from turnout.report.run.figures import PANEL, legend
 from turnout.report.run.groups import groups_of
-from turnout.report.run.metrics import Metric, metric_named
 from turnout.reproduction.measured import Curve, Measured
 from turnout.reproduction.measures import measure_values, measure_words
 
@@ -207,7 +207,7 @@ def measure_title(measure: Measure) -> str:
     if name == "rounds_to":
         return f"Rounds to a {metric.title.lower()} of {_goal(measure, metric)}"
     if name == "cost_to":
-        cost = metric_named(measure.get("cost", "local_steps"))
+        cost = record_named(measure.get("cost", "local_steps"))
         return f"{cost.title} to a {metric.title.lower()} of {_goal(measure, metric)}"
     if name == "at":
         return f"{metric.title} after {measure['x']:g} rounds{' (%)' if metric.percent else ''}"

@@ -8,6 +8,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
+from turnout.metrics import TEST_ACCURACY, metric_named
 from turnout.report.page.colours import BLUE, ORANGE, VERMILION
 from turnout.report.run.by_client import Seen, client_means, seen_of, sorted_shares, weights_of
 from turnout.report.run.compared import Points, title_of
@@ -112,8 +113,9 @@ def client_weights(points: Points) -> alt.TopLevelMixin:
 def served_clients(points: Points) -> alt.TopLevelMixin:
     """Test accuracy on each client, from the worst served to the best."""
     note = "Test accuracy of the final model on each client. The left tenth is the worst decile."
-    titles = "Clients, worst first (%)", "Test accuracy (%)"
-    return _ranked(points, "test_accuracy", 100.0, "From the worst served client to the best", titles, note)
+    metric = metric_named(TEST_ACCURACY)
+    titles = "Clients, worst first (%)", metric.axis_title
+    return _ranked(points, metric.name, metric.factor, "From the worst served client to the best", titles, note)
 
 
 def staleness(points: Points) -> alt.TopLevelMixin:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from turnout.experiment.run import Outcome, Run
+from turnout.metrics import METRICS, TEST_ACCURACY, TEST_LOSS, Metric, metric_named
 from turnout.simulator.history import History
 
 
@@ -44,3 +45,22 @@ def of_history(history: History, label: str) -> Compared:
     num_clients = next(iter(history.clients.values())).shape[1]
     target = np.full(num_clients, 1 / num_clients) if history.target is None else history.target
     return Compared("", (Outcome(label, label, {}, history, target, history.pi, history.lam),))
+
+
+def common_metrics(points: Points) -> set[str]:
+    """Names of the metrics that all outcomes have."""
+    return set.intersection(*(set(point.history.metrics) for point in points.points))
+
+
+def shown_metrics(points: Points) -> list[Metric]:
+    """The metrics that are worth a column, the most telling first; all outcomes have them."""
+    names = common_metrics(points)
+    if TEST_ACCURACY in names:
+        names -= {TEST_LOSS}
+    listed = [metric for metric in METRICS if metric.in_report and metric.name in names]
+    return listed or [metric_named(name) for name in sorted(names)]
+
+
+def headline(points: Points) -> Metric:
+    """The one metric by which strategies are compared."""
+    return shown_metrics(points)[0]

@@ -7,20 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from turnout.experiment.run import Outcome
+from turnout.metrics import RECORDS, Metric
 from turnout.report.run.compared import Points
-from turnout.report.run.metrics import Metric
 from turnout.simulator.history import History
 from turnout.statistics import evenly
 
 MOST_POINTS = 500  # of a curve; more would not be told apart
 LEAST_POINTS = 60
 IN_ALL = 5000  # points of all curves of a chart together, so that a page of many strategies stays light
-AXES = {  # what a curve can be drawn over
-    "round": "Round",
-    "uploads": "Uploads",
-    "local_steps": "Local steps",
-    "seconds": "Seconds",
-}
+COSTS = {record.name: record.title for record in RECORDS if record.cost}
+AXES = {"round": "Round"} | COSTS  # what a curve can be drawn over
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,7 @@ def _curve(point: Outcome, metric: Metric, most: int) -> LearningCurve:
     values = metric.factor * history.metrics[metric.name][:, kept].astype(np.float64)
     mean, spread = mean_and_spread(values)
     low = mean - spread
-    if metric.name == "distance":  # is drawn on a logarithmic axis
+    if metric.log:
         low = np.maximum(low, mean / 10)
     over = {name: cost[kept] for name, cost in costs(history).items()}
     return LearningCurve(point.label, point.strategy, over, mean, low, mean + spread)
@@ -67,7 +63,7 @@ def mean_and_spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def costs(history: History) -> dict[str, np.ndarray]:
     """What was spent before each evaluation, mean over the seeds."""
     found = {"round": history.evaluated.astype(np.float64)}
-    for name in ("uploads", "local_steps", "seconds"):
+    for name in COSTS:
         if name in history.records:
             spent = np.nan_to_num(history.records[name]).mean(axis=0).cumsum()
             found[name] = np.concatenate([[0.0], spent])[history.evaluated]

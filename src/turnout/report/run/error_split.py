@@ -13,6 +13,7 @@ from turnout.experiment.errors import ExperimentError
 from turnout.experiment.registry import find
 from turnout.experiment.run import Outcome, Run
 from turnout.experiment.sweep import Point, points
+from turnout.metrics import DISTANCE
 from turnout.report.run.groups import weight_shares
 from turnout.strategies.base import Strategy
 from turnout.tasks.quadratics import Quadratics
@@ -33,7 +34,7 @@ def error_splits(run: Run) -> dict[str, ErrorSplit]:
     A memory weighs old updates too, which the sums by client do not count, and unequal work changes what a weight is
     worth: these are left out.
     """
-    if "distance" not in run.points[0].history.metrics:
+    if DISTANCE not in run.points[0].history.metrics:
         return {}
     tasks: dict[str, Any] = {}
     found = {}

@@ -8,11 +8,11 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from turnout.metrics import WORST_DECILE, Metric, metric_named
 from turnout.report.page.colours import line_styles
-from turnout.report.run.compared import Points, title_of
+from turnout.report.run.compared import Points, common_metrics, shown_metrics, title_of
 from turnout.report.run.curves import learning_curves_of
 from turnout.report.run.groups import attention
-from turnout.report.run.metrics import Metric, metric_named, shown_metrics
 
 PIXELS = 2  # device pixels a point, for sharp print
 PANEL = 380  # width of one chart
@@ -42,9 +42,8 @@ def learning_curves(run: Points, metric: str | None = None) -> alt.TopLevelMixin
 
 def _drawn(run: Points, metric: str | None) -> list[Metric]:
     if metric is None:
-        return [one for one in shown_metrics(run) if one.name != "worst_decile_accuracy"]
-    known = set.intersection(*(set(point.history.metrics) for point in run.points))
-    if metric not in known:
+        return [one for one in shown_metrics(run) if one.name != WORST_DECILE]
+    if metric not in (known := common_metrics(run)):
         raise ValueError(f"there is no metric {metric!r}: known: {', '.join(sorted(known))}")
     return [metric_named(metric)]
 
@@ -62,7 +61,7 @@ def _curve(run: Points, metric: Metric) -> Any:
         )
         for curve in learning_curves_of(run, metric)
     ).filter(pl.col("mean").is_finite())
-    log = metric.name == "distance" and (rows["mean"] > 0).all()
+    log = metric.log and (rows["mean"] > 0).all()
     scale = alt.Scale(type="log") if log else alt.Scale(zero=False)
     colour, dash = legend(*_labelled(run), "stroke", 2 * PANEL)
     x = alt.X("round:Q", title="Round", scale=alt.Scale(nice=False), axis=alt.Axis(labelFlush=False))

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from turnout.metrics import DISTANCE, METRICS, TEST_ACCURACY, Metric, metric_named
 from turnout.report.page.colours import BLUE, ORANGE, VERMILION, page_style
 from turnout.report.page.shell import Spec
 from turnout.report.run.by_client import client_means, client_names, seen_of, sorted_shares, weights_of
-from turnout.report.run.compared import Points
+from turnout.report.run.compared import Points, common_metrics, shown_metrics
 from turnout.report.run.curves import AXES, learning_curves_of
 from turnout.report.run.error_split import ErrorSplit
 from turnout.report.run.groups import attention
-from turnout.report.run.metrics import METRICS, Metric, shown_metrics
 from turnout.simulator.attendance import STATES
 
 DIGITS = 5
@@ -39,8 +39,9 @@ def report_charts(points: Points, splits: dict[str, ErrorSplit]) -> dict[str, Sp
 
 def _drawn_metrics(points: Points) -> list[Metric]:
     """The telling metrics, and the losses that a table has no room for."""
-    known = set.intersection(*(set(point.history.metrics) for point in points.points))
-    return list(dict.fromkeys([*shown_metrics(points), *(one for one in METRICS if one.name in known)]))
+    names = common_metrics(points)
+    listed = (metric for metric in METRICS if metric.in_report and metric.name in names)
+    return list(dict.fromkeys([*shown_metrics(points), *listed]))
 
 
 def numbers(values: Any) -> list[float | None]:
@@ -52,7 +53,7 @@ def _curves(points: Points, metric: Metric, splits: dict[str, ErrorSplit]) -> Sp
     curves = learning_curves_of(points, metric)
     seeds = len(points.points[0].history.seeds)
     known = [axis for axis in AXES if any(axis in curve.over for curve in curves)]
-    log = metric.name == "distance" and all((curve.mean[np.isfinite(curve.mean)] > 0).all() for curve in curves)
+    log = metric.log and all((curve.mean[np.isfinite(curve.mean)] > 0).all() for curve in curves)
     series = [
         {"label": curve.label, "xs": {axis: numbers(values) for axis, values in curve.over.items()}}
         | {"y": numbers(curve.mean)}
@@ -61,7 +62,7 @@ def _curves(points: Points, metric: Metric, splits: dict[str, ErrorSplit]) -> Sp
     ]
     note = f"Line: mean over {seeds} seeds. Band: one standard deviation." if seeds > 1 else "One seed."
     floors = {}
-    if metric.name == "distance" and splits:
+    if metric.name == DISTANCE and splits:
         floors = {"rules": [{"y": float(split.bias.mean()), "label": label} for label, split in splits.items()]}
         note += " Dashed: how far off the weights of this run lead, by themselves."
     return {
@@ -183,20 +184,21 @@ def _groups(points: Points) -> Spec | None:
 
 def _served(points: Points) -> Spec | None:
     """Accuracy from the worst served client to the best."""
-    name = "test_accuracy"
-    known = [(point.label, values) for point in points.points if (values := client_means(point, name)) is not None]
-    if not known:
+    metric = metric_named(TEST_ACCURACY)
+    of_clients = [(point.label, client_means(point, metric.name)) for point in points.points]
+    recorded = [(label, values) for label, values in of_clients if values is not None]
+    if not recorded:
         return None
     series = []
-    for label, values in known:
+    for label, values in recorded:
         shares, accuracy = sorted_shares(values)
-        series.append({"label": label, "x": numbers(100 * shares), "y": numbers(100 * accuracy)})
+        series.append({"label": label, "x": numbers(100 * shares), "y": numbers(metric.factor * accuracy)})
     return {
         "kind": "lines",
         "title": "From the worst served client to the best",
         "note": "Test accuracy of the final model on each client. The left tenth is the worst decile.",
         "x": {"title": "Clients, worst first", "unit": "%"},
-        "y": {"title": "Test accuracy", "unit": "%"},
+        "y": {"title": metric.title, "unit": "%"},
         "series": series,
     }
 

@@ -15,6 +15,7 @@ from turnout.experiment.errors import ExperimentError
 from turnout.experiment.run import Outcome, Run
 from turnout.experiment.store import load, read_about
 from turnout.files.whole import whole_file
+from turnout.metrics import COSTS, TEST_ACCURACY, Metric
 from turnout.report.page.colours import page_styles
 from turnout.report.page.shell import (
     Html,
@@ -29,9 +30,8 @@ from turnout.report.page.shell import (
     swatch,
     table,
 )
-from turnout.report.run.compared import Compared, compared
+from turnout.report.run.compared import Compared, compared, shown_metrics
 from turnout.report.run.error_split import ErrorSplit, error_splits
-from turnout.report.run.metrics import Metric, shown_metrics
 from turnout.report.run.run_charts import report_charts
 from turnout.report.run.run_table import best_labels, final_text, paired_difference, spent_text
 from turnout.report.run.run_words import result
@@ -143,14 +143,14 @@ def _results(points: Compared, styles: dict[str, Any]) -> str:
     versus = bool(metrics) and len(labels) > 1
     if versus:
         header.append(f"{metrics[0].title} against {labels[0]}, 95 % interval")
-    header += ["Uploads", "Local steps", "Seconds a run"]
+    header += [*(record.title for record in COSTS), "Seconds a run"]
     best = {metric.name: best_labels(points, metric) for metric in metrics}
     rows: list[list[str]] = []
     for point in points.points:
         cells: list[str] = [Html(f"{swatch(styles[point.label])} {escape(point.label)}")]
         cells += [_final(point, metric, point.label in best[metric.name]) for metric in metrics]
         cells += [_against_first(points, point, metrics[0])] if versus else []
-        cells += [spent_text(point, "uploads"), spent_text(point, "local_steps"), _seconds(point)]
+        cells += [*(spent_text(point, record.name) for record in COSTS), _seconds(point)]
         rows.append(cells)
     spread = "Mean ± standard deviation over the seeds, the best in bold. "
     paired = "Differences are paired by seed: in the same world all strategies meet the same absences."
@@ -191,7 +191,7 @@ def _not_recorded(charts: dict[str, Spec]) -> str:
     if "clients" in charts:
         return ""
     return paragraph(
-        ["How each client is served was not recorded: a task with test data does, if metrics has test_accuracy."],
+        [f"How each client is served was not recorded: a task with test data does, if metrics has {TEST_ACCURACY}."],
         "small soft",
     )
 

@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from turnout.experiment.run import Outcome, Run
-from turnout.report.run.compared import Points
-from turnout.report.run.metrics import Metric, headline, shown_metrics
+from turnout.metrics import COSTS, Metric
+from turnout.report.run.compared import Points, headline, shown_metrics
 
 LABEL_WIDTH = 30  # longer labels may be broken
 
@@ -27,8 +27,8 @@ def results(run: Run) -> Table:
     if len(run.points) > 1:
         against = f"{main.title} against {run.points[0].label}"
         columns[against] = [_against_first(run, outcome, main) for outcome in run.points]
-    columns["Uploads"] = [Text(spent_text(outcome, "uploads")) for outcome in run.points]
-    columns["Local steps"] = [Text(spent_text(outcome, "local_steps")) for outcome in run.points]
+    for record in COSTS:
+        columns[record.title] = [Text(spent_text(outcome, record.name)) for outcome in run.points]
     table = Table(title=run.experiment.title or None, caption=_caption(run), title_justify="left")
     table.add_column("strategy", width=max(8, min(LABEL_WIDTH, max(len(outcome.label) for outcome in run.points))))
     for title, cells in columns.items():  # titles are broken into words, numbers never

@@ -9,10 +9,10 @@ import polars as pl
 
 from turnout.diagnosis.plain import plain
 from turnout.experiment.run import Outcome, Run
-from turnout.report.run.compared import Points
+from turnout.metrics import COSTS, Metric
+from turnout.report.run.compared import Points, headline, shown_metrics
 from turnout.report.run.error_split import told_by_weights
 from turnout.report.run.groups import attention
-from turnout.report.run.metrics import Metric, headline, shown_metrics
 from turnout.report.run.run_table import paired_difference
 
 
@@ -95,9 +95,7 @@ def _point(run: Points, outcome: Outcome) -> dict[str, Any]:
         "against_first": {
             metric.name: _statistics(paired_difference(run, outcome, metric)) for metric in shown_metrics(run)
         },
-        "uploads": float(history.records["uploads"].sum(axis=1).mean()),
-        "local_steps": float(history.records["local_steps"].sum(axis=1).mean()),
-    }
+    } | {record.name: float(history.records[record.name].sum(axis=1).mean()) for record in COSTS}
 
 
 def _statistics(values: np.ndarray) -> dict[str, Any]:

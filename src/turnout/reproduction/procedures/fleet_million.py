@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from turnout.availability import markov
+from turnout.metrics import TEST_ACCURACY
 from turnout.reproduction.measured import Curve
 from turnout.server.facts import Facts, Online, Oracle
 from turnout.simulator import simulate
@@ -103,7 +104,7 @@ def _timed(
         local=local,
         facts=facts,
         evaluate_every=max(1, rounds // 30),
-        metrics=["test_accuracy"],
+        metrics=[TEST_ACCURACY],
         segment=max(1, rounds // SEGMENTS),
         progress=lambda done, _: marks.append((done, time.perf_counter())),
     )
@@ -117,7 +118,7 @@ def _curves(label: str, history: History, seconds: float) -> list[Curve]:
     numbers = {"seconds_a_round": seconds, "peak_memory_gib": peak_memory()}
     at = np.array([num_clients])
     return [
-        Curve("", label, "test_accuracy", history.evaluated, history.seeds, history.metrics["test_accuracy"]),
+        Curve("", label, TEST_ACCURACY, history.evaluated, history.seeds, history.metrics[TEST_ACCURACY]),
         Curve("", label, "uploads_a_round", at, history.seeds, uploads),
         *(Curve("", label, name, at, (0,), np.array([[number]])) for name, number in numbers.items()),
     ]

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from turnout.availability import bounded_absence
+from turnout.metrics import TRAIN_LOSS
 from turnout.reproduction.measured import Curve
 from turnout.simulator import simulate
 from turnout.simulator.local import Local
@@ -32,7 +33,7 @@ class Observed(DataTask):
     """A task of data that also measures ‖∇f‖², the squared gradient of its objective."""
 
     def evaluate(self, params: Params) -> dict[str, Float[Array, ""]]:
-        gradient = jax.grad(lambda now: target_mean(self.per_client(now)["train_loss"], self.importance))(params)
+        gradient = jax.grad(lambda now: target_mean(self.per_client(now)[TRAIN_LOSS], self.importance))(params)
         squares = [jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)]
         return super().evaluate(params) | {METRIC: sum(squares, jnp.zeros(()))}
 

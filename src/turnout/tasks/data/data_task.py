@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped, UInt32
 
+from turnout.metrics import on_split
 from turnout.tasks.base import Task
 from turnout.tasks.models.losses import Loss
 from turnout.tasks.models.model import Model
@@ -149,9 +150,9 @@ class DataTask(Task):
                 continue
             losses, correct = self.per_entry(params, split)
             loss = client_mean(jnp.where(jnp.isnan(losses), jnp.inf, losses), split)
-            metrics[f"{name}_loss"] = loss + self.penalty(params) if name == "train" else loss
+            metrics[on_split(name, "loss")] = loss + self.penalty(params) if name == "train" else loss
             if correct is not None:
-                metrics[f"{name}_accuracy"] = client_mean(correct, split)
+                metrics[on_split(name, "accuracy")] = client_mean(correct, split)
         return metrics
 
     def per_entry(
