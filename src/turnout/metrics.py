@@ -128,12 +128,16 @@ class Record:
     title: str
     cost: bool = False  # adds up over the rounds: tables have its sum, curves can be drawn over it
     simulated: bool = True  # whether simulations have it; runs on real nodes have all
+    counted: bool = True  # by the compiled loop, rather than from what it counts
 
+
+BYTES_UPLOADED = "bytes_uploaded"  # of all uploads of a round, those that were lost included
 
 RECORDS = (
     Record("available", "Available clients"),
     Record("cohort", "Clients asked to train"),
     Record("uploads", "Uploads", cost=True),
+    Record(BYTES_UPLOADED, "Bytes uploaded", cost=True, counted=False),
     Record("arrived", "Uploads that arrived"),
     Record("weight_sum", "Sum of the weights"),
     Record("local_steps", "Local steps", cost=True),

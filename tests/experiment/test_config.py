@@ -6,6 +6,7 @@ from turnout.experiment import Experiment, ExperimentError, read_experiment, reg
 from turnout.experiment.build import build
 from turnout.experiment.sweep import points
 from turnout.server.settings import PLAIN_STEP
+from turnout.uploads import Chain, EightBit, ErrorFeedback, TopK
 
 
 def change(document, setting):
@@ -158,3 +159,36 @@ def test_schedules_of_optax_are_learning_rates(tiny):
     trial = build(found[:1])[0].trials[0]
     assert float(trial.local.rate(1)) == pytest.approx(0.05)
     assert found[0].settings == {"strategy.cohort": 2, "local.learning_rate.decay_rate": 0.5}
+
+
+def test_uploads_are_tables_that_nest(tiny):
+    nested = "uploads={ name = 'error_feedback', inner = { name = 'chain', parts = ['eight_bit', { name = 'top_k', share = 0.5 }] } }"
+    experiment = change(tiny, nested)
+    assert Experiment.read(tomllib.loads(experiment.to_toml())) == experiment
+    trial = build(points(experiment))[0].trials[0]
+    assert trial.uploads == ErrorFeedback(Chain((EightBit(), TopK(0.5))))
+    assert build(points(change(tiny)))[0].trials[0].upload is None
+    own = change(tiny, nested, "strategies.1.uploads={ name = 'top_k', share = [0.1, 0.2] }")
+    assert [str(trial.uploads) for trial in build(points(own))[0].trials[-2:]] == ["TopK(share=0.1)", "TopK(share=0.2)"]
+
+
+@pytest.mark.parametrize(
+    ("uploads", "complaint"),
+    [
+        ("{ name = 'top_k' }", "uploads: 'share' is missing, expected a number"),
+        ("{ name = 'topk', share = 0.1 }", "there is no 'topk' among the uploads: did you mean 'top_k'?"),
+        ("{ name = 'top_k', share = 2.0 }", "uploads: share must be above 0 and at most 1, not 2.0"),
+        ("{ name = 'chain', parts = [{ name = 'difference' }] }", "Difference cannot be a part of a chain"),
+        (
+            "{ name = 'chain', parts = [{ name = 'clip', norm = [1.0, 2.0] }] }",
+            r"uploads.parts\[0\].norm: a list of tables cannot be swept",
+        ),
+        (
+            "{ name = 'difference' }",
+            r"strategies\[0\]: Difference belongs to strategies with their memory on the clients",
+        ),
+    ],
+)
+def test_uploads_that_make_no_sense_are_refused(tiny, uploads, complaint):
+    with pytest.raises(ExperimentError, match=complaint):
+        build(points(change(tiny, f"uploads={uploads}")))

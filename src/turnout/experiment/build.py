@@ -49,6 +49,7 @@ def _trial(task: Task, point: Point, worlds: dict[str, World]) -> Trial:
         world=worlds[key],
         local=local,
         settings=point.server.build(facts=point.facts.build()),
+        uploads=point.uploads.build(),
     )
     with mistakes_at(point.strategy.where, type(trial.strategy).__module__):
         check_trial(task, trial)

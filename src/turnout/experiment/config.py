@@ -12,9 +12,10 @@ from turnout.experiment.errors import ExperimentError
 from turnout.experiment.parts import Part, read_part
 from turnout.experiment.schema import shown
 
-PARTS = ("task", "availability", "links", "compute", "local", "server", "facts")  # tables, the same for all strategies
+PARTS = ("task", "availability", "links", "compute", "local", "uploads", "server", "facts")  # tables, the same for all
 KEYS = ("title", "claim", "rounds", "seeds", "evaluate_every", "metrics", "calibrate", *PARTS, "strategies")
-OVERRIDES = ("local", "server", "facts")  # tables of which a strategy may have its own
+OVERRIDES = ("local", "uploads", "server", "facts")  # tables of which a strategy may have its own
+NAMED = ("uploads", "facts")  # those that name a builder: a strategy's own stands instead of the common one
 EVALUATIONS = 40  # in a run, if not said
 
 
@@ -25,6 +26,7 @@ class Entrant:
     strategy: Part
     label: str
     local: Part | None = None
+    uploads: Part | None = None
     server: Part | None = None
     facts: Part | None = None
 
@@ -45,6 +47,7 @@ class Experiment:
     links: Part
     compute: Part
     local: Part
+    uploads: Part
     server: Part
     facts: Part
     strategies: tuple[Entrant, ...]
@@ -74,6 +77,7 @@ class Experiment:
             links=read_part("links", document.get("links", "perfect"), "links"),
             compute=read_part("compute", compute, "compute"),
             local=read_part("local", local, "local"),
+            uploads=read_part("uploads", document.get("uploads", "plain"), "uploads"),
             server=read_part("server", document.get("server", {}), "server"),
             facts=read_part("facts", document.get("facts", "oracle"), "facts"),
             strategies=strategies,
@@ -185,5 +189,5 @@ def _entrant(table: Any, where: str) -> Entrant:
         raise ExperimentError(f"{where}.local.steps: the amount of local work is the same for all: give it in local")
     rest = {key: value for key, value in table.items() if key not in (*OVERRIDES, "label")}
     strategy = read_part("strategies", rest, where)
-    parts = {key: read_part(key, value, f"{where}.{key}", required=key == "facts") for key, value in own.items()}
+    parts = {key: read_part(key, value, f"{where}.{key}", required=key in NAMED) for key, value in own.items()}
     return Entrant(strategy, _text(table.get("label", strategy.name), f"{where}.label"), **parts)

@@ -13,6 +13,7 @@ from turnout.experiment.errors import ExperimentError, mistakes_at
 from turnout.server.settings import ServerSettings
 from turnout.simulator.local import Local
 from turnout.strategies.base import Strategy
+from turnout.uploads import Upload
 
 Path = tuple[str, ...]  # of keys into a table, to an argument
 OF_OPTAX = {"optimizer": "optimizers", "learning_rate": "schedules"}  # arguments that name a builder of optax
@@ -85,12 +86,15 @@ class Part:
         known = schema.parameters(self.builder)
         arguments = {name: value for name, value in filled.items() if self.needs(name)}
         for name, value in self.arguments.items():
-            if isinstance(value, dict):
-                arguments[name] = self._inside(name, value)._build_inside(filled)
-            else:
-                arguments[name] = schema.as_argument(known[name].hint, value)
+            arguments[name] = schema.as_argument(known[name].hint, self._built(name, value, filled))
         with mistakes_at(self.where, self.builder.__module__):
             return self.builder(**arguments)
+
+    def _built(self, name: str, value: Any, filled: dict[str, Any]) -> Any:
+        """The value of an argument, where tables are builders in their turn."""
+        if isinstance(value, dict):
+            return self._inside(name, value)._build_inside(filled)
+        return [self._built(name, one, filled) for one in value] if isinstance(value, list) else value
 
     def _inside(self, name: str, table: dict[str, Any]) -> Part:
         arguments = {key: value for key, value in table.items() if key != "name"}
@@ -105,6 +109,8 @@ def kind_inside(parameter: schema.Parameter) -> str:
     """Of what kind a table given for this argument is: by its type a strategy, by its name something of optax."""
     if schema.takes(parameter.hint, Strategy):
         return "strategies"
+    if schema.takes(parameter.hint, Upload):
+        return "uploads"
     return OF_OPTAX.get(parameter.name, "objects")
 
 
@@ -155,12 +161,25 @@ def _split(kind: str, table: Any, where: str) -> tuple[str, dict[str, Any]]:
 def _read_argument(part: Part, parameter: schema.Parameter, value: Any) -> Any:
     where = f"{part.where}.{parameter.name}"
     kind = kind_inside(parameter)
-    if kind in ("optimizers", "strategies"):
+    if kind in ("optimizers", "strategies", "uploads"):
         value = [_named(one) for one in value] if isinstance(value, list) else _named(value)
     value = schema.read(parameter, value, where)
-    if isinstance(value, list):
-        return [_read_inside(kind, one, f"{where}[{i}]") for i, one in enumerate(value)]
-    return _read_inside(kind, value, where)
+    if not isinstance(value, list):
+        return _read_inside(kind, value, where)
+    inside = [_read_inside(kind, one, f"{where}[{i}]") for i, one in enumerate(value)]
+    if schema.swept(parameter, value) is None:
+        _refuse_sweeps_inside(kind, inside, where)
+    return inside
+
+
+def _refuse_sweeps_inside(kind: str, tables: list[Any], where: str) -> None:
+    """A list of tables is one value: which of them a sweep belongs to could not be told."""
+    for i, table in enumerate(tables):
+        if isinstance(table, dict):
+            for path, _ in read_part(kind, table, f"{where}[{i}]").axes():
+                raise ExperimentError(
+                    f"{where}[{i}].{'.'.join(path)}: a list of tables cannot be swept: give one value"
+                )
 
 
 def _named(value: Any) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 from turnout.errors import nearest
 from turnout.experiment.errors import ExperimentError
 
-PACKAGES = ("strategies", "availability", "tasks")  # one builder a file, named as the file
+PACKAGES = ("strategies", "availability", "tasks", "uploads")  # one builder a file, named as the file
 MODULES = {"links": "world.links", "compute": "world.compute", "facts": "server.facts"}  # several builders in one file
 SHIPPED = {"experiments": ("experiment", "library"), "claims": ("reproduction", "claims")}  # folders of TOML files
 KINDS = (*PACKAGES, *MODULES, *SHIPPED)

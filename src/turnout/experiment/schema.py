@@ -112,8 +112,9 @@ def accepts(hint: Any, value: Any) -> bool:
 
 
 def takes(hint: Any, kind: type) -> bool:
-    """Whether an annotation names a class or one derived from it, perhaps among others."""
-    origins = (typing.get_origin(member) or member for member in _members(hint))
+    """Whether an annotation names a class or one derived from it, perhaps among others or in a sequence."""
+    members = [inner for member in _members(hint) for inner in (member, *_members(_element(member)))]
+    origins = (typing.get_origin(member) or member for member in members)
     return any(inspect.isclass(origin) and issubclass(origin, kind) for origin in origins)
 
 

@@ -6,11 +6,9 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from turnout.experiment.config import Entrant, Experiment
+from turnout.experiment.config import NAMED, PARTS, Entrant, Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.parts import Part, Path
-
-SHARED = ("task", "availability", "links", "compute", "local", "server", "facts")
 
 
 @dataclass(frozen=True)
@@ -26,6 +24,7 @@ class Point:
     links: Part
     compute: Part
     local: Part
+    uploads: Part
     server: Part
     facts: Part
 
@@ -41,7 +40,7 @@ def points(experiment: Experiment) -> tuple[Point, ...]:
 
 
 def _points_of(experiment: Experiment, entrant: Entrant) -> list[Point]:
-    parts = {"strategy": entrant.strategy, **{role: _shared(experiment, entrant, role) for role in SHARED}}
+    parts = {"strategy": entrant.strategy, **{role: _shared(experiment, entrant, role) for role in PARTS}}
     axes = [(role, path, values) for role, part in parts.items() for path, values in part.axes()]
     keys = [(role, path) for role, path, _ in axes]
     grid = itertools.product(*(values for _, _, values in axes))
@@ -54,7 +53,7 @@ def _shared(experiment: Experiment, entrant: Entrant, role: str) -> Part:
     own: Part | None = getattr(entrant, role, None)
     if own is None:
         return base
-    return own if own.kind == "facts" else own.over(base)
+    return own if role in NAMED else own.over(base)
 
 
 def _point(label: str, parts: dict[str, Part], chosen: dict[tuple[str, Path], Any]) -> Point:

@@ -18,6 +18,7 @@ from turnout.simulator.programs import group_ran
 from turnout.simulator.trial import Trial, check_trial
 from turnout.strategies.base import Strategy
 from turnout.tasks.base import Task
+from turnout.uploads import Plain, Upload
 from turnout.world import World
 
 Progress = Callable[[int, int], None]  # called with rounds done and rounds in all
@@ -32,6 +33,7 @@ def simulate(
     rounds: int,
     seeds: int | Sequence[int] = 1,
     local: Local | None = None,
+    uploads: Upload | None = None,
     evaluate_every: int = 1,
     metrics: Sequence[str] | None = None,
     segment: int | None = None,
@@ -47,6 +49,7 @@ def simulate(
         rounds: T, the number of rounds.
         seeds: how many seeds (0, 1, …), or which ones; a seed sets the world, the selection and the training.
         local: the clients' optimizer.
+        uploads: what happens to an update on its way to the server; nothing if not given.
         evaluate_every: rounds between evaluations; the first and the last model are always evaluated.
         metrics: names of those to take, all that the task has if not given; what is not asked for is not computed.
         segment: rounds between calls of `progress`, rounded up to whole evaluations.
@@ -59,6 +62,7 @@ def simulate(
         world=world,
         local=Local() if local is None else local,
         settings=ServerSettings(**server),
+        uploads=Plain() if uploads is None else uploads,
     )
     return simulate_trials(
         task,

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from turnout.metrics import OVERFLOW
+from turnout.metrics import BYTES_UPLOADED, OVERFLOW
 from turnout.simulator import loop
 from turnout.simulator import placement as side_by_side
 from turnout.simulator.attendance import Attendance
@@ -23,6 +23,7 @@ from turnout.simulator.history import History
 from turnout.simulator.loop import Plan
 from turnout.simulator.trial import Trial
 from turnout.tasks.base import Task
+from turnout.uploads import Plain
 from turnout.world import World
 
 Latest = dict[str, float]  # the newest value of each metric, mean over those that run together
@@ -97,7 +98,7 @@ def run_group(
     with ThreadPoolExecutor(side_by_side.num_workers()) as pool:
         parts = list(pool.map(run, crews))
     whole = jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
-    return _histories(whole, len(trials), seeds, pace, plan)
+    return _histories(whole, task, trials, seeds, pace, plan)
 
 
 def as_arrays(trial: Trial) -> Trial:
@@ -281,10 +282,13 @@ def check_overflow(overflow: np.ndarray) -> None:
         raise RuntimeError(f"{lost} asked clients found no slot: the strategy's capacity is below what it asks")
 
 
-def _histories(whole: dict[str, Any], num_trials: int, seeds: tuple[int, ...], pace: Pace, plan: Plan) -> list[History]:
+def _histories(
+    whole: dict[str, Any], task: Task, trials: list[Trial], seeds: tuple[int, ...], pace: Pace, plan: Plan
+) -> list[History]:
     """What the lanes wrote, trial by trial."""
     check_overflow(whole["records"].pop(OVERFLOW))
     evaluated = np.minimum(np.arange(pace.blocks) * pace.every, pace.rounds)
+    params = eqx.filter_eval_shape(task.init, jr.key(0))
 
     def history(number: int) -> History:
         rows = slice(number * len(seeds), (number + 1) * len(seeds))
@@ -292,6 +296,8 @@ def _histories(whole: dict[str, Any], num_trials: int, seeds: tuple[int, ...], p
         states, seconds = mine.pop("states")[0], float(mine.pop("seconds").mean())
         num_clients = mine["clients"]["available"].shape[1]
         seen = Attendance.of(seeds[0], states, plan.round_room // len(states), pace.rounds, num_clients)
+        uploads, upload = mine["records"]["uploads"], trials[number].upload or Plain()
+        mine["records"][BYTES_UPLOADED] = uploads.astype(np.int64) * upload.num_bytes(params)
         return History(seeds, pace.rounds, evaluated, **mine, attendance=seen, seconds=seconds)
 
-    return [history(number) for number in range(num_trials)]
+    return [history(number) for number in range(len(trials))]

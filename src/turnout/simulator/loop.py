@@ -116,7 +116,7 @@ class Trainees(Clients):
         return train_cohort(trial.local, self.task, start, jobs, plan.common_steps, plan.chunk, trial.upload)
 
 
-RECORDED = (*(record.name for record in RECORDS if record.simulated), OVERFLOW)
+RECORDED = (*(record.name for record in RECORDS if record.simulated and record.counted), OVERFLOW)
 
 Law = tuple[PerClient, PerClient] | None
 
