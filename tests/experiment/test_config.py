@@ -9,8 +9,8 @@ from turnout.server.settings import PLAIN_STEP
 from turnout.uploads import Chain, EightBit, ErrorFeedback, TopK
 
 
-def change(document, setting):
-    return Experiment.read(toml.override(document, [setting]))
+def change(document, *settings):
+    return Experiment.read(toml.override(document, settings))
 
 
 def test_defaults_are_filled_in(tiny):
@@ -162,7 +162,8 @@ def test_schedules_of_optax_are_learning_rates(tiny):
 
 
 def test_uploads_are_tables_that_nest(tiny):
-    nested = "uploads={ name = 'error_feedback', inner = { name = 'chain', parts = ['eight_bit', { name = 'top_k', share = 0.5 }] } }"
+    chain = "{ name = 'chain', parts = ['eight_bit', { name = 'top_k', share = 0.5 }] }"
+    nested = f"uploads={{ name = 'error_feedback', inner = {chain} }}"
     experiment = change(tiny, nested)
     assert Experiment.read(tomllib.loads(experiment.to_toml())) == experiment
     trial = build(points(experiment))[0].trials[0]
@@ -185,7 +186,7 @@ def test_uploads_are_tables_that_nest(tiny):
         ),
         (
             "{ name = 'difference' }",
-            r"strategies\[0\]: Difference belongs to strategies with their memory on the clients",
+            r"strategies\[0\]: Difference belongs to strategies",
         ),
     ],
 )

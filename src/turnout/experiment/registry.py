@@ -257,9 +257,10 @@ def _fields(cls: ast.ClassDef, source: ast.Module) -> Fields:
     for node in cls.body:
         if isinstance(node, ast.AnnAssign) and "ClassVar" not in ast.unparse(node.annotation):
             name, default = ast.unparse(node.target), node.value
-            options = {word.arg: word.value for word in default.keywords} if isinstance(default, ast.Call) else {}
+            is_field = isinstance(default, ast.Call) and ast.unparse(default.func).rpartition(".")[2] == "field"
+            options = {word.arg: word.value for word in default.keywords} if is_field else {}
             if "init" in options and not ast.literal_eval(options["init"]):
                 fields.pop(name, None)
             else:  # eqx.field(static=True, default=…), or the default itself
-                fields[name] = options.get("default") if isinstance(default, ast.Call) else default
+                fields[name] = options.get("default") if is_field else default
     return fields
