@@ -21,7 +21,7 @@ ROOT = "turnout"
 # From the ground up. A part may import from every layer below its own, and nothing from its own but itself.
 LAYERS = (
     {"errors", "types"},
-    {"arguments", "metrics", "statistics", "streams", "tree"},
+    {"arguments", "metrics", "optimizers", "statistics", "streams", "tree"},
     {"files"},
     {"availability", "strategies", "tasks", "uploads"},
     {"world", "server", "theory"},
@@ -42,7 +42,7 @@ NARROW = {
     "strategies": {"types", "tree"},
     "tasks": {"types", "streams", "tree", "metrics", "files"},
     "theory": {"types", "arguments", "availability"},
-    "server": {"types", "streams", "tree", "strategies"},
+    "server": {"types", "optimizers", "streams", "tree", "strategies"},
     "uploads": {"types", "streams", "tree"},
     "world": {"types", "streams", "tree", "arguments", "availability"},
 }

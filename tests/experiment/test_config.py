@@ -107,6 +107,14 @@ def test_what_only_the_builder_knows_is_told_with_its_place(tiny, setting, compl
         build(points(experiment))
 
 
+def test_a_strategy_that_sets_the_model_has_its_own_server(tiny):
+    common = "server={ learning_rate = [0.5, 1.0], optimizer = 'adam' }"
+    with pytest.raises(ExperimentError, match=r"strategies\[1\]: FedAWE sets the model itself, .* must be 1, not 0.5"):
+        build(points(change(tiny, common, "strategies=['fedavg', 'fedawe']")))
+    own = "{ name = 'fedawe', server = { learning_rate = 1.0, optimizer = 'sgd' } }"
+    assert build(points(change(tiny, common, f"strategies=['fedavg', {own}]")))
+
+
 def test_the_server_takes_any_optimizer_and_a_radius(tiny):
     momentum = change(tiny, "server={ optimizer = { name = 'sgd', momentum = 0.9 } }")
     adaptive = change(tiny, "server={ optimizer = { name = 'adam', eps = 1e-3 }, learning_rate = 0.01, radius = 5 }")

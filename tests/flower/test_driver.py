@@ -220,6 +220,8 @@ def test_mistakes_of_the_caller_are_named():
         driver.open_round(["a"])
     with pytest.raises(ValueError, match="use Online"):
         Driver(FedAvg(), stage.START, settings=ServerSettings(facts=Oracle()))
+    with pytest.raises(ValueError, match="FedAWE sets the model itself, so the server's learning_rate must be 1"):
+        Driver(FedAWE(), stage.START, settings=ServerSettings(learning_rate=0.5))
 
 
 def test_a_state_goes_on_elsewhere():

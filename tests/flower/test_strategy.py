@@ -16,6 +16,7 @@ from inprocess import InProcessGrid
 from turnout import read_log
 from turnout.flower import FlowerStrategy, Limits, client_app
 from turnout.flower.wire.messages import to_numpy, to_record
+from turnout.server.settings import ServerSettings
 from turnout.simulator.local import Local
 from turnout.strategies import MIFA, CAFed, FedAvg, FedAWE
 
@@ -231,6 +232,11 @@ def test_evaluation_is_weighted_by_the_target():
     assert set(result.evaluate_metrics_clientapp) == {0, 2, 4}
     assert result.evaluate_metrics_clientapp[2]["name"] == pytest.approx(8 / 5)
     assert result.train_metrics_clientapp[1]["arrived"] == 3
+
+
+def test_a_server_that_would_change_the_model_of_a_strategy_is_refused():
+    with pytest.raises(ValueError, match="FedAWE sets the model itself, so the server's radius must be left out"):
+        FlowerStrategy(FedAWE(), server=ServerSettings(radius=1.0))
 
 
 def test_a_server_that_is_started_again_goes_on(tmp_path):

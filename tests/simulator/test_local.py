@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -134,3 +136,50 @@ def test_bad_options_are_refused():
         Local(batch_size=0)
     with pytest.raises(Exception, match="batches"):
         Local(batches="epochs")
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        optax.sgd(1.0),
+        optax.sgd(1.0, momentum=0.9),
+        optax.sgd(1.0, momentum=0.9, nesterov=True),
+        optax.chain(optax.clip_by_global_norm(0.1), optax.sgd(1.0)),
+        optax.chain(optax.add_decayed_weights(1e-4), optax.sgd(1.0)),
+        optax.adam(1.0),
+        optax.rmsprop(1.0),
+        optax.adagrad(1.0),
+        optax.yogi(1.0),
+        optax.adadelta(1.0),
+        optax.adafactor(1.0),
+        optax.rprop(1.0),
+        optax.masked(optax.sgd(0.1), {"weight": True}),
+    ],
+)
+def test_an_optimizer_of_rate_1_needs_no_warning(optimizer):
+    assert Local(optimizer=optimizer).optimizer is optimizer  # warnings are errors
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "length"),
+    [
+        (optax.adam(1e-3), "0.001"),
+        (optax.sgd(0.1), "0.1"),
+        (optax.yogi(0.01), "0.00999"),
+        (optax.sgd(optax.cosine_decay_schedule(0.1, 100)), "0.1"),
+        (optax.chain(optax.clip_by_global_norm(0.1), optax.adam(1e-3)), "0.001"),
+        (optax.sgd(10.0), "10"),
+    ],
+)
+def test_a_learning_rate_of_the_optimizer_itself_is_warned_of_once(optimizer, length):
+    with pytest.warns(UserWarning, match=f"up to {length} long, and learning_rate multiplies that") as caught:
+        local = Local(optimizer=optimizer)
+    assert len(caught) == 1
+    replace(local, learning_rate=1.0)  # warnings are errors
+
+
+@pytest.mark.parametrize("optimizer", [optax.trace(0.9), optax.scale_by_adam()])
+def test_an_optimizer_that_goes_up_is_refused_every_time(optimizer):
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"moves by \+1 under a gradient of 1, .*optax.sgd\(1.0, momentum=0.9\)"):
+            Local(optimizer=optimizer)

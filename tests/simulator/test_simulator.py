@@ -10,7 +10,7 @@ from turnout.server.facts import Online
 from turnout.simulator import simulate, simulate_trials
 from turnout.simulator.local import Local
 from turnout.simulator.trial import Trial
-from turnout.strategies import AdaFed, FedAvg, MoreAvailable, Unbiased
+from turnout.strategies import AdaFed, FedAvg, FedAWE, MoreAvailable, Unbiased
 from turnout.tasks.quadratics import quadratics
 from turnout.world import World, compute, links
 
@@ -138,6 +138,11 @@ def test_an_oracle_cannot_be_asked_where_there_is_no_law(task):
 def test_bad_options_are_refused(task, scene, options, message):
     with pytest.raises(ValueError, match=message):
         simulate(task, scene, FedAvg(), **options)
+
+
+def test_a_server_that_would_change_the_model_of_a_strategy_is_refused(task, scene):
+    with pytest.raises(ValueError, match=r"FedAWE sets the model itself, .*learning_rate must be 1, not 0\.5"):
+        simulate(task, scene, FedAWE(), rounds=1, learning_rate=0.5)
 
 
 def test_a_world_of_another_size_is_refused(task):

@@ -79,6 +79,7 @@ class Fussy(Strategy[None]):
     needs = ("reach",)
     probes = True
     moves_alone = True
+    plain_step = True
 
     def select(self, state, view, key):
         return Ask.of(view.available, view.losses), state
@@ -94,6 +95,7 @@ def test_what_the_inner_strategy_declares_holds_for_the_whole():
     plain, fussy = Separated(FedAvg(), 1), Separated(Fussy(), 1)
     assert (plain.needs, plain.probes, plain.moves_alone) == ((), False, False)
     assert (fussy.needs, fussy.probes, fussy.moves_alone) == (("reach",), True, True)
+    assert (plain.plain_step, fussy.plain_step) == (False, True)
     assert plain.starts_shared
     assert plain.admits_all
     assert not fussy.starts_shared

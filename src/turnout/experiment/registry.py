@@ -258,7 +258,8 @@ def _fields(cls: ast.ClassDef, source: ast.Module) -> Fields:
         if isinstance(node, ast.AnnAssign) and "ClassVar" not in ast.unparse(node.annotation):
             name, default = ast.unparse(node.target), node.value
             is_field = isinstance(default, ast.Call) and ast.unparse(default.func).rpartition(".")[2] == "field"
-            options = {word.arg: word.value for word in default.keywords} if is_field else {}
+            keywords = default.keywords if is_field and isinstance(default, ast.Call) else []
+            options = {word.arg: word.value for word in keywords}
             if "init" in options and not ast.literal_eval(options["init"]):
                 fields.pop(name, None)
             else:  # eqx.field(static=True, default=…), or the default itself

@@ -85,7 +85,7 @@ class FlowerStrategy(Base):
             raise ValueError(f"evaluate_every must be 0 or more rounds, not {evaluate_every}")
         self.strategy = strategy
         self.local = local
-        self.settings = estimated(server)
+        self.settings = estimated(server, strategy)
         self.limits = Limits() if limits is None else limits
         self.seed = seed
         self.probe_timeout = probe_timeout

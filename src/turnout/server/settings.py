@@ -7,7 +7,9 @@ from dataclasses import replace
 import equinox as eqx
 import optax
 
+from turnout.optimizers import is_plain
 from turnout.server.facts import Facts
+from turnout.strategies.base import Strategy
 from turnout.types import Scalar, Schedule
 
 PLAIN_STEP = optax.sgd(1.0)  # one object, so that it is one key of the compilation cache
@@ -33,3 +35,17 @@ class ServerSettings(eqx.Module):
     def with_facts(self, otherwise: Facts) -> ServerSettings:
         """The settings with facts, where none are given."""
         return self if self.facts is not None else replace(self, facts=otherwise)
+
+    def check(self, strategy: Strategy) -> None:
+        """Raise a ValueError if these settings change the step of a strategy that needs a plain one."""
+        if not strategy.plain_step:
+            return
+        rate = "a schedule" if callable(self.learning_rate) else float(self.learning_rate)
+        mistakes = {
+            f"learning_rate must be 1, not {rate}": rate != 1,
+            "optimizer must be plain SGD": not is_plain(self.optimizer),
+            "radius must be left out": self.radius is not None,
+        }
+        if any(mistakes.values()):
+            words = " and its ".join(text for text, made in mistakes.items() if made)
+            raise ValueError(f"{type(strategy).__name__} sets the model itself, so the server's {words}")

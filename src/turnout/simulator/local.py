@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from typing import Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, UInt32
 
 from turnout import tree
+from turnout.optimizers import first_updates
 from turnout.simulator.batches import drawn, noise, shuffled
 from turnout.simulator.client_state import ClientState
 from turnout.tasks.base import Task
@@ -21,6 +24,7 @@ from turnout.uploads.base import UploadContext
 Batches = Literal["drawn", "shuffled"]
 SlotCounts = Int[Array, " slots"]
 _LONG_RUN = 10_000  # steps after which a momentum of up to 0.999 has settled
+TINY = 1e-6  # a gradient that nobody clips
 
 
 class Jobs(eqx.Module):
@@ -46,7 +50,9 @@ class Local(eqx.Module):
     """The clients' optimizer: fresh every round, unless it is `lasting`, so that momentum lives on with its client.
 
     Step s of a round moves by `learning_rate(t) · scale / (1 + decay · s)` times what the optax transformation makes of
-    the gradient; without one it is plain SGD. `proximal` adds μ (w - w_start) to the gradient, as FedProx does.
+    the gradient; without one it is plain SGD. The transformation's own learning rate comes on top, so it should be 1:
+    `Local(learning_rate=1e-3, optimizer=optax.adam(1.0))` is Adam at 1e-3. `proximal` adds μ (w - w_start) to the
+    gradient, as FedProx does.
     """
 
     learning_rate: Scalar | Schedule = 0.1  # η
@@ -64,6 +70,8 @@ class Local(eqx.Module):
             raise ValueError(f"batch_size must be 1 or more, not {self.batch_size}")
         if self.batches not in ("drawn", "shuffled"):
             raise ValueError(f"batches must be 'drawn' (with replacement) or 'shuffled', not {self.batches!r}")
+        if self.optimizer is not None:
+            _check_unit_rate(self.optimizer)
 
     def rate(self, t: Round) -> Scalar:
         """η in round t."""
@@ -144,3 +152,24 @@ class Local(eqx.Module):
 
         with jax.ensure_compile_time_eval():
             return jax.lax.scan(body, optimizer.init(place), length=_LONG_RUN)[0]
+
+
+@functools.lru_cache(maxsize=64)  # one warning per optimizer, however often what holds it is copied
+def _check_unit_rate(optimizer: optax.GradientTransformation) -> None:
+    """Refuse an optimizer that goes up the gradient, and warn of one that has a learning rate of its own."""
+    updates, gentle = first_updates(optimizer, (1.0, 1.0)), first_updates(optimizer, (TINY,))
+    if updates is None or gentle is None:
+        return
+    if updates.sum() > 0:
+        raise ValueError(
+            f"the optimizer moves by {updates[0, 0]:+.3g} under a gradient of 1, which is up: it must go down, as "
+            "optax.sgd(1.0, momentum=0.9) does and optax.trace(0.9) does not"
+        )
+    # At rate 1 adaptive optimizers make steps of about 1. Clipping ones do not, but leave tiny gradients as they are.
+    length, slope = np.abs(updates).max(), np.abs(gentle).max() / TINY
+    if not (0.9 < length < 4 or 0.9 < slope < 2):
+        warnings.warn(
+            f"the optimizer's first steps under a gradient of 1 are up to {length:.3g} long, and learning_rate "
+            "multiplies that: give the rate once, as in Local(learning_rate=1e-3, optimizer=optax.adam(1.0))",
+            stacklevel=4,
+        )

@@ -67,6 +67,7 @@ def check_trial(task: Task, trial: Trial) -> None:
 def check_trial_in_fleet(fleet: Fleet, trial: Trial) -> None:
     """Raise a ValueError that says why, if this strategy cannot serve this fleet in this world."""
     trial.strategy.check(fleet)
+    trial.settings.check(trial.strategy)
     check_uploads(trial.strategy, trial.uploads)
     wanted = {"pi", "lam"} & set(trial.strategy.needs)
     if wanted and isinstance(trial.facts, Oracle) and trial.world.law() is None:

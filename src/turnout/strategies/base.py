@@ -39,6 +39,7 @@ class Strategy(eqx.Module, Generic[State]):
     needs: ClassVar[tuple[str, ...]] = ()  # fields of `Known` that are read
     probes: ClassVar[bool] = False  # wants the loss of every available client before it selects
     moves_alone: ClassVar[bool] = False  # may move the model in a round in which nothing arrives
+    plain_step: ClassVar[bool] = False  # sets the model itself: the server must have rate 1, no optimizer, no radius
     server_memory: ClassVar[str] = "O(1)"  # size of the state beside the facts: O(1), O(N) or O(N · model)
     consistent: ClassVar[str] = ""  # in which worlds the limit is the optimum, in a few words
     references: ClassVar[tuple[str, ...]] = ()  # keys of references.bib

@@ -43,8 +43,9 @@ class FedAWE(Strategy[FedAWEState]):
     server_memory = "O(N · model)"
     consistent = "if everybody comes again and again, with work alike for all"
     references = ("xiang2024efficient",)
+    plain_step = True
 
-    echo_rate: Scalar = 1.0  # η_g; the server's own learning rate is to stay 1
+    echo_rate: Scalar = 1.0  # η_g
 
     def init(self, fleet: Fleet, params: Params) -> FedAWEState:
         return FedAWEState(tree.repeat(params, fleet.num_clients), jnp.zeros_like(fleet.importance), fleet.importance)

@@ -48,6 +48,10 @@ class Separated(Strategy[SeparatedState]):
         return self.strategy.moves_alone
 
     @property
+    def plain_step(self) -> bool:
+        return self.strategy.plain_step
+
+    @property
     def starts_shared(self) -> bool:
         return self.strategy.starts_shared
 

@@ -51,7 +51,7 @@ class Driver:
     ) -> None:
         self.strategy = strategy
         self.local = Local() if local is None else local
-        self.settings = estimated(settings)
+        self.settings = estimated(settings, strategy)
         self.seed = seed
         self.layout = Layout.of(arrays)
         self.directory = Directory()
@@ -273,9 +273,10 @@ class Driver:
         return RoundRecord(self.t, turn.available, asked, uploads, arrived, weights, steady, loss=loss)
 
 
-def estimated(settings: ServerSettings | None) -> ServerSettings:
-    """The settings of a server on real nodes, which can only estimate what it knows of its clients."""
+def estimated(settings: ServerSettings | None, strategy: Strategy) -> ServerSettings:
+    """The settings of a strategy's server on real nodes, which can only estimate what it knows of its clients."""
     settings = (settings or ServerSettings()).with_facts(Online())
+    settings.check(strategy)
     if isinstance(settings.facts, Oracle):
         raise ValueError("an Oracle needs the truth, which a real fleet does not tell: use Online")
     return settings

@@ -1,0 +1,43 @@
+"""What an optax transformation does to a step, seen by trying it on a model of two numbers."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+
+def first_updates(optimizer: optax.GradientTransformation, gradients: tuple[float, ...]) -> np.ndarray | None:
+    """The first updates, one row per gradient, of a parameter that starts at 0 and of one that starts at 1.
+
+    None where a transformation is made for the layers of one model, and so cannot be tried on another.
+    """
+
+    @jax.jit
+    def run() -> jax.Array:
+        params = [jnp.zeros(1), jnp.ones(1)]
+        state, rows = optimizer.init(params), []
+        for gradient in gradients:
+            slopes = jax.tree.map(lambda leaf, slope=gradient: jnp.full_like(leaf, slope), params)
+            updates, state = optimizer.update(slopes, state, params)
+            params = optax.apply_updates(params, updates)
+            rows.append(jnp.concatenate(jax.tree.leaves(updates)))
+        return jnp.stack(rows)
+
+    # At once, even while another program is traced; and as optax itself mixes integers and floats.
+    with jax.ensure_compile_time_eval(), jax.numpy_dtype_promotion("standard"):
+        try:
+            return np.asarray(run(), np.float64)
+        except (TypeError, ValueError):
+            return None
+
+
+@functools.lru_cache(maxsize=64)
+def is_plain(optimizer: optax.GradientTransformation) -> bool:
+    """Whether every update is minus the gradient, however long that is."""
+    gradients = (1.0, -3e6, 2.0)
+    updates = first_updates(optimizer, gradients)
+    return updates is not None and bool(np.all(updates == -np.array(gradients)[:, None]))

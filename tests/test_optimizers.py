@@ -1,0 +1,45 @@
+import jax
+import numpy as np
+import optax
+import pytest
+
+from turnout.optimizers import first_updates, is_plain
+
+
+def test_the_first_updates_by_hand():
+    momentum = optax.sgd(0.5, momentum=0.5)
+    np.testing.assert_allclose(first_updates(momentum, (1.0, 2.0)), [[-0.5, -0.5], [-1.25, -1.25]])
+    decayed = optax.chain(optax.add_decayed_weights(0.1), optax.sgd(1.0))
+    np.testing.assert_allclose(first_updates(decayed, (1.0, 1.0)), [[-1.0, -1.1], [-0.9, -0.99]], rtol=1e-6)
+
+
+def test_an_optimizer_of_one_model_cannot_be_tried_on_another():
+    assert first_updates(optax.masked(optax.sgd(1.0), {"weight": True, "bias": False}), (1.0,)) is None
+
+
+def test_it_is_tried_also_while_a_program_is_traced():
+    seen = []
+
+    @jax.jit
+    def program(x):
+        seen.append(first_updates(optax.adam(1.0), (1.0,)))
+        return x
+
+    program(1.0)
+    np.testing.assert_allclose(seen[0], [[-1.0, -1.0]], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "plain"),
+    [
+        (optax.sgd(1.0), True),
+        (optax.sgd(0.5), False),
+        (optax.sgd(1.0, momentum=0.9), False),
+        (optax.adam(1.0), False),
+        (optax.chain(optax.clip_by_global_norm(100.0), optax.sgd(1.0)), False),
+        (optax.identity(), False),
+        (optax.masked(optax.sgd(1.0), {"weight": True}), False),
+    ],
+)
+def test_plain_is_minus_the_gradient_and_nothing_else(optimizer, plain):
+    assert is_plain(optimizer) == plain
