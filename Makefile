@@ -16,13 +16,14 @@ DOCS := $(VENV)/.installed-docs
 RAY := $(VENV)/.installed-ray
 BENCH := $(BENCH_VENV)/.installed
 PINS := pyproject.toml constraints.txt
+QUIET_FLOWER := FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce test test-slow test-integration test-browser test-flower lint format docs sections pictures bench bench-theory bench-report clean
+.PHONY: help demo reproduce test test-variants test-slow test-integration test-browser test-flower-inprocess test-flower lint format docs sections pictures bench bench-theory bench-report clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  options: PYTHON=python3.12 (which Python), ARGS='...' (more arguments for the command)"
 
 demo: $(RUNTIME) ## train a few strategies on a small fleet and write a report under runs/
@@ -31,8 +32,11 @@ demo: $(RUNTIME) ## train a few strategies on a small fleet and write a report u
 reproduce: $(RUNTIME) ## check every claim of the papers in its quick size (under half an hour on 2 cores)
 	$(BIN)/turnout reproduce --all --quick $(ARGS)
 
-test: $(DEV) ## run the tests, but for the slow ones
+test: $(DEV) ## run the tests, but for those that the next targets run
 	$(BIN)/python -m pytest -q -n auto $(ARGS)
+
+test-variants: $(DEV) ## run the contracts and the golden runs of strategies in further settings
+	$(BIN)/python -m pytest -q -n auto -m variant $(ARGS)
 
 test-slow: $(DEV) ## run the tests that take minutes
 	$(BIN)/python -m pytest -q -m slow $(ARGS)
@@ -43,8 +47,11 @@ test-integration: $(DEV) ## run the tests that need processes or data beside the
 test-browser: $(DEV) $(DOCS) ## run the tests that need a headless Chromium
 	$(BIN)/python -m pytest -q -m browser $(ARGS)
 
-test-flower: $(RAY) ## run the tests of the Flower adapter, on real processes and on Ray too (many minutes)
-	FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 $(BIN)/python -m pytest -q -m 'not browser' tests/flower $(ARGS)
+test-flower-inprocess: $(FLOWER) ## run the tests of the Flower adapter that need neither nodes nor Ray
+	$(QUIET_FLOWER) $(BIN)/python -m pytest -q -n auto -m 'flower and not integration' tests/flower $(ARGS)
+
+test-flower: $(RAY) ## run all tests of the Flower adapter, on real processes and on Ray too (many minutes)
+	$(QUIET_FLOWER) $(BIN)/python -m pytest -q -m 'not browser' tests/flower $(ARGS)
 
 lint: $(FLOWER) ## check style, types and spelling
 	$(BIN)/ruff check .

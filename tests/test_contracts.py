@@ -5,13 +5,20 @@ import jax.random as jr
 import pytest
 
 from every_strategy import ONE_EACH, SETTINGS
-from turnout import availability, tasks
+from turnout import availability, strategies, tasks
 from turnout.strategies import Strategy
 from turnout.testing import check_process, check_strategy, check_task
 from turnout.types import Array, Ask, PerClient
 
 # Further settings of strategies whose first setting is checked anyway: longer, so that CI runs them apart.
 VARIANTS = sorted(set(SETTINGS) - set(ONE_EACH))
+
+
+def test_every_exported_strategy_is_in_the_list():
+    exported = {kind for kind in map(vars(strategies).get, strategies.__all__) if kind is not Strategy}
+    assert {type(strategy) for strategy in SETTINGS.values()} == exported
+    for name, strategy in SETTINGS.items():
+        assert type(strategy).__module__ == f"turnout.strategies.{name.split()[0]}"
 
 
 @pytest.mark.parametrize("name", [*ONE_EACH, *(pytest.param(name, marks=pytest.mark.variant) for name in VARIANTS)])

@@ -114,6 +114,20 @@ def test_named_make_targets_exist(page):
     assert set(re.findall(r"`make ([a-z-]+)", page.read_text())) <= targets
 
 
+def test_every_marker_of_tests_has_its_target_and_ci_calls_targets_that_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    for described in options["markers"]:
+        marker, target = re.fullmatch(r"(\w+): .*; `make ([a-z-]+)`", described).groups()
+        (recipe,) = re.findall(rf"^{target}:.*\n\t(.*)$", makefile, re.MULTILINE)
+        assert re.search(rf"-m '?{marker}\b", recipe)
+        assert f"not {marker}" in options["addopts"]
+        assert f"| `{marker}` | `make {target}` |" in (ROOT / "CONTRIBUTING.md").read_text()
+    called = re.findall(r"suite make ([a-z-]+)", (ROOT / ".ci" / "run").read_text())
+    assert called == ["test", "test-flower-inprocess", "test-variants", "test-browser"]
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in called)
+
+
 def test_decisions_are_numbered_without_gaps():
     folder = ROOT / "docs" / "decisions"
     names = sorted(path.name for path in folder.glob("[0-9]*.md"))
