@@ -28,11 +28,11 @@ from turnout.metrics import OVERFLOW
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
 from turnout.simulator import chosen_seeds, loop, use_compilation_cache
-from turnout.simulator.lanes import as_arrays, check_overflow, crowd_sizes
+from turnout.simulator.lanes import check_overflow, crowd_sizes
 from turnout.simulator.local import Jobs, Local
 from turnout.simulator.loop import Carry, Clients, Plan
 from turnout.simulator.placement import num_workers, rounded
-from turnout.simulator.trial import Trial
+from turnout.simulator.trial import Trial, as_arrays
 from turnout.types import Fleet, Mask, Params, PerClient, PerSlot, RandomKey, Round
 
 SEGMENTS = 25  # of a run, each with votes of its own: they show how much the weights vary

@@ -21,7 +21,7 @@ from turnout.server.tally import Tally
 from turnout.simulator.attendance import Roll
 from turnout.simulator.cohort_work import train_cohort
 from turnout.simulator.local import Jobs, Local
-from turnout.simulator.trial import Trial
+from turnout.simulator.trial import Law, Trial
 from turnout.streams import Stream, client_words, round_key
 from turnout.tasks.base import Task
 from turnout.types import (
@@ -114,8 +114,6 @@ class Trainees(Clients):
 
 
 RECORDED = (*(record.name for record in RECORDS if record.simulated), OVERFLOW)
-
-Law = tuple[PerClient, PerClient] | None
 
 
 def begin(task: Task, trial: Trial, law: Law, plan: Plan, root: RandomKey) -> Carry:
