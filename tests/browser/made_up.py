@@ -59,5 +59,8 @@ def _outcome(rng: np.random.Generator, label: str, seeds: int, rounds: int, pi: 
         params=np.zeros((seeds, 10)),
         attendance=Attendance(0, shown + 1, watched, states),
         seconds=1.0,
+        target=np.full(clients, 1 / clients),
+        pi=pi,
+        lam=lam,
     )
-    return Outcome(label, label.split()[0], {}, history, np.full(clients, 1 / clients), pi, lam)
+    return Outcome(label, label.split()[0], {}, history)

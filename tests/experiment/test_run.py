@@ -74,7 +74,7 @@ def test_a_folder_reads_back_as_the_run(finished, tmp_path):
     for before, after in zip(finished.points, again.points, strict=True):
         assert (before.label, before.settings) == (after.label, after.settings)
         np.testing.assert_array_equal(before.history.evaluated, after.history.evaluated)
-        np.testing.assert_allclose(before.pi, after.pi)
+        np.testing.assert_allclose(before.history.pi, after.history.pi)
         np.testing.assert_array_equal(before.history.params, after.history.params["params"])
         for kind in ("metrics", "records", "clients"):
             old, new = getattr(before.history, kind), getattr(after.history, kind)
@@ -113,6 +113,16 @@ def test_a_folder_says_how_it_came_about(finished, tmp_path):
     assert about["versions"]["jax"]
     assert about["device"]["platform"] == "cpu"
     assert {"command", "commit", "platform", "seconds"} <= set(about)
+
+
+def test_notes_and_origin_are_kept_when_a_run_is_read_and_written_again(finished, tmp_path):
+    origin = {"command": "turnout run elsewhere.toml", "device": {"kind": "another"}, "commit": None}
+    first = save(replace(finished, notes={"deployed": True, "run": "5eed"}, origin=origin), tmp_path / "first")
+    again = load(first)
+    assert again.notes == {"deployed": True, "run": "5eed"}
+    assert again.origin == origin
+    second = save(again, tmp_path / "second")
+    assert (second / "run.json").read_text() == (first / "run.json").read_text()
 
 
 def test_a_crash_in_the_middle_leaves_nothing(finished, tmp_path):

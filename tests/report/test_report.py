@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,8 +36,11 @@ def outcome(label, strategy, accuracy, weight, loss=1.0):
         records={"uploads": np.full((2, 10), 3.0), "local_steps": np.full((2, 10), 150.0)},
         clients={"weight": np.tile(np.asarray(weight, float), (2, 1)), "available": np.tile(10 * PI, (2, 1))},
         params=None,
+        target=np.full(4, 0.25),
+        pi=PI,
+        lam=LAM,
     )
-    return Outcome(label, strategy, {}, history, np.full(4, 0.25), PI, LAM)
+    return Outcome(label, strategy, {}, history)
 
 
 @pytest.fixture
@@ -129,7 +133,7 @@ def test_groups_go_from_rare_to_frequent(run):
 
 def test_without_a_law_groups_are_by_what_was_seen(run):
     first = run.points[0]
-    unknown = Outcome(first.label, first.strategy, {}, first.history, first.target, None, None)
+    unknown = replace(first, history=replace(first.history, pi=None, lam=None))
     assert [group.name for group in groups.groups(unknown)] == ["10 % available", "90 % available"]
 
 

@@ -15,6 +15,7 @@ from turnout.experiment import Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.run import Outcome, Run
 from turnout.experiment.store import load, save
+from turnout.experiment.sweep import points
 from turnout.report.page import colours
 from turnout.report.run import by_client, curves, plots
 from turnout.report.run import run_charts as report_charts
@@ -44,7 +45,7 @@ DOCUMENT = {
 PI, LAM = np.array([0.9, 0.9, 0.1, 0.1]), np.array([0.9, 0.0, 0.9, 0.0])
 
 
-def outcome(label, strategy, distance, weight, model):
+def outcome(point, distance, weight, model):
     states = np.array([[3, 3, 0, 0], [2, 3, 0, 1], [3, 3, 1, 0]], np.uint8).repeat(2, axis=0)
     history = History(
         seeds=(0, 1, 2),
@@ -60,18 +61,28 @@ def outcome(label, strategy, distance, weight, model):
         params=np.full((3, 1), model),
         attendance=Attendance(0, np.arange(1, 7), np.arange(4), states),
         seconds=3.0,
+        target=np.full(4, 0.25),
+        pi=PI,
+        lam=LAM,
     )
-    return Outcome(label, strategy, {}, history, np.full(4, 0.25), PI, LAM)
+    return Outcome.of(point, history)
+
+
+def made_up(document):
+    """A run of this experiment without a simulation."""
+    experiment = Experiment.read(document)
+    made = (
+        ([1.0, 1.1, 0.9], [3, 3, 1, 1], 0.7),
+        ([0.2, 0.4, 0.0], [1, 1, 1, 1], 0.9),
+        ([0.9, 1.1, 1.0], [3, 3, 1, 1], 0.8),
+    )
+    outcomes = [outcome(point, *numbers) for point, numbers in zip(points(experiment), made, strict=True)]
+    return Run(experiment, tuple(outcomes), 1.5)
 
 
 @pytest.fixture(scope="module")
 def run():
-    points = (
-        outcome("fedavg", "fedavg", [1.0, 1.1, 0.9], [3, 3, 1, 1], 0.7),
-        outcome("fair <b>", "unbiased", [0.2, 0.4, 0.0], [1, 1, 1, 1], 0.9),
-        outcome("mifa", "mifa", [0.9, 1.1, 1.0], [3, 3, 1, 1], 0.8),
-    )
-    return Run(Experiment.read(DOCUMENT), points, 1.5)
+    return made_up(DOCUMENT)
 
 
 @pytest.fixture(scope="module")
@@ -185,11 +196,11 @@ def test_a_run_on_real_nodes_tells_who_was_there_by_its_log(folder, tmp_path):
 
 def test_runs_without_a_common_metric_still_show_who_took_part(run, folder):
     told = ("train_loss", "distance", "distance")
-    points = [
+    outcomes = [
         replace(point, history=replace(point.history, metrics={name: np.ones((3, 3))}))
         for point, name in zip(run.points, told, strict=True)
     ]
-    source = replace(Source.read(folder), run=replace(run, points=tuple(points)))
+    source = replace(Source.read(folder), run=replace(run, points=tuple(outcomes)))
     text = report_page([source])
     assert "<h2>How well the models do</h2>" not in text
     assert set(data_of(text)["charts"]) == {"availability", "weights", "groups", "staleness"}
@@ -205,9 +216,9 @@ def test_the_error_is_split_where_the_optimum_is_known(run):
     np.testing.assert_allclose(found["fair <b>"].bias, 0.0, atol=1e-6)
 
 
-def test_unequal_work_is_not_split(run):
-    unequal = Experiment.read(DOCUMENT | {"compute": {"name": "redrawn", "low": 1, "high": 3}, "local": {}})
-    assert error_splits(replace(run, experiment=unequal)) == {}
+def test_unequal_work_is_not_split():
+    unequal = DOCUMENT | {"compute": {"name": "redrawn", "low": 1, "high": 3}, "local": {}}
+    assert error_splits(made_up(unequal)) == {}
 
 
 def test_several_runs_side_by_side(run, folder, tmp_path):
@@ -298,7 +309,7 @@ def test_colours_can_be_seen_on_dark_paper():
 
 def test_metrics_of_ones_own_have_a_page(run):
     own = {"hits_accuracy": np.full((3, 3), 0.5)}
-    points = tuple(replace(point, history=replace(point.history, metrics=own)) for point in run.points)
-    curve = report_charts.report_charts(replace(run, points=points), {})["curve-hits_accuracy"]
+    outcomes = tuple(replace(point, history=replace(point.history, metrics=own)) for point in run.points)
+    curve = report_charts.report_charts(replace(run, points=outcomes), {})["curve-hits_accuracy"]
     assert curve["y"] == {"title": "Hits accuracy", "unit": "%", "log": False}
     assert curve["series"][0]["y"] == [50, 50, 50]

@@ -21,7 +21,8 @@ def audit_experiment(
     """Every point of the experiment, under its label; lengths and seeds are the audit's own."""
     if rounds < 1:
         raise ExperimentError(f"rounds must be 1 or more, not {rounds}")
-    batches = build(points(experiment))
+    grid = points(experiment)
+    batches = build(grid)
     total = sum(len(batch.points) for batch in batches)
     parts: list[Audit] = []
     for batch in batches:
@@ -35,5 +36,5 @@ def audit_experiment(
         with mistakes_at("audit"):
             parts.append(audit_trials(batch.task.fleet, trials, rounds=rounds, seeds=seeds, progress=report))
     entries = {entry.label: entry for part in parts for entry in part.entries}
-    ordered = tuple(entries[point.label] for point in points(experiment))
+    ordered = tuple(entries[point.label] for point in grid)
     return Audit(ordered, parts[0].rounds, parts[0].seeds)

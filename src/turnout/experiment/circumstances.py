@@ -18,18 +18,21 @@ from turnout import __version__
 PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "polars", "altair", "flwr")
 
 
+KEYS = ("command", "device", "versions", "platform", "commit")
+
+
 @functools.cache
 def circumstances() -> dict[str, Any]:
     """What one must know to get the same numbers again, beside the experiment."""
     device = jax.devices()[0]
-    return {
-        "command": shlex.join([Path(sys.argv[0]).name.replace("__main__.py", "turnout"), *sys.argv[1:]]),
-        "device": {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
-        "versions": {"python": platform.python_version(), "turnout": __version__}
-        | {name: _version(name) for name in PACKAGES},
-        "platform": f"{platform.system()} {platform.machine()}",
-        "commit": _commit(),
-    }
+    values = (
+        shlex.join([Path(sys.argv[0]).name.replace("__main__.py", "turnout"), *sys.argv[1:]]),
+        {"platform": device.platform, "kind": device.device_kind, "count": jax.device_count()},
+        {"python": platform.python_version(), "turnout": __version__} | {name: _version(name) for name in PACKAGES},
+        f"{platform.system()} {platform.machine()}",
+        _commit(),
+    )
+    return dict(zip(KEYS, values, strict=True))
 
 
 def _version(package: str) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,21 @@ from turnout.experiment.errors import ExperimentError
 
 def cited(source: str) -> tuple[list[str], list[str]]:
     """Entries for a strategy or an experiment, each once and in order, and the strategies that have none."""
-    names = [source] if source in registry.entries("strategies") else list(dict.fromkeys(_strategies(source)))
-    keys = {name: _keys(name) for name in names}
+    if source in registry.entries("strategies"):
+        return _entries([source])
+    if Path(source).suffix != ".toml" and not Path(source).exists() and source not in registry.entries("experiments"):
+        known = [*registry.entries("strategies"), *registry.entries("experiments")]
+        raise ExperimentError(f"there is no strategy or experiment {source!r}: {nearest(source, known)}")
+    return cited_in(toml.read(registry.experiment_path(source)))
+
+
+def cited_in(document: toml.Document) -> tuple[list[str], list[str]]:
+    """The same for the document of an experiment."""
+    return _entries(name for entrant in document.get("strategies", []) for name in _names(entrant))
+
+
+def _entries(names: Iterable[str]) -> tuple[list[str], list[str]]:
+    keys = {name: _keys(name) for name in dict.fromkeys(names)}
     known = references()
     wanted = dict.fromkeys(key for found in keys.values() for key in found)
     return [known[key] for key in wanted], [name for name, found in keys.items() if not found]
@@ -37,16 +50,6 @@ def references() -> dict[str, str]:
     text = (resources.files("turnout") / "strategies" / "references.bib").read_text(encoding="utf-8")
     entries = re.findall(r"^@.*?^\}$", text, re.MULTILINE | re.DOTALL)
     return {entry.partition("{")[2].partition(",")[0]: entry for entry in entries}
-
-
-def _strategies(source: str) -> Iterator[str]:
-    is_file = Path(source).suffix == ".toml" or Path(source).exists()
-    if not is_file and source not in registry.entries("experiments"):
-        known = [*registry.entries("strategies"), *registry.entries("experiments")]
-        raise ExperimentError(f"there is no strategy or experiment {source!r}: {nearest(source, known)}")
-    document = toml.read(registry.experiment_path(source))
-    for entrant in document.get("strategies", []):
-        yield from _names(entrant)
 
 
 def _names(table: Any) -> Iterator[str]:

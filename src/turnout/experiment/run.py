@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,13 +13,17 @@ import numpy as np
 
 from turnout.experiment.build import Batch, build
 from turnout.experiment.calibration import calibrated
+from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import mistakes_at
-from turnout.experiment.sweep import points
+from turnout.experiment.sweep import Point, points
 from turnout.files.whole import free_folder
-from turnout.simulator import Watch, simulate_trials
+from turnout.metrics import DISTANCE
+from turnout.simulator import Watch, check_metrics, share_of_progress, simulate_group
 from turnout.simulator.history import History
-from turnout.simulator.lanes import alike
+from turnout.simulator.lanes import Latest, Pace
+from turnout.simulator.trial import Group, grouped
+from turnout.tasks.base import Task
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,11 +41,23 @@ class Outcome:
     strategy: str  # its name in the experiment
     settings: dict[str, Any]  # the swept keys and their values here
     history: History
-    target: np.ndarray  # α, one a client
-    pi: np.ndarray | None  # π, where the availability has a stationary law
-    lam: np.ndarray | None  # λ, likewise
     rate_factor: float = 1.0  # by which the local learning rate was calibrated
     names: tuple[str, ...] | None = None  # of the clients, where they have any
+    point: Point | None = field(default=None, repr=False)  # as the experiment describes it
+    task: Task | None = field(default=None, repr=False)  # whose optimum is known, in the process that trained on it
+
+    @classmethod
+    def of(cls, point: Point, history: History, **more: Any) -> Outcome:
+        """The outcome of a point of an experiment."""
+        return cls(point.label, point.strategy.name, point.settings, history, point=point, **more)
+
+    @property
+    def target(self) -> np.ndarray:
+        """α, one number per client; the same for all where the history does not know it."""
+        if self.history.target is not None:
+            return self.history.target
+        num_clients = next(iter(self.history.clients.values())).shape[1]
+        return np.full(num_clients, 1 / num_clients)
 
 
 @dataclass(frozen=True)
@@ -51,6 +68,25 @@ class Run:
     points: tuple[Outcome, ...]
     seconds: float
     notes: dict[str, Any] = field(default_factory=dict)  # what else is to be known of it, for `run.json`
+    origin: dict[str, Any] = field(default_factory=circumstances)  # command, device, versions, platform, commit
+
+    @functools.cached_property
+    def toml(self) -> str:
+        """The experiment with every default."""
+        return self.experiment.to_toml()
+
+    @functools.cached_property
+    def about(self) -> dict[str, Any]:
+        """What `run.json` tells."""
+        factors = {outcome.label: outcome.rate_factor for outcome in self.points}
+        own = ({} if self.experiment.calibrate is None else {"rate_factors": factors}) | {
+            "title": self.experiment.title,
+            "labels": [outcome.label for outcome in self.points],
+            "seeds": list(self.experiment.seeds),
+            "seconds": round(self.seconds, 3),
+            "seconds_of_a_run": {point.label: point.history.seconds for point in self.points},
+        }
+        return own | self.origin | self.notes
 
     def __getitem__(self, label: str) -> Outcome:
         for outcome in self.points:
@@ -96,8 +132,9 @@ def _plain(value: Any) -> Any:
 def _clients(outcome: Outcome) -> pl.DataFrame:
     import polars as pl
 
-    known = {"target": outcome.target, "pi": outcome.pi, "lam": outcome.lam}
-    num_seeds = len(outcome.history.seeds)
+    history = outcome.history
+    known = {"target": outcome.target, "pi": history.pi, "lam": history.lam}
+    num_seeds = len(history.seeds)
     missing = np.full(outcome.target.shape, np.nan)
     columns = {
         name: pl.Series(np.tile(missing if values is None else values, num_seeds).astype(np.float64)).fill_nan(None)
@@ -105,7 +142,7 @@ def _clients(outcome: Outcome) -> pl.DataFrame:
     }
     if outcome.names is not None:
         columns["name"] = pl.Series(list(outcome.names) * num_seeds, dtype=pl.String)
-    return outcome.history.clients_frame().with_columns(**columns)
+    return history.clients_frame().with_columns(**columns)
 
 
 def run(
@@ -119,10 +156,7 @@ def run(
     A folder that is in the way is refused before anything runs. `watch` is told the metrics as they come.
     """
     folder = None if out is None else free_folder(out)
-    begun = time.perf_counter()
-    found = {outcome.label: outcome for outcome in outcomes(experiment, progress, watch)}
-    ordered = tuple(found[point.label] for point in points(experiment))
-    finished = Run(experiment, ordered, time.perf_counter() - begun)
+    finished = run_points(experiment, points(experiment), progress, watch)
     if folder is not None:
         from turnout.experiment.store import save
 
@@ -130,8 +164,18 @@ def run(
     return finished
 
 
+def run_points(
+    experiment: Experiment, grid: Sequence[Point], progress: Progress | None = None, watch: Watch | None = None
+) -> Run:
+    """The same, where the points of the experiment are at hand."""
+    begun = time.perf_counter()
+    by_label = {outcome.label: outcome for outcome in outcomes(experiment, grid, progress, watch)}
+    return Run(experiment, tuple(by_label[point.label] for point in grid), time.perf_counter() - begun)
+
+
 def outcomes(
     experiment: Experiment,
+    grid: Sequence[Point],
     progress: Progress | None = None,
     watch: Watch | None = None,
     without: Collection[str] = (),
@@ -139,43 +183,34 @@ def outcomes(
     """What comes of every point, as it comes: those that run as one program together, without those of some labels."""
     batches = [
         batch if experiment.calibrate is None else calibrated(batch, experiment.calibrate, experiment.rounds)
-        for batch in build(points(experiment))
+        for batch in build(grid)
     ]
-    programs = [(batch, members) for batch in batches for members in alike(batch.trials)]
-    wanted = [(batch, some) for batch, some in programs if any(batch.points[i].label not in without for i in some)]
-    for number, (batch, members) in enumerate(wanted):
-        yield from _run_together(experiment, batch, members, _share_of(progress, number, len(wanted)), watch)
+    programs = [(batch, group) for batch in batches for group in _programs(batch, experiment.metrics)]
+    wanted = [
+        (batch, group) for batch, group in programs if any(batch.points[i].label not in without for i in group.members)
+    ]
+    segment = max(1, experiment.rounds // SEGMENTS)
+    pace = Pace(experiment.rounds, experiment.evaluate_every, segment, experiment.metrics)
+    shares = None if progress is None else lambda done, total: progress(done / total)
+    for number, (batch, group) in enumerate(wanted):
+        report = share_of_progress(shares, watch, number, len(wanted), experiment.rounds)
+        yield from _run_together(batch, group, experiment.seeds, pace, report)
 
 
-def _share_of(progress: Progress | None, number: int, count: int) -> Callable[[int, int], None]:
-    def report(done: int, total: int) -> None:
-        if progress is not None:
-            progress((number + done / total) / count)
-
-    return report
+def _programs(batch: Batch, metrics: tuple[str, ...] | None) -> list[Group]:
+    try:
+        check_metrics(batch.task, metrics)
+        return grouped(batch.trials)
+    except ValueError as error:
+        raise ExperimentError(str(error)) from error
 
 
 def _run_together(
-    experiment: Experiment,
-    batch: Batch,
-    members: Sequence[int],
-    report: Callable[[int, int], None],
-    watch: Watch | None,
+    batch: Batch, group: Group, seeds: tuple[int, ...], pace: Pace, report: Callable[[int, Latest], None]
 ) -> Iterator[Outcome]:
     with mistakes_at(""):
-        histories = simulate_trials(
-            batch.task,
-            [batch.trials[i] for i in members],
-            rounds=experiment.rounds,
-            seeds=experiment.seeds,
-            evaluate_every=experiment.evaluate_every,
-            metrics=experiment.metrics,
-            segment=max(1, experiment.rounds // SEGMENTS),
-            progress=report,
-            watch=watch,
-        )
-    for i, history in zip(members, histories, strict=True):
-        assert history.target is not None
-        point, factor = batch.points[i], batch.rate_factors[i] if batch.rate_factors else 1.0
-        marks = point.label, point.strategy.name, point.settings
-        yield Outcome(*marks, history, history.target, history.pi, history.lam, factor)
+        histories = simulate_group(batch.task, group, seeds, pace, report)
+    for i, history in zip(group.members, histories, strict=True):
+        factor = batch.rate_factors[i] if batch.rate_factors else 1.0
+        task = batch.task if DISTANCE in history.metrics else None
+        yield Outcome.of(batch.points[i], history, rate_factor=factor, task=task)

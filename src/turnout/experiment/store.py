@@ -14,8 +14,7 @@ import jax
 import numpy as np
 import polars as pl
 
-from turnout.experiment import toml
-from turnout.experiment.circumstances import circumstances
+from turnout.experiment import circumstances, toml
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.run import Outcome, Run
@@ -24,6 +23,7 @@ from turnout.experiment.sweep import points
 from turnout.files.whole import free_folder, whole_or_absent
 from turnout.simulator.history import KINDS, History
 
+OF_RUN = ("rate_factors", "title", "labels", "seeds", "seconds", "seconds_of_a_run")  # keys of `run.json`
 CLIENT_MARKS = ("label", "strategy", "seed", "client", "target", "pi", "lam", "name")
 
 Extra = Callable[[Run, Path], Any]  # writes something more into the folder
@@ -57,13 +57,13 @@ def renew(run: Run, folder: Path) -> None:
 
 
 def _write(run: Run, work: Path) -> None:
-    (work / "experiment.toml").write_text(run.experiment.to_toml(), encoding="utf-8")
+    (work / "experiment.toml").write_text(run.toml, encoding="utf-8")
     run.frame().write_parquet(work / "history.parquet")
     run.clients_frame().write_parquet(work / "clients.parquet")
     if (seen := run.attendance_frame()) is not None:
         seen.write_parquet(work / ATTENDANCE)
     np.savez(work / "models.npz", **_models(run))
-    (work / "run.json").write_text(json.dumps(_about(run), indent=2) + "\n", encoding="utf-8")
+    (work / "run.json").write_text(json.dumps(run.about, indent=2) + "\n", encoding="utf-8")
 
 
 def _models(run: Run) -> dict[str, Any]:
@@ -76,50 +76,35 @@ def _models(run: Run) -> dict[str, Any]:
     return arrays
 
 
-def _about(run: Run) -> dict[str, Any]:
-    factors = {outcome.label: outcome.rate_factor for outcome in run.points}
-    return ({} if run.experiment.calibrate is None else {"rate_factors": factors}) | {
-        "title": run.experiment.title,
-        "labels": [outcome.label for outcome in run.points],
-        "seeds": list(run.experiment.seeds),
-        "seconds": round(run.seconds, 3),
-        "seconds_of_a_run": {point.label: point.history.seconds for point in run.points},
-        **circumstances(),
-        **run.notes,
-    }
-
-
 def load(folder: str | Path) -> Run:
     """A run read back from its folder; models are flat, arrays by their path."""
     folder = Path(folder)
     if not (folder / "run.json").is_file():
         raise ExperimentError(f"{folder}: not a run folder: it has no run.json, as the folders of `turnout run` do")
     experiment = Experiment.read(toml.read(folder / "experiment.toml"))
-    about = read_about(folder)
-    seen = stored_attendances(folder)
+    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     history, clients = (pl.read_parquet(folder / f"{name}.parquet") for name in ("history", "clients"))
-    history = _with_kind(history)
+    history, attendances = _with_kind(history), stored_attendances(folder, clients)
     with np.load(folder / "models.npz") as models:
         arrays = dict(models)
-    found = []
+    outcomes = []
     for number, point in enumerate(points(experiment)):
-        mine, of_clients = (frame.filter(pl.col("label") == point.label) for frame in (history, clients))
+        rows, of_clients = (frame.filter(pl.col("label") == point.label) for frame in (history, clients))
         params = {key.partition("/")[2]: leaf for key, leaf in arrays.items() if key.startswith(f"{number}/")}
         marks = of_clients.filter(pl.col("seed") == experiment.seeds[0])
-        pi, lam = (None if marks[name].null_count() else marks[name].to_numpy() for name in ("pi", "lam"))
-        target = marks["target"].to_numpy()
-        known = {"target": target, "pi": pi, "lam": lam, "attendance": seen.get(point.label)}
-        known["seconds"] = about.get("seconds_of_a_run", {}).get(point.label)
-        past = replace(_history(experiment, mine, of_clients, params), **known)
+        past = replace(
+            _history(experiment, rows, of_clients, params),
+            attendance=attendances.get(point.label),
+            seconds=about.get("seconds_of_a_run", {}).get(point.label),
+            target=marks["target"].to_numpy(),
+            **{name: None if marks[name].null_count() else marks[name].to_numpy() for name in ("pi", "lam")},
+        )
         factor = about.get("rate_factors", {}).get(point.label, 1.0)
         names = tuple(marks["name"].to_list()) if "name" in marks.columns else None
-        found.append(Outcome(point.label, point.strategy.name, point.settings, past, target, pi, lam, factor, names))
-    return Run(experiment, tuple(found), about["seconds"])
-
-
-def read_about(folder: Path) -> dict[str, Any]:
-    """What `run.json` tells: command, versions, device, seconds."""
-    return json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        outcomes.append(Outcome.of(point, past, rate_factor=factor, names=names))
+    origin = {key: value for key, value in about.items() if key in circumstances.KEYS}
+    notes = {key: value for key, value in about.items() if key not in (*OF_RUN, *circumstances.KEYS)}
+    return Run(experiment, tuple(outcomes), about["seconds"], notes, origin)
 
 
 def _with_kind(frame: pl.DataFrame) -> pl.DataFrame:

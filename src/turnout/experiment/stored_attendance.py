@@ -14,13 +14,12 @@ LOG = "participation.csv"  # of a run on real nodes
 RANKS = {"available": 1, "asked": 2, "failed": 2, "arrived": 3}  # of events: what they make of a client that is away
 
 
-def stored_attendances(folder: Path) -> dict[str, Attendance]:
-    """By label; nothing for folders that do not tell."""
+def stored_attendances(folder: Path, clients: pl.DataFrame) -> dict[str, Attendance]:
+    """By label, given the table of the folder's clients; nothing for folders that do not tell."""
     if (folder / ATTENDANCE).is_file():
         rows = pl.read_parquet(folder / ATTENDANCE)
         parts = rows.partition_by("label", as_dict=True, maintain_order=True)
         return {str(label): _of_rows(mine) for (label,), mine in parts.items()}
-    clients = pl.read_parquet(folder / "clients.parquet")
     if not (folder / LOG).is_file() or "name" not in clients.columns:
         return {}
     of_log = _of_log(pl.read_csv(folder / LOG, schema_overrides={"client": pl.String}), clients)

@@ -16,7 +16,7 @@ from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Entrant, Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.parts import Part
-from turnout.experiment.run import Outcome, Progress, Run, run
+from turnout.experiment.run import Outcome, Progress, Run, run_points
 from turnout.experiment.sweep import Point, labelled, points
 from turnout.files.whole import free_folder, whole_or_absent
 from turnout.metrics import TRAIN_LOSS, VALIDATION_ACCURACY, VALIDATION_LOSS, metric_named
@@ -85,7 +85,7 @@ def tune(
     check_metric(metric)
     grid = points(experiment)
     _check_keep(grid, keep)
-    finished = run(experiment, progress=progress)
+    finished = run_points(experiment, grid, progress)
     groups: dict[str, list[Point]] = {}
     kept_of: dict[str, dict[str, Any]] = {}
     for point in grid:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.run import Outcome, Progress, outcomes
-from turnout.experiment.sweep import points
+from turnout.experiment.sweep import Point, points
 from turnout.experiment.tuning import RATES, tune, write_rows
 from turnout.files.whole import free_folder, whole_or_absent
 from turnout.reproduction.checks import all_findings
@@ -107,8 +107,9 @@ def _share_of(progress: Progress | None, number: int, count: int) -> Progress | 
 
 def _run_panel(claim: Claim, name: str, kept: Kept, progress: Progress | None) -> Panel:
     experiment, search, begun = claim.panels[name], claim.search, time.perf_counter()
-    if search is None or not any(point.settings for point in points(experiment)):
-        return _run_as_it_is(claim, name, experiment, kept, progress)
+    grid = points(experiment)
+    if search is None or not any(point.settings for point in grid):
+        return _run_as_it_is(claim, name, experiment, grid, kept, progress)
     if search.seeds is None:
         tuned = tune(experiment, search.metric, search.keep, RATES, progress)
         curves = tuple(curve for outcome in tuned.outcomes() for curve in _curves(name, outcome, *_extras(claim)))
@@ -118,7 +119,7 @@ def _run_panel(claim: Claim, name: str, kept: Kept, progress: Progress | None) -
         tuned = tune(_for_search(experiment, search), search.metric, search.keep, RATES, half[0])
         spent, fixed = time.perf_counter() - begun, tuned.experiment()
         chosen = replace(experiment, strategies=fixed.strategies, local=fixed.local, server=fixed.server)
-        found = _run_as_it_is(claim, name, chosen, kept, half[1])
+        found = _run_as_it_is(claim, name, chosen, points(chosen), kept, half[1])
         found = replace(found, seconds=found.seconds + spent)
     return replace(
         found,
@@ -128,12 +129,14 @@ def _run_panel(claim: Claim, name: str, kept: Kept, progress: Progress | None) -
     )
 
 
-def _run_as_it_is(claim: Claim, name: str, experiment: Experiment, kept: Kept, progress: Progress | None) -> Panel:
+def _run_as_it_is(
+    claim: Claim, name: str, experiment: Experiment, grid: Sequence[Point], kept: Kept, progress: Progress | None
+) -> Panel:
     """Every strategy of a panel, but for those that an interrupted run has finished."""
-    asked, text, labels = _asked(claim, name), experiment.to_toml(), [point.label for point in points(experiment)]
+    asked, text, labels = _asked(claim, name), experiment.to_toml(), [point.label for point in grid]
     parts = {label: part for label in labels if (part := kept.find(asked, f"{label}\n{text}")) is not None}
     begun = time.perf_counter()
-    for outcome in outcomes(experiment, progress, without=parts):
+    for outcome in outcomes(experiment, grid, progress, without=parts):
         now = time.perf_counter()
         parts[outcome.label] = Panel(tuple(_curves(name, outcome, *_extras(claim))), seconds=now - begun)
         kept.keep(asked, parts[outcome.label], f"{outcome.label}\n{text}")
@@ -165,7 +168,7 @@ def _curves(panel: str, outcome: Outcome, clients: list[str], costs: list[str]) 
     for name in clients:
         yield Curve(panel, outcome.label, name, numbers, past.seeds, past.clients[name])
     if clients:
-        for name, law in (("target", outcome.target), ("pi", outcome.pi), ("lam", outcome.lam)):
+        for name, law in (("target", outcome.target), ("pi", past.pi), ("lam", past.lam)):
             if law is not None:
                 yield Curve(panel, outcome.label, name, numbers, past.seeds[:1], law[None])
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
 import jax.random as jr
-import numpy as np
 
 from turnout.server.settings import ServerSettings
 from turnout.simulator.history import History
-from turnout.simulator.lanes import Latest, Pace, alike, run_group
+from turnout.simulator.lanes import Latest, Pace, run_group
 from turnout.simulator.local import Local
 from turnout.simulator.programs import group_ran
-from turnout.simulator.trial import Trial, check_trial
+from turnout.simulator.trial import Group, Trial, check_trial, grouped
 from turnout.strategies.base import Strategy
 from turnout.tasks.base import Task
 from turnout.uploads import Plain, Upload
@@ -95,25 +93,25 @@ def simulate_trials(
     chosen = chosen_seeds(seeds)
     if rounds < 1 or evaluate_every < 1:
         raise ValueError(f"rounds and evaluate_every must be 1 or more, not {rounds} and {evaluate_every}")
-    _check_metrics(task, metrics)
+    check_metrics(task, metrics)
     for trial in trials:
         check_trial(task, trial)
     pace = Pace(rounds, evaluate_every, segment, None if metrics is None else tuple(metrics))
-    groups = alike(trials)
+    groups = grouped(trials)
     histories: dict[int, History] = {}
-    for number, members in enumerate(groups):
-        report = _share_of_progress(progress, watch, number, len(groups), rounds)
-        together = run_group(task, [trials[i] for i in members], chosen, pace, report)
-        group_ran()
-        histories.update(zip(members, together, strict=True))
-    return [_with_fleet(histories[i], task, trial) for i, trial in enumerate(trials)]
+    for number, group in enumerate(groups):
+        report = share_of_progress(progress, watch, number, len(groups), rounds)
+        histories.update(zip(group.members, simulate_group(task, group, chosen, pace, report), strict=True))
+    return [histories[i] for i in range(len(trials))]
 
 
-def _with_fleet(history: History, task: Task, trial: Trial) -> History:
-    """The history with what its clients should count for, and how they come and go."""
-    law = trial.world.law()
-    pi, lam = (None, None) if law is None else (np.asarray(law[0]), np.asarray(law[1]))
-    return replace(history, target=np.asarray(task.fleet.target), pi=pi, lam=lam)
+def simulate_group(
+    task: Task, group: Group, seeds: tuple[int, ...], pace: Pace, report: Callable[[int, Latest], None]
+) -> list[History]:
+    """Train trials that are checked and grouped already; one history per trial."""
+    histories = run_group(task, group, seeds, pace, report)
+    group_ran()
+    return histories
 
 
 def chosen_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
@@ -124,15 +122,20 @@ def chosen_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
     return chosen
 
 
-def _check_metrics(task: Task, metrics: Sequence[str] | None) -> None:
+def check_metrics(task: Task, metrics: Sequence[str] | None) -> None:
+    """Refuse names of metrics that a task does not have."""
+    if metrics is None:
+        return
     known = eqx.filter_eval_shape(lambda key: task.evaluate(task.init(key)), jr.key(0))
-    if unknown := [name for name in metrics or () if name not in known]:
+    if unknown := [name for name in metrics if name not in known]:
         raise ValueError(f"this task has no metric {unknown[0]!r}; it has {', '.join(sorted(known))}")
 
 
-def _share_of_progress(
+def share_of_progress(
     progress: Progress | None, watch: Watch | None, number: int, count: int, rounds: int
 ) -> Callable[[int, Latest], None]:
+    """What a group reports, as progress of all groups."""
+
     def report(done: int, latest: Latest) -> None:
         if watch is not None:
             watch(latest)

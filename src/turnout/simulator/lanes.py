@@ -21,7 +21,7 @@ from turnout.simulator import placement as side_by_side
 from turnout.simulator.attendance import Attendance
 from turnout.simulator.history import History
 from turnout.simulator.loop import Plan
-from turnout.simulator.trial import Trial
+from turnout.simulator.trial import Group, Law, Trial, as_arrays
 from turnout.tasks.base import Task
 from turnout.uploads import Plain
 from turnout.world import World
@@ -52,34 +52,18 @@ class Pace:
         return loop.Bounds(*(jnp.asarray(n, jnp.int32) for n in (first, last, self.every, self.rounds)))
 
 
-def alike(trials: Sequence[Trial]) -> list[list[int]]:
-    """Indices of trials that have the same structure and shapes, so that they stack into one."""
-    found: list[tuple[Any, list[int]]] = []
-    for index, trial in enumerate(trials):
-        arrays, rest = eqx.partition(as_arrays(trial), eqx.is_array)
-        shapes = [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(arrays)]
-        kind = (jax.tree.structure(arrays), shapes, jax.tree.leaves(rest))
-        for other, members in found:
-            if other == kind:
-                members.append(index)
-                break
-        else:
-            found.append((kind, [index]))
-    return [members for _, members in found]
-
-
 def run_group(
-    task: Task, trials: list[Trial], seeds: tuple[int, ...], pace: Pace, report: Callable[[int, Latest], None]
+    task: Task, group: Group, seeds: tuple[int, ...], pace: Pace, report: Callable[[int, Latest], None]
 ) -> list[History]:
-    """One history a trial.
+    """One history per trial.
 
     Every pair of a trial and a seed is a lane. A GPU runs as many lanes together as its memory holds. A CPU runs as
     many together as its cache holds, and such crews on all cores at once: side by side, large lanes only push each
     other out of the cache.
     """
     roots = jax.vmap(jr.key)(jnp.asarray(seeds, jnp.uint32))
-    count = len(trials) * len(seeds)
-    stacked = _stack([as_arrays(trial) for trial in trials]), _stack([trial.world.law() for trial in trials])
+    count = len(group.trials) * len(seeds)
+    stacked = _stack([as_arrays(trial) for trial in group.trials]), _stack(group.laws)
 
     def inputs(plan: Plan, crew: np.ndarray) -> tuple[Any, ...]:
         trial, law = _pick(stacked, crew // len(seeds))
@@ -88,7 +72,7 @@ def run_group(
     def compiled(plan: Plan, width: int) -> Programs:
         return Programs.compiled(inputs(plan, np.arange(width)), pace)
 
-    plan, width, programs = _fitting(count, *_plan(task, trials, roots, pace), compiled)
+    plan, width, programs = _fitting(count, *_plan(task, group.trials, roots, pace), compiled)
     crews = side_by_side.crews_of(count, width)
     progress = _Progress(report, len(crews))
 
@@ -98,23 +82,10 @@ def run_group(
     with ThreadPoolExecutor(side_by_side.num_workers()) as pool:
         parts = list(pool.map(run, crews))
     whole = jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
-    return _histories(whole, task, trials, seeds, pace, plan)
+    return _histories(whole, task, group, seeds, pace, plan)
 
 
-def as_arrays(trial: Trial) -> Trial:
-    """Plain numbers as arrays, so that hyper-parameters are traced rather than compiled in."""
-
-    def convert(leaf: Any) -> Any:
-        if isinstance(leaf, bool | np.bool_):
-            return jnp.asarray(leaf)
-        if isinstance(leaf, int | np.integer):
-            return jnp.asarray(leaf, jnp.int32)
-        return jnp.asarray(leaf, jnp.float32) if isinstance(leaf, float | np.floating) else leaf
-
-    return jax.tree.map(convert, trial)
-
-
-def _stack(trees: list[Any]) -> Any:
+def _stack(trees: Sequence[Any]) -> Any:
     arrays, rest = zip(*(eqx.partition(tree, eqx.is_array) for tree in trees), strict=True)
     return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), rest[0])
 
@@ -123,7 +94,7 @@ def _pick(stacked: Any, rows: np.ndarray) -> Any:
     return jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, stacked)
 
 
-def _plan(task: Task, trials: list[Trial], roots: Any, pace: Pace) -> tuple[Plan, int]:
+def _plan(task: Task, trials: Sequence[Trial], roots: Any, pace: Pace) -> tuple[Plan, int]:
     """What fixes shapes, and how many lanes should run side by side."""
     num_clients = task.num_clients
     needed = {trial.strategy.capacity(crowd) for trial in trials for crowd in (1, num_clients)}
@@ -283,21 +254,23 @@ def check_overflow(overflow: np.ndarray) -> None:
 
 
 def _histories(
-    whole: dict[str, Any], task: Task, trials: list[Trial], seeds: tuple[int, ...], pace: Pace, plan: Plan
+    whole: dict[str, Any], task: Task, group: Group, seeds: tuple[int, ...], pace: Pace, plan: Plan
 ) -> list[History]:
     """What the lanes wrote, trial by trial."""
     check_overflow(whole["records"].pop(OVERFLOW))
     evaluated = np.minimum(np.arange(pace.blocks) * pace.every, pace.rounds)
-    params = eqx.filter_eval_shape(task.init, jr.key(0))
+    params, target = eqx.filter_eval_shape(task.init, jr.key(0)), np.asarray(task.fleet.target)
 
-    def history(number: int) -> History:
+    def history(number: int, law: Law) -> History:
         rows = slice(number * len(seeds), (number + 1) * len(seeds))
         mine = jax.tree.map(lambda leaf: leaf[rows], whole)
         states, seconds = mine.pop("states")[0], float(mine.pop("seconds").mean())
         num_clients = mine["clients"]["available"].shape[1]
         seen = Attendance.of(seeds[0], states, plan.round_room // len(states), pace.rounds, num_clients)
-        uploads, upload = mine["records"]["uploads"], trials[number].upload or Plain()
+        uploads, upload = mine["records"]["uploads"], group.trials[number].upload or Plain()
         mine["records"][BYTES_UPLOADED] = uploads.astype(np.int64) * upload.num_bytes(params)
-        return History(seeds, pace.rounds, evaluated, **mine, attendance=seen, seconds=seconds)
+        pi, lam = (None, None) if law is None else (np.asarray(law[0]), np.asarray(law[1]))
+        fleet = {"target": target, "pi": pi, "lam": lam}
+        return History(seeds, pace.rounds, evaluated, **mine, attendance=seen, seconds=seconds, **fleet)
 
-    return [history(number) for number in range(len(trials))]
+    return [history(number, law) for number, law in enumerate(group.laws)]

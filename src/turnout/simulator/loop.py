@@ -22,7 +22,7 @@ from turnout.simulator.attendance import Roll
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.cohort_work import Sent, train_cohort
 from turnout.simulator.local import Jobs, Local
-from turnout.simulator.trial import Trial
+from turnout.simulator.trial import Law, Trial
 from turnout.streams import Stream, client_words, round_key
 from turnout.tasks.base import Task
 from turnout.types import (
@@ -117,8 +117,6 @@ class Trainees(Clients):
 
 
 RECORDED = (*(record.name for record in RECORDS if record.simulated and record.counted), OVERFLOW)
-
-Law = tuple[PerClient, PerClient] | None
 
 
 def begin(task: Task, trial: Trial, law: Law, plan: Plan, root: RandomKey) -> Carry:

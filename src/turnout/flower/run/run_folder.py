@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
-
 from turnout.experiment import deployed, store
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.run import Outcome, Run
@@ -79,15 +77,5 @@ class RunFolder:
             server=driver.settings,
         )
         (point,) = points(experiment)
-        importance = np.array(driver.importance)
-        outcome = Outcome(
-            label=point.label,
-            strategy=point.strategy.name,
-            settings=point.settings,
-            history=chronicle.history(driver),
-            target=importance / importance.sum(),
-            pi=None,
-            lam=None,
-            names=driver.directory.names,
-        )
+        outcome = Outcome.of(point, chronicle.history(driver), names=driver.directory.names)
         return Run(experiment, (outcome,), chronicle.seconds, self._notes)

@@ -35,9 +35,9 @@ def client_names(outcome: Outcome, clients: np.ndarray) -> list[str]:
 
 def by_availability(outcome: Outcome) -> np.ndarray:
     """Clients group by group, from the least available to the most, and within a group by π and λ."""
-    pi = availability_of(outcome)
-    lam = np.zeros_like(pi) if outcome.lam is None else outcome.lam
-    return np.lexsort((lam, pi, _group_of_each(groups_of(pi, outcome.lam), len(pi))))
+    pi, lam = availability_of(outcome), outcome.history.lam
+    number = _group_of_each(groups_of(pi, lam), len(pi))
+    return np.lexsort((np.zeros_like(pi) if lam is None else lam, pi, number))
 
 
 def weights_of(outcome: Outcome, beside: int = 1) -> ClientWeights | None:
@@ -92,7 +92,8 @@ def seen_of(outcome: Outcome) -> Seen | None:
     place[attendance.clients] = np.arange(len(attendance.clients))
     order = by_availability(outcome)
     order = order[place[order] >= 0]
-    pi, lam = availability_of(outcome)[order], None if outcome.lam is None else outcome.lam[order]
+    lam = outcome.history.lam
+    pi, lam = availability_of(outcome)[order], None if lam is None else lam[order]
     found = groups_of(pi, lam)
     edges = np.flatnonzero(np.diff(_group_of_each(found, len(order)))) + 1
     states = attendance.states.T[place[order]]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from turnout.experiment.run import Outcome, Run
 from turnout.metrics import METRICS, TEST_ACCURACY, TEST_LOSS, Metric, metric_named
 from turnout.simulator.history import History
@@ -41,10 +39,8 @@ def compared(runs: Sequence[tuple[str, Run]]) -> Compared:
 
 
 def of_history(history: History, label: str) -> Compared:
-    """A history alone; a target that it does not know is the same for all clients."""
-    num_clients = next(iter(history.clients.values())).shape[1]
-    target = np.full(num_clients, 1 / num_clients) if history.target is None else history.target
-    return Compared("", (Outcome(label, label, {}, history, target, history.pi, history.lam),))
+    """A history alone."""
+    return Compared("", (Outcome(label, label, {}, history),))
 
 
 def common_metrics(points: Points) -> set[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.registry import find
 from turnout.experiment.run import Outcome, Run
-from turnout.experiment.sweep import Point, points
+from turnout.experiment.sweep import Point
 from turnout.metrics import DISTANCE
 from turnout.report.run.groups import weight_shares
 from turnout.strategies.base import Strategy
@@ -36,17 +36,20 @@ def error_splits(run: Run) -> dict[str, ErrorSplit]:
     """
     if DISTANCE not in run.points[0].history.metrics:
         return {}
-    tasks: dict[str, Any] = {}
-    found = {}
-    for point, outcome in zip(points(run.experiment), run.points, strict=True):
-        if point.compute.name != "fixed" or not told_by_weights(point.strategy.name):
+    built: dict[str, Any] = {}
+    splits = {}
+    for outcome in run.points:
+        point = outcome.point
+        if point is None or "weight" not in outcome.history.clients:
             continue
-        if point.task.key not in tasks:
-            tasks[point.task.key] = _built(point)
-        task = tasks[point.task.key]
-        if isinstance(task, Quadratics) and "weight" in outcome.history.clients:
-            found[outcome.label] = _split(task, outcome)
-    return found
+        if point.compute.name != "fixed" or not told_by_weights(outcome.strategy):
+            continue
+        key, task = point.task.key, outcome.task
+        if task is None:  # the run was read back
+            task = built[key] = built[key] if key in built else _built(point)
+        if isinstance(task, Quadratics):
+            splits[outcome.label] = _split(task, outcome)
+    return splits
 
 
 def _built(point: Point) -> Any:

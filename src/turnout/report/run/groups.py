@@ -30,14 +30,14 @@ class Group:
 
 def availability_of(outcome: Outcome) -> np.ndarray:
     """π where it is known, else the share of rounds in which a client was seen."""
-    if outcome.pi is not None:
-        return outcome.pi
+    if outcome.history.pi is not None:
+        return outcome.history.pi
     return outcome.history.clients["available"].mean(axis=0) / outcome.history.rounds
 
 
 def groups(outcome: Outcome) -> list[Group]:
     """The groups of a run."""
-    return groups_of(availability_of(outcome), outcome.lam)
+    return groups_of(availability_of(outcome), outcome.history.lam)
 
 
 def groups_of(pi: np.ndarray, lam: np.ndarray | None) -> list[Group]:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from turnout.experiment.citations import cited
+from turnout.experiment.citations import cited_in
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.run import Outcome, Run
-from turnout.experiment.store import load, read_about
+from turnout.experiment.store import load
 from turnout.files.whole import whole_file
 from turnout.metrics import COSTS, TEST_ACCURACY, Metric
 from turnout.report.page.colours import page_styles
@@ -47,16 +47,14 @@ MEMORY_NOTE = (
 
 @dataclass(frozen=True)
 class Source:
-    """A run folder and what is in it."""
+    """A run, and the name of its folder."""
 
     name: str
-    folder: Path
     run: Run
-    about: dict[str, Any]
 
     @classmethod
     def read(cls, folder: Path) -> Source:
-        return cls(folder.absolute().name, folder, load(folder), read_about(folder))
+        return cls(folder.absolute().name, load(folder))
 
 
 def write_report(folders: Sequence[Path], out: Path) -> Path:
@@ -71,8 +69,7 @@ def write_report(folders: Sequence[Path], out: Path) -> Path:
 
 def add_report(run: Run, folder: Path, name: str) -> None:
     """The report of a run into the folder that is being written for it, and that will have this name."""
-    source = Source(name, folder, run, read_about(folder))
-    (folder / REPORT).write_text(report_page([source]), encoding="utf-8")
+    (folder / REPORT).write_text(report_page([Source(name, run)]), encoding="utf-8")
 
 
 def report_page(sources: Sequence[Source]) -> str:
@@ -199,7 +196,7 @@ def _not_recorded(charts: dict[str, Spec]) -> str:
 def _circumstances(sources: Sequence[Source]) -> Iterator[str]:
     """How to get the same again, run by run, and whom to cite."""
     for number, source in enumerate(sources):
-        text = source.run.experiment.to_toml()
+        text = source.run.toml
         if len(text) > LONGEST_FILE:
             text = f"{text[:LONGEST_FILE]}\n… the rest is in experiment.toml of the run folder"
         of = f": {source.name}" if len(sources) > 1 else ""
@@ -210,19 +207,19 @@ def _circumstances(sources: Sequence[Source]) -> Iterator[str]:
             table(("what", "which"), _facts(source), told=True),
             f"<details><summary>The whole experiment</summary>{copied(f'toml-{number}', text)}</details>",
         )
-    entries = dict.fromkeys(entry for source in sources for entry in _cited(source.folder))
+    entries = dict.fromkeys(entry for source in sources for entry in _cited(source.run))
     if entries:
         summary = f"BibTeX of {len(entries)} reference{'s' if len(entries) > 1 else ''}"
         bibtex = copied("bibtex", "\n\n".join(entries))
         yield section("Cite", f"<details><summary>{summary}</summary>{bibtex}</details>")
 
 
-def _cited(folder: Path) -> list[str]:
-    return cited(str(folder / "experiment.toml"))[0]
+def _cited(run: Run) -> list[str]:
+    return cited_in(run.experiment.document())[0]
 
 
 def _facts(source: Source) -> Iterator[tuple[str, str]]:
-    about = source.about
+    about = source.run.about
     device = about.get("device", {})
     versions = about.get("versions", {})
     known = {
