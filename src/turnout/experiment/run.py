@@ -198,11 +198,9 @@ def outcomes(
 
 
 def _programs(batch: Batch, metrics: tuple[str, ...] | None) -> list[Group]:
-    try:
+    with mistakes_at(""):
         check_metrics(batch.task, metrics)
         return grouped(batch.trials)
-    except ValueError as error:
-        raise ExperimentError(str(error)) from error
 
 
 def _run_together(

@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, UInt32
+from jaxtyping import Array, Float, PyTree, UInt32
 
 from turnout.types import Params, Scalar
 
 State = TypeVar("State")
+Shapes = PyTree[Any]  # a model, or what has its shapes and types
 
 
 class UploadContext(eqx.Module):
@@ -55,7 +56,7 @@ class Upload(eqx.Module, Generic[State]):
     def encode(self, update: Params, state: State, context: UploadContext) -> tuple[Params, State]:
         """What the server will read, in the shape of a model, and the state if it arrives."""
 
-    def wire_size(self, size: WireSize, params: Params) -> WireSize:
+    def wire_size(self, size: WireSize, params: Shapes) -> WireSize:
         """Size of one upload, given its size before this transform; on the host, with concrete fields."""
         return size
 
@@ -63,7 +64,7 @@ class Upload(eqx.Module, Generic[State]):
         """The transforms that this one contains."""
         return ()
 
-    def num_bytes(self, params: Params) -> int:
+    def num_bytes(self, params: Shapes) -> int:
         """Bytes of one upload of such a model."""
         leaves = jax.tree.leaves(params)
         widest = max((leaf.dtype.itemsize for leaf in leaves), default=4)

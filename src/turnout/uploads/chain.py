@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from turnout.streams import scramble
 from turnout.types import Params
-from turnout.uploads.base import Upload, UploadContext, WireSize
+from turnout.uploads.base import Shapes, Upload, UploadContext, WireSize
 
 
 class Chain(Upload[None]):
@@ -34,7 +34,7 @@ class Chain(Upload[None]):
             update, _ = part.encode(update, None, own)
         return update, state
 
-    def wire_size(self, size: WireSize, params: Params) -> WireSize:
+    def wire_size(self, size: WireSize, params: Shapes) -> WireSize:
         return functools.reduce(lambda before, part: part.wire_size(before, params), self.parts, size)
 
     def inside(self) -> tuple[Upload[Any], ...]:

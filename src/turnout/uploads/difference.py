@@ -6,7 +6,7 @@ from typing import Any
 
 from turnout import tree
 from turnout.types import Params
-from turnout.uploads.base import Upload, UploadContext, WireSize, refuse_inside
+from turnout.uploads.base import Shapes, Upload, UploadContext, WireSize, refuse_inside
 from turnout.uploads.plain import Plain
 
 
@@ -37,7 +37,7 @@ class Difference(Upload[Params]):
         sent, _ = self.inner.encode(change, None, context)
         return sent, tree.add(state, sent)
 
-    def wire_size(self, size: WireSize, params: Params) -> WireSize:
+    def wire_size(self, size: WireSize, params: Shapes) -> WireSize:
         return self.inner.wire_size(size, params)
 
     def inside(self) -> tuple[Upload[Any], ...]:

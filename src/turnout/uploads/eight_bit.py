@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, UInt32
 
 from turnout.streams import scramble
 from turnout.types import Params, divide
-from turnout.uploads.base import Upload, UploadContext, WireSize
+from turnout.uploads.base import Shapes, Upload, UploadContext, WireSize
 
 LEVELS = 127  # either side of zero
 _SCALE_BYTES = 4
@@ -28,7 +28,7 @@ class EightBit(Upload[None]):
         rounded = [_rounded(leaf, word) for leaf, word in zip(leaves, words, strict=True)]
         return jax.tree.unflatten(structure, rounded), state
 
-    def wire_size(self, size: WireSize, params: Params) -> WireSize:
+    def wire_size(self, size: WireSize, params: Shapes) -> WireSize:
         arrays = len(jax.tree.leaves(params))
         return replace(size, value_bytes=1, extra_bytes=size.extra_bytes + _SCALE_BYTES * arrays)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from turnout import tree
 from turnout.types import Params
-from turnout.uploads.base import Upload, UploadContext, WireSize, refuse_inside
+from turnout.uploads.base import Shapes, Upload, UploadContext, WireSize, refuse_inside
 
 
 class ErrorFeedback(Upload[Params]):
@@ -35,7 +35,7 @@ class ErrorFeedback(Upload[Params]):
         sent, _ = self.inner.encode(whole, None, context)
         return sent, tree.subtract(whole, sent)
 
-    def wire_size(self, size: WireSize, params: Params) -> WireSize:
+    def wire_size(self, size: WireSize, params: Shapes) -> WireSize:
         return self.inner.wire_size(size, params)
 
     def inside(self) -> tuple[Upload[Any], ...]:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from turnout.types import Params, Scalar
-from turnout.uploads.base import Upload, UploadContext, WireSize
+from turnout.uploads.base import Shapes, Upload, UploadContext, WireSize
 
 
 class Noise(Upload[None]):
@@ -35,6 +35,6 @@ class Noise(Upload[None]):
         ]
         return jax.tree.unflatten(structure, noisy), state
 
-    def wire_size(self, size: WireSize, params: Params) -> WireSize:
+    def wire_size(self, size: WireSize, params: Shapes) -> WireSize:
         """Every entry is sent: none is zero any more."""
         return replace(size, entries=sum(leaf.size for leaf in jax.tree.leaves(params)), index_bytes=0)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from turnout.types import Params, Scalar
-from turnout.uploads.base import Upload, UploadContext, WireSize
+from turnout.uploads.base import Shapes, Upload, UploadContext, WireSize
 
 _INDEX_BYTES = 4
 
@@ -33,7 +33,7 @@ class TopK(Upload[None]):
         limit = _smallest_kept(jax.tree.leaves(sizes), self.share)
         return jax.tree.map(lambda leaf, bits: jnp.where(bits >= limit, leaf, 0), update, sizes), state
 
-    def wire_size(self, size: WireSize, params: Params) -> WireSize:
+    def wire_size(self, size: WireSize, params: Shapes) -> WireSize:
         kept = max(1, math.ceil(float(self.share) * size.entries))
         return replace(size, entries=kept, index_bytes=_INDEX_BYTES)
 
