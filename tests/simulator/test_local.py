@@ -30,7 +30,8 @@ def jobs_of(steps, rates=0.1, clients=None):
 def train(local, task, steps, common=None, chunk=2, **options):
     jobs = jobs_of(steps, **options)
     start = jnp.broadcast_to(task.init(jr.key(0)), (len(steps), 2))
-    return train_cohort(local, task, start, jobs, common, chunk)
+    sent = train_cohort(local, task, start, jobs, common, chunk)
+    return sent.updates, sent.losses
 
 
 def test_sgd_on_a_quadratic_is_the_geometric_series():
@@ -122,7 +123,7 @@ def test_one_shuffled_epoch_of_whole_batches_is_one_full_gradient_step():
     task, (inputs, labels, owners) = data_task()
     local = Local(batch_size=15, batches="shuffled")
     params = tree.repeat(task.init(jr.key(0)), 3)
-    updates, _ = train_cohort(local, task, params, jobs_of([1, 1, 1]), 1, 2)
+    updates = train_cohort(local, task, params, jobs_of([1, 1, 1]), 1, 2).updates
     for client in range(3):
         mine = owners == client
         probabilities = np.full((mine.sum(), 3), 1 / 3)

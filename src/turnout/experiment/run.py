@@ -19,10 +19,10 @@ from turnout.experiment.errors import mistakes_at
 from turnout.experiment.sweep import Point, points
 from turnout.files.whole import free_folder
 from turnout.metrics import DISTANCE
-from turnout.simulator import Watch, check_metrics, share_of_progress, simulate_group
+from turnout.simulator import Watch, check_metrics, chosen_seeds, share_of_progress, simulate_group
 from turnout.simulator.history import History
-from turnout.simulator.lanes import Latest, Pace
-from turnout.simulator.trial import Group, grouped
+from turnout.simulator.lanes import Pace
+from turnout.simulator.trial import grouped
 from turnout.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Outcome:
     rate_factor: float = 1.0  # by which the local learning rate was calibrated
     names: tuple[str, ...] | None = None  # of the clients, where they have any
     point: Point | None = field(default=None, repr=False)  # as the experiment describes it
-    task: Task | None = field(default=None, repr=False)  # whose optimum is known, in the process that trained on it
+    task: Task | None = field(default=None, repr=False)  # kept after a run where its optimum is known
 
     @classmethod
     def of(cls, point: Point, history: History, **more: Any) -> Outcome:
@@ -185,30 +185,29 @@ def outcomes(
         batch if experiment.calibrate is None else calibrated(batch, experiment.calibrate, experiment.rounds)
         for batch in build(grid)
     ]
-    programs = [(batch, group) for batch in batches for group in _programs(batch, experiment.metrics)]
-    wanted = [
-        (batch, group) for batch, group in programs if any(batch.points[i].label not in without for i in group.members)
-    ]
+    with mistakes_at(""):
+        yield from _simulated(experiment, batches, progress, watch, without)
+
+
+def _simulated(
+    experiment: Experiment,
+    batches: Sequence[Batch],
+    progress: Progress | None,
+    watch: Watch | None,
+    without: Collection[str],
+) -> Iterator[Outcome]:
     segment = max(1, experiment.rounds // SEGMENTS)
     pace = Pace(experiment.rounds, experiment.evaluate_every, segment, experiment.metrics)
+    seeds = chosen_seeds(experiment.seeds)
+    for batch in batches:
+        check_metrics(batch.task, pace.metrics)
+    programs = [(batch, group) for batch in batches for group in grouped(batch.trials)]
+    wanted = [one for one in programs if any(one[0].points[i].label not in without for i in one[1].members)]
     shares = None if progress is None else lambda done, total: progress(done / total)
     for number, (batch, group) in enumerate(wanted):
-        report = share_of_progress(shares, watch, number, len(wanted), experiment.rounds)
-        yield from _run_together(batch, group, experiment.seeds, pace, report)
-
-
-def _programs(batch: Batch, metrics: tuple[str, ...] | None) -> list[Group]:
-    with mistakes_at(""):
-        check_metrics(batch.task, metrics)
-        return grouped(batch.trials)
-
-
-def _run_together(
-    batch: Batch, group: Group, seeds: tuple[int, ...], pace: Pace, report: Callable[[int, Latest], None]
-) -> Iterator[Outcome]:
-    with mistakes_at(""):
+        report = share_of_progress(shares, watch, number, len(wanted), pace.rounds)
         histories = simulate_group(batch.task, group, seeds, pace, report)
-    for i, history in zip(group.members, histories, strict=True):
-        factor = batch.rate_factors[i] if batch.rate_factors else 1.0
-        task = batch.task if DISTANCE in history.metrics else None
-        yield Outcome.of(batch.points[i], history, rate_factor=factor, task=task)
+        for i, history in zip(group.members, histories, strict=True):
+            factor = batch.rate_factors[i] if batch.rate_factors else 1.0
+            task = batch.task if DISTANCE in history.metrics else None
+            yield Outcome.of(batch.points[i], history, rate_factor=factor, task=task)

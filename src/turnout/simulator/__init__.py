@@ -91,12 +91,10 @@ def simulate_trials(
     Whenever `progress` is called, `watch` is told what the metrics of those that ran on have come to, on average.
     """
     chosen = chosen_seeds(seeds)
-    if rounds < 1 or evaluate_every < 1:
-        raise ValueError(f"rounds and evaluate_every must be 1 or more, not {rounds} and {evaluate_every}")
-    check_metrics(task, metrics)
+    pace = Pace(rounds, evaluate_every, segment, None if metrics is None else tuple(metrics))
+    check_metrics(task, pace.metrics)
     for trial in trials:
         check_trial(task, trial)
-    pace = Pace(rounds, evaluate_every, segment, None if metrics is None else tuple(metrics))
     groups = grouped(trials)
     histories: dict[int, History] = {}
     for number, group in enumerate(groups):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from turnout.availability import alternating
+from turnout.metrics import DISTANCE
 from turnout.reproduction.measured import Curve
 from turnout.simulator import simulate_trials
 from turnout.simulator.history import History
@@ -33,13 +34,13 @@ def alternating_pair(
     its bound.
     """
     pair = _Pair((centres[0], centres[1]), start, stays[0], stays[1])
-    settled = np.array([run.metrics["distance"][0, -1] for run in pair.play([FedAvg()], rates, periods * pair.period)])
+    settled = np.array([run.metrics[DISTANCE][0, -1] for run in pair.play([FedAvg()], rates, periods * pair.period)])
     means = [[pair.mean_square(run) for run in pair.play([FedAvg(), FedLaAvg()], [_rate(t)], t)] for t in horizons]
     fedavg, fedlaavg = (np.array(row) for row in zip(*means, strict=True))
     limits, bounds = np.array([pair.limit(rate) for rate in rates]), np.array([pair.bound(t) for t in horizons])
     return [
-        _curve("limit", "FedAvg", "distance", rates, settled),
-        _curve("limit", "formula", "distance", rates, limits),
+        _curve("limit", "FedAvg", DISTANCE, rates, settled),
+        _curve("limit", "formula", DISTANCE, rates, limits),
         _curve("limit", "FedAvg", "off_limit", rates, np.abs(settled - limits) / limits),
         _curve("convergence", "FedAvg", "squared_distance", horizons, fedavg),
         _curve("convergence", "FedLaAvg", "squared_distance", horizons, fedlaavg),
@@ -64,10 +65,10 @@ class _Pair:
             for strategy in strategies
             for rate in rates
         ]
-        return simulate_trials(self.task, trials, rounds=rounds, metrics=["distance"])
+        return simulate_trials(self.task, trials, rounds=rounds, metrics=[DISTANCE])
 
     def mean_square(self, run: History) -> float:
-        return float(np.mean(run.metrics["distance"][0, :-1].astype(np.float64) ** 2))  # x⁰ … x^{T−1}
+        return float(np.mean(run.metrics[DISTANCE][0, :-1].astype(np.float64) ** 2))  # x⁰ … x^{T−1}
 
     def limit(self, rate: float) -> float:
         model = alternating_limit(learning_rate=rate, centres=self.centres, **self.stays)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from turnout.availability import bounded_absence, cyclic
+from turnout.metrics import DISTANCE
 from turnout.reproduction.measured import Curve
 from turnout.simulator import simulate_trials
 from turnout.simulator.local import Local
@@ -64,6 +65,6 @@ def _shares_of_bound(num_clients: int, worlds: list[Drawn], seeds: int, rounds: 
     """(seed, world)."""
     task = quadratics(num_clients, dimension=1)
     trials = [Trial(FedLaAvg(cohort=k), world, Local(learning_rate=0.01, batch_size=1)) for k, _, world in worlds]
-    runs = simulate_trials(task, trials, rounds=rounds, seeds=seeds, evaluate_every=rounds, metrics=["distance"])
+    runs = simulate_trials(task, trials, rounds=rounds, seeds=seeds, evaluate_every=rounds, metrics=[DISTANCE])
     bounds = np.array([longest_staleness(num_clients, cohort, within) for cohort, within, _ in worlds])
     return np.stack([run.clients["stalest"].max(axis=1) for run in runs], axis=1) / bounds
