@@ -210,10 +210,7 @@ def _summary(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:
 
 
 def _parameters(builder: ast.FunctionDef | ast.ClassDef, source: ast.Module, skip: tuple[str, ...]) -> tuple[str, ...]:
-    if isinstance(builder, ast.ClassDef):
-        found = _fields(builder, source)
-    else:
-        found = _shared_arguments(builder, source) or dict(_arguments(builder))
+    found = _fields(builder, source) if isinstance(builder, ast.ClassDef) else _arguments(builder, source)
     return tuple(
         name if default is None else f"{name} = {ast.unparse(default)}"
         for name, default in found.items()
@@ -221,21 +218,15 @@ def _parameters(builder: ast.FunctionDef | ast.ClassDef, source: ast.Module, ski
     )
 
 
-def _arguments(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
-    plain = [*function.args.posonlyargs, *function.args.args]
-    missing = len(plain) - len(function.args.defaults)
-    for i, argument in enumerate(plain):
-        yield argument.arg, function.args.defaults[i - missing] if i >= missing else None
-    for argument, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
-        yield argument.arg, default
-
-
-def _shared_arguments(function: ast.FunctionDef, source: ast.Module) -> Fields:
-    """The arguments of a function that is decorated by `with_arguments_of`: the fields of the class named there."""
+def _arguments(function: ast.FunctionDef, source: ast.Module) -> Fields:
+    """Arguments of a function, its own or the fields of the class in its decorator `with_arguments_of`."""
     for decorator in function.decorator_list:
         if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "with_arguments_of":
             return _fields_of(ast.unparse(decorator.args[0]), source)
-    return {}
+    given = function.args
+    plain = [*given.posonlyargs, *given.args]
+    defaults = [*[None] * (len(plain) - len(given.defaults)), *given.defaults, *given.kw_defaults]
+    return {found.arg: default for found, default in zip([*plain, *given.kwonlyargs], defaults, strict=True)}
 
 
 def _fields_of(name: str, source: ast.Module) -> Fields:
