@@ -13,8 +13,8 @@ from page_walker import walked
 from turnout.diagnosis.diagnose import diagnose
 from turnout.diagnosis.findings.fedavg_weights import FedAvgWeights, total_variation
 from turnout.diagnosis.world.ranking import Rank, Ranking
+from turnout.errors import FolderError
 from turnout.experiment.config import read_experiment
-from turnout.experiment.errors import ExperimentError
 from turnout.report.diagnosis import diagnosis_folder, diagnosis_tables, diagnosis_words
 from turnout.report.diagnosis.diagnosis_page import page
 
@@ -117,7 +117,7 @@ def test_the_folder_is_whole_or_absent(diagnosis, tmp_path, monkeypatch):
     assert {file.name for file in folder.iterdir()} == {"diagnosis.html", "diagnosis.json", "world.toml"}
     numbers = json.loads((folder / "diagnosis.json").read_text())
     assert numbers["sentences"]["summary"][0] == diagnosis_words.headline(diagnosis)
-    with pytest.raises(ExperimentError, match="exists already"):
+    with pytest.raises(FolderError, match="exists already"):
         diagnosis_folder.save(diagnosis, folder)
 
     def broken(_):

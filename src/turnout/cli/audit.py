@@ -34,7 +34,8 @@ def audit_command(
         described = read_experiment(experiment, tuple(settings or []))
         with progress_bar(not quiet, "playing") as progress:
             found = audit_experiment(described, rounds, seeds, progress)
-        from turnout.report.audit.audit_table import audit_summary, audit_table, save_audit
+        from turnout.report.audit.audit_folder import save_audit
+        from turnout.report.audit.audit_table import audit_summary, audit_table
         from turnout.report.audit.audit_words import audit_words
 
         save_audit(found, folder, described.to_toml(), described.title)
