@@ -12,9 +12,10 @@ import polars as pl
 from turnout.experiment import load, read_experiment
 from turnout.experiment.audits import audit_experiment
 from turnout.experiment.run import Run, run
-from turnout.report.audit.audit_figure import effective_weights_figure
-from turnout.report.run.figures import PIXELS, figures
+from turnout.report.audit.audit_charts import effective_weights_figure
+from turnout.report.page.on_paper import PIXELS
 from turnout.report.run.groups import attention
+from turnout.report.run.plots import figures
 from turnout.report.run.run_words import summary
 from turnout.simulator.programs import use_compilation_cache
 

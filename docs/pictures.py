@@ -11,7 +11,7 @@ from turnout.availability import markov
 from turnout.diagnosis.reading.log import Runs
 from turnout.diagnosis.world.likeness import play
 from turnout.report.page.colours import BLUE, GREEN, ORANGE, VERMILION, colour
-from turnout.report.run.figures import framed
+from turnout.report.page.on_paper import framed
 from turnout.theory import effective_normalised, effective_raw
 
 IMAGES = Path(__file__).parent / "images"

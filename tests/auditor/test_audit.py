@@ -11,7 +11,8 @@ from turnout.auditor.auditing import _shares
 from turnout.auditor.voting import BURN_IN, SEGMENTS, play_trials
 from turnout.experiment.audits import audit_experiment
 from turnout.experiment.config import read_experiment
-from turnout.report.audit.audit_table import audit_summary, save_audit
+from turnout.report.audit.audit_folder import save_audit
+from turnout.report.audit.audit_table import audit_summary
 from turnout.report.audit.audit_words import audit_words
 from turnout.server.facts import Online
 from turnout.strategies import (

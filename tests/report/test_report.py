@@ -9,7 +9,7 @@ from rich.console import Console
 from turnout.experiment import Experiment
 from turnout.experiment.run import Outcome, Run
 from turnout.report.page import colours
-from turnout.report.run import figures, groups
+from turnout.report.run import groups, plots
 from turnout.report.run import run_table as tables
 from turnout.report.run import run_words as words
 from turnout.simulator.history import History
@@ -119,6 +119,20 @@ def test_the_summary_is_json(run):
     assert [point["label"] for point in summary["points"]] == ["fedavg", "unbiased", "fixed divisor"]
     assert summary["points"][1]["final"]["test_accuracy"]["mean"] == pytest.approx(0.64)
     assert summary["points"][1]["against_first"]["test_accuracy"]["seeds"] == pytest.approx([0.1, 0.08])
+    assert set(summary) == {"title", "rounds", "seeds", "seconds", "points"}
+    for point in summary["points"]:
+        assert set(point) == {
+            *("label", "strategy", "settings", "diverged", "final", "against_first", "uploads", "local_steps")
+        }
+        assert set(point["final"]) == set(point["against_first"]) == {"test_accuracy", "train_loss"}
+        assert set(point["final"]["train_loss"]) == {"mean", "std", "seeds"}
+        assert (point["uploads"], point["local_steps"]) == (30, 1500)
+
+
+def test_what_is_not_finite_is_null(run):
+    lost = outcome("adafed", "adafed", [0.1, np.nan], [1, 1, 1, 1])
+    *_, point = words.summary(Run(run.experiment, (*run.points, lost), 1.0))["points"]
+    assert point["final"]["test_accuracy"] == {"mean": None, "std": None, "seeds": [0.1, None]}
 
 
 def test_groups_go_from_rare_to_frequent(run):
@@ -172,14 +186,14 @@ def test_a_label_names_its_strategy():
 
 
 def test_lines_of_one_colour_differ_in_their_dash():
-    styles = colours.line_styles(["fedavg", "fedavg", "unbiased"])
-    assert styles[0] == (colours.VERMILION, colours.DASHES[0])
-    assert styles[1] == ("#EEBF99", colours.DASHES[1])  # three fifths white
-    assert styles[2] == (colours.BLUE, colours.DASHES[0])
+    styles = colours.line_styles(["a", "b", "c"], ["fedavg", "fedavg", "unbiased"])
+    assert styles["a"] == colours.Style.of(colours.VERMILION)
+    assert styles["b"] == colours.Style.of("#EEBF99", colours.DASHES[1])  # three fifths white
+    assert styles["c"] == colours.Style.of(colours.BLUE)
 
 
 def test_figures_are_drawn(run, tmp_path):
-    figures.write_figures(run, tmp_path)
+    plots.write_figures(run, tmp_path)
     files = sorted(tmp_path.iterdir())
     assert [file.name for file in files] == ["attention.png", "learning.png"]
     for file in files:

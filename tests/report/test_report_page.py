@@ -17,10 +17,12 @@ from turnout.experiment.run import Outcome, Run
 from turnout.experiment.store import load, save
 from turnout.experiment.sweep import points
 from turnout.report.page import colours
-from turnout.report.run import by_client, curves, plots
-from turnout.report.run import run_charts as report_charts
-from turnout.report.run.compared import compared
+from turnout.report.page.on_page import for_script, packed
+from turnout.report.run import curves, plots
+from turnout.report.run.client_charts import attendance_picture
+from turnout.report.run.compared import compared, of_history
 from turnout.report.run.error_split import error_splits
+from turnout.report.run.run_charts import run_charts, weight_by_group
 from turnout.report.run.run_page import Source, report_page, write_report
 from turnout.simulator.attendance import Attendance
 from turnout.simulator.history import History
@@ -129,9 +131,9 @@ def data_of(html):
 
 
 def test_curves_know_what_was_spent(html):
-    curve = data_of(html)["charts"]["curve-distance"]
+    curve = data_of(html)["curve-distance"]
     first = curve["series"][0]
-    assert first["xs"] == {
+    assert first["over"] == {
         "round": [0, 3, 6],
         "uploads": [0, 6, 12],
         "local_steps": [0, 12, 24],
@@ -149,15 +151,17 @@ def test_the_mean_of_curves_leaves_out_what_diverged():
 
 
 def test_the_picture_goes_from_rare_to_frequent(run):
-    seen = by_client.seen_of(run.points[0])
-    assert seen.clients.tolist() == [3, 2, 1, 0]
-    assert seen.edges == [1, 2, 3]
-    assert seen.states[:, 2].tolist() == [1, 0, 3, 2]
+    picture = attendance_picture(run)
+    first = picture.series[0]
+    assert first.clients == ("3", "2", "1", "0")
+    assert first.edges == (1, 2, 3)
+    assert first.cells[:, 2].tolist() == [1, 0, 3, 2]
+    assert "From the top: 10 % available, uncorrelated, then 10 % available, correlated, then" in picture.note
 
 
 def test_cells_are_packed_four_a_byte():
-    packed = base64.b64decode(report_charts.packed(np.array([[1, 2, 3], [0, 3, 1]], np.uint8)))
-    assert list(packed) == [1 | 2 << 2 | 3 << 4, 3 | 1 << 2]
+    cells = base64.b64decode(packed(np.array([[1, 2, 3], [0, 3, 1]], np.uint8)))
+    assert list(cells) == [1 | 2 << 2 | 3 << 4, 3 | 1 << 2]
 
 
 def test_an_attendance_is_read_back_as_it_was_written(run, folder):
@@ -203,7 +207,7 @@ def test_runs_without_a_common_metric_still_show_who_took_part(run, folder):
     source = replace(Source.read(folder), run=replace(run, points=tuple(outcomes)))
     text = report_page([source])
     assert "<h2>How well the models do</h2>" not in text
-    assert set(data_of(text)["charts"]) == {"availability", "weights", "groups", "staleness"}
+    assert set(data_of(text)) == {"availability", "weights", "groups", "staleness"}
 
 
 def test_the_error_is_split_where_the_optimum_is_known(run):
@@ -226,7 +230,7 @@ def test_several_runs_side_by_side(run, folder, tmp_path):
     page = write_report([folder, other], tmp_path / "both.html").read_text()
     assert "From 2 runs: first, second." in page
     assert "second: fair &lt;b&gt;" in page
-    assert set(data_of(page)["styles"]) == {
+    assert {series["label"] for series in data_of(page)["groups"]["series"]} == {
         f"{name}: {point.label}" for name in ("first", "second") for point in run.points
     }
     with pytest.raises(ExperimentError, match="named twice"):
@@ -284,9 +288,9 @@ def test_every_figure_is_a_chart(run):
 
 def test_a_history_without_target_is_drawn_as_if_all_counted_alike(run):
     history = replace(run.points[0].history, target=None, pi=None, lam=None)
-    spec = turnout.plots(history).groups().to_dict()
-    rows = next(iter(spec["datasets"].values()))
-    assert {row["group"]: round(row["target"]) for row in rows} == {"10 % available": 50, "90 % available": 50}
+    chart = weight_by_group(of_history(history, "one"))
+    assert chart.x.names == ("10 % available", "90 % available")
+    assert chart.targets.tolist() == [50, 50]
 
 
 def test_a_figure_is_written_for_a_paper(folder, tmp_path):
@@ -310,6 +314,6 @@ def test_colours_can_be_seen_on_dark_paper():
 def test_metrics_of_ones_own_have_a_page(run):
     own = {"hits_accuracy": np.full((3, 3), 0.5)}
     outcomes = tuple(replace(point, history=replace(point.history, metrics=own)) for point in run.points)
-    curve = report_charts.report_charts(replace(run, points=outcomes), {})["curve-hits_accuracy"]
-    assert curve["y"] == {"title": "Hits accuracy", "unit": "%", "log": False}
+    curve = for_script(run_charts(replace(run, points=outcomes), {})["curve-hits_accuracy"])
+    assert curve["y"] == {"title": "Hits accuracy", "unit": "%"}
     assert curve["series"][0]["y"] == [50, 50, 50]

@@ -5,8 +5,8 @@ import pytest
 
 from turnout.experiment import toml
 from turnout.experiment.errors import ExperimentError
+from turnout.report.claims import claim_charts as figures
 from turnout.report.claims import claim_figure as reproduced
-from turnout.report.claims import figure_kinds as figures
 from turnout.report.page import colours
 from turnout.reproduction.claim import claim_names, read_claim
 from turnout.reproduction.measured import Curve, write_curves
@@ -24,98 +24,105 @@ def curve(label, values, panel="", metric="test_accuracy", x=None):
     )
 
 
-def rows_of(chart, place=0):
-    """The rows that a panel is drawn from."""
-    made = json.loads(chart.to_json())
-    part = made["concat"][place] if "concat" in made else made
-    return made["datasets"][part.get("data", made.get("data"))["name"]]
+def only(charts):
+    """The one panel of a figure."""
+    (chart,) = charts.values()
+    return chart
 
 
-def by_label(rows, *names):
-    return {row["label"]: tuple(row[name] for name in names) for row in rows}
+def by_label(chart):
+    return {series.label: series for series in chart.series}
 
 
 def test_a_band_is_one_standard_deviation_around_the_mean():
-    (row,) = rows_of(figures.curves([curve("CA-Fed", [[0.1, 0.5], [0.1, 0.7]])], "test_accuracy"))
-    assert row["mean"] == pytest.approx(60)  # percent
-    assert (row["low"], row["high"]) == pytest.approx((60 - 14.1421, 60 + 14.1421))
+    (series,) = only(figures.curves([curve("CA-Fed", [[0.1, 0.5], [0.1, 0.7]])], "test_accuracy")).series
+    assert series.y == pytest.approx([60])  # percent
+    assert (series.low[0], series.high[0]) == pytest.approx((60 - 14.1421, 60 + 14.1421))
 
 
 def test_the_untrained_model_is_left_out_where_x_are_rounds():
     drawn = [curve("A", [[1.0, 2.0, 3.0]], metric="loss")]
-    assert [row["x"] for row in rows_of(figures.curves(drawn, "loss"))] == [1, 2]
-    assert [row["x"] for row in rows_of(figures.curves(drawn, "loss", x_title="Separation"))] == [0, 1, 2]
+    assert only(figures.curves(drawn, "loss")).series[0].x.tolist() == [1, 2]
+    assert only(figures.curves(drawn, "loss", x_title="Separation")).series[0].x.tolist() == [0, 1, 2]
 
 
 def test_points_are_no_lines():
     drawn = [curve("A", [[1.0, 2.0, 3.0]], metric="loss")]
-    marks = json.loads(figures.curves(drawn, "loss", points=True).to_json())["mark"]
-    assert marks["type"] == "circle"
+    assert only(figures.curves(drawn, "loss")).kind == "lines"
+    assert only(figures.curves(drawn, "loss", points=True)).kind == "dots"
 
 
-def test_every_panel_has_its_own_rows():
+def test_every_panel_has_its_own_values():
     drawn = figures.curves([curve("A", [[1.0]], "left", "loss"), curve("A", [[2.0]], "right", "loss")], "loss")
-    assert [rows_of(drawn, place)[0]["mean"] for place in (0, 1)] == [1.0, 2.0]
-    assert [panel["title"] for panel in json.loads(drawn.to_json())["concat"]] == ["left", "right"]
+    assert {panel: chart.series[0].y.tolist() for panel, chart in drawn.items()} == {"left": [1.0], "right": [2.0]}
 
 
 def test_logarithmic_axes_leave_out_what_is_not_positive():
     falling = [curve("A", [[1.0, 0.1, 0.0]], metric="distance", x=np.array([0, 1, 2]))]
-    rows = rows_of(figures.curves(falling, "distance", log_x=True, log_y=True))
-    assert [(row["x"], row["mean"]) for row in rows] == [(1.0, 0.1)]
+    chart = only(figures.curves(falling, "distance", log_x=True, log_y=True))
+    assert (chart.series[0].x.tolist(), chart.series[0].y.tolist()) == ([1.0], [0.1])
+    assert chart.x.log
+    assert chart.y.log
 
 
 @pytest.mark.parametrize("log_x", [False, True])
 def test_long_curves_are_thinned_from_end_to_end(log_x):
     long = [curve(label, np.arange(1.0, 9001.0)[None], metric="loss", x=np.arange(1, 9001)) for label in "AB"]
-    rows = rows_of(figures.curves(long, "loss", log_x=log_x))
-    assert 1000 < len(rows) <= 4000
-    assert {row["x"] for row in rows} >= {1.0, 9000.0}
+    chart = only(figures.curves(long, "loss", log_x=log_x))
+    assert 1000 < sum(len(series.y) for series in chart.series) <= 4000
+    assert {1.0, 9000.0} <= set(chart.series[0].x.tolist())
 
 
 def test_labels_without_the_metric_are_left_out():
-    rows = rows_of(figures.bars([curve("A", [[0.5]]), curve("B", [[1.0]], metric="bound")], FINAL))
-    assert [row["label"] for row in rows] == ["A"]
+    drawn = figures.bars([curve("A", [[0.5]]), curve("B", [[1.0]], metric="bound")], FINAL)
+    assert list(by_label(only(drawn))) == ["A"]
 
 
 def test_what_diverged_is_not_drawn():
-    rows = rows_of(figures.curves([curve("A", [[1.0, np.inf], [1.0, 2.0]], metric="loss")], "loss"))
-    assert len(rows) == 1
+    drawn = figures.curves([curve("A", [[1.0, np.inf], [1.0, 2.0]], metric="loss")], "loss")
+    assert only(drawn).series[0].y.size == 0
 
 
 def test_a_label_has_the_colour_of_its_strategy():
-    made = json.loads(figures.curves([curve("CA-Fed", [[1.0]]), curve("FedAvg", [[1.0]])], "test_accuracy").to_json())
-    scale = made["layer"][1]["encoding"]["color"]["scale"]
-    assert dict(zip(scale["domain"], scale["range"], strict=True)) == {
+    drawn = figures.curves([curve("CA-Fed", [[1.0]]), curve("FedAvg", [[1.0]])], "test_accuracy")
+    assert {label: series.style.light for label, series in by_label(only(drawn)).items()} == {
         "CA-Fed": colours.USUAL["ca_fed"],
         "FedAvg": colours.USUAL["fedavg"],
     }
 
 
 def test_bars_are_the_measure():
-    rows = rows_of(figures.bars([curve("A", [[0.1, 0.5], [0.1, 0.7]]), curve("B", [[0.3, 0.2]])], FINAL))
-    assert by_label(rows, "number", "never") == {"A": ("60", ""), "B": ("20", "")}
-    assert by_label(rows, "low")["A"] == pytest.approx((60 - 14.1421,))
+    drawn = by_label(only(figures.bars([curve("A", [[0.1, 0.5], [0.1, 0.7]]), curve("B", [[0.3, 0.2]])], FINAL)))
+    assert {label: series.names for label, series in drawn.items()} == {"A": ("60",), "B": ("20",)}
+    assert drawn["A"].low == pytest.approx([60 - 14.1421])
+
+
+def test_labels_have_the_same_order_in_all_panels():
+    values = [curve("A", [[0.1]], "left"), curve("B", [[0.2]], "left")]
+    drawn = figures.bars([*values, curve("B", [[0.1]], "right"), curve("A", [[0.1]], "right")], FINAL)
+    assert [list(by_label(chart)) for chart in drawn.values()] == [["A", "B"], ["A", "B"]]
 
 
 def test_a_target_that_is_not_reached_is_said():
     measure = {"name": "rounds_to", "metric": "test_accuracy", "target": 0.6}
-    rows = rows_of(figures.bars([curve("A", [[0.1, 0.7], [0.1, 0.5]]), curve("B", [[0.3, 0.9]])], measure))
-    assert by_label(rows, "mean", "never") == {"A": (None, "never in 1 of 2 seeds"), "B": (1.0, "")}
+    drawn = by_label(only(figures.bars([curve("A", [[0.1, 0.7], [0.1, 0.5]]), curve("B", [[0.3, 0.9]])], measure)))
+    assert np.isnan(drawn["A"].y).all()
+    assert drawn["A"].names == ("never in 1 of 2 seeds",)
+    assert (drawn["B"].y.tolist(), drawn["B"].names) == ([1.0], ("1",))
 
 
 def test_a_sweep_finds_its_numbers_in_labels():
     swept = [curve(f"CA-Fed kappa={kappa:g} tau=0", [[kappa]], metric="loss") for kappa in (0.01, 100.0, 1e-05)]
-    rows = rows_of(figures.sweep([*swept, curve("Unbiased", [[0.4]], metric="loss")], FINAL_LOSS, "kappa"))
-    assert [row["x"] for row in rows] == [0.01, 100.0, 1e-05, None]
-    assert {row["label"] for row in rows} == {"CA-Fed tau=0", "Unbiased"}
-    assert all(row["x"] in (None, row["mean"]) for row in rows)
+    drawn = by_label(only(figures.sweep([*swept, curve("Unbiased", [[0.4]], metric="loss")], FINAL_LOSS, "kappa")))
+    assert list(drawn) == ["CA-Fed tau=0", "Unbiased"]
+    assert drawn["CA-Fed tau=0"].x.tolist() == drawn["CA-Fed tau=0"].y.tolist() == [0.01, 100.0, 1e-05]
+    assert drawn["Unbiased"].x is None
 
 
 def test_a_sweep_finds_its_numbers_in_panels():
     swept = [curve("A", [[1 / count]], f"{count} clients", "loss") for count in (10, 160)]
-    rows = rows_of(figures.sweep(swept, FINAL_LOSS, "panel"))
-    assert {row["x"]: row["mean"] for row in rows} == {10.0: 0.1, 160.0: 1 / 160}
+    (series,) = only(figures.sweep(swept, FINAL_LOSS, "panel")).series
+    assert (series.x.tolist(), series.y.tolist()) == ([10.0, 160.0], [0.1, 1 / 160])
     with pytest.raises(ValueError, match="there is none in 'few'"):
         figures.sweep([curve("A", [[1.0]], "few", "loss")], FINAL_LOSS, "panel")
 
@@ -129,13 +136,18 @@ def clients(label, weight, target=None):
 
 def test_a_panel_that_is_not_swept_goes_across_the_others():
     drawn = [curve("A r=1", [[1.0]], "swept", "loss"), curve("A r=2", [[2.0]], "swept", "loss")]
-    chart = figures.sweep([*drawn, curve("A", [[3.0]], "plain", "loss")], FINAL_LOSS, "r")
-    assert by_label(rows_of(chart), "x", "mean") == {"A": (2.0, 2.0), "plain: A": (None, 3.0)}
+    found = by_label(only(figures.sweep([*drawn, curve("A", [[3.0]], "plain", "loss")], FINAL_LOSS, "r")))
+    assert found["A"].x.tolist() == found["A"].y.tolist() == [1.0, 2.0]
+    assert (found["plain: A"].x, found["plain: A"].y.tolist()) == (None, [3.0])
 
 
 def test_groups_are_classes_of_pi_and_lam():
-    rows = rows_of(figures.groups([*clients("A", [3, 3, 1, 1]), *clients("B", [1, 1, 1, 1], [0.3, 0.1, 0.1, 0.5])]))
-    ratio = {(row["label"], row["group"]): row["mean"] for row in rows}
+    chart = only(figures.groups([*clients("A", [3, 3, 1, 1]), *clients("B", [1, 1, 1, 1], [0.3, 0.1, 0.1, 0.5])]))
+    ratio = {
+        (label, name): value
+        for label, series in by_label(chart).items()
+        for name, value in zip(chart.x.names, series.y, strict=True)
+    }
     assert ratio["A", "10 % available, correlated"] == pytest.approx(0.5)
     assert ratio["A", "90 % available, uncorrelated"] == pytest.approx(1.5)
     assert ratio["B", "10 % available, uncorrelated"] == pytest.approx(0.25 / 0.5)

@@ -36,7 +36,8 @@ def audit_command(
         prepare_compilation()
         with progress_bar(not quiet, "playing") as progress:
             found = audit_experiment(described, rounds, seeds, progress)
-        from turnout.report.audit.audit_table import audit_summary, audit_table, save_audit
+        from turnout.report.audit.audit_folder import save_audit
+        from turnout.report.audit.audit_table import audit_summary, audit_table
         from turnout.report.audit.audit_words import audit_words
 
         save_audit(found, folder, described.to_toml(), described.title)

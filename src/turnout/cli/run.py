@@ -61,7 +61,7 @@ def _simulate(source: str, settings: tuple[str, ...], folder: Path, show_progres
 
 def _show(finished: Run, work: Path, name: str) -> None:
     """Write what people look at first: the report, and its two main figures as files."""
-    from turnout.report.run.figures import write_figures
+    from turnout.report.run.plots import write_figures
     from turnout.report.run.run_page import add_report
 
     write_figures(finished, work)

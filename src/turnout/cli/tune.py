@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -51,16 +51,13 @@ def tune_command(
             tuned = tune(searched, metric, tuple(keep or ()), progress=progress)
         save_tuned(tuned, asked, folder)
         if as_json:
-            typer.echo(json.dumps(_summary(tuned) | {"folder": str(folder)}, indent=2))
+            from turnout.report.run.tuning_table import choices_summary
+
+            typer.echo(json.dumps(choices_summary(tuned) | {"folder": str(folder)}, indent=2))
         elif quiet:
             typer.echo(str(folder))
         else:
             _print_choices(tuned, folder)
-
-
-def _summary(tuned: Tuned) -> dict[str, Any]:
-    choices = {choice.label: choice.chosen for choice in tuned.choices}
-    return {"metric": tuned.metric, "chosen": choices, "at_edge": {c.label: c.at_edge() for c in tuned.choices}}
 
 
 def _print_choices(tuned: Tuned, folder: Path) -> None:

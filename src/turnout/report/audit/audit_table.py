@@ -1,49 +1,69 @@
-"""An audit as a table, in words, as numbers for another program, and as a folder."""
+"""An audit as a table, and as numbers for another program."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
-
 from turnout.auditor import Audit, Audited
-from turnout.diagnosis.plain import plain
-from turnout.files.whole import free_folder, whole_or_absent
-from turnout.report.audit.audit_figure import effective_weights_figure
-from turnout.report.audit.audit_page import AUDIT_PAGE, audit_page
-from turnout.report.audit.audit_words import off_target
-from turnout.report.run.figures import PIXELS
+from turnout.report.audit.audit_charts import audit_styles
+from turnout.report.page.table import Cell, Column, Table
+
+MEANING = (
+    "Consistent: every client has its target, as far as chance lets one tell. Off target: share of the weight in the "
+    "wrong place. Unsteady: standard deviation of a round's total weight over its mean. Stale: rounds since a client "
+    "last counted. Asked, uploads: clients per round."
+)
 
 
 def audit_table(audit: Audit, title: str = "") -> Table:
-    """One row a strategy, in the order of the audit."""
-    table = Table(title=title or None, caption=_caption(audit), title_justify="left")
-    table.add_column("strategy")
-    for name in ("consistent", "off target", "unsteady", "stale", "asked", "uploads"):
-        table.add_column(name, justify="right")
-    for entry in audit.entries:
-        table.add_row(
-            Text(entry.label),
-            Text("yes" if entry.consistent else "no", style="bold" if entry.consistent else ""),
-            off_target(entry),
-            f"{100 * entry.step_variation:.1f} %",
-            f"{entry.staleness:.1f}",
-            f"{entry.participants:.1f}",
-            f"{entry.uploads:.1f}",
-        )
-    return table
-
-
-def _caption(audit: Audit) -> str:
-    seeds = f", {len(audit.seeds)} seeds" if len(audit.seeds) > 1 else ""
-    return (
-        f"{audit.rounds:,} rounds{seeds}, decisions only. off target: share of the weight in the wrong place; "
-        "unsteady: standard deviation of a round's total weight; stale: rounds since a client last counted; "
-        "asked, uploads: clients a round"
+    """One row per strategy, in the order of the audit."""
+    entries, styles = audit.entries, audit_styles(audit)
+    labels = tuple(Cell(entry.label, entry.label, style=styles[entry.label]) for entry in entries)
+    notes, noted = tuple(Cell("; ".join(entry.notes), entry.notes) for entry in entries), any(e.notes for e in entries)
+    columns = (
+        Column("strategy", labels, "label"),
+        Column.hidden("strategy", [type(entry.strategy).__name__ for entry in entries]),
+        Column("consistent", tuple(map(_verdict, entries)), "consistent"),
+        Column.hidden("exact", [entry.exact is not None for entry in entries]),
+        Column("off target", tuple(map(_off_target, entries)), "total_variation"),
+        Column.hidden("total_variation_by_chance", [entry.noise for entry in entries]),
+        Column.hidden("chi_square", [entry.chi_square for entry in entries]),
+        Column.hidden("kl", [entry.kl for entry in entries]),
+        Column.of("unsteady", [f"{100 * entry.step_variation:.1f} %" for entry in entries]),
+        Column.hidden("mean_total_weight", [entry.step for entry in entries]),
+        Column.hidden("variance_of_total_weight", [float(entry.moves.var()) for entry in entries]),
+        _rate("stale", "staleness", [entry.staleness for entry in entries]),
+        Column.hidden("stalest", [int(entry.stalest.max()) for entry in entries]),
+        _rate("asked", "asked_a_round", [entry.participants for entry in entries]),
+        _rate("uploads", "uploads_a_round", [entry.uploads for entry in entries]),
+        Column.hidden("arrivals_a_round", [entry.arrivals for entry in entries]),
+        Column.hidden("most_over", [entry.over() for entry in entries]),
+        Column.hidden("most_under", [entry.under() for entry in entries]),
+        Column("note" if noted else "", notes, "notes", words=True, page_only=True),
+        Column.hidden("clients", map(_clients, entries)),
     )
+    seeds = f", {len(audit.seeds)} seeds" if len(audit.seeds) > 1 else ""
+    size = f"{audit.rounds:,} rounds{seeds}, decisions only"
+    return Table(columns, f"{title} ({size})" if title else size, MEANING)
+
+
+def _verdict(entry: Audited) -> Cell:
+    return Cell("yes" if entry.consistent else "no", entry.consistent, best=entry.consistent)
+
+
+def _off_target(entry: Audited) -> Cell:
+    """Total variation in percent: exact, or with what chance alone would show."""
+    chance = "" if entry.exact is not None else f"(chance {100 * entry.noise:.2f})"
+    return Cell(f"{100 * entry.total_variation:.2f} %", entry.total_variation, chance)
+
+
+def _rate(title: str, key: str, values: list[float]) -> Column:
+    return Column.of(title, [f"{value:.1f}" for value in values], values, key=key)
+
+
+def _clients(entry: Audited) -> dict[str, Any]:
+    weights = {"target": entry.target, "weight": entry.best, "played": entry.weights}
+    return weights | {"low": entry.low, "high": entry.high, "available": entry.available}
 
 
 def audit_summary(audit: Audit) -> dict[str, Any]:
@@ -51,49 +71,6 @@ def audit_summary(audit: Audit) -> dict[str, Any]:
     return {
         "rounds": audit.rounds,
         "seeds": list(audit.seeds),
-        "strategies": [_numbers(entry) for entry in audit.entries],
+        "strategies": audit_table(audit).records(),
         "ranking": [entry.label for entry in audit.ranked()],
     }
-
-
-def _numbers(entry: Audited) -> dict[str, Any]:
-    return {
-        "label": entry.label,
-        "strategy": type(entry.strategy).__name__,
-        "consistent": entry.consistent,
-        "exact": entry.exact is not None,
-        "total_variation": plain(entry.total_variation),
-        "total_variation_by_chance": plain(entry.noise),
-        "chi_square": plain(entry.chi_square),
-        "kl": plain(entry.kl),
-        "mean_total_weight": plain(entry.step),
-        "variance_of_total_weight": plain(float(entry.moves.var())),
-        "staleness": plain(entry.staleness),
-        "stalest": int(entry.stalest.max()),
-        "asked_a_round": entry.participants,
-        "uploads_a_round": entry.uploads,
-        "arrivals_a_round": entry.arrivals,
-        "most_over": [int(k) for k in entry.over()],
-        "most_under": [int(k) for k in entry.under()],
-        "notes": list(entry.notes),
-        "clients": {
-            "target": plain(entry.target),
-            "weight": plain(entry.best),
-            "played": plain(entry.weights),
-            "low": plain(entry.low),
-            "high": plain(entry.high),
-            "available": plain(entry.available),
-        },
-    }
-
-
-def save_audit(audit: Audit, out: str | Path, experiment: str, title: str = "") -> Path:
-    """Write the page, `audit.json`, `clients.parquet`, `weights.png` and the experiment; whole or absent."""
-    folder = free_folder(out)
-    with whole_or_absent(folder) as work:
-        (work / "experiment.toml").write_text(experiment, encoding="utf-8")
-        (work / "audit.json").write_text(json.dumps(audit_summary(audit), indent=2) + "\n", encoding="utf-8")
-        audit.frame().write_parquet(work / "clients.parquet")
-        effective_weights_figure(audit, title).save(work / "weights.png", scale_factor=PIXELS)
-        (work / AUDIT_PAGE).write_text(audit_page(audit, title, experiment), encoding="utf-8")
-    return folder

@@ -9,12 +9,6 @@ from turnout.auditor import Audit, Audited
 SHOWN = 3  # clients named on either side
 
 
-def off_target(entry: Audited) -> str:
-    """Total variation in percent: exact, or with what chance alone would show."""
-    shown = f"{100 * entry.total_variation:.2f} %"
-    return shown if entry.exact is not None else f"{shown} (chance {100 * entry.noise:.2f})"
-
-
 def audit_words(audit: Audit) -> list[str]:
     """What a reader should take away."""
     sentences = [_on_the_first(audit.entries[0]), _on_the_rest(audit)]

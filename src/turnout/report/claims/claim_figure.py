@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from turnout.experiment import toml
 from turnout.experiment.citations import short_citation
-from turnout.report.claims.figure_kinds import FIGURES
-from turnout.report.run.figures import framed
+from turnout.report.claims.claim_charts import FIGURES
+from turnout.report.page.on_paper import PANEL, figure
 from turnout.reproduction.measured import CURVES, Curve, read_curves
 from turnout.reproduction.tables import function_and_arguments
 
-LINE, LONG_LINE = 90, 150  # letters of the claim above one panel, and above several
-SCALE = 1.25  # pixels of the image a pixel of the chart: results are kept beside the code, and should be small
+ALONE = 560  # width of a panel that has no other beside it
+SCALE = 1.25  # pixels of the image per pixel of the chart: results are kept beside the code, and should be small
 SPREADS = {
     "curves": "Line: mean over {seeds}. Band: one standard deviation.",
     "bars": "Dot: mean over {seeds}. Whisker: one standard deviation.",
@@ -33,15 +32,12 @@ def write_figure(folder: Path) -> Path:
 
 def claim_figure(claim: dict[str, Any], curves: Sequence[Curve]) -> Any:
     """The figure that a claim asks for; without a word of it, the curves of the first metric there is."""
-    figure = claim.get("figure") or {"name": "curves", "metric": curves[0].metric}
-    side_by_side = len({curve.panel for curve in curves}) > 1 and figure.get("over") != "panel"
-    draw, arguments = function_and_arguments(FIGURES, figure, "figure", ("curves",))
-    lines = [
-        *textwrap.wrap(claim.get("claim", ""), LONG_LINE if side_by_side else LINE),
-        source(claim),
-        _spread(figure, curves),
-    ]
-    return framed(draw(curves, **arguments), claim.get("title", ""), lines)
+    asked = claim.get("figure") or {"name": "curves", "metric": curves[0].metric}
+    describe, arguments = function_and_arguments(FIGURES, asked, "figure", ("curves",))
+    charts = describe(curves, **arguments)
+    lines = [claim.get("claim", ""), source(claim), _spread(asked, curves)]
+    width = PANEL if len(charts) > 1 else ALONE
+    return figure(list(charts.values()), claim.get("title", ""), lines, list(charts), width=width)
 
 
 def source(claim: dict[str, Any]) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from turnout.experiment.errors import ExperimentError
 from turnout.report.claims.claim_figure import source
-from turnout.report.claims.claims_table import counted
+from turnout.report.claims.claims_table import checks_table, counted
+from turnout.report.page.table import Column, Table, markdown_text
 from turnout.reproduction.measured import CURVES
 from turnout.reproduction.stored import read_result
 
@@ -38,7 +39,7 @@ def claims_page(folder: Path, beside: Path) -> str:
         "",
         counted([result for _, result in results]),
         "",
-        *_table(OVERVIEW, (_overview(result, _link(place, beside)) for place, result in results)),
+        *_overview([(result, _link(place, beside)) for place, result in results]).markdown(),
     ]
     heading = ""
     for place, result in results:
@@ -68,18 +69,24 @@ def _heading(result: Result) -> str:
     return source({"paper": result["paper"]}) or BEYOND
 
 
-def _overview(result: Result, link: str) -> Iterator[str]:
-    """One row: the first check that has a number of the paper, rather than a margin, and ours beside it."""
+def _overview(results: Sequence[tuple[Result, str]]) -> Table:
+    """One row per claim, with the link to its folder."""
+    rows = list(zip(*(_row(result, link) for result, link in results), strict=True))
+    return Table(tuple(Column.of(title, texts) for title, texts in zip(OVERVIEW, rows, strict=True)))
+
+
+def _row(result: Result, link: str) -> Iterator[str]:
+    """The first check that has a number of the paper, rather than a margin, and ours beside it."""
     short = [check for check in result["checks"] if len(check["ours"]) <= SHORT and len(check["paper"]) <= SHORT]
     short.sort(key=lambda check: (not check["paper"], check["paper"].startswith("±")))
-    told = short[0] if short else {"paper": "", "ours": "see below"}
+    shown = short[0] if short else {"paper": "", "ours": "see below"}
     held = sum(check["verdict"] == "holds" for check in result["checks"])
     in_all = len(result["checks"])
     yield f"[{result['name']}](#{result['name']})"
     yield result["title"]
     yield f"[{result['profile']}]({link}/claim.toml)"
-    yield told["paper"]
-    yield told["ours"]
+    yield shown["paper"]
+    yield shown["ours"]
     yield result["verdict"] + (f" ({held} of {in_all})" if in_all > 1 else "")
 
 
@@ -92,13 +99,10 @@ def _section(result: Result, place: Path, link: str) -> Iterator[str]:
     yield ""
     yield f"**{result['verdict'].capitalize()}.**"
     yield ""
-    columns = ("says", "paper", "ours", "verdict")
-    yield from _table(
-        ("check", "paper", "here", "verdict"), ([row[key] for key in columns] for row in result["checks"])
-    )
+    yield from checks_table(result["checks"], "check").markdown()
     if (place / "figure.png").is_file():
         yield ""
-        yield f"![{_cell(result['title'])}]({link}/figure.png)"
+        yield f"![{markdown_text(result['title'])}]({link}/figure.png)"
     yield ""
     for words in (result.get("notes", ""), _skipped(result), _edges(result)):
         if words:
@@ -126,17 +130,6 @@ def _circumstances(result: Result) -> str:
     told += [f"{name} {versions[name]}" for name in ("turnout", "jax") if versions.get(name)]
     told.append(f"commit {result['commit'][:10]}" if result.get("commit") else "")
     return ", ".join(part for part in told if part) + "."
-
-
-def _table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(heads)} |"
-    yield "|" + "---|" * len(heads)
-    for row in rows:
-        yield f"| {' | '.join(map(_cell, row))} |"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _link(place: Path, beside: Path) -> str:

@@ -1,28 +1,36 @@
-"""What claims came to, for a terminal."""
+"""What claims came to, as a table and in words."""
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
+from turnout.report.page.table import Cell, Column, Table
 
 COLOURS = {"holds": "green", "does not hold": "red", "holds in part": "yellow", "undecided": "yellow", "not run": "dim"}
 MANY = {"holds": "hold", "does not hold": "do not hold", "holds in part": "hold in part"}
 
 
 def claims_table(results: list[dict[str, Any]]) -> Table:
-    """One row a check under the name of its claim."""
-    table = Table("claim", "what it says", "paper", "here", "verdict", title="Claims and what comes out here")
+    """One row per check, the first of each claim under its name; of a claim that was not run, why."""
+    names, checks = [], []
     for result in results:
-        name = Text(f"{result['name']}\n{result['profile']}", style="bold")
-        if not result["checks"]:
-            table.add_row(name, result["title"], "", result.get("reason", ""), _verdict("not run"))
-        for number, check in enumerate(result["checks"]):
-            first = name if number == 0 else ""
-            table.add_row(first, check["says"], check["paper"], check["ours"], _verdict(check["verdict"]))
-        table.add_section()
-    return table
+        why = {"says": result["title"], "paper": "", "ours": result.get("reason", ""), "verdict": "not run"}
+        rows = result["checks"] or [why]
+        names += [f"{result['name']}\n{result['profile']}", *[""] * (len(rows) - 1)]
+        checks += rows
+    claim = Column("claim", tuple(Cell(name, best=True) for name in names))
+    ends = accumulate(max(1, len(result["checks"])) for result in results)
+    columns = (claim, *checks_table(checks, "what it says").columns)
+    return Table(columns, "Claims and what comes out here", sections=tuple(end - 1 for end in ends))
+
+
+def checks_table(checks: list[dict[str, Any]], first: str) -> Table:
+    """Checks of a claim: what each says, the paper's number, ours, and the verdict."""
+    keys = {first: "says", "paper": "paper", "here": "ours"}
+    columns = (Column.of(title, [check[key] for check in checks], words=True) for title, key in keys.items())
+    verdicts = tuple(Cell(check["verdict"], colour=COLOURS.get(check["verdict"], "")) for check in checks)
+    return Table((*columns, Column("verdict", verdicts, words=True)))
 
 
 def claims_words(results: list[dict[str, Any]]) -> list[str]:
@@ -43,7 +51,3 @@ def counted(results: list[dict[str, Any]]) -> str:
         f"{count} {verdict if count == 1 else MANY.get(verdict, verdict)}" for verdict, count in counts.items() if count
     )
     return f"Of {len(results)} claim{'s' if len(results) != 1 else ''}: {told}."
-
-
-def _verdict(verdict: str) -> Text:
-    return Text(verdict, style=COLOURS[verdict])

@@ -1,24 +1,24 @@
-"""The charts of a diagnosis, as data: what assets/chart.js draws."""
+"""The charts of a diagnosis."""
 
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from turnout.diagnosis.diagnose import Diagnosis
 from turnout.diagnosis.findings.cycles import Cycle
 from turnout.diagnosis.world.likeness import Comparison
-from turnout.report.page.colours import BLUE, GREEN, ORANGE, SKY, VERMILION, page_style
-from turnout.report.page.shell import Spec
-from turnout.report.run.run_charts import numbers
+from turnout.report.page.chart import Axis, Chart, Drawing, Rule, Series
+from turnout.report.page.colours import BLUE, GREEN, ORANGE, SKY, VERMILION, Style
 from turnout.statistics import evenly
 
 MOST_POINTS = 2000  # in a chart; more would be a blot of megabytes
 BARS = 20
 LOW = 200  # height of a chart with little to tell
 MOST_CLUSTERS = 30
+MOST_NAMES = 8  # beside each other; more are a line
 REAL, SIMULATED = "the log", "the fitted world"
 THERE = "Share of time there, π"
 MIXING = (
@@ -27,9 +27,9 @@ MIXING = (
 )
 
 
-def diagnosis_charts(diagnosis: Diagnosis) -> dict[str, Spec]:
+def diagnosis_charts(diagnosis: Diagnosis) -> dict[str, Drawing]:
     """Every chart by name; those that the log has nothing for are left out."""
-    found = {
+    charts = {
         "availability": _availability(diagnosis),
         "correlation": _correlation(diagnosis),
         "sizes": _cluster_sizes(diagnosis),
@@ -39,148 +39,134 @@ def diagnosis_charts(diagnosis: Diagnosis) -> dict[str, Spec]:
     cycles = diagnosis.findings.cycles
     for cycle in (cycles.daily, cycles.weekly, cycles.unnamed):
         if cycle is not None and (cycle.found or cycle.name == "daily"):
-            found[f"cycle-{cycle.name}"] = _profile(cycle)
+            charts[f"cycle-{cycle.name}"] = _profile(cycle)
     for comparison in diagnosis.likeness.comparisons:
-        found[comparison_name(comparison)] = _beside(comparison)
-    return {name: spec for name, spec in found.items() if spec is not None}
+        charts[comparison_name(comparison)] = _beside(comparison)
+    return {name: chart for name, chart in charts.items() if chart is not None}
 
 
 def comparison_name(comparison: Comparison) -> str:
     return f"like-{comparison.name.replace(' ', '-')}"
 
 
-def _availability(diagnosis: Diagnosis) -> Spec | None:
+def _availability(diagnosis: Diagnosis) -> Chart | None:
     """How many clients are there how often."""
-    known = diagnosis.findings.rates.pi[np.isfinite(diagnosis.findings.rates.pi)]
-    if not len(known):
+    rates = diagnosis.findings.rates.pi[np.isfinite(diagnosis.findings.rates.pi)]
+    if not len(rates):
         return None
-    counts, edges = np.histogram(known, bins=BARS, range=(0.0, 1.0))
-    names = [f"{100 * low:.0f}–{100 * high:.0f}" for low, high in itertools.pairwise(edges)]
-    return {
-        "kind": "bars",
-        "title": "Clients by how often they are there",
-        "x": {"title": THERE, "unit": "%", "names": names},
-        "y": {"title": "Clients"},
-        "series": [{"label": "clients", "style": page_style(BLUE), "y": numbers(counts)}],
-    }
+    counts, edges = np.histogram(rates, bins=BARS, range=(0.0, 1.0))
+    names = tuple(f"{100 * low:.0f}–{100 * high:.0f}" for low, high in itertools.pairwise(edges))
+    series = Series("clients", Style.of(BLUE), counts)
+    return Chart(
+        "bars", "Clients by how often they are there", Axis(THERE, "%", names=names), Axis("Clients"), (series,)
+    )
 
 
-def _correlation(diagnosis: Diagnosis) -> Spec | None:
+def _correlation(diagnosis: Diagnosis) -> Chart | None:
     """λ̂ against π̂ with its credible interval; clients that surely have memory in a colour of their own."""
     rates = diagnosis.findings.rates
     changing = np.flatnonzero((rates.on > 0) & (rates.on < rates.watched))
     if not len(changing):
         return None
     shown = changing[evenly(len(changing), MOST_POINTS)]
-    series = []
-    for surely, label, shade in ((True, "surely has memory", VERMILION), (False, "may have none", SKY)):
-        mine = shown[rates.persistent[shown] == surely]
-        ends = {"low": numbers(rates.lam_low[mine]), "high": numbers(rates.lam_high[mine])}
-        places = {"x": numbers(100 * rates.pi[mine]), "y": numbers(rates.lam[mine])}
-        names = [f"client {name}" for name in np.asarray(diagnosis.log.names)[mine].tolist()]
-        series.append({"label": label, "style": page_style(shade), "names": names} | places | ends)
-    return {
-        "kind": "dots",
-        "title": "Correlation of each client from one slot to the next",
-        "note": "With its 95 % credible interval. At 0 a client comes at random; near 1 it stays away, and stays, for "
-        "long.",
-        "x": {"title": THERE, "unit": "%", "domain": [0, 100]},
-        "y": {"title": "Correlation λ"},
-        "rules": [{"y": 0.0}],
-        "series": series,
-    }
+
+    def series() -> Iterator[Series]:
+        for surely, label, shade in ((True, "surely has memory", VERMILION), (False, "may have none", SKY)):
+            those = shown[rates.persistent[shown] == surely]
+            lam, low, high = rates.lam[those], rates.lam_low[those], rates.lam_high[those]
+            names = tuple(f"client {name}" for name in np.asarray(diagnosis.log.names)[those].tolist())
+            yield Series(label, Style.of(shade), lam, 100 * rates.pi[those], low, high, names=names)
+
+    return Chart(
+        "dots",
+        "Correlation of each client from one slot to the next",
+        Axis(THERE, "%", domain=(0.0, 100.0)),
+        Axis("Correlation λ"),
+        tuple(series()),
+        "With its 95 % credible interval. At 0 a client comes at random; near 1 it stays away, and stays, for long.",
+        (Rule(0.0),),
+        keyed=True,
+    )
 
 
-def _cluster_sizes(diagnosis: Diagnosis) -> Spec | None:
+def _cluster_sizes(diagnosis: Diagnosis) -> Chart | None:
     """The largest groups of clients that move together, by size."""
-    found = diagnosis.findings.clusters
-    if not found.count:
+    if not diagnosis.findings.clusters.count:
         return None
-    sizes = found.sizes[:MOST_CLUSTERS]
-    return {
-        "kind": "bars",
-        "height": LOW,
-        "title": "Sizes of the groups",
-        "x": {"title": "Group, the largest first", "names": [str(k + 1) for k in range(len(sizes))]},
-        "y": {"title": "Clients"},
-        "series": [{"label": "clients", "style": page_style(BLUE), "y": numbers(sizes)}],
-    }
+    sizes = diagnosis.findings.clusters.sizes[:MOST_CLUSTERS]
+    x = Axis("Group, the largest first", names=tuple(str(k + 1) for k in range(len(sizes))))
+    series = Series("clients", Style.of(BLUE), sizes)
+    return Chart("bars", "Sizes of the groups", x, Axis("Clients"), (series,), height=LOW)
 
 
-def _profile(cycle: Cycle) -> Spec:
+def _profile(cycle: Cycle) -> Chart:
     """Share of the fleet that is there over one cycle."""
     span, title = {"daily": (24.0, "Hour of the day"), "weekly": (7.0, "Day of the week that slot 0 begins")}.get(
         cycle.name, (cycle.period, "Round of the cycle")
     )
     at = (np.arange(len(cycle.profile)) + 0.5) * span / len(cycle.profile)
-    return {
-        "kind": "lines",
-        "height": LOW,
-        "title": "Share of the watched clients that are there",
-        "x": {"title": title, "domain": [0, span]},
-        "y": {"title": "Share there", "unit": "%", "zero": True},
-        "series": [_line("clients", BLUE, at, 100 * cycle.profile)],
-    }
+    series = Series("clients", Style.of(BLUE), 100 * cycle.profile, at)
+    x, y = Axis(title, domain=(0.0, span)), Axis("Share there", "%", zero=True)
+    return Chart("lines", "Share of the watched clients that are there", x, y, (series,), height=LOW)
 
 
-def _line(label: str, shade: str, x: Any, y: Any) -> dict[str, Any]:
-    return {"label": label, "style": page_style(shade), "x": numbers(x), "y": numbers(y)}
-
-
-def _weights(diagnosis: Diagnosis) -> Spec | None:
+def _weights(diagnosis: Diagnosis) -> Chart | None:
     """Effective weight over target, client by client, in order: 1 is what was asked."""
-    found = diagnosis.findings.weights
-    wanted = found.target > 0
-    ratio = np.sort(found.weighted[wanted] / found.target[wanted])[::-1]
+    weights = diagnosis.findings.weights
+    wanted = weights.target > 0
+    ratio = np.sort(weights.weighted[wanted] / weights.target[wanted])[::-1]
     if not len(ratio):
         return None
     place = evenly(len(ratio), MOST_POINTS)
-    return {
-        "kind": "lines",
-        "title": "How many times its due each client gets",
-        "note": "The dashed line is fair.",
-        "x": {"title": "Clients, from the most favoured", "unit": "%"},
-        "y": {"title": "Weight by FedAvg ÷ weight asked for", "zero": True},
-        "rules": [{"y": 1.0}],
-        "series": [_line("weight", VERMILION, 100 * (place + 1) / len(ratio), ratio[place])],
-    }
+    return Chart(
+        "lines",
+        "How many times its due each client gets",
+        Axis("Clients, from the most favoured", "%"),
+        Axis("Weight by FedAvg ÷ weight asked for", zero=True),
+        (Series("weight", Style.of(VERMILION), ratio[place], 100 * (place + 1) / len(ratio)),),
+        "The dashed line is fair.",
+        (Rule(1.0),),
+    )
 
 
-def _forgetting(diagnosis: Diagnosis) -> Spec | None:
+def _forgetting(diagnosis: Diagnosis) -> Chart | None:
     """Autocorrelation of the clients and of the fleet by lag."""
     mixing, seconds = diagnosis.findings.mixing, diagnosis.log.slot_seconds
     if len(mixing.lags) < 2 or not np.isfinite(mixing.curve).any():
         return None
     unit, title = (1.0, "Lag in rounds") if seconds is None else (seconds / 3600, "Lag in hours")
     lag = mixing.lags * unit
-    band = {"low": numbers(mixing.curve_low), "high": numbers(mixing.curve_high)}
-    fleet = _line("number of clients there", ORANGE, lag, mixing.fleet_curve)
-    return {
-        "kind": "lines",
-        "title": "Autocorrelation of the median client, and of the number of clients there",
-        "note": MIXING,
-        "x": {"title": title},
-        "y": {"title": "Autocorrelation"},
-        "rules": [{"y": 0.0}],
-        "series": [_line("median client", BLUE, lag, mixing.curve) | band, fleet],
-    }
+    return Chart(
+        "lines",
+        "Autocorrelation of the median client, and of the number of clients there",
+        Axis(title),
+        Axis("Autocorrelation"),
+        (
+            Series("median client", Style.of(BLUE), mixing.curve, lag, mixing.curve_low, mixing.curve_high),
+            Series("number of clients there", Style.of(ORANGE), mixing.fleet_curve, lag),
+        ),
+        MIXING,
+        (Rule(0.0),),
+        keyed=True,
+    )
 
 
-def _beside(comparison: Comparison) -> Spec:
+def _beside(comparison: Comparison) -> Chart:
     """One aspect of the log and of simulated logs, from the least to the largest of these."""
-    ends = {"low": numbers(comparison.low), "high": numbers(comparison.high)}
-    real, fitted = ({"label": name, "style": page_style(c)} for name, c in ((REAL, VERMILION), (SIMULATED, GREEN)))
-    real["y"], fitted["y"] = numbers(comparison.real), numbers(comparison.simulated)
-    verdict = "alike" if comparison.alike else "not alike"
-    frame = {
-        "height": LOW,
-        "title": f"{comparison.name.capitalize()}: {verdict}",
-        "note": f"{comparison.distance:.2g} apart where {comparison.tolerance:.2g} can be chance.",
-        "y": {"title": comparison.name.capitalize(), "zero": True},
-    }
-    points = [str(point) for point in comparison.points]
-    if len(points) <= 8:
-        return frame | {"kind": "bars", "x": {"title": "", "names": points}, "series": [real, fitted | ends]}
-    place = list(range(1, len(points) + 1))
-    both = [real | {"x": place}, fitted | ends | {"x": place}]
-    return frame | {"kind": "lines", "x": {"title": f"{points[0]} … {points[-1]}"}, "series": both}
+    points = tuple(str(point) for point in comparison.points)
+    few = len(points) <= MOST_NAMES
+    place = None if few else np.arange(1, len(points) + 1)
+    title = comparison.name.capitalize()
+    return Chart(
+        "bars" if few else "lines",
+        f"{title}: {'alike' if comparison.alike else 'not alike'}",
+        Axis("", names=points) if few else Axis(f"{points[0]} … {points[-1]}"),
+        Axis(title, zero=True),
+        (
+            Series(REAL, Style.of(VERMILION), comparison.real, place),
+            Series(SIMULATED, Style.of(GREEN), comparison.simulated, place, comparison.low, comparison.high),
+        ),
+        f"{comparison.distance:.2g} apart where {comparison.tolerance:.2g} can be chance.",
+        height=LOW,
+        keyed=True,
+    )

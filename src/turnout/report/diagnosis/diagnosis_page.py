@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 from turnout.diagnosis.diagnose import Diagnosis
 from turnout.report.diagnosis.diagnosis_charts import comparison_name, diagnosis_charts
+from turnout.report.diagnosis.diagnosis_tables import behind_table, ranking_table
 from turnout.report.diagnosis.diagnosis_words import FAIR, favoured, percent, ranking_words, sentences
 from turnout.report.page import shell
-from turnout.report.page.shell import Spec, charts_beside, glance, paragraph, section, table
+from turnout.report.page.chart import Drawing
+from turnout.report.page.on_page import figures
+from turnout.report.page.shell import glance, paragraph, section
 
 MOST_NAMED = 10  # clients in a table
 
@@ -21,7 +23,7 @@ def page(diagnosis: Diagnosis) -> str:
     lead, *more = told["summary"]
 
     def part(title: str, subject: str, *names: str) -> str:
-        return section(title, paragraph(told[subject]), charts_beside(charts, *names))
+        return section(title, paragraph(told[subject]), figures(charts, *names))
 
     parts = [
         paragraph([lead], "lead"),
@@ -46,8 +48,8 @@ def _at_a_glance(diagnosis: Diagnosis) -> str:
     if weights.weighted.sum() == 0 or weights.weighted_distance < FAIR:
         return ""
     fleet, target = favoured(diagnosis)
-    rows = {"of the clients": fleet, "of the weight is asked for them": target, "of the weight is theirs": 0.5}
-    return glance({words: (share, f"{percent(share)} {words}") for words, share in rows.items()})
+    shares = {"of the clients": fleet, "of the weight is asked for them": target, "of the weight is theirs": 0.5}
+    return glance({f"{percent(share)} {words}": share for words, share in shares.items()})
 
 
 def _name(source: str) -> str:
@@ -65,49 +67,22 @@ def _weights_words(diagnosis: Diagnosis) -> str:
     )
 
 
-def _weights_part(diagnosis: Diagnosis, charts: dict[str, Spec]) -> str:
-    weights, names = diagnosis.findings.weights, diagnosis.log.names
-    rows = [
-        (str(names[k]), _number(float(weights.target[k])), _number(float(weights.weighted[k])), _ratio(weights, k))
-        for k in weights.ranked[:MOST_NAMED].tolist()
-    ]
-    behind = table(("client", "asked", "got", "got ÷ asked"), rows)
-    words = paragraph([_weights_words(diagnosis)])
-    return section("Whom FedAvg trains for", words, behind, charts_beside(charts, "weights"))
-
-
-def _ratio(weights: Any, k: int) -> str:
-    return f"{weights.weighted[k] / weights.target[k]:.2f}" if weights.target[k] > 0 else "–"
-
-
-def _number(value: float) -> str:
-    return f"{100 * value:.3g} %"
+def _weights_part(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
+    behind = behind_table(diagnosis, MOST_NAMED).html()
+    return section("Whom FedAvg trains for", paragraph([_weights_words(diagnosis)]), behind, figures(charts, "weights"))
 
 
 def _ranking(diagnosis: Diagnosis) -> str:
     if diagnosis.ranking is None:
         return section("Strategies", paragraph(["Strategies were not audited in the fitted world."]))
-    rows = [
-        (
-            rank.strategy,
-            "yes" if rank.consistent else "no",
-            percent(rank.distance),
-            percent(rank.by_chance) if rank.by_chance else "exact",
-            percent(rank.unsteady),
-            rank.memory,
-            rank.note,
-        )
-        for rank in diagnosis.ranking.ranks
-    ]
-    header = ("strategy", "consistent", "off target", "by chance", "unsteady", "server memory", "consistent in theory")
-    return section("Strategies", paragraph(ranking_words(diagnosis)), table(header, rows, told=True))
+    return section("Strategies", paragraph(ranking_words(diagnosis)), ranking_table(diagnosis.ranking).html())
 
 
-def _likeness(diagnosis: Diagnosis, charts: dict[str, Spec]) -> str:
+def _likeness(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
     likeness = diagnosis.likeness
     some = "" if likeness.num_clients == diagnosis.log.num_clients else f" over {likeness.num_clients:,} of the clients"
     band = paragraph([f"Band or whisker: the least to the most of {likeness.seeds} simulated logs{some}."], "soft")
-    return band + charts_beside(charts, *map(comparison_name, likeness.comparisons))
+    return band + figures(charts, *map(comparison_name, likeness.comparisons))
 
 
 def _warnings(warnings: Sequence[str]) -> str:

@@ -1,14 +1,15 @@
-"""A diagnosis for the terminal."""
+"""A diagnosis for the terminal, and the tables that its page has too."""
 
 from __future__ import annotations
 
 from rich.console import Group
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 
 from turnout.diagnosis.diagnose import Diagnosis
 from turnout.diagnosis.world.ranking import Ranking
 from turnout.report.diagnosis.diagnosis_words import percent, ranking_words, sentences
+from turnout.report.page.table import Column, Table
 
 TITLES = {
     "log": "log",
@@ -26,22 +27,42 @@ def overview(diagnosis: Diagnosis) -> Group:
     """First the sentence that matters most, then one line a subject, then the strategies, then what to doubt."""
     told = sentences(diagnosis)
     lead, *more = told["summary"]
-    grid = Table.grid(padding=(0, 2))
+    grid = Grid.grid(padding=(0, 2))
     for name, title in TITLES.items():
         grid.add_row(Text(title, style="bold", no_wrap=True), Text(" ".join(told[name])))
     for warning in diagnosis.log.warnings:
         grid.add_row(Text("warning", style="bold", no_wrap=True), Text(warning))
     parts = [Text(lead, style="bold"), *map(Text, more), Text(""), grid]
     if diagnosis.ranking is not None:
-        parts += [Text(""), _ranking(diagnosis.ranking), *map(Text, ranking_words(diagnosis))]
+        parts += [Text(""), ranking_table(diagnosis.ranking), *map(Text, ranking_words(diagnosis))]
     return Group(*parts)
 
 
-def _ranking(ranking: Ranking) -> Table:
-    table = Table(title="Strategies in the fitted world", title_justify="left")
-    for title in ("strategy", "consistent", "off target", "unsteady", "server memory"):
-        table.add_column(title)
-    for rank in ranking.ranks:
-        verdict = "yes" if rank.consistent else "no"
-        table.add_row(Text(rank.strategy), verdict, percent(rank.distance), percent(rank.unsteady), rank.memory)
-    return table
+def ranking_table(ranking: Ranking) -> Table:
+    """Strategies in the fitted world, one row each."""
+    ranks = ranking.ranks
+    by_chance = [percent(rank.by_chance) if rank.by_chance else "exact" for rank in ranks]
+    columns = (
+        Column.of("strategy", [rank.strategy for rank in ranks]),
+        Column.of("consistent", ["yes" if rank.consistent else "no" for rank in ranks]),
+        Column.of("off target", [percent(rank.distance) for rank in ranks]),
+        Column.of("by chance", by_chance, page_only=True),
+        Column.of("unsteady", [percent(rank.unsteady) for rank in ranks]),
+        Column.of("server memory", [rank.memory for rank in ranks]),
+        Column.of("consistent in theory", [rank.note for rank in ranks], words=True, page_only=True),
+    )
+    return Table(columns, "Strategies in the fitted world")
+
+
+def behind_table(diagnosis: Diagnosis, most: int) -> Table:
+    """The clients that are most behind their target, at most so many."""
+    weights, chosen = diagnosis.findings.weights, diagnosis.findings.weights.ranked[:most].tolist()
+    asked, got = weights.target[chosen], weights.weighted[chosen]
+    ratios = (f"{b / a:.2f}" if a > 0 else "–" for a, b in zip(asked, got, strict=True))
+    columns = (
+        Column.of("client", [str(diagnosis.log.names[k]) for k in chosen]),
+        Column.of("asked", [f"{100 * share:.3g} %" for share in asked]),
+        Column.of("got", [f"{100 * share:.3g} %" for share in got]),
+        Column.of("got ÷ asked", ratios),
+    )
+    return Table(columns)

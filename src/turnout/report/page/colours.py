@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 # Okabe and Ito's palette without its yellow, which is too pale for a line on white.
 BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
@@ -40,7 +40,20 @@ USUAL = {  # those often seen together, in the papers and beyond, kept apart
 DARK_PAPER = "#16181C"  # of pages
 LEAST_CONTRAST = 3.5  # of a line on dark paper
 PALEST = 0.6  # share of white in the last of many lines of one colour
-DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3], [12, 4])
+DASHES = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (1, 3), (12, 4))
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a line is drawn: its colour on light and on dark paper, and its dash."""
+
+    light: str
+    dark: str
+    dash: tuple[int, ...] = DASHES[0]
+
+    @classmethod
+    def of(cls, shade: str, dash: tuple[int, ...] = DASHES[0]) -> Style:
+        return cls(shade, on_dark(shade), dash)
 
 
 def colour(strategy: str) -> str:
@@ -59,13 +72,13 @@ def _letters(text: str) -> str:
     return "".join(filter(str.isalnum, text.lower()))
 
 
-def line_styles(strategies: Sequence[str]) -> list[tuple[str, list[int]]]:
-    """Colour and dash of each line, given its strategy; tints and dashes tell apart lines of one colour."""
+def line_styles(labels: Sequence[str], strategies: Sequence[str]) -> dict[str, Style]:
+    """How each label is drawn, given its strategy; tints and dashes tell apart lines of one colour."""
     colours = [colour(strategy) for strategy in strategies]
-    styles = []
-    for place, shade in enumerate(colours):
+    styles = {}
+    for place, (label, shade) in enumerate(zip(labels, colours, strict=True)):
         before, in_all = colours[:place].count(shade), colours.count(shade)
-        styles.append((_tint(shade, PALEST * before / max(1, in_all - 1)), DASHES[before % len(DASHES)]))
+        styles[label] = Style.of(_tint(shade, PALEST * before / max(1, in_all - 1)), DASHES[before % len(DASHES)])
     return styles
 
 
@@ -96,14 +109,3 @@ def _luminance(shade: str) -> float:
     parts = (int(shade[i : i + 2], 16) / 255 for i in (1, 3, 5))
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def page_styles(labels: Sequence[str], strategies: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """How each label is drawn in a page, on light and on dark paper."""
-    styles = zip(labels, line_styles(strategies), strict=True)
-    return {label: {"light": shade, "dark": on_dark(shade), "dash": dash} for label, (shade, dash) in styles}
-
-
-def page_style(shade: str, dash: Sequence[int] = (1, 0)) -> dict[str, Any]:
-    """The same for a line that is no strategy's."""
-    return {"light": shade, "dark": on_dark(shade), "dash": list(dash)}

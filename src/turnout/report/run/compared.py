@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from turnout.experiment.run import Outcome, Run
 from turnout.metrics import METRICS, TEST_ACCURACY, TEST_LOSS, Metric, metric_named
+from turnout.report.page.colours import Style, line_styles
 from turnout.simulator.history import History
 
 
@@ -23,6 +24,11 @@ Points = Run | Compared
 
 def title_of(points: Points) -> str:
     return points.experiment.title if isinstance(points, Run) else points.title
+
+
+def styles_of(points: Points) -> dict[str, Style]:
+    """How each label is drawn, in all charts and tables."""
+    return line_styles([point.label for point in points.points], [point.strategy for point in points.points])
 
 
 def compared(runs: Sequence[tuple[str, Run]]) -> Compared:

@@ -1,14 +1,15 @@
-"""Learning curves as numbers: means over the seeds, their spread, and what a round costs."""
+"""Learning curves: means over the seeds, their spread, and what a round costs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 
-from turnout.experiment.run import Outcome
-from turnout.metrics import RECORDS, Metric
-from turnout.report.run.compared import Points
+from turnout.metrics import DISTANCE, RECORDS, Metric
+from turnout.report.page.chart import Axis, Chart, Rule, Series
+from turnout.report.run.compared import Points, styles_of
+from turnout.report.run.error_split import ErrorSplit
 from turnout.simulator.history import History
 from turnout.statistics import evenly
 
@@ -19,54 +20,50 @@ COSTS = {record.name: record.title for record in RECORDS if record.cost}
 AXES = {"round": "Round"} | COSTS  # what a curve can be drawn over
 
 
-@dataclass(frozen=True)
-class LearningCurve:
-    """One metric of one outcome, in the unit that is shown."""
+def learning_curves(points: Points, metric: Metric, splits: Mapping[str, ErrorSplit] | None = None) -> Chart:
+    """A metric over the rounds, or over what they cost, in a band of one standard deviation over the seeds.
 
-    label: str
-    strategy: str
-    over: dict[str, np.ndarray]  # by axis, where it is known
-    mean: np.ndarray  # over the seeds whose value is finite, NaN if none is
-    low: np.ndarray  # one standard deviation below
-    high: np.ndarray
-
-
-def learning_curves_of(points: Points, metric: Metric) -> list[LearningCurve]:
-    """A curve an outcome that has the metric."""
+    Of the distance to an optimum, also how near the weights of each run lead, where the split of its error is given.
+    """
     most = max(LEAST_POINTS, min(MOST_POINTS, IN_ALL // len(points.points)))
-    return [_curve(point, metric, most) for point in points.points if metric.name in point.history.metrics]
-
-
-def _curve(point: Outcome, metric: Metric, most: int) -> LearningCurve:
-    history = point.history
-    count = len(history.evaluated)
-    kept = evenly(count, most)
-    values = metric.factor * history.metrics[metric.name][:, kept].astype(np.float64)
-    mean, spread = mean_and_spread(values)
-    low = mean - spread
-    if metric.log:
-        low = np.maximum(low, mean / 10)
-    over = {name: cost[kept] for name, cost in costs(history).items()}
-    return LearningCurve(point.label, point.strategy, over, mean, low, mean + spread)
+    seeds, styles, series = len(points.points[0].history.seeds), styles_of(points), []
+    for point in points.points:
+        if metric.name in point.history.metrics:
+            kept = evenly(len(point.history.evaluated), most)
+            values = point.history.metrics[metric.name][:, kept].astype(np.float64)
+            mean, spread = mean_and_spread(metric.factor * values)
+            least = mean / 10 if metric.log else -np.inf
+            ends = (np.maximum(mean - spread, least), mean + spread) if seeds > 1 else (None, None)
+            over = {name: cost[kept] for name, cost in costs(point.history).items()}
+            series.append(Series(point.label, styles[point.label], mean, over["round"], *ends, over))
+    log = metric.log and all((one.y[np.isfinite(one.y)] > 0).all() for one in series)
+    note = f"Line: mean over {seeds} seeds. Band: one standard deviation." if seeds > 1 else "One seed."
+    floors = ()
+    if metric.name == DISTANCE and splits:
+        floors = tuple(Rule(float(split.bias.mean()), label, styles[label]) for label, split in splits.items())
+        note += " Dashed: how far off the weights of this run lead, by themselves."
+    choices = {name: title for name, title in AXES.items() if any(name in one.over for one in series)}
+    x, y = Axis(AXES["round"], choices=choices), Axis(metric.title, "%" if metric.percent else "", log)
+    return Chart("lines", metric.title, x, y, tuple(series), note, floors)
 
 
 def mean_and_spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation over the first axis, of what is finite; no spread where there is one value only."""
-    known = np.isfinite(values)
-    count = known.sum(axis=0)
-    safe = np.where(known, values, 0.0)
+    finite = np.isfinite(values)
+    count = finite.sum(axis=0)
+    safe = np.where(finite, values, 0.0)
     mean = np.where(count > 0, safe.sum(axis=0) / np.maximum(count, 1), np.nan)
-    squares = np.where(known, (safe - mean) ** 2, 0.0).sum(axis=0)
+    squares = np.where(finite, (safe - mean) ** 2, 0.0).sum(axis=0)
     return mean, np.sqrt(squares / np.maximum(count - 1, 1))
 
 
 def costs(history: History) -> dict[str, np.ndarray]:
     """What was spent before each evaluation, mean over the seeds."""
-    found = {"round": history.evaluated.astype(np.float64)}
+    spent = {"round": history.evaluated.astype(np.float64)}
     for name in COSTS:
         if name in history.records:
-            spent = np.nan_to_num(history.records[name]).mean(axis=0).cumsum()
-            found[name] = np.concatenate([[0.0], spent])[history.evaluated]
-    if "seconds" not in found and history.seconds is not None:
-        found["seconds"] = history.seconds * history.evaluated / history.rounds
-    return found
+            per_round = np.nan_to_num(history.records[name]).mean(axis=0)
+            spent[name] = np.concatenate([[0.0], per_round.cumsum()])[history.evaluated]
+    if "seconds" not in spent and history.seconds is not None:
+        spent["seconds"] = history.seconds * history.evaluated / history.rounds
+    return spent

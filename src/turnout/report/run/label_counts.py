@@ -6,15 +6,14 @@ from typing import Literal
 
 import altair as alt
 import numpy as np
-import polars as pl
 
-from turnout.report.page.colours import BLUE
-from turnout.report.run.figures import framed
+from turnout.report.page.chart import Axis, Chart, Series
+from turnout.report.page.colours import BLUE, Style
+from turnout.report.page.on_paper import figure
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.partition import label_counts
 
-WIDTH, HEIGHT = 900, 260
-LARGEST = 500  # area of a disc
+WIDTH, HEIGHT, LOW = 900, 260, 80
 SHOWN_CLIENTS = 100  # more would not be told apart
 
 
@@ -32,32 +31,20 @@ def label_counts_figure(
         raise ValueError("the labels of the task are numbers, not classes: there is nothing to count")
     counts = label_counts(np.asarray(part.labels), np.asarray(part.owners), task.num_clients)
     shown = min(task.num_clients, SHOWN_CLIENTS)
-    rows = _rows(counts[:shown])
-    x = alt.X("client:O", title=None, axis=None)
-    discs = (
-        alt.Chart(rows.filter(pl.col("samples") > 0))
-        .mark_circle(color=BLUE, opacity=0.6)
-        .encode(
-            x,
-            alt.Y("class:O", title="Class", sort="descending"),
-            alt.Size("samples:Q", title="Samples", scale=alt.Scale(range=[0, LARGEST])),
-            tooltip=["client", "class", "samples"],
-        )
-        .properties(width=WIDTH, height=HEIGHT)
-    )
-    step = -(-shown // 20)
-    axis = alt.Axis(values=list(range(0, shown, step)), labelAngle=0)
-    totals = (
-        alt.Chart(rows.group_by("client", maintain_order=True).agg(pl.col("samples").sum()))
-        .mark_bar(color=BLUE, opacity=0.8)
-        .encode(alt.X("client:O", title="Client", axis=axis), alt.Y("samples:Q", title="Samples"))
-        .properties(width=WIDTH, height=80)
-    )
     some = "" if shown == task.num_clients else f"The first {shown} of {task.num_clients:,} clients."
     words = {"train": "trains on", "validation": "validates on", "test": "is tested on"}
-    return framed(alt.vconcat(discs, totals, spacing=8), f"What each client {words[split]}", [title, some])
+    charts = label_counts_charts(counts[:shown])
+    return figure(charts, f"What each client {words[split]}", [title, some], columns=1, legend=False, spacing=8)
 
 
-def _rows(counts: np.ndarray) -> pl.DataFrame:
-    clients, classes = np.indices(counts.shape)
-    return pl.DataFrame({"client": clients.ravel(), "class": classes.ravel(), "samples": counts.ravel()})
+def label_counts_charts(counts: np.ndarray) -> list[Chart]:
+    """The discs, and the sums below them, from the number of samples by client and class."""
+    clients, classes = (tuple(map(str, range(count))) for count in counts.shape)
+    held_by, of_class = np.nonzero(counts)
+    discs = Series("samples", Style.of(BLUE), of_class, held_by, sizes=counts[held_by, of_class])
+    sums = Series("samples", Style.of(BLUE), counts.sum(axis=1))
+    x, above = Axis("Client", names=clients), Axis("", names=clients)
+    return [
+        Chart("discs", "Classes", above, Axis("Class", names=classes), (discs,), width=WIDTH, height=HEIGHT),
+        Chart("bars", "Samples", x, Axis("Samples"), (sums,), width=WIDTH, height=LOW),
+    ]

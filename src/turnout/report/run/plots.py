@@ -11,23 +11,28 @@ import altair as alt
 from turnout.errors import nearest
 from turnout.experiment.errors import ExperimentError, mistakes_at
 from turnout.files.whole import whole_file
-from turnout.report.run.client_figures import availability_picture, client_weights, served_clients, staleness
-from turnout.report.run.compared import Points, of_history
-from turnout.report.run.figures import learning_curves, trained_for
+from turnout.metrics import WORST_DECILE, Metric, metric_named
+from turnout.report.page.chart import Drawing, Picture, one_each
+from turnout.report.page.on_paper import PIXELS, caption, figure
+from turnout.report.run.client_charts import attendance_picture, client_weights, served_clients, staleness
+from turnout.report.run.compared import Points, common_metrics, of_history, shown_metrics, title_of
+from turnout.report.run.curves import learning_curves
+from turnout.report.run.run_charts import weight_by_group
 from turnout.simulator.history import History
 
 Format = Literal["png", "svg", "pdf"]
 SERIF = "Times New Roman, Liberation Serif, Times, serif"
-PAPER_PIXELS = 4  # a point, so that a figure of one column has about 600 dots an inch
+PAPER_PIXELS = 4  # per point, so that a figure of one column has about 600 dots per inch
 
-KINDS: dict[str, Callable[[Points], alt.TopLevelMixin]] = {
-    "curves": learning_curves,
-    "availability": availability_picture,
-    "weights": client_weights,
-    "groups": trained_for,
-    "clients": served_clients,
-    "staleness": staleness,
+CURVES = "curves"
+CHARTS: dict[str, tuple[Callable[[Points], Drawing | None], str]] = {  # and what a run lacks that has none
+    "availability": (attendance_picture, "who was there: it was recorded by an older version, or by nobody"),
+    "weights": (client_weights, "weights"),
+    "groups": (weight_by_group, "weights"),
+    "clients": (served_clients, "test_accuracy by client"),
+    "staleness": (staleness, "stalest by client"),
 }
+KINDS = (CURVES, *CHARTS)
 
 
 class HistoryPlots:
@@ -38,27 +43,27 @@ class HistoryPlots:
 
     def curves(self, metric: str | None = None) -> alt.TopLevelMixin:
         """Metrics over the rounds, or the one that is named, with their spread over the seeds."""
-        return learning_curves(self._points, metric)
+        return _curves(self._points, metric)
 
     def availability(self) -> alt.TopLevelMixin:
         """Who was there, asked and heard, round by round."""
-        return availability_picture(self._points)
+        return _figure(self._points, "availability")
 
     def weights(self) -> alt.TopLevelMixin:
         """Weight over target of each client."""
-        return client_weights(self._points)
+        return _figure(self._points, "weights")
 
     def groups(self) -> alt.TopLevelMixin:
         """Share of the weight by availability, beside the target."""
-        return trained_for(self._points)
+        return _figure(self._points, "groups")
 
     def clients(self) -> alt.TopLevelMixin:
         """Test accuracy from the worst served client to the best."""
-        return served_clients(self._points)
+        return _figure(self._points, "clients")
 
     def staleness(self) -> alt.TopLevelMixin:
         """Longest wait for an upload of each client."""
-        return staleness(self._points)
+        return _figure(self._points, "staleness")
 
 
 def plots(history: History, label: str = "") -> HistoryPlots:
@@ -70,10 +75,46 @@ def plot(points: Points, kind: str, metric: str | None = None) -> alt.TopLevelMi
     """A figure of a run by its kind; curves may be those of one metric."""
     if kind not in KINDS:
         raise ExperimentError(f"there is no figure {kind!r}: {nearest(kind, KINDS)}")
-    if metric is not None and kind != "curves":
+    if metric is not None and kind != CURVES:
         raise ExperimentError(f"{kind}: only curves have a metric to choose, not {metric!r}")
     with mistakes_at(kind):
-        return learning_curves(points, metric) if kind == "curves" else KINDS[kind](points)
+        return _curves(points, metric) if kind == CURVES else _figure(points, kind)
+
+
+def figures(run: Points) -> dict[str, alt.TopLevelMixin]:
+    """The figures of a run folder by name."""
+    return {"learning": plot(run, CURVES), "attention": plot(run, "groups")}
+
+
+def write_figures(run: Points, folder: Path) -> None:
+    """The figures of a run folder as PNG."""
+    for name, chart in figures(run).items():
+        chart.save(folder / f"{name}.png", scale_factor=PIXELS)
+
+
+def _curves(points: Points, metric: str | None) -> alt.TopLevelMixin:
+    charts = [learning_curves(points, one) for one in _drawn(points, metric)]
+    return figure(charts, "How well the model does, round by round", [title_of(points), charts[0].note])
+
+
+def _drawn(points: Points, metric: str | None) -> list[Metric]:
+    """All metrics that are worth a panel, or the one that is named."""
+    if metric is None:
+        return [one for one in shown_metrics(points) if one.name != WORST_DECILE]
+    if metric not in (shared := common_metrics(points)):
+        raise ValueError(f"there is no metric {metric!r}: known: {', '.join(sorted(shared))}")
+    return [metric_named(metric)]
+
+
+def _figure(points: Points, kind: str) -> alt.TopLevelMixin:
+    describe, lacking = CHARTS[kind]
+    chart = describe(points)
+    if chart is None:
+        raise ValueError(f"this run does not tell {lacking}")
+    lines = [title_of(points), caption(chart)]
+    if isinstance(chart, Picture):
+        return figure(one_each(chart), chart.title, lines, [cells.label for cells in chart.series], columns=2)
+    return figure([chart], chart.title, lines)
 
 
 def for_paper(chart: Any) -> alt.TopLevelMixin:

@@ -1,98 +1,141 @@
-"""The result of a run as a table for the terminal."""
+"""The results of a run, or of several side by side, as one table."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
-from rich.table import Table
-from rich.text import Text
 
-from turnout.experiment.run import Outcome, Run
-from turnout.metrics import COSTS, Metric
-from turnout.report.run.compared import Points, headline, shown_metrics
-
-LABEL_WIDTH = 30  # longer labels may be broken
+from turnout.experiment.run import Outcome
+from turnout.metrics import COSTS, Metric, Record
+from turnout.report.page.table import Cell, Column, Table
+from turnout.report.run.compared import Points, shown_metrics, styles_of, title_of
+from turnout.statistics import Interval
 
 
-def results(run: Run) -> Table:
-    """One row a strategy: final metrics as mean ± standard deviation over the seeds, and what they cost.
+def results(points: Points) -> Table:
+    """One row per strategy: final metrics as mean ± standard deviation over the seeds, and what they cost.
 
     The best of each metric is bold. The difference to the first row is paired: both meet the same absences, seed by
     seed, so its spread is that of the difference.
     """
-    main = headline(run)
-    columns: dict[str, list[Text]] = {}
-    for metric in _tabled(run):
-        best = best_labels(run, metric)
-        columns[metric.axis_title] = [_cell(outcome, metric, outcome.label in best) for outcome in run.points]
-    if len(run.points) > 1:
-        against = f"{main.title} against {run.points[0].label}"
-        columns[against] = [_against_first(run, outcome, main) for outcome in run.points]
-    for record in COSTS:
-        columns[record.title] = [Text(spent_text(outcome, record.name)) for outcome in run.points]
-    table = Table(title=run.experiment.title or None, caption=_caption(run), title_justify="left")
-    table.add_column("strategy", width=max(8, min(LABEL_WIDTH, max(len(outcome.label) for outcome in run.points))))
-    for title, cells in columns.items():  # titles are broken into words, numbers never
-        table.add_column(title, justify="right", width=max(map(len, [*title.split(), *cells])))
-    for outcome, *cells in zip(run.points, *columns.values(), strict=True):
-        table.add_row(Text(outcome.label), *cells)
-    return table
+    outcomes, styles = points.points, styles_of(points)
+    metrics = shown_metrics(points)
+    others = {name for outcome in outcomes for name in outcome.history.metrics} - {metric.name for metric in metrics}
+    columns = [
+        Column("Strategy", tuple(Cell(one.label, one.label, style=styles[one.label]) for one in outcomes), "label"),
+        Column.hidden("strategy", [one.strategy for one in outcomes]),
+        Column.hidden("settings", [one.settings for one in outcomes]),
+        Column.hidden("diverged", [int(one.history.diverged.sum()) for one in outcomes]),
+        *(_finals(points, metric, metric not in _fitting(points, metrics)) for metric in metrics),
+        *(Column.hidden(name, [_final(one, name) for one in outcomes], "final") for name in sorted(others)),
+        *(_against_first(points, metric, metric is metrics[0]) for metric in metrics),
+        *(_spent(points, record) for record in COSTS),
+        Column.of("Seconds per run", map(_seconds, outcomes), page_only=True),
+    ]
+    return Table(tuple(columns), title_of(points), _note(points))
 
 
-def _tabled(run: Points) -> list[Metric]:
+def _fitting(points: Points, metrics: list[Metric]) -> list[Metric]:
     """The metrics that fit a terminal of 80 columns: no loss where there is an accuracy, none that tells nothing."""
-    metrics = shown_metrics(run)
     fitting = [metric for metric in metrics if metric.percent] or metrics
-    return [metric for metric in fitting if metric is fitting[0] or not _alike(run, metric)]
+    return [metric for metric in fitting if metric is fitting[0] or not _alike(points, metric)]
 
 
-def _alike(run: Points, metric: Metric) -> bool:
+def _alike(points: Points, metric: Metric) -> bool:
     """Whether every run of every strategy has ended at the same value, as a worst tenth that nobody serves at all."""
-    return len(run.points) > 1 and len(np.unique([point.history.final(metric.name) for point in run.points])) == 1
+    ends = np.concatenate([point.history.final(metric.name) for point in points.points])
+    return len(points.points) > 1 and len(np.unique(ends)) == 1
 
 
-def paired_difference(run: Points, outcome: Outcome, metric: Metric) -> np.ndarray:
+def paired_difference(points: Points, outcome: Outcome, metric: Metric) -> np.ndarray:
     """Final metric of a point minus that of the first one, seed by seed."""
-    return outcome.history.final(metric.name) - run.points[0].history.final(metric.name)
+    return outcome.history.final(metric.name) - points.points[0].history.final(metric.name)
 
 
-def _caption(run: Run) -> str:
-    rounds, seeds = run.experiment.rounds, len(run.experiment.seeds)
-    if seeds == 1:
-        return f"after {rounds} rounds, one seed"
-    return f"after {rounds} rounds, mean ± standard deviation over {seeds} seeds; differences are paired by seed"
+def _note(points: Points) -> str:
+    rounds = counts(point.history.rounds for point in points.points)
+    seeds = {len(point.history.seeds) for point in points.points}
+    if seeds == {1}:
+        return f"After {rounds} rounds, one seed."
+    paired = " Differences are paired by seed: in the same world all strategies meet the same absences."
+    spread = f"After {rounds} rounds, mean ± standard deviation over {counts(seeds)} seeds, the best in bold."
+    return spread + (paired if len(points.points) > 1 else "")
 
 
-def best_labels(run: Points, metric: Metric) -> set[str]:
+def counts(numbers: Iterable[int]) -> str:
+    """How many there are, or may be: runs side by side may differ."""
+    return " or ".join(f"{number:,}" for number in sorted(set(numbers)))
+
+
+def _finals(points: Points, metric: Metric, page_only: bool) -> Column:
+    best = _best_labels(points, metric)
+    cells = []
+    for point in points.points:
+        lost = int(np.sum(point.history.diverged))
+        text = f"diverged in {lost} of {len(point.history.seeds)}"
+        if not lost:
+            text = metric.spread(point.history.final(metric.name))
+        cells.append(Cell(text, _final(point, metric.name), best=point.label in best and not lost))
+    unit = "%" if metric.percent else ""
+    return Column(metric.title, tuple(cells), metric.name, "final", unit, page_only=page_only)
+
+
+def _best_labels(points: Points, metric: Metric) -> set[str]:
     """Those with the best mean at the end; nobody where all are alike."""
-    means = {outcome.label: float(outcome.history.final(metric.name).mean()) for outcome in run.points}
+    means = {outcome.label: float(outcome.history.final(metric.name).mean()) for outcome in points.points}
     finite = {label: mean for label, mean in means.items() if np.isfinite(mean)}
-    if len(run.points) < 2 or not finite:
+    if len(points.points) < 2 or not finite:
         return set()
     top = max(finite.values()) if metric.higher_is_better else min(finite.values())
-    found = {label for label, mean in finite.items() if mean == top}
-    return found if len(found) < len(run.points) else set()
+    best = {label for label, mean in finite.items() if mean == top}
+    return best if len(best) < len(points.points) else set()
 
 
-def _cell(outcome: Outcome, metric: Metric, best: bool) -> Text:
-    return Text(final_text(outcome, metric), style="bold" if best and not outcome.history.diverged.any() else "")
+def _against_first(points: Points, metric: Metric, shown: bool) -> Column:
+    """Differences to the first row; in the table those of the first metric, where there is something to compare."""
+    title = f"{metric.title} against {points.points[0].label}" if shown and len(points.points) > 1 else ""
+    cells = tuple(_difference(points, outcome, metric) for outcome in points.points)
+    intervals = "95 % interval" if any(cell.interval for cell in cells) else ""
+    return Column(title, cells, metric.name, "against_first", intervals=intervals)
 
 
-def final_text(outcome: Outcome, metric: Metric) -> str:
-    """The metric at the end, or in how many seeds the model was lost."""
-    lost = int(np.sum(outcome.history.diverged))
-    if lost:
-        return f"diverged in {lost} of {len(outcome.history.seeds)}"
-    return metric.spread(outcome.history.final(metric.name))
+def _difference(points: Points, outcome: Outcome, metric: Metric) -> Cell:
+    first = points.points[0]
+    if outcome.history.seeds != first.history.seeds:
+        return Cell("–")
+    difference = paired_difference(points, outcome, metric)
+    if outcome is first or not np.isfinite(difference).all():
+        return Cell("–", _statistics(difference))
+    text, _, spread = metric.spread(difference, signed=True).partition(" ")
+    interval = Interval.of(difference)
+    ends = ""
+    if interval.count > 1:
+        low, high = (metric.number(end, signed=True) for end in (interval.low, interval.high))
+        ends = f"{low} to {high}{'' if interval.low > 0 or interval.high < 0 else ', may be chance'}"
+    return Cell(text, _statistics(difference), spread, ends)
 
 
-def _against_first(run: Points, outcome: Outcome, metric: Metric) -> Text:
-    difference = paired_difference(run, outcome, metric)
-    if outcome is run.points[0] or not np.isfinite(difference).all():
-        return Text("–")
-    return Text(metric.spread(difference, signed=True))
+def _final(outcome: Outcome, name: str) -> dict[str, object] | None:
+    return _statistics(outcome.history.final(name)) if name in outcome.history.metrics else None
 
 
-def spent_text(outcome: Outcome, record: str) -> str:
+def _statistics(values: np.ndarray) -> dict[str, object]:
+    """Mean, standard deviation and every seed's value."""
+    return {"mean": values.mean(), "std": values.std(ddof=1) if values.size > 1 else 0.0, "seeds": values}
+
+
+def _spent(points: Points, record: Record) -> Column:
     """Sum over the rounds, mean over the seeds; a dash where it was not recorded."""
-    values = outcome.history.records.get(record)
-    return "–" if values is None else f"{values.sum(axis=1).mean():,.0f}"
+    cells = []
+    for point in points.points:
+        values = point.history.records.get(record.name)
+        mean = None if values is None else float(values.sum(axis=1).mean())
+        cells.append(Cell("–" if mean is None else f"{mean:,.0f}", mean))
+    return Column(record.title, tuple(cells), record.name)
+
+
+def _seconds(point: Outcome) -> str:
+    if "seconds" in point.history.records:
+        return f"{point.history.records['seconds'].sum(axis=1).mean():,.3g}"
+    return "–" if point.history.seconds is None else f"{point.history.seconds:,.3g}"

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from turnout.diagnosis.plain import plain
 from turnout.experiment.run import Outcome, Run
-from turnout.metrics import COSTS, Metric
+from turnout.metrics import Metric
 from turnout.report.run.compared import Points, headline, shown_metrics
 from turnout.report.run.error_split import told_by_weights
 from turnout.report.run.groups import attention
-from turnout.report.run.run_table import paired_difference
+from turnout.report.run.run_table import paired_difference, results
 
 
 def result(run: Points) -> list[str]:
@@ -80,25 +79,5 @@ def summary(run: Run) -> dict[str, Any]:
         "rounds": run.experiment.rounds,
         "seeds": list(run.experiment.seeds),
         "seconds": round(run.seconds, 3),
-        "points": [_point(run, outcome) for outcome in run.points],
+        "points": results(run).records(),
     }
-
-
-def _point(run: Points, outcome: Outcome) -> dict[str, Any]:
-    history = outcome.history
-    return {
-        "label": outcome.label,
-        "strategy": outcome.strategy,
-        "settings": outcome.settings,
-        "diverged": int(history.diverged.sum()),
-        "final": {name: _statistics(history.final(name)) for name in sorted(history.metrics)},
-        "against_first": {
-            metric.name: _statistics(paired_difference(run, outcome, metric)) for metric in shown_metrics(run)
-        },
-    } | {record.name: float(history.records[record.name].sum(axis=1).mean()) for record in COSTS}
-
-
-def _statistics(values: np.ndarray) -> dict[str, Any]:
-    """Mean, standard deviation and every seed's value; null where not finite, as JSON knows no NaN."""
-    deviation = values.std(ddof=1) if values.size > 1 else 0.0
-    return plain({"mean": values.mean(), "std": deviation, "seeds": values})

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.table import Table
 
 from turnout.experiment.tuning import Choice, Tuned
+from turnout.report.page.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
 def choices_table(tuned: Tuned) -> Table:
-    """A row a strategy: what was chosen, how well it did, and the rest of its grid."""
-    table = Table("strategy", "chosen", f"{tuned.metric}", "second best", "points", title="Tuning")
-    for choice in tuned.choices:
-        table.add_row(choice.label, _settings(choice), _best(choice), _second(choice), str(len(choice.grid)))
-    return table
+    """One row per strategy: what was chosen, how well it did, and the rest of its grid."""
+    choices = tuned.choices
+    columns = (
+        Column.of("strategy", [choice.label for choice in choices], key="label"),
+        Column.of("chosen", map(_settings, choices), [choice.chosen for choice in choices], key="chosen", words=True),
+        Column(tuned.metric, tuple(_spread(choice.values[choice.grid.index(choice.best)]) for choice in choices)),
+        Column("second best", tuple(map(_second, choices))),
+        Column.of("points", [str(len(choice.grid)) for choice in choices]),
+        Column.hidden("at_edge", [choice.at_edge() for choice in choices]),
+    )
+    return Table(columns, "Tuning")
+
+
+def choices_summary(tuned: Tuned) -> dict[str, Any]:
+    """What was chosen, by label, for another program to read."""
+    records = choices_table(tuned).records()
+    return {"metric": tuned.metric} | {
+        key: {record["label"]: record[key] for record in records} for key in ("chosen", "at_edge")
+    }
 
 
 def choices_words(tuned: Tuned) -> list[str]:
@@ -43,19 +57,12 @@ def _listed(settings: Iterable[tuple[str, object]]) -> str:
     return ", ".join(f"{key} = {value}" for key, value in settings)
 
 
-def _best(choice: Choice) -> str:
-    return _spread(choice.values[choice.grid.index(choice.best)])
-
-
-def _second(choice: Choice) -> str:
+def _second(choice: Choice) -> Cell:
     others = [row for point, row in zip(choice.grid, choice.values, strict=True) if point is not choice.best]
     finite = [row for row in others if np.isfinite(row).all()]
-    if not finite:
-        return ""
-    mine = float(choice.values[choice.grid.index(choice.best)].mean())
-    return _spread(min(finite, key=lambda row: abs(float(row.mean()) - mine)))
+    best = float(choice.values[choice.grid.index(choice.best)].mean())
+    return _spread(min(finite, key=lambda row: abs(float(row.mean()) - best))) if finite else Cell()
 
 
-def _spread(values: np.ndarray) -> str:
-    spread = f" ± {values.std(ddof=1):.2g}" if values.size > 1 else ""
-    return f"{values.mean():.4g}{spread}"
+def _spread(values: np.ndarray) -> Cell:
+    return Cell(f"{values.mean():.4g}", spread=f"± {values.std(ddof=1):.2g}" if values.size > 1 else "")

@@ -70,16 +70,14 @@ class Chart {
     new ResizeObserver(() => this.redraw()).observe(this.canvas);
   }
 
-  get styles() { return page.styles; }
   get axis() { // the chosen one, or the first that there is
     const { choices } = this.spec.x;
-    return choices && (choices.find((c) => c.name === over) || choices[0]).name;
+    return choices && (over in choices ? over : Object.keys(choices)[0]);
   }
-  get xTitle() { return (this.spec.x.choices?.find((c) => c.name === this.axis) || this.spec.x).title; }
+  get xTitle() { return this.spec.x.choices?.[this.axis] ?? this.spec.x.title ?? ""; }
   get xUnit() { return this.spec.x.unit; }
   shown() { return this.spec.series.filter((s) => !hidden.has(s.label) && (this.spec.x.names || this.xs(s))); }
-  xs(series) { return this.axis ? series.xs[this.axis] : series.x; }
-  style(series) { return series.style || this.styles[series.label]; }
+  xs(series) { return this.axis ? series.over[this.axis] : series.x; }
 
   domain([low, high]) { // the part of the x axis that is looked at
     if (this.zoom && (this.zoom[0] > low || this.zoom[1] < high)) {
@@ -95,7 +93,7 @@ class Chart {
   }
 
   draw() {
-    const width = this.canvas.clientWidth, height = this.spec.height || 280, ratio = devicePixelRatio || 1;
+    const width = this.canvas.clientWidth, { height } = this.spec, ratio = devicePixelRatio || 1;
     if (!width) return;
     this.canvas.style.height = `${height}px`;
     this.canvas.width = Math.round(width * ratio);

@@ -33,12 +33,14 @@ function spread(series, i, unit) {
   return low === undefined || low === null || low === high ? "" : ` (${told(low, "")} to ${told(high, unit)})`;
 }
 
+const others = (series, i) => (series.more || []).map(({ title, values, unit }) => [title, told(values[i], unit)]);
+
 function rules(chart) { // lines across, such as a target
   for (const rule of chart.spec.rules || []) {
     if (hidden.has(rule.label)) continue;
     const { pen, box } = chart, y = chart.y(rule.y);
     pen.save();
-    pen.strokeStyle = rule.label ? shade(chart.styles[rule.label]) : chart.ink;
+    pen.strokeStyle = rule.style ? shade(rule.style) : chart.ink;
     pen.setLineDash([6, 4]);
     pen.beginPath();
     pen.moveTo(box.left, y);
@@ -79,17 +81,17 @@ const lines = {
     xs.forEach((_, i) => { if (series.low[i] !== null) points.push(at(series.low, i)); });
     for (let i = xs.length - 1; i >= 0; i -= 1) if (series.high[i] !== null) points.push(at(series.high, i));
     pen.globalAlpha = 0.15;
-    pen.fillStyle = shade(chart.style(series));
+    pen.fillStyle = shade(series.style);
     pen.beginPath();
     points.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
     pen.fill();
     pen.globalAlpha = 1;
   },
   line(chart, pen, series) {
-    const xs = chart.xs(series), style = chart.style(series);
+    const xs = chart.xs(series), { style } = series;
     pen.strokeStyle = shade(style);
     pen.lineWidth = 2;
-    pen.setLineDash(style.dash && style.dash[1] ? style.dash : []);
+    pen.setLineDash(style.dash[1] ? style.dash : []);
     pen.beginPath();
     let down = false;
     xs.forEach((x, i) => {
@@ -108,7 +110,7 @@ const lines = {
     const first = chart.xs(shown[0]), x = first[nearest(first, wanted)];
     const rows = shown.map((s) => {
       const i = nearest(chart.xs(s), wanted);
-      return [s.label, told(s.y[i], unit) + spread(s, i, unit), chart.style(s), s.y[i] ?? -Infinity];
+      return [s.label, told(s.y[i], unit) + spread(s, i, unit), s.style, s.y[i] ?? -Infinity];
     });
     rows.sort((a, b) => b[3] - a[3]);
     return { x, title: `${chart.xTitle} ${told(x, chart.xUnit)}`, rows };
@@ -146,7 +148,7 @@ const dots = {
   },
   series(chart, pen, series) {
     const xs = chart.xs(series), clip = (v) => Math.min(chart.box.bottom, Math.max(chart.box.top, chart.y(v)));
-    pen.fillStyle = pen.strokeStyle = shade(chart.style(series));
+    pen.fillStyle = pen.strokeStyle = shade(series.style);
     pen.globalAlpha = 0.3;
     if (series.low) {
       pen.beginPath();
@@ -168,8 +170,8 @@ const dots = {
     if (!best) return null;
     const { series, i } = best, { spec } = chart;
     const name = series.names ? series.names[i] : `${chart.xTitle} ${told(chart.xs(series)[i], chart.xUnit)}`;
-    const rows = [[series.label, told(series.y[i], spec.y.unit) + spread(series, i, spec.y.unit), chart.style(series)]];
-    for (const [title, values, unit] of series.more || []) rows.push([title, told(values[i], unit)]);
+    const rows = [[series.label, told(series.y[i], spec.y.unit) + spread(series, i, spec.y.unit), series.style]];
+    rows.push(...others(series, i));
     return { title: name, rows, dot: best.dot };
   },
   step: () => 8,
@@ -202,7 +204,7 @@ const bars = {
   bar(chart, pen, series, k, left, wide) {
     if (series.y[k] === null) return;
     const top = chart.y(series.y[k]), base = chart.y(Math.max(0, chart.spec.y.log ? 1e-12 : 0));
-    pen.fillStyle = shade(chart.style(series));
+    pen.fillStyle = shade(series.style);
     pen.globalAlpha = 0.85;
     pen.fillRect(left + 1, Math.min(top, base), Math.max(1, wide - 2), Math.abs(base - top));
     pen.globalAlpha = 1;
@@ -224,7 +226,7 @@ const bars = {
     const { spec, box } = chart, count = spec.x.names.length;
     const k = Math.floor(((at.x - box.left) / (box.right - box.left)) * count);
     if (k < 0 || k >= count) return null;
-    const rows = chart.shown().map((s) => [s.label, told(s.y[k], spec.y.unit) + spread(s, k, spec.y.unit), chart.style(s)]);
+    const rows = chart.shown().map((s) => [s.label, told(s.y[k], spec.y.unit) + spread(s, k, spec.y.unit), s.style]);
     if (spec.targets) rows.push(["target", told(spec.targets[k], spec.y.unit)]);
     return { title: spec.x.names[k], rows };
   },

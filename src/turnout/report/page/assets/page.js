@@ -1,6 +1,6 @@
 // What holds the page together: the data, the tip, tables behind charts, switches of strategies and of light and dark.
 
-const page = JSON.parse(document.getElementById("data").textContent);
+const specs = JSON.parse(document.getElementById("data").textContent); // of all charts, by name
 const tip = document.getElementById("tip");
 
 function element(tag, text, attributes = {}) {
@@ -46,7 +46,7 @@ function startCharts() {
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) if (entry.isIntersecting) {
       seen.unobserve(entry.target);
-      const chart = new Chart(entry.target, page.charts[entry.target.dataset.chart]);
+      const chart = new Chart(entry.target, specs[entry.target.dataset.chart]);
       charts.push(chart);
       entry.target.chart = chart;
     }
@@ -55,7 +55,7 @@ function startCharts() {
     seen.observe(figure);
     const details = figure.querySelector("details.numbers");
     details.addEventListener("toggle", () => {
-      if (!figure.chart) { seen.unobserve(figure); charts.push(figure.chart = new Chart(figure, page.charts[figure.dataset.chart])); }
+      if (!figure.chart) { seen.unobserve(figure); charts.push(figure.chart = new Chart(figure, specs[figure.dataset.chart])); }
       if (details.open) fillTable(details, figure.chart);
     });
   }
@@ -86,7 +86,7 @@ function startLegend() {
   for (const button of document.querySelectorAll(".legend [data-label]")) {
     button.addEventListener("click", (event) => {
       if (event.shiftKey || event.altKey) { // this one alone
-        for (const other of Object.keys(page.styles)) show(other, other === button.dataset.label);
+        for (const other of document.querySelectorAll(".legend [data-label]")) show(other.dataset.label, other === button);
       } else show(button.dataset.label, hidden.has(button.dataset.label));
       redrawAll();
     });

@@ -1,4 +1,4 @@
-// Who was there: a row a client, a column a round, a colour a state. One strategy at a time.
+// Who was there: one row per client, one column per round, one colour per state. One strategy at a time.
 
 MARKS.picture = {
   zooms: true,
@@ -34,11 +34,11 @@ MARKS.picture = {
     const image = this.image(chart, series, from, Math.max(from + 1, to));
     pen.imageSmoothingEnabled = image.width > box.right - box.left;
     pen.drawImage(image, box.left, box.top, box.right - box.left, box.bottom - box.top);
-    for (const edge of series.edges) chart.line(box.left - 5, chart.y(edge), box.right, chart.y(edge), 1);
+    for (const edge of series.edges || []) chart.line(box.left - 5, chart.y(edge), box.right, chart.y(edge), 1);
   },
   image(chart, series, from, to) {
     const cells = this.unpacked(chart, series), count = series.clients.length, width = series.rounds.length;
-    const paint = chart.spec.states.map((state) => [1, 3, 5].map((k) => parseInt(shade(state).slice(k, k + 2), 16)));
+    const paint = Object.values(chart.spec.states).map((state) => [1, 3, 5].map((k) => parseInt(shade(state).slice(k, k + 2), 16)));
     const image = document.createElement("canvas");
     image.width = to - from;
     image.height = count;
@@ -57,11 +57,8 @@ MARKS.picture = {
     const series = this.series(chart), { clients, rounds } = series;
     const row = Math.floor(chart.y.invert(at.y)), t = rounds.filter((r) => r <= chart.x.invert(at.x)).length - 1;
     if (row < 0 || row >= clients.length || t < 0 || at.x < chart.box.left || at.x > chart.box.right) return null;
-    const state = chart.spec.states[this.unpacked(chart, series)[row * rounds.length + t]];
-    const rows = [[series.label, state.name, state]];
-    if (series.pi) rows.push(["available", told(100 * series.pi[row], "%")]);
-    if (series.lam) rows.push(["correlation λ", told(series.lam[row], "")]);
-    return { title: `client ${clients[row]}, round ${rounds[t]}`, rows };
+    const [name, style] = Object.entries(chart.spec.states)[this.unpacked(chart, series)[row * rounds.length + t]];
+    return { title: `client ${clients[row]}, round ${rounds[t]}`, rows: [[series.label, name, style], ...others(series, row)] };
   },
   step: (chart) => Math.max(1, (chart.box.right - chart.box.left) / 100),
   table(chart) {
@@ -71,6 +68,6 @@ MARKS.picture = {
       for (let t = 0; t < width; t += 1) counts[cells[row * width + t]] += 1;
       return [String(client), ...counts.map((n) => told((100 * n) / width, "%"))];
     });
-    return { header: [`client (${series.label})`, ...chart.spec.states.map((s) => s.name)], rows };
+    return { header: [`client (${series.label})`, ...Object.keys(chart.spec.states)], rows };
   },
 };

@@ -1,0 +1,134 @@
+"""What a chart shows, described once: `on_page` hands it to the script of a page, `on_paper` draws it with Altair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from turnout.report.page.colours import Style
+
+Kind = Literal[
+    "lines",  # with bands
+    "dots",  # with whiskers
+    "bars",  # side by side above each name of the x axis, with whiskers
+    # on paper only:
+    "sweep",  # lines through dots with whiskers; a series without x goes straight across
+    "ranges",  # one row per series, each a dot with its whisker and its name, along the y axis, which lies
+    "discs",  # one for each x and y, by size
+]
+HEIGHT = 280
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What lies along one side of a chart."""
+
+    title: str
+    unit: str = ""
+    log: bool = False
+    zero: bool = False  # is always in view
+    domain: tuple[float, float] | None = None
+    names: tuple[str, ...] = ()  # of things side by side, in place of numbers
+    choices: Mapping[str, str] = field(default_factory=dict)  # what a page can draw its curves over, by name: titles
+
+    @property
+    def heading(self) -> str:
+        """The title with its unit."""
+        return f"{self.title} ({self.unit})" if self.unit else self.title
+
+
+@dataclass(frozen=True)
+class More:
+    """What else is known of each point of a series, or of each row of cells."""
+
+    title: str
+    values: np.ndarray
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Series:
+    """The values of one label."""
+
+    label: str
+    style: Style
+    y: np.ndarray
+    x: np.ndarray | None = None  # None where the x axis has names
+    low: np.ndarray | None = None  # of the band or whisker
+    high: np.ndarray | None = None
+    over: Mapping[str, np.ndarray] = field(default_factory=dict)  # x by choice of the axis
+    names: tuple[str, ...] = ()  # of the points
+    more: tuple[More, ...] = ()
+    sizes: np.ndarray | None = None  # of discs
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A dashed line straight across, such as a target."""
+
+    y: float
+    label: str = ""  # the series that it belongs to, and is hidden with
+    style: Style | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Series of one kind over two axes."""
+
+    kind: Kind
+    title: str
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...]
+    note: str = ""
+    rules: tuple[Rule, ...] = ()
+    targets: np.ndarray | None = None  # a line across the bars of each name
+    keyed: bool = False  # the colours are not those of the page's strategies: a key below the chart explains them
+    height: int = HEIGHT
+    width: int | None = None  # on paper; on a page all the room there is
+    wide: bool = False  # on a page: has a row of its own
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The picture of one label: one row per client, one column per round, each cell in one of a few states."""
+
+    label: str
+    clients: tuple[str, ...]
+    rounds: np.ndarray
+    cells: np.ndarray  # (client, round), each the place of a state
+    edges: tuple[int, ...]  # rows at which a group of clients ends
+    more: tuple[More, ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Cells of one or several labels, and what their colours mean."""
+
+    title: str
+    x: Axis
+    y: Axis
+    series: tuple[Cells, ...]
+    states: Mapping[str, Style]
+    num_clients: int  # of the fleet, shown or not
+    note: str = ""
+    kind: Literal["picture"] = "picture"
+    height: int = 420
+    wide: bool = True
+
+    def caption(self, clients: int, rounds: np.ndarray) -> str:
+        """The note, and how much of the fleet and of the run is shown with so many clients and these rounds."""
+        stride = int(rounds[1] - rounds[0]) if len(rounds) > 1 else 1
+        some = "" if clients == self.num_clients else f" {clients} of {self.num_clients:,} clients."
+        return self.note + some + ("" if stride == 1 else f" One round in {stride}.")
+
+
+Drawing = Chart | Picture
+
+
+def one_each(drawing: Drawing) -> list[Drawing]:
+    """The same chart for each of its series alone."""
+    return [replace(drawing, series=(series,)) for series in drawing.series]
