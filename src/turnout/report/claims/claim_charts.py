@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from turnout.experiment.registry import entries
-from turnout.metrics import Metric, metric_named
+from turnout.metrics import Metric, metric_named, record_named
 from turnout.report.page.chart import Axis, Chart, Kind, Rule, Series
 from turnout.report.page.colours import Style, colour, line_styles, strategy_called
 from turnout.report.run.curves import mean_and_spread
