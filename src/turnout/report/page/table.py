@@ -14,7 +14,7 @@ from turnout.diagnosis.plain import plain
 from turnout.report.page.colours import Style
 from turnout.report.page.on_page import swatch
 
-LABEL_WIDTH = 30  # letters in a terminal: longer names of rows may be broken
+LABEL_WIDTH, TITLE_WIDTH = 30, 10  # letters in a terminal: longer names of rows and of columns may be broken
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,13 @@ class Table:
         shown = [column for column in self.columns if column.title and not column.page_only]
         table = rich_table.Table(title=self.title or None, caption=self.note or None, title_justify="left")
         for number, column in enumerate(shown):
-            words = [*column.heading.split(), *(line for cell in column.cells for line in cell.in_a_line.split("\n"))]
-            width = None if column.words else max(map(len, words))
+            title = [column.heading] if len(column.heading) <= TITLE_WIDTH else column.heading.split()
+            longest = max(map(len, [*title, *(line for cell in column.cells for line in cell.in_a_line.split("\n"))]))
             if number == 0:
-                width = min(LABEL_WIDTH, max(map(len, words)))
-            left = number == 0 or column.words
-            table.add_column(column.heading, justify="left" if left else "right", width=width)
+                table.add_column(column.heading, width=min(LABEL_WIDTH, longest))
+            else:
+                width = None if column.words else longest
+                table.add_column(column.heading, justify="left" if column.words else "right", width=width)
         for number, row in enumerate(self._rows(shown)):
             cells = (Text(cell.in_a_line, style="bold" if cell.best else cell.colour) for cell in row)
             table.add_row(*cells, end_section=number in self.sections)
