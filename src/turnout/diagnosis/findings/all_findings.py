@@ -38,8 +38,8 @@ def examine(log: Log) -> Findings:
     """Run all estimates and tests."""
     if log.num_clients == 0 or log.num_slots == 0:
         raise ValueError("the log has no clients or no slots: there must be at least one participation")
-    with ThreadPoolExecutor(1) as beside:  # what needs no other finding runs on another core meanwhile
-        resting, weighing = beside.submit(gaps, log), beside.submit(weights, log)
+    with ThreadPoolExecutor(1) as executor:  # what needs no other finding runs on another core meanwhile
+        resting, weighing = executor.submit(gaps, log), executor.submit(weights, log)
         fleet_rates = rates(log)
         fleet_cycles = cycles(log, fleet_rates)
         fleet_clusters = clusters(log, fleet_rates, fleet_cycles)

@@ -103,8 +103,8 @@ def _linked(
     if len(candidates) > most:
         # Patterns that several clients share come first: they are clusters already and recruit others.
         shared = np.bincount(pattern)[pattern[candidates]]
-        crowd = candidates[np.argsort(-shared, kind="stable")][: most // 4]
-        chosen = np.union1d(crowd[np.bincount(pattern)[pattern[crowd]] > 1], candidates[evenly(len(candidates), most)])
+        top = candidates[np.argsort(-shared, kind="stable")][: most // 4]
+        chosen = np.union1d(top[np.bincount(pattern)[pattern[top]] > 1], candidates[evenly(len(candidates), most)])
     group = np.full(log.num_clients, -1, np.int64)
     if len(chosen) >= 2:
         compared = compare(log, cycles, chosen)
@@ -157,8 +157,8 @@ def _spread(group: Int[np.ndarray, " clients"], pattern: Int[np.ndarray, " clien
     """All clients of a pattern share a cluster; a shared pattern without a cluster becomes one."""
     of_pattern = np.full(pattern.max(initial=-1) + 1, -1, np.int64)
     np.maximum.at(of_pattern, pattern, group)
-    crowd = (np.bincount(pattern) > 1) & (of_pattern < 0)
-    of_pattern[crowd] = of_pattern.max(initial=-1) + 1 + np.arange(crowd.sum())
+    unassigned = (np.bincount(pattern) > 1) & (of_pattern < 0)
+    of_pattern[unassigned] = of_pattern.max(initial=-1) + 1 + np.arange(unassigned.sum())
     return of_pattern[pattern]
 
 

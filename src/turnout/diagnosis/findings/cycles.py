@@ -110,10 +110,10 @@ def _bounded(log: Log) -> Int[np.ndarray, " selected"]:
 
 def _test(log: Log, pi: PerClient, lam: PerClient, frequency: float, span: float, period: float) -> float:
     """p-value of the power at one frequency against its neighbours, in the whole fleet and pooled over clients."""
-    around = _neighbours(frequency, span, period)
-    if len(around) < 4:
+    neighbours = _neighbours(frequency, span, period)
+    if len(neighbours) < 4:
         return 1.0
-    tried = np.array([frequency, *around])
+    tried = np.array([frequency, *neighbours])
     sums = np.stack([_spectrum(log, pi, float(f)) for f in tried])
     pooled = (np.abs(sums) ** 2 * _whitening(pi, lam, tried)).sum(axis=1)
     return _beyond(tried, pooled, np.abs(sums.sum(axis=1)) ** 2)
@@ -183,8 +183,8 @@ def _search(log: Log, rates: Rates) -> Cycle | None:
         return None
     p_value = np.ones(len(tried))
     for place, j in enumerate(tried):
-        around = j + NEIGHBOUR_OFFSETS[(j + NEIGHBOUR_OFFSETS >= 1) & (j + NEIGHBOUR_OFFSETS < len(pooled))]
-        rows = np.r_[j, around]
+        neighbours = j + NEIGHBOUR_OFFSETS[(j + NEIGHBOUR_OFFSETS >= 1) & (j + NEIGHBOUR_OFFSETS < len(pooled))]
+        rows = np.r_[j, neighbours]
         p_value[place] = _beyond(rows / slots, pooled[rows].astype(np.float64), fleet[rows].astype(np.float64))
     best = _fundamental(tried, p_value)
     period = _refined(part, pi, slots / tried[best], slots)
@@ -217,7 +217,7 @@ def describe(log: Log, rates: Rates, name: str, period: float, p_value: float) -
     excess, watched = excess_of(log, rates.pi)
     design = harmonics(phase, HARMONICS)
     fitted = _fit(design, excess, watched)
-    left = _weighted_mean((excess - design @ fitted) ** 2, watched)
+    residual = _weighted_mean((excess - design @ fitted) ** 2, watched)
     total = _weighted_mean(excess**2, watched)
     mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
     smooth = harmonics((np.arange(720) + 0.5) / 720, HARMONICS) @ fitted
@@ -231,7 +231,7 @@ def describe(log: Log, rates: Rates, name: str, period: float, p_value: float) -
         name=name,
         period=float(period),
         p_value=float(p_value),
-        variance_share=float(np.clip(1 - left / max(total, 1e-300), 0, 1)),
+        variance_share=float(np.clip(1 - residual / max(total, 1e-300), 0, 1)),
         client_share=float(np.average(np.minimum(swing**2 / 2 / variance, 1), weights=rates.watched + 1e-12)),
         amplitude=float(np.ptp(smooth) / 2),
         peak=float((np.argmax(smooth) + 0.5) / 720 * unit),
@@ -276,15 +276,15 @@ def _profile(
 def _clients(log: Log, rates: Rates, period: float, start: float) -> tuple[PerClient, PerClient, PerClient]:
     """Peak (a share of the cycle), amplitude and p-value of each client's first harmonic."""
     span = _span(log)
-    around = _neighbours(1 / period, span, period)
+    neighbours = _neighbours(1 / period, span, period)
     own = _spectrum(log, rates.pi, 1 / period)
     count = np.maximum(rates.watched, 1)
-    if not around:
+    if not neighbours:
         nothing = np.full(log.num_clients, np.nan)
         return nothing, np.zeros(log.num_clients), np.ones(log.num_clients)
-    noise = np.mean([np.abs(_spectrum(log, rates.pi, f)) ** 2 for f in around], axis=0)
+    noise = np.mean([np.abs(_spectrum(log, rates.pi, f)) ** 2 for f in neighbours], axis=0)
     power = np.abs(own) ** 2
-    p_value = np.where(noise > 0, f_law.sf(power / np.maximum(noise, 1e-300), 2, 2 * len(around)), 1.0)
+    p_value = np.where(noise > 0, f_law.sf(power / np.maximum(noise, 1e-300), 2, 2 * len(neighbours)), 1.0)
     # On average the cycle is the same share of every client's variance; a client's own estimate is shrunk to that.
     scale = np.nan_to_num(rates.pi * (1 - rates.pi)) * count**2
     signal = scale * max(0.0, float((power - noise).sum()) / max(float(scale.sum()), 1e-300))

@@ -144,8 +144,8 @@ def _window_of(log: Log) -> tuple[Int[np.ndarray, " runs"], Int[np.ndarray, " ru
     present = log.present
     if log.watched is None:
         return np.zeros_like(present.first), np.full_like(present.first, log.num_slots)
-    around = holders(present, log.watched, log.num_slots)
-    return log.watched.first[around], log.watched.end[around]
+    outer = holders(present, log.watched, log.num_slots)
+    return log.watched.first[outer], log.watched.end[outer]
 
 
 def independence(log: Log, on: Counts, watched: Counts) -> PerClient:
@@ -165,10 +165,10 @@ def _joints(log: Log) -> Counts:
     """How many runs of each client merge with the next when watched stretches are joined."""
     present = log.present
     assert log.watched is not None
-    around = holders(present, log.watched, log.num_slots)
-    at_end = present.end == log.watched.end[around]
-    at_start = present.first == log.watched.first[around]
-    joined = at_end[:-1] & at_start[1:] & (around[1:] == around[:-1] + 1) & (present.client[1:] == present.client[:-1])
+    outer = holders(present, log.watched, log.num_slots)
+    at_end = present.end == log.watched.end[outer]
+    at_start = present.first == log.watched.first[outer]
+    joined = at_end[:-1] & at_start[1:] & (outer[1:] == outer[:-1] + 1) & (present.client[1:] == present.client[:-1])
     return np.bincount(present.client[1:][joined], minlength=log.num_clients)
 
 

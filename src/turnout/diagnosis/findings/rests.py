@@ -46,8 +46,8 @@ def gaps(log: Log) -> Gaps:
     most = int(totals.max(initial=0))
     if shortest is None or shortest == 1:
         return Gaps(shortest, 0, 0.0, batch, most)
-    around = holders(present, observed, log.num_slots)
-    times = np.bincount(around, present.length, minlength=len(observed.client))
+    outer = holders(present, observed, log.num_slots)
+    times = np.bincount(outer, present.length, minlength=len(observed.client))
     log_p = float(_log_chance(times, observed.length.astype(np.float64), shortest - 1).sum())
     return Gaps(shortest, shortest - 1 if log_p < MAX_LOG_P_VALUE else 0, min(log_p, 0.0), batch, most)
 
@@ -58,8 +58,8 @@ def _shortest(log: Log) -> int | None:
         return None
     if present.length.max() > 1:
         return 1
-    around = holders(present, watched_runs(log), log.num_slots)
-    gap = np.diff(present.first)[np.diff(around) == 0]
+    outer = holders(present, watched_runs(log), log.num_slots)
+    gap = np.diff(present.first)[np.diff(outer) == 0]
     return int(gap.min()) if len(gap) else None
 
 

@@ -110,8 +110,8 @@ def simulated(log: Log, process: Process, seed: int) -> Log:
     """A simulated log of the process, with the length and the watched windows of this one."""
     present = play(process, log.num_slots, seed)
     watched = None if log.watched is None else log.watched_matrix()
-    made = Log.from_matrix(present, watched=watched)
-    return replace(made, names=log.names, slot_seconds=log.slot_seconds, clock_start=log.clock_start)
+    simulated_log = Log.from_matrix(present, watched=watched)
+    return replace(simulated_log, names=log.names, slot_seconds=log.slot_seconds, clock_start=log.clock_start)
 
 
 def play(process: Process, rounds: int, seed: int) -> Bool[np.ndarray, "clients rounds"]:
