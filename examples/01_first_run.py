@@ -1,6 +1,6 @@
 """What absence does to a model: FedAvg and Unbiased under exactly the same absences.
 
-Half of the clients are there 90 % of the time, half 10 %. FedAvg averages whoever came, so the rare half hardly counts.
+Half of the clients are available 90 % of the time, half 10 %. FedAvg averages what comes: the rare half hardly counts.
 Unbiased divides by how often a client comes. All strategies meet the same absences, so differences are paired by seed.
 """
 

@@ -1,8 +1,8 @@
-"""Train on your own data: a CSV file with a row a sample and a column that says whose it is.
+"""Train on your own data: a CSV file with one row per sample and a column that names its client.
 
     python examples/02_own_data.py [FILE.csv]     columns: client, label, and numbers to predict from
 
-Without a file, one is made up: twelve weather stations, the southern ones on solar power, so that they are often away.
+Without a file one is generated: twelve weather stations, the southern ones on solar power, so that they are often away.
 """
 
 import sys
@@ -16,7 +16,7 @@ from turnout import availability, strategies, tasks
 
 
 def weather_stations(path: Path) -> str:
-    """Will it rain? Pressure counts everywhere; humidity the more, the further south a station is."""
+    """Will it rain? Pressure matters in the north, humidity more and more towards the south."""
     generator = np.random.default_rng(0)
     with path.open("w") as file:
         file.write("client,label,pressure,humidity,wind\n")
@@ -35,7 +35,7 @@ with tempfile.TemporaryDirectory() as folder:
     task = tasks.from_csv(file, ridge=0.001)
 print(f"{task.num_clients} clients with {int(task.sizes.sum())} training rows")
 
-rates = np.linspace(0.95, 0.1, task.num_clients)  # the first clients of the file are almost always there
+rates = np.linspace(0.95, 0.1, task.num_clients)  # the first clients of the file are almost always available
 world = turnout.World(availability.markov(task.num_clients, pi=rates.tolist(), lam=0.0))
 local = turnout.Local(learning_rate=0.05, batch_size=16)
 for strategy in (strategies.FedAvg(), strategies.FedAU(), strategies.MIFA()):

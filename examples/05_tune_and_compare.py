@@ -1,6 +1,6 @@
 """A fair comparison: every strategy's learning rates from the same grid, chosen on validation data and other seeds.
 
-A list where a number is due is a sweep, and a sweep is one compiled program. `turnout tune` and `turnout run` do the
+A list in place of a number is a sweep, and a sweep is one compiled program. `turnout tune` and `turnout run` do the
 same from the command line.
 """
 
@@ -18,7 +18,7 @@ from turnout.report.run.run_table import results
 from turnout.report.run.run_words import result
 
 EXPERIMENT = """
-title = "Clients that are seldom there, and for long"
+title = "Clients that are seldom available, and away for long"
 rounds = 80
 seeds = 4
 evaluate_every = 80
@@ -33,11 +33,11 @@ turnout.use_compilation_cache()  # keep what is compiled for the next run
 with tempfile.TemporaryDirectory() as folder:
     file = Path(folder) / "experiment.toml"
     file.write_text(EXPERIMENT)
-    asked = read_experiment(file)
+    experiment = read_experiment(file)
 
-tuned = tune(replace(asked, seeds=(1000, 1001)), "validation_accuracy")
+tuned = tune(replace(experiment, seeds=(1000, 1001)), "validation_accuracy")
 for choice in tuned.choices:
     print(choice.label, choice.chosen, "at the edge of the grid" if choice.at_edge() else "")
 
-finished = run(replace(tuned.experiment(), seeds=asked.seeds))
+finished = run(replace(tuned.experiment(), seeds=experiment.seeds))
 Console(width=110).print(results(finished), *result(finished))

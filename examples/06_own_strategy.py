@@ -1,7 +1,7 @@
 """A strategy of your own in 25 lines: weigh a client by how long it has been away.
 
-Fields are hyper-parameters, methods are pure, what it remembers is an explicit state. `check_strategy` tells whether it
-keeps the contract: it compiles, stays finite when nobody comes, and treats clients alike.
+Fields are hyper-parameters, methods are pure, and memory is an explicit state. `check_strategy` checks the contract:
+the strategy compiles, stays finite when nobody comes, and does not depend on client numbers.
 """
 
 import equinox as eqx
@@ -21,7 +21,7 @@ class PatienceState(eqx.Module):
 class Patience(Strategy[PatienceState]):
     """Direction Σ_{k ∈ R_t} α_k min(away_k + 1, limit) Δ_k."""
 
-    limit: Scalar = 20.0  # longest absence that is made up for
+    limit: Scalar = 20.0  # longest absence that is corrected for
 
     def init(self, fleet: Fleet, params: Params) -> PatienceState:
         return PatienceState(jnp.zeros_like(fleet.importance))

@@ -10,14 +10,14 @@ from turnout.experiment import registry
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "choose.md").read_text()
-A_MODEL_A_CLIENT = "O(N · model)"
+MODEL_PER_CLIENT = "O(N · model)"
 ALIKE = "alike for all"
 # What a strategy must say of itself to stand in the row with these words in bold.
 FITS = {
     "alike": lambda t: t["needs"] == () and t["server_memory"] == "O(1)" and ALIKE in t["consistent"],
     "uploads fail": lambda t: "success" in t["needs"] and "if everybody is available and links" in t["consistent"],
     "local steps differ": lambda t: "work" not in t["consistent"] and "availability and links" in t["consistent"],
-    "a model a client": lambda t: t["server_memory"] == A_MODEL_A_CLIENT and t["needs"] == (),
+    "one model per client": lambda t: t["server_memory"] == MODEL_PER_CLIENT and t["needs"] == (),
     "rates known": lambda t: t["needs"] == ("pi",) and t["server_memory"] == "O(1)",
     "nothing known": lambda t: t["needs"] == () and t["server_memory"] == "O(N)",
 }
@@ -78,7 +78,7 @@ def test_what_is_said_of_real_phones_is_what_came_out():
     for claim in ("trace_flash", "trace_stunner"):
         leads = sections().leads(claim)
         means = {label: lead.mean for label, lead in leads.items()}
-        assert sections().memory_of(max(means, key=means.__getitem__)) == A_MODEL_A_CLIENT
+        assert sections().memory_of(max(means, key=means.__getitem__)) == MODEL_PER_CLIENT
         assert min(leads["FedVARP"].low, leads["MIFA"].low) > leads["FedAU"].high
         assert means["FedAU"] > max(means["FedVARP"], means["MIFA"]) / 2
         assert leads["FedAU"].low > leads["AdaFed"].high

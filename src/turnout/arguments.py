@@ -34,8 +34,8 @@ def spread(name: str, value: float | int | Sequence[float | int], count: int, of
     if values.ndim == 0:
         return np.full(count, float(values))
     if values.shape != (count,):
-        got = f"{values.shape[0]} values" if values.ndim == 1 else f"shape {values.shape}"
-        raise ValueError(f"{name} has {got} for {count} {of}s: give one number, or one per {of}")
+        given = f"{values.shape[0]} values" if values.ndim == 1 else f"shape {values.shape}"
+        raise ValueError(f"{name} has {given} for {count} {of}s: give one number, or one per {of}")
     return values
 
 

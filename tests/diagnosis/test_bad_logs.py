@@ -41,9 +41,9 @@ ROUNDS, INTERVALS, STATES = "round,client", "client,start,end", "client,start,en
         ([ROUNDS, "0,a", '1,"b', "2,c"], r"line 3 opens a quotation mark that is never closed; close or remove it"),
         (
             [ROUNDS, "0,a", f"1,{'b' * 300}"],
-            r"line 3 has a client of 300 letters, where 256 are the most; is a quo",
+            r"line 3 has a client of 300 letters; at most 256 are allowed: is a quo",
         ),
-        ([ROUNDS, ",", ","], r"no row tells who took part"),
+        ([ROUNDS, ",", ","], r"no row says who took part"),
         ([ROUNDS], r"has a header but no rows"),
         (["", ROUNDS, "0,a"], r"line 1 is blank; the header must be the first line"),
         ([ROUNDS, "0,a", b"1,ren\xe9", "2,b"], r"line 3 is not UTF-8 \(byte 0xe9 at offset 22 of the file\); save"),
@@ -75,7 +75,7 @@ ROUNDS, INTERVALS, STATES = "round,client", "client,start,end", "client,start,en
         ),
         (["round,cid,event", "0,a,fit", "0,,fit"], r"line 3 has an event of a client, but no client"),
         (["round,cid,event", "0,a,fit", "1,b,"], r"line 3 \(client b\) has no event; every row needs one"),
-        (["round,cid,event", "0,a,dance"], r"no row tells who took part"),
+        (["round,cid,event", "0,a,dance"], r"no row says who took part"),
     ],
 )
 def test_bad_rows_are_named(file, lines, message):
@@ -130,7 +130,7 @@ def test_clients_that_are_not_listed(file):
         (["client,size", "a,1", "a,2"], r"line 3 \(client a\) is listed twice"),
         (["client,size", "a,1", "b,big"], r"line 3 \(client b\) has size = 'big'; must be a number from 0 on"),
         (["client,size,target", "a,1,1", "b,1,"], r"line 3 \(client b\) has target = nothing; must be"),
-        (["client,target", "a,0"], r"every target is 0; one at least must be positive"),
+        (["client,target", "a,0"], r"every target is 0; at least one must be positive"),
     ],
 )
 def test_bad_lists_of_clients(file, lines, message):

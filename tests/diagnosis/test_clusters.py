@@ -87,7 +87,7 @@ def test_clients_watched_at_different_times(chains):
 
 
 def test_a_large_fleet_is_sampled_and_the_rest_join(chains, monkeypatch):
-    monkeypatch.setattr(module, "MOST_CLIENTS", 24)
+    monkeypatch.setattr(module, "MAX_CLIENTS", 24)
     cluster = np.arange(CLIENTS) % 3
     present = noisy(chains, cluster, 0.95)
     present[-12:] = chains(9, PI[-12:], LAM[-12:], SLOTS)

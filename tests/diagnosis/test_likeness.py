@@ -103,7 +103,7 @@ def fit_parameters(kind):
 
 
 def test_a_large_fleet_is_compared_by_a_sample(logs, monkeypatch):
-    monkeypatch.setattr(module, "MOST_CLIENTS", 15)
+    monkeypatch.setattr(module, "MAX_CLIENTS", 15)
     log = logs["markov"]
     findings = examine(log)
     found = likeness(log, findings, fit(log, findings), seeds=2)

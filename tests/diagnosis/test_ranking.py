@@ -35,8 +35,8 @@ def test_lost_uploads_and_unequal_work_of_the_log_count():
 
 
 def test_a_large_fleet_is_sampled_and_clusters_stay_clusters(monkeypatch):
-    monkeypatch.setattr(ranking, "MANY", 5)
-    monkeypatch.setattr(ranking, "SAMPLED", 3)
+    monkeypatch.setattr(ranking, "MAX_CLIENTS", 5)
+    monkeypatch.setattr(ranking, "SAMPLE_SIZE", 3)
     labels = [0, 1, 2, 3, 3, 3]
     world = Fitted("clustered", 6, {"clusters": labels, "pi": [0.9, 0.8, 0.7, 0.2], "lam": [0.1, 0.2, 0.3, 0.4]})
     chosen = np.sort(np.random.default_rng(0).choice(6, 3, replace=False))
@@ -49,6 +49,6 @@ def test_a_large_fleet_is_sampled_and_clusters_stay_clusters(monkeypatch):
 
 
 def test_turns_cannot_be_sampled(monkeypatch):
-    monkeypatch.setattr(ranking, "MANY", 5)
+    monkeypatch.setattr(ranking, "MAX_CLIENTS", 5)
     world = Fitted("minimum_separation", 6, {"batch": 1, "separation": 2})
     assert ranking.rank(a_log(6), world, np.full(6, 1 / 6), 100, PAIR) is None

@@ -120,7 +120,7 @@ def test_times_give_the_clock(file):
 def test_times_that_tell_nothing_are_left_out(file):
     log = read_log(file("round,client,time", "0,a,100", "1,a,100"))
     assert log.slot_seconds is None
-    assert "do not tell how long a round takes" in log.warnings[0]
+    assert "do not show how long a round takes" in log.warnings[0]
 
 
 def test_intervals_count_at_mid_slot_as_in_a_trace(file):
@@ -166,7 +166,7 @@ def test_overlaps_are_merged_and_disorder_is_sorted_with_a_warning(file):
     assert log.warnings == (
         "1 of the rows that end when they start was dropped, at line 7",
         "1 of the duplicate rows was dropped, at line 6",
-        "time goes back at line 4 and in 1 rows in all; rows were sorted by time",
+        "time goes back at line 4, and in 1 rows in all; rows were sorted by time",
         "1 rows overlap an earlier one of their client and were merged, e.g. line 5",
     )
 
@@ -270,7 +270,7 @@ def test_rows_grouped_by_client_are_no_restart(file):
 def test_two_names_for_one_thing(file):
     log = read_log(file("round,node_id,partition_id", "0,a,x", "1,a,y", "1,b,y"))
     assert list(log.names) == ["a", "b"]
-    assert log.warnings == ("columns node_id and partition_id all mean the client; node_id was taken",)
+    assert log.warnings == ("columns node_id and partition_id all mean the client; node_id was used",)
 
 
 def test_a_million_clients_seen_once(tmp_path):

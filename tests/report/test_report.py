@@ -122,7 +122,8 @@ def test_the_summary_is_json(run):
     assert set(summary) == {"title", "rounds", "seeds", "seconds", "points"}
     for point in summary["points"]:
         assert set(point) == {
-            *("label", "strategy", "settings", "diverged", "final", "against_first", "uploads", "local_steps")
+            *("label", "strategy", "settings", "diverged", "final", "against_first"),
+            *("uploads", "bytes_uploaded", "local_steps"),
         }
         assert set(point["final"]) == set(point["against_first"]) == {"test_accuracy", "train_loss"}
         assert set(point["final"]["train_loss"]) == {"mean", "std", "seeds"}

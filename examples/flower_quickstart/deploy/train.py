@@ -2,8 +2,8 @@
 
     train.py APP CONNECTION [--run-config 'key=value ...']
 
-For a service manager, which starts it again after a failure: the ServerApp then goes on from its checkpoint. If this
-program is told to end (SIGTERM), it stops the run first.
+For a service manager, which starts it again after a failure: the ServerApp then continues from its checkpoint. On
+SIGTERM this program stops the run first.
 """
 
 import json
@@ -12,25 +12,25 @@ import subprocess
 import sys
 import time
 
-PATIENCE = 20  # questions in a row that may go unanswered while the SuperLink is away, one every EVERY seconds
-EVERY = 15.0
+MAX_UNANSWERED = 20  # requests in a row while the SuperLink is away
+PAUSE_SECONDS = 15.0  # between two requests
 
 
 def ask(*words: str) -> dict:
     """What `flwr` prints as JSON, empty if it fails."""
-    found = subprocess.run(["flwr", *words, "--format", "json"], capture_output=True, text=True, check=False)
-    begin = found.stdout.find("{")
-    if found.returncode or begin < 0:
-        print(found.stdout + found.stderr, file=sys.stderr, flush=True)
+    result = subprocess.run(["flwr", *words, "--format", "json"], capture_output=True, text=True, check=False)
+    begin = result.stdout.find("{")
+    if result.returncode or begin < 0:
+        print(result.stdout + result.stderr, file=sys.stderr, flush=True)
         return {}
-    return json.loads(found.stdout[begin:])
+    return json.loads(result.stdout[begin:])
 
 
 def end_of(run: str, link: str) -> str:
     """The status in which a run has ended."""
     unanswered = 0
-    while unanswered < PATIENCE:
-        time.sleep(EVERY)
+    while unanswered < MAX_UNANSWERED:
+        time.sleep(PAUSE_SECONDS)
         runs = ask("list", link, "--run-id", run).get("runs", [])
         unanswered = 0 if runs else unanswered + 1
         if runs and runs[0]["status"].startswith("finished"):

@@ -1,4 +1,4 @@
-"""The client: some steps of gradient descent on its own data, in numpy."""
+"""The client: a few steps of gradient descent on its own data, in numpy."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The server: FedAU, all clients alike, going on from its checkpoint when it is started again."""
+"""The server: FedAU with equal targets, which continues from its checkpoint after a restart."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def main(grid: Grid, context: Context) -> None:
         greeting_timeout=timeout,
         evaluate_every=int(config["evaluate-every"]),
     )
-    if float(config["availability"]) < 1.0:  # where no node goes away by itself
+    if float(config["availability"]) < 1.0:  # for simulated nodes, which are never absent
         count = len(list(grid.get_nodes()))
         grid = ImposedGrid(grid, markov(count, pi=float(config["availability"]), lam=0.5))
     model = ArrayRecord([np.zeros(NUM_FEATURES, np.float32), np.zeros(1, np.float32)])

@@ -13,7 +13,7 @@ Samples = tuple[np.ndarray, np.ndarray]
 
 
 def own_data(node_config: Mapping[str, Any]) -> Samples:
-    """What a node has: the arrays `inputs` and `labels` of the file that its config names, else some made up for it."""
+    """The arrays `inputs` and `labels` of the file that the node's config names, else generated ones."""
     if "data" in node_config:
         with np.load(node_config["data"], allow_pickle=False) as file:
             return file["inputs"].astype(np.float32), file["labels"].astype(np.float32)
@@ -23,7 +23,7 @@ def own_data(node_config: Mapping[str, Any]) -> Samples:
 
 
 def made_up(client: object) -> Samples:
-    """The same each time for the same client: inputs around a centre of its own, labels by a truth that all share."""
+    """Generated samples, always the same for a client: its own centre of inputs, one common truth for labels."""
     draw = np.random.default_rng(zlib.crc32(str(client).encode()))
     inputs = draw.normal(size=(200, NUM_FEATURES)) + draw.normal(scale=0.5, size=NUM_FEATURES)
     labels = draw.random(200) < _sigmoid(2.0 * inputs @ TRUTH)

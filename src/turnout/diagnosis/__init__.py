@@ -1,1 +1,1 @@
-"""What a participation log tells about a fleet."""
+"""What a participation log says about a fleet."""

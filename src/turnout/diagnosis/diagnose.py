@@ -1,4 +1,4 @@
-"""From a log to what it means: findings, a fitted world, and how like the log that world is."""
+"""From a log to its diagnosis: findings, a fitted world, and how similar that world is to the log."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from turnout.diagnosis.world.fit import Fitted, fit
 from turnout.diagnosis.world.likeness import SEEDS, Likeness, likeness
 from turnout.diagnosis.world.ranking import ROUNDS, Ranking, rank
 
-Progress = Callable[[str], None]  # is told what is being done
+Progress = Callable[[str], None]  # called with the name of each stage
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What a log tells, what a world like it is, and who would be fair in it."""
+    """What a log shows, a world fitted to it, and which strategies would be fair there."""
 
     source: str  # name of the log
     log: Log
@@ -30,9 +30,8 @@ class Diagnosis:
     ranking: Ranking | None = None  # strategies in the fitted world, the fairest first; None: not audited
 
     def to_json(self, clients: bool = True) -> dict[str, Any]:
-        """All numbers as plain dicts and lists, null where not finite; `clients`: with those of every client."""
+        """All numbers as plain dicts and lists, null where not finite; `clients`: include per-client values."""
         log = self.log
-        one_a_client = None if clients else log.num_clients
         about = {
             "clients": log.num_clients,
             "slots": log.num_slots,
@@ -41,8 +40,8 @@ class Diagnosis:
             "participations": int(log.present.length.sum()),
             "warnings": list(log.warnings),
         }
-        of_clients = {name: getattr(log, name) for name in ("names", "sizes", "losses", "arrived", "steps")}
-        about |= {name: values for name, values in of_clients.items() if clients and values is not None}
+        per_client = {name: getattr(log, name) for name in ("names", "sizes", "losses", "arrived", "steps")}
+        about |= {name: values for name, values in per_client.items() if clients and values is not None}
         return plain(
             {
                 "source": self.source,
@@ -52,7 +51,7 @@ class Diagnosis:
                 "likeness": self.likeness,
                 "ranking": self.ranking,
             },
-            without_length=one_a_client,
+            without_length=None if clients else log.num_clients,
         )
 
 
@@ -68,23 +67,24 @@ def diagnose(
 ) -> Diagnosis:
     """Diagnose a log, or a file that holds one: see `turnout.read_log` for files and options.
 
-    `seeds` is the number of logs that are simulated from the fitted world and laid beside the real one; `rounds` is the
-    length of the audit that ranks strategies in it, 0 for none.
+    `seeds` is the number of logs that are simulated from the fitted world and compared with the real one. `rounds` is
+    the length of the audit that ranks strategies in it, 0 for none.
     """
-    tell = progress or (lambda stage: None)
+    announce = progress or (lambda stage: None)
     if isinstance(log, Log):
-        source, read = "the log", log
+        source, loaded = "the log", log
     else:
-        tell("reading")
+        announce("reading")
         source = fspath(log)
-        read = read_log(log, slot_seconds=slot_seconds, num_rounds=num_rounds, clients=clients)
-    tell("examining")
-    findings = examine(read)
-    tell("fitting a world")
-    fitted = fit(read, findings)
-    tell("comparing the world with the log")
-    alike = likeness(read, findings, fitted, seeds)
-    if rounds == 0:
-        return Diagnosis(source, read, findings, fitted, alike)
-    tell("auditing strategies in that world")
-    return Diagnosis(source, read, findings, fitted, alike, rank(read, fitted, findings.weights.target, rounds))
+        loaded = read_log(log, slot_seconds=slot_seconds, num_rounds=num_rounds, clients=clients)
+    announce("examining")
+    findings = examine(loaded)
+    announce("fitting a world")
+    fitted = fit(loaded, findings)
+    announce("comparing the world with the log")
+    similarity = likeness(loaded, findings, fitted, seeds)
+    ranking = None
+    if rounds != 0:
+        announce("auditing strategies in that world")
+        ranking = rank(loaded, fitted, findings.weights.target, rounds)
+    return Diagnosis(source, loaded, findings, fitted, similarity, ranking)

@@ -12,9 +12,10 @@ import numpy as np
 
 
 def plain(value: Any, without_length: int | None = None) -> Any:
-    """Records become dicts, with their yes-or-no properties; arrays become lists; what is not finite becomes None.
+    """Convert records to dicts, with their boolean properties, arrays to lists, and what is not finite to None.
 
-    Arrays of `without_length` entries are left out of records: so are those with one value a client.
+    Arrays of `without_length` entries are left out of records. With the number of clients these are the per-client
+    ones.
     """
     inner = partial(plain, without_length=without_length)
     if is_dataclass(value) and not isinstance(value, type):
@@ -22,11 +23,11 @@ def plain(value: Any, without_length: int | None = None) -> Any:
         record = {field.name: getattr(value, field.name) for field in fields(value)}
         return inner(record | {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, bool)})
     if isinstance(value, Mapping):
-        return {name: inner(one) for name, one in value.items() if not _long(one, without_length)}
+        return {name: inner(element) for name, element in value.items() if not _long(element, without_length)}
     if isinstance(value, list | tuple):
         if {int, float}.issuperset(map(type, value)):
-            return [one if math.isfinite(one) else None for one in value]
-        return [inner(one) for one in value]
+            return [element if math.isfinite(element) else None for element in value]
+        return [inner(element) for element in value]
     if isinstance(value, np.ndarray):
         return _list(value)
     if isinstance(value, np.generic):

@@ -26,7 +26,7 @@ def free_folder(out: str | Path) -> Path:
 @contextmanager
 def whole_or_absent(folder: Path) -> Iterator[Path]:
     """A temporary folder that is renamed to `folder` only when everything is done."""
-    made = [parent for parent in (folder.parent, *folder.parent.parents) if not parent.exists()]
+    created = [parent for parent in (folder.parent, *folder.parent.parents) if not parent.exists()]
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = folder.parent / f".{folder.name}-{uuid.uuid4().hex[:8]}"
     work.mkdir()
@@ -37,7 +37,7 @@ def whole_or_absent(folder: Path) -> Iterator[Path]:
         os.replace(work, folder)
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
-        for parent in made:
+        for parent in created:
             if parent.exists() and not any(parent.iterdir()):
                 parent.rmdir()
         raise

@@ -51,12 +51,12 @@ def stationary_law(transition: np.ndarray) -> np.ndarray:
 
     It subtracts nothing, so small probabilities are as exact as large ones.
     """
-    left = transition.astype(np.float64).copy()
-    last = len(left) - 1
+    reduced = transition.astype(np.float64).copy()
+    last = len(reduced) - 1
     for s in range(last, 0, -1):
-        left[:s, s] /= left[s, :s].sum()
-        left[:s, :s] += np.outer(left[:s, s], left[s, :s])
-    law = np.ones(len(left))
+        reduced[:s, s] /= reduced[s, :s].sum()
+        reduced[:s, :s] += np.outer(reduced[:s, s], reduced[s, :s])
+    law = np.ones(len(reduced))
     for s in range(1, last + 1):
-        law[s] = law[:s] @ left[:s, s]
+        law[s] = law[:s] @ reduced[:s, s]
     return law / law.sum()

@@ -76,18 +76,18 @@ def _seconds(milliseconds: int) -> int:
 
 def _joined(client: str, pieces: Iterable[tuple[int, int, int]]) -> Iterator[Interval]:
     """Drop empty pieces and merge neighbours of the same state."""
-    held: tuple[int, int, int] | None = None
+    pending: tuple[int, int, int] | None = None
     for begin, end, state in pieces:
         if end <= begin:
             continue
-        if held is not None and (held[1], held[2]) == (begin, state):
-            held = held[0], end, state
+        if pending is not None and (pending[1], pending[2]) == (begin, state):
+            pending = pending[0], end, state
             continue
-        if held is not None:
-            yield client, *held
-        held = begin, end, state
-    if held is not None:
-        yield client, *held
+        if pending is not None:
+            yield client, *pending
+        pending = begin, end, state
+    if pending is not None:
+        yield client, *pending
 
 
 def _on_github(path: str, repository: str, commit: str, file: str, checksum: str = "") -> Remote:

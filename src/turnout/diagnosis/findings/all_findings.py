@@ -1,4 +1,4 @@
-"""All that is found in a log, gathered."""
+"""All findings of a log together."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from turnout.diagnosis.findings.rests import Gaps, gaps
 from turnout.diagnosis.reading.log import Log
 from turnout.diagnosis.world.recognise import Recognised, recognise
 
-DISPERSED = 1.5  # times the variance of chains, from which on intervals of π are widened
+MIN_INFLATION = 1.5  # of the variance, relative to chains, from which on intervals of π are widened
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What a log tells of its fleet."""
+    """What a log shows of its fleet."""
 
     rates: Rates
     clusters: Clusters
@@ -35,25 +35,25 @@ class Findings:
 
 
 def examine(log: Log) -> Findings:
-    """Estimate and test everything that is known to be looked for."""
+    """Run all estimates and tests."""
     if log.num_clients == 0 or log.num_slots == 0:
         raise ValueError("the log has no clients or no slots: there must be at least one participation")
-    with ThreadPoolExecutor(1) as beside:  # what needs nothing else is counted on another core meanwhile
-        resting, weighing = beside.submit(gaps, log), beside.submit(weights, log)
-        of_clients = rates(log)
-        rhythm = cycles(log, of_clients)
-        company = clusters(log, of_clients, rhythm)
-        change = drift(log, of_clients, rhythm, company.unit)
-        rest, weight = resting.result(), weighing.result()
-    if change.inflation > DISPERSED:
-        of_clients = rates(log, widening=float(np.sqrt(change.inflation)))
+    with ThreadPoolExecutor(1) as executor:  # what needs no other finding runs on another core meanwhile
+        resting, weighing = executor.submit(gaps, log), executor.submit(weights, log)
+        fleet_rates = rates(log)
+        fleet_cycles = cycles(log, fleet_rates)
+        fleet_clusters = clusters(log, fleet_rates, fleet_cycles)
+        fleet_drift = drift(log, fleet_rates, fleet_cycles, fleet_clusters.unit)
+        fleet_gaps, fleet_weights = resting.result(), weighing.result()
+    if fleet_drift.inflation > MIN_INFLATION:
+        fleet_rates = rates(log, widening=float(np.sqrt(fleet_drift.inflation)))
     return Findings(
-        rates=of_clients,
-        clusters=company,
-        cycles=rhythm,
-        gaps=rest,
-        drift=change,
-        mixing=mixing(log, of_clients),
-        weights=weight,
-        recognised=recognise(of_clients, company, rhythm, rest, change),
+        rates=fleet_rates,
+        clusters=fleet_clusters,
+        cycles=fleet_cycles,
+        gaps=fleet_gaps,
+        drift=fleet_drift,
+        mixing=mixing(log, fleet_rates),
+        weights=fleet_weights,
+        recognised=recognise(fleet_rates, fleet_clusters, fleet_cycles, fleet_gaps, fleet_drift),
     )

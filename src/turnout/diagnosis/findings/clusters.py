@@ -1,4 +1,4 @@
-"""Clients that come and go together, beyond what the fleet's own course and its cycles make them do."""
+"""Clients that come and go together, beyond what the activity of the fleet and its cycles explain."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from turnout.diagnosis.findings.run_sums import excess_of, over_runs, per_slot, 
 from turnout.diagnosis.reading.log import Log
 from turnout.statistics import evenly
 
-MOST_CELLS, MOST_CLIENTS = 15_000_000, 3000  # of the matrix whose rows are compared
-LEAST_CORRELATION = 0.2  # what is weaker is no cluster, however sure
-FOLLOWS = 0.7  # how much less than its members a client may agree with a cluster's course and still be of it
-MOST_COURSES, MOST_STRENGTHS = 32, 200  # clusters that recruit, and whose strength is measured
-LEAST_CHANGES = 4  # of a pattern that several clients share exactly, before it is no accident
+MAX_CELLS, MAX_CLIENTS = 15_000_000, 3000  # of the matrix whose rows are compared
+MIN_CORRELATION = 0.2  # of a cluster, however significant
+MIN_RELATIVE_MATCH = 0.7  # of a recruit with the course of a cluster, relative to that of its members
+MAX_RECRUITING, MAX_MEASURED = 32, 200  # clusters that recruit, and whose strength is measured
+MIN_CHANGES = 4  # of a pattern that several clients share exactly, for it not to be chance
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """Who moves with whom."""
+    """Which clients move together."""
 
     label: Int[np.ndarray, " clients"]  # cluster of each client, the largest first; -1: moves alone
     sizes: Int[np.ndarray, " clusters"]
     strength: Float[np.ndarray, " clusters"]  # mean correlation of two clients of the cluster
     identical: int  # clients with exactly the same course as another
-    dispersion: float  # variance of the number of clients there, over that of independent clients
+    dispersion: float  # variance of the number of clients present, over that of independent clients
     sampled: int | None  # clients that were compared pair by pair, if not all
 
     @property
@@ -45,7 +45,7 @@ class Clusters:
 
     @property
     def unit(self) -> Int[np.ndarray, " clients"]:
-        """What moves alone, numbered from 0: a cluster, or a client outside of all."""
+        """The independent unit of each client, numbered from 0: its cluster, or the client itself."""
         alone = self.label < 0
         return np.where(alone, self.count + np.cumsum(alone) - 1, self.label)
 
@@ -53,8 +53,8 @@ class Clusters:
 def clusters(log: Log, rates: Rates, cycles: Cycles) -> Clusters:
     """Find groups of clients that move together.
 
-    Clients with exactly the same course are one pattern. Patterns, or a sample of them, are compared pair by pair;
-    significant pairs are joined by average linkage, and who was not in the sample joins the cluster it follows.
+    Clients with exactly the same course are one pattern. Patterns, or a sample of them, are compared pair by pair.
+    Significant pairs are joined by average linkage. Clients outside the sample join the cluster that they follow.
     """
     pattern = _patterns(log)
     labels, compared = _linked(log, rates, cycles, pattern)
@@ -71,20 +71,20 @@ def clusters(log: Log, rates: Rates, cycles: Cycles) -> Clusters:
 
 
 def _moving(log: Log) -> Bool[np.ndarray, " clients"]:
-    """Who changes often enough for its course to be its own."""
+    """Clients that change often enough for an equal course not to be chance."""
     present = log.present
     inner = (present.first > 0).astype(np.int64) + (present.end < log.num_slots)
-    return np.bincount(present.client, inner, minlength=log.num_clients) >= LEAST_CHANGES
+    return np.bincount(present.client, inner, minlength=log.num_clients) >= MIN_CHANGES
 
 
 def _patterns(log: Log) -> Int[np.ndarray, " clients"]:
-    """The same number for clients with the same runs; found by a random 64-bit word for every change of state."""
+    """The same number for clients with the same runs, by hashes: a random 64-bit word for every change of state."""
     words = np.random.default_rng(0).integers(0, 2**63, (2, log.num_slots + 1), dtype=np.uint64)
     total = np.zeros(len(log.present.client) + 1, np.uint64)
-    np.cumsum(words[0, log.present.first] + words[1, log.present.end], out=total[1:])  # wraps around, as it may
+    np.cumsum(words[0, log.present.first] + words[1, log.present.end], out=total[1:])  # overflow is harmless here
     bounds = np.searchsorted(log.present.client, np.arange(log.num_clients + 1))
     of_client = total[bounds[1:]] - total[bounds[:-1]]
-    alone = ~_moving(log)  # the never, the always and the rarely seen are alike for no reason
+    alone = ~_moving(log)  # clients that hardly change have equal courses by chance
     _, pattern = np.unique(of_client, return_inverse=True)
     pattern = pattern.ravel().astype(np.int64)
     pattern[alone] = pattern.max(initial=-1) + 1 + np.arange(alone.sum())
@@ -94,17 +94,17 @@ def _patterns(log: Log) -> Int[np.ndarray, " clients"]:
 def _linked(
     log: Log, rates: Rates, cycles: Cycles, pattern: Int[np.ndarray, " clients"]
 ) -> tuple[Int[np.ndarray, " clients"], int | None]:
-    """Labels before sorting (-1: alone), and how many patterns were compared if not all."""
+    """Labels before sorting (-1: alone), and the number of patterns compared, if not all."""
     _, first = np.unique(pattern, return_index=True)
     moving = _moving(log)
     candidates = np.sort(first[moving[first]])
-    most = max(2, min(MOST_CLIENTS, MOST_CELLS // max(log.num_slots, 1)))
+    most = max(2, min(MAX_CLIENTS, MAX_CELLS // max(log.num_slots, 1)))
     chosen = candidates
     if len(candidates) > most:
-        # Patterns that several clients share first: they are clusters already and lead others to them.
+        # Patterns that several clients share come first: they are clusters already and recruit others.
         shared = np.bincount(pattern)[pattern[candidates]]
-        crowd = candidates[np.argsort(-shared, kind="stable")][: most // 4]
-        chosen = np.union1d(crowd[np.bincount(pattern)[pattern[crowd]] > 1], candidates[evenly(len(candidates), most)])
+        top = candidates[np.argsort(-shared, kind="stable")][: most // 4]
+        chosen = np.union1d(top[np.bincount(pattern)[pattern[top]] > 1], candidates[evenly(len(candidates), most)])
     group = np.full(log.num_clients, -1, np.int64)
     if len(chosen) >= 2:
         compared = compare(log, cycles, chosen)
@@ -118,35 +118,35 @@ def _linked(
 def _groups(compared: Deviations) -> Int[np.ndarray, " rows"]:
     """Clusters of rows; -1 for rows that move alone."""
     correlation = correlations(compared)
-    linked = significant(compared, correlation) & (correlation >= LEAST_CORRELATION)
+    linked = significant(compared, correlation) & (correlation >= MIN_CORRELATION)
     group = np.full(len(correlation), -1, np.int64)
     member = np.flatnonzero(linked.any(axis=1))
     if len(member) < 2:
         return group
-    # Cut where the mean correlation of two groups is half that of a typical link: within clusters it is about one.
-    cut = max(LEAST_CORRELATION, 0.5 * float(np.median(correlation[linked])))
+    # Cut where the mean correlation of two groups is half that of a typical link; within clusters it is about one.
+    cut = max(MIN_CORRELATION, 0.5 * float(np.median(correlation[linked])))
     distance = np.clip(1 - correlation[np.ix_(member, member)], 0, 2)
     np.fill_diagonal(distance, 0.0)
-    found = fcluster(linkage(squareform(distance, checks=False), "average"), 1 - cut, "distance")
-    often = np.bincount(found)[found] > 1
-    group[member[often]] = found[often]
+    cluster = fcluster(linkage(squareform(distance, checks=False), "average"), 1 - cut, "distance")
+    joined = np.bincount(cluster)[cluster] > 1
+    group[member[joined]] = cluster[joined]
     return group
 
 
 def _recruit(
     log: Log, rates: Rates, group: Int[np.ndarray, " clients"], chosen: Int[np.ndarray, " rows"], residual: Matrix
 ) -> None:
-    """Put clients outside of the sample into the cluster whose mean course they follow."""
-    seen, count = watched_runs(log), log.num_clients
+    """Assign clients outside the sample to the cluster whose mean course they follow."""
+    observed, count = watched_runs(log), log.num_clients
     names, sizes = np.unique(group[chosen][group[chosen] >= 0], return_counts=True)
     best, join = np.zeros(count), np.full(count, -1, np.int64)
     deviation = np.sqrt(np.maximum(rates.on * (1 - np.nan_to_num(rates.pi)), 1e-9))
-    for name in names[np.argsort(-sizes)][:MOST_COURSES]:
+    for name in names[np.argsort(-sizes)][:MAX_RECRUITING]:
         course = residual[group[chosen] == name].mean(axis=0).astype(np.float64)
-        shared = over_runs(log.present, course, count) - np.nan_to_num(rates.pi) * over_runs(seen, course, count)
-        match = shared / deviation / np.sqrt(np.maximum(over_runs(seen, course**2, count), 1e-9))
+        shared = over_runs(log.present, course, count) - np.nan_to_num(rates.pi) * over_runs(observed, course, count)
+        match = shared / deviation / np.sqrt(np.maximum(over_runs(observed, course**2, count), 1e-9))
         own = np.median(match[chosen][group[chosen] == name])
-        better = (match > best) & (match > max(LEAST_CORRELATION, FOLLOWS * own))
+        better = (match > best) & (match > max(MIN_CORRELATION, MIN_RELATIVE_MATCH * own))
         best, join = np.where(better, match, best), np.where(better, name, join)
     outside = np.ones(count, bool)
     outside[chosen] = False
@@ -154,43 +154,43 @@ def _recruit(
 
 
 def _spread(group: Int[np.ndarray, " clients"], pattern: Int[np.ndarray, " clients"]) -> Int[np.ndarray, " clients"]:
-    """Every client of a pattern is in the cluster of one of them; a shared pattern without one is a cluster itself."""
+    """All clients of a pattern share a cluster; a shared pattern without a cluster becomes one."""
     of_pattern = np.full(pattern.max(initial=-1) + 1, -1, np.int64)
     np.maximum.at(of_pattern, pattern, group)
-    crowd = (np.bincount(pattern) > 1) & (of_pattern < 0)
-    of_pattern[crowd] = of_pattern.max(initial=-1) + 1 + np.arange(crowd.sum())
+    unassigned = (np.bincount(pattern) > 1) & (of_pattern < 0)
+    of_pattern[unassigned] = of_pattern.max(initial=-1) + 1 + np.arange(unassigned.sum())
     return of_pattern[pattern]
 
 
 def _by_size(label: Int[np.ndarray, " clients"]) -> Int[np.ndarray, " clients"]:
-    """Clusters numbered from the largest to the smallest; those of one client are none."""
+    """Number clusters from the largest to the smallest; single clients are no cluster."""
     inside = label >= 0
     if not inside.any():
         return label
     _, place, size = np.unique(label[inside], return_inverse=True, return_counts=True)
     rank = np.empty(len(size), np.int64)
     rank[np.argsort(-size, kind="stable")] = np.arange(len(size))
-    found = np.full(len(label), -1, np.int64)
-    found[inside] = np.where(size[place] > 1, rank[place], -1)
-    return found
+    ranked = np.full(len(label), -1, np.int64)
+    ranked[inside] = np.where(size[place] > 1, rank[place], -1)
+    return ranked
 
 
 def _strengths(log: Log, label: Int[np.ndarray, " clients"], count: int) -> Float[np.ndarray, " clusters"]:
-    """Mean correlation of the presence of two clients, from at most fifty clients a cluster."""
-    found = np.ones(count)
+    """Mean correlation of the presence of two clients, from at most fifty clients per cluster."""
+    strengths = np.ones(count)
     order = np.argsort(label, kind="stable")
     begin = np.searchsorted(label[order], np.arange(count + 1))
-    for c in range(min(count, MOST_STRENGTHS)):
+    for c in range(min(count, MAX_MEASURED)):
         member = order[begin[c] : begin[c + 1]]
         member = member[evenly(len(member), 50)]
-        there, seen = log.matrix(member).astype(np.float32), log.watched_matrix(member).astype(np.float32)
-        mean = there.sum(axis=1, keepdims=True) / np.maximum(seen.sum(axis=1, keepdims=True), 1)
-        pairs = correlations(Deviations(seen, mean * seen, (there - mean) * seen))
-        found[c] = pairs.sum() / max(len(member) * (len(member) - 1), 1)
-    return found
+        present, watched = log.matrix(member).astype(np.float32), log.watched_matrix(member).astype(np.float32)
+        mean = present.sum(axis=1, keepdims=True) / np.maximum(watched.sum(axis=1, keepdims=True), 1)
+        pairs = correlations(Deviations(watched, mean * watched, (present - mean) * watched))
+        strengths[c] = pairs.sum() / max(len(member) * (len(member) - 1), 1)
+    return strengths
 
 
 def _dispersion(log: Log, rates: Rates) -> float:
     excess, watched = excess_of(log, rates.pi)
-    alone = per_slot(watched_runs(log), log.num_slots, np.nan_to_num(rates.pi * (1 - rates.pi)))
-    return float(((excess * watched) ** 2).sum() / max(alone.sum(), 1e-300))
+    independent = per_slot(watched_runs(log), log.num_slots, np.nan_to_num(rates.pi * (1 - rates.pi)))
+    return float(((excess * watched) ** 2).sum() / max(independent.sum(), 1e-300))

@@ -1,7 +1,7 @@
 """Daily and weekly cycles, or a cycle of any length where there is no clock.
 
-The power of the log at a cycle's frequency is held against that at neighbouring frequencies. Autocorrelation makes a
-spectrum uneven but smooth, so what stands out of its surroundings is a cycle, however persistent the clients are.
+The power of the log at a cycle's frequency is compared with that at neighbouring frequencies. Autocorrelation makes a
+spectrum uneven but smooth, so a peak that stands out is a cycle, however persistent the clients are.
 """
 
 from __future__ import annotations
@@ -19,51 +19,51 @@ from turnout.diagnosis.reading.log import Log
 
 DAY = 86400.0
 HARMONICS = 3
-NEIGHBOURS = 10  # frequencies on either side that tell the surroundings
-AROUND = np.r_[-NEIGHBOURS:-2, 3 : NEIGHBOURS + 1]  # the nearest two are lit by the cycle itself
-LEAST_CYCLES = 3  # seen of a length, before it can be told from its neighbours
-MOST_RUNS = 1_000_000  # in the sample of clients whose spectra are pooled
-MOST_CELLS = 20_000_000
-BINS = 24
-CERTAIN = 1e-3  # p-value at which a cycle is reported as found
+NEIGHBOURS = 10  # frequencies on either side to compare with
+NEIGHBOUR_OFFSETS = np.r_[-NEIGHBOURS:-2, 3 : NEIGHBOURS + 1]  # the cycle itself leaks into the nearest two
+MIN_CYCLES = 3  # in the log, for a length to be distinguished from its neighbours
+MAX_RUNS = 1_000_000  # in the sample of clients whose spectra are pooled
+MAX_CELLS = 20_000_000
+PROFILE_BINS = 24
+MAX_P_VALUE = 1e-3  # below it, a cycle is reported as found
 
 
 @dataclass(frozen=True)
 class Cycle:
-    """One cycle: how sure, how strong, and when it is at its height."""
+    """One cycle: its significance, its strength and its peak."""
 
     name: str  # "daily", "weekly" or "unnamed"
     period: float  # in slots
     p_value: float
-    variance_share: float  # of the fleet's activity, what the cycle explains
-    client_share: float  # the same of the single clients, on average
-    amplitude: float  # half of the way from the least to the largest share of the fleet that is there
-    peak: float  # hours after midnight, in a week that before slot 0; without a clock slots after slot 0
+    variance_share: float  # share of the variance of the fleet's activity that the cycle explains
+    client_share: float  # the same for single clients, on average
+    amplitude: float  # half the difference between the largest and the least share of the fleet present
+    peak: float  # hours after midnight (weekly: that before slot 0); without a clock, slots after slot 0
     profile: Float[
         np.ndarray, " bins"
-    ]  # share of the fleet there, over equal parts of the cycle from where `peak` counts
-    client_peak: PerClient  # each client's own height, in the units of `peak`; NaN where unclear
+    ]  # share of the fleet present, over equal parts of the cycle from where `peak` counts
+    client_peak: PerClient  # each client's own peak, in the units of `peak`; NaN where unclear
     client_amplitude: PerClient  # of each client's first harmonic, shrunk by the share of its power that is noise
     client_p_value: PerClient  # of no cycle
-    cyclic: Bool[np.ndarray, " clients"]  # who follows the cycle, at a false discovery rate of 5 %
+    cyclic: Bool[np.ndarray, " clients"]  # clients that follow the cycle, at a false discovery rate of 5 %
 
     @property
     def found(self) -> bool:
-        """Whether the cycle is beyond doubt."""
-        return self.p_value < CERTAIN
+        """Whether the cycle is significant."""
+        return self.p_value < MAX_P_VALUE
 
 
 @dataclass(frozen=True)
 class Cycles:
-    """What was looked for: with a clock a day and a week, without one any length."""
+    """The cycles that were tested: with a clock a day and a week, without one any length."""
 
-    daily: Cycle | None  # None: no clock, or too short a log to tell
+    daily: Cycle | None  # None: no clock, or the log is too short
     weekly: Cycle | None
-    unnamed: Cycle | None  # the strongest of any length; None: there is a clock, or nothing to see
+    unnamed: Cycle | None  # the strongest of any length; None: there is a clock, or no spectrum to search
 
     @property
     def found(self) -> list[Cycle]:
-        """The cycles that are beyond doubt."""
+        """The significant cycles."""
         return [cycle for cycle in (self.daily, self.weekly, self.unnamed) if cycle is not None and cycle.found]
 
 
@@ -72,13 +72,13 @@ def cycles(log: Log, rates: Rates) -> Cycles:
     if log.slot_seconds is None:
         return Cycles(None, None, _search(log, rates))
     day = DAY / log.slot_seconds
-    return Cycles(_known(log, rates, "daily", day), _known(log, rates, "weekly", 7 * day), None)
+    return Cycles(_of_length(log, rates, "daily", day), _of_length(log, rates, "weekly", 7 * day), None)
 
 
-def _known(log: Log, rates: Rates, name: str, period: float) -> Cycle | None:
+def _of_length(log: Log, rates: Rates, name: str, period: float) -> Cycle | None:
     """A cycle of given length, if the log is long enough for it."""
     span = _span(log)
-    if span < LEAST_CYCLES * period or period < 4:
+    if span < MIN_CYCLES * period or period < 4:
         return None
     chosen = _bounded(log)
     part, pi, lam = select(log, chosen), rates.pi[chosen], rates.lam[chosen]
@@ -88,7 +88,7 @@ def _known(log: Log, rates: Rates, name: str, period: float) -> Cycle | None:
 
 
 def _span(log: Log) -> float:
-    """Length over which a typical client is watched: it decides which frequencies can be told apart."""
+    """Length over which a typical client is watched: it sets the resolution of frequencies."""
     if log.watched is None:
         return float(log.num_slots)
     begin = np.full(log.num_clients, log.num_slots)
@@ -96,24 +96,24 @@ def _span(log: Log) -> float:
     np.minimum.at(begin, log.watched.client, log.watched.first)
     np.maximum.at(end, log.watched.client, log.watched.end)
     length = np.maximum(end - begin, 0)
-    # By slots rather than by clients: who was watched for long carries the evidence.
+    # By slots rather than by clients: those watched for long carry the evidence.
     order = np.argsort(length)
     weight = np.cumsum(length[order])
     return float(length[order][np.searchsorted(weight, weight[-1] / 2)]) if weight[-1] > 0 else 0.0
 
 
 def _bounded(log: Log) -> Int[np.ndarray, " selected"]:
-    """So many clients, spread over the fleet, that their runs are within bounds."""
+    """Clients spread over the fleet, such that their runs are within bounds."""
     mean = max(1.0, len(log.present.client) / max(log.num_clients, 1))
-    return sample(log, log.num_slots * log.num_clients, max(2, int(MOST_RUNS / mean)))
+    return sample(log, log.num_slots * log.num_clients, max(2, int(MAX_RUNS / mean)))
 
 
 def _test(log: Log, pi: PerClient, lam: PerClient, frequency: float, span: float, period: float) -> float:
-    """p-value of the power at one frequency against its surroundings, in the whole fleet and pooled over clients."""
-    around = _neighbours(frequency, span, period)
-    if len(around) < 4:
+    """p-value of the power at one frequency against its neighbours, in the whole fleet and pooled over clients."""
+    neighbours = _neighbours(frequency, span, period)
+    if len(neighbours) < 4:
         return 1.0
-    tried = np.array([frequency, *around])
+    tried = np.array([frequency, *neighbours])
     sums = np.stack([_spectrum(log, pi, float(f)) for f in tried])
     pooled = (np.abs(sums) ** 2 * _whitening(pi, lam, tried)).sum(axis=1)
     return _beyond(tried, pooled, np.abs(sums.sum(axis=1)) ** 2)
@@ -122,7 +122,7 @@ def _test(log: Log, pi: PerClient, lam: PerClient, frequency: float, span: float
 def _whitening(
     pi: PerClient, lam: PerClient, frequency: Float[np.ndarray, " tried"]
 ) -> Float[np.ndarray, "tried clients"]:
-    """One over the spectrum that each client's chain has, so that all clients count alike at all frequencies."""
+    """One over the spectrum of each client's chain, so that all clients count the same at all frequencies."""
     lam = np.clip(lam, -0.98, 0.98)
     variance = np.nan_to_num(pi * (1 - pi))
     inverse = np.where(variance > 0, 1 / np.maximum(variance * (1 - lam**2), 1e-12), 0.0)
@@ -131,26 +131,26 @@ def _whitening(
 
 def _neighbours(frequency: float, span: float, period: float) -> list[float]:
     """Frequencies one resolution apart, away from zero and from the harmonics of the cycle."""
-    steps = AROUND if span / period > 6 else np.array([-2.5, -1.75, -1.0, 1.0, 1.75, 2.5])
-    found = frequency + steps / span
-    away = np.abs(found * period - np.round(found * period)) * span / period
-    return [float(f) for f, far in zip(found, away, strict=True) if 0.75 / span < f < 0.5 and far > 0.9]
+    steps = NEIGHBOUR_OFFSETS if span / period > 6 else np.array([-2.5, -1.75, -1.0, 1.0, 1.75, 2.5])
+    frequencies = frequency + steps / span
+    away = np.abs(frequencies * period - np.round(frequencies * period)) * span / period
+    return [float(f) for f, far in zip(frequencies, away, strict=True) if 0.75 / span < f < 0.5 and far > 0.9]
 
 
 def _spectrum(log: Log, pi: PerClient, frequency: float) -> Complex[np.ndarray, " clients"]:
-    """Fourier sums of each client's presence beyond its mean."""
+    """Fourier sums of each client's presence minus its mean."""
     count = log.num_clients
-    there = transform(log.present, frequency, log.num_slots, count)
-    return there - np.nan_to_num(pi) * transform(watched_runs(log), frequency, log.num_slots, count)
+    presence = transform(log.present, frequency, log.num_slots, count)
+    return presence - np.nan_to_num(pi) * transform(watched_runs(log), frequency, log.num_slots, count)
 
 
 def _beyond(
-    frequency: Float[np.ndarray, " tried"], pooled: Float[np.ndarray, " tried"], whole: Float[np.ndarray, " tried"]
+    frequency: Float[np.ndarray, " tried"], pooled: Float[np.ndarray, " tried"], fleet: Float[np.ndarray, " tried"]
 ) -> float:
-    """p-value of the first frequency's power against the others'.
+    """p-value of the power at the first frequency against the others.
 
-    The pooled power of many clients has a narrow law on a log scale, held against a straight line through its
-    neighbours (t-test of a new point). The power of the whole, freed of the same slope, is one exponential variable.
+    The pooled power of many clients has a narrow law on a log scale; it is compared with a straight line through its
+    neighbours (t-test of a new point). The power of the whole fleet, with the same slope removed, is exponential.
     """
     if not (pooled > 0).all():
         return 1.0
@@ -162,47 +162,47 @@ def _beyond(
     ahead = np.log(frequency[0]) - where
     error = spread * np.sqrt(1 + 1 / len(x) + ahead**2 / ((x - where) ** 2).sum())
     by_clients = float(t_law.sf((np.log(pooled[0]) - level - slope * ahead) / max(error, 1e-12), freedom))
-    white = whole / frequency**slope
+    white = fleet / frequency**slope
     background = white[1:].mean()
     by_fleet = 1.0 if background <= 0 else float(f_law.sf(white[0] / background, 2, 2 * len(x)))
     return min(1.0, 2 * min(by_clients, by_fleet))
 
 
 def _search(log: Log, rates: Rates) -> Cycle | None:
-    """The length at which the spectrum stands out most, every Fourier frequency being held against its surroundings."""
-    chosen = sample(log, MOST_CELLS, 1000)
+    """The length at which the spectrum stands out most, each Fourier frequency compared with its neighbours."""
+    chosen = sample(log, MAX_CELLS, 1000)
     part, pi = select(log, chosen), np.nan_to_num(rates.pi[chosen])
     centred = (part.matrix() - pi[:, None]) * part.watched_matrix()
     transformed = np.fft.rfft(centred.astype(np.float32), axis=1)
     slots = log.num_slots
     whitening = _whitening(pi, rates.lam[chosen], np.arange(transformed.shape[1]) / slots)
     pooled = np.einsum("kf,fk->f", np.abs(transformed) ** 2, whitening)
-    whole = np.abs(transformed.sum(axis=0)) ** 2
-    tried = np.arange(LEAST_CYCLES, int(0.34 * slots))  # down to three slots
+    fleet = np.abs(transformed.sum(axis=0)) ** 2
+    tried = np.arange(MIN_CYCLES, int(0.34 * slots))  # down to three slots
     if len(tried) < 2 * NEIGHBOURS or not (pooled[1:] > 0).all():
         return None
     p_value = np.ones(len(tried))
     for place, j in enumerate(tried):
-        around = j + AROUND[(j + AROUND >= 1) & (j + AROUND < len(pooled))]
-        rows = np.r_[j, around]
-        p_value[place] = _beyond(rows / slots, pooled[rows].astype(np.float64), whole[rows].astype(np.float64))
+        neighbours = j + NEIGHBOUR_OFFSETS[(j + NEIGHBOUR_OFFSETS >= 1) & (j + NEIGHBOUR_OFFSETS < len(pooled))]
+        rows = np.r_[j, neighbours]
+        p_value[place] = _beyond(rows / slots, pooled[rows].astype(np.float64), fleet[rows].astype(np.float64))
     best = _fundamental(tried, p_value)
     period = _refined(part, pi, slots / tried[best], slots)
     return describe(log, rates, "unnamed", period, min(1.0, float(p_value[best]) * len(tried)))
 
 
 def _fundamental(tried: Int[np.ndarray, " tried"], p_value: Float[np.ndarray, " tried"]) -> int:
-    """The surest frequency, or that of which it is a harmonic, if that one is sure, too."""
+    """The most significant frequency, or the one of which it is a harmonic, if that is significant too."""
     best = int(np.argmin(p_value))
     for harmonic in range(HARMONICS, 1, -1):
         near = np.flatnonzero(np.abs(tried - tried[best] / harmonic) <= 1)
-        if len(near) and p_value[near].min() * len(tried) < CERTAIN:
+        if len(near) and p_value[near].min() * len(tried) < MAX_P_VALUE:
             return int(near[np.argmin(p_value[near])])
     return best
 
 
 def _refined(log: Log, pi: PerClient, period: float, slots: int) -> float:
-    """The length near this one with the most pooled power, a whole number of slots if one is as good."""
+    """The length near this one with the most pooled power, rounded to whole slots if that is as good."""
     fine = 1 / period + np.linspace(-1, 1, 41) / slots
     power = [float((np.abs(_spectrum(log, pi, f)) ** 2).sum()) for f in fine]
     best = 1 / fine[int(np.argmax(power))]
@@ -211,40 +211,40 @@ def _refined(log: Log, pi: PerClient, period: float, slots: int) -> float:
 
 
 def describe(log: Log, rates: Rates, name: str, period: float, p_value: float) -> Cycle:
-    """Strength and height of a cycle of given length, of the fleet and of each client."""
+    """Strength and peak of a cycle of given length, of the fleet and of each client."""
     start = log.clock_start / log.slot_seconds if log.slot_seconds else 0.0  # slots since midnight
     phase = np.mod((np.arange(log.num_slots) + start + 0.5) / period, 1.0)
     excess, watched = excess_of(log, rates.pi)
     design = harmonics(phase, HARMONICS)
     fitted = _fit(design, excess, watched)
-    left = _weighted_mean((excess - design @ fitted) ** 2, watched)
+    residual = _weighted_mean((excess - design @ fitted) ** 2, watched)
     total = _weighted_mean(excess**2, watched)
     mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
     smooth = harmonics((np.arange(720) + 0.5) / 720, HARMONICS) @ fitted
     unit = period * (log.slot_seconds / 3600 if log.slot_seconds else 1.0)
-    if p_value < CERTAIN:
-        height, swing, own_p = _clients(log, rates, period, start)
-    else:  # what is not there has no phase
-        height, swing, own_p = np.full(log.num_clients, np.nan), np.zeros(log.num_clients), np.ones(log.num_clients)
+    if p_value < MAX_P_VALUE:
+        peak, swing, client_p = _clients(log, rates, period, start)
+    else:  # without a cycle there is no phase
+        peak, swing, client_p = np.full(log.num_clients, np.nan), np.zeros(log.num_clients), np.ones(log.num_clients)
     variance = np.maximum(np.nan_to_num(rates.pi * (1 - rates.pi)), 1e-12)
     return Cycle(
         name=name,
         period=float(period),
         p_value=float(p_value),
-        variance_share=float(np.clip(1 - left / max(total, 1e-300), 0, 1)),
+        variance_share=float(np.clip(1 - residual / max(total, 1e-300), 0, 1)),
         client_share=float(np.average(np.minimum(swing**2 / 2 / variance, 1), weights=rates.watched + 1e-12)),
         amplitude=float(np.ptp(smooth) / 2),
         peak=float((np.argmax(smooth) + 0.5) / 720 * unit),
-        profile=_profile(phase, excess, watched, min(BINS, max(2, int(period)))) + mean,
-        client_peak=height * unit,
+        profile=_profile(phase, excess, watched, min(PROFILE_BINS, max(2, int(period)))) + mean,
+        client_peak=peak * unit,
         client_amplitude=swing,
-        client_p_value=own_p,
-        cyclic=discoveries(own_p),
+        client_p_value=client_p,
+        cyclic=discoveries(client_p),
     )
 
 
 def harmonics(phase: Float[np.ndarray, " points"], count: int) -> Float[np.ndarray, "points columns"]:
-    """Cosines and sines of the first harmonics, phase being a share of the cycle."""
+    """Cosines and sines of the first harmonics; phase is a share of the cycle."""
     turns = 2 * np.pi * phase[:, None] * np.arange(1, count + 1)
     return np.concatenate([np.cos(turns), np.sin(turns)], axis=1)
 
@@ -274,20 +274,20 @@ def _profile(
 
 
 def _clients(log: Log, rates: Rates, period: float, start: float) -> tuple[PerClient, PerClient, PerClient]:
-    """Height (a share of the cycle), amplitude and p-value of each client's first harmonic."""
+    """Peak (a share of the cycle), amplitude and p-value of each client's first harmonic."""
     span = _span(log)
-    around = _neighbours(1 / period, span, period)
+    neighbours = _neighbours(1 / period, span, period)
     own = _spectrum(log, rates.pi, 1 / period)
     count = np.maximum(rates.watched, 1)
-    if not around:
+    if not neighbours:
         nothing = np.full(log.num_clients, np.nan)
         return nothing, np.zeros(log.num_clients), np.ones(log.num_clients)
-    noise = np.mean([np.abs(_spectrum(log, rates.pi, f)) ** 2 for f in around], axis=0)
+    noise = np.mean([np.abs(_spectrum(log, rates.pi, f)) ** 2 for f in neighbours], axis=0)
     power = np.abs(own) ** 2
-    p_value = np.where(noise > 0, f_law.sf(power / np.maximum(noise, 1e-300), 2, 2 * len(around)), 1.0)
-    # The cycle makes the same share of all clients' variance on average; what a client shows is shrunk toward that.
+    p_value = np.where(noise > 0, f_law.sf(power / np.maximum(noise, 1e-300), 2, 2 * len(neighbours)), 1.0)
+    # On average the cycle is the same share of every client's variance; a client's own estimate is shrunk to that.
     scale = np.nan_to_num(rates.pi * (1 - rates.pi)) * count**2
     signal = scale * max(0.0, float((power - noise).sum()) / max(float(scale.sum()), 1e-300))
     amplitude = 2 * np.sqrt(power * signal / np.maximum(signal + noise, 1e-300)) / count
-    height = np.mod(-np.angle(own) / (2 * np.pi) + (start + 0.5) / period, 1.0)
-    return np.where(power > noise, height, np.nan), amplitude, p_value
+    peak = np.mod(-np.angle(own) / (2 * np.pi) + (start + 0.5) / period, 1.0)
+    return np.where(power > noise, peak, np.nan), amplitude, p_value

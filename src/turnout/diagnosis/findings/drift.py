@@ -1,4 +1,4 @@
-"""Whether the fleet stays what it is: changes of level, of the whole and of single clients, arrivals and departures."""
+"""Whether the fleet is stationary: changes of level, of the fleet or of single clients, arrivals and departures."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ from turnout.diagnosis.reading.log import Log
 PerSlot = Float[np.ndarray, " slots"]
 
 BLOCKS = 12
-LEAST_BLOCKS = 4
-LEAST_MOVES = 10  # times a client must come and go before a change of its rate can be told from its habits
-CERTAIN = 1e-3
-MANY = 0.1  # of the clients
-WATCHED_ENOUGH = 0.9  # of the clients must be watched in a stretch that is to stand for the fleet
+MIN_BLOCKS = 4
+MIN_MOVES = 10  # times a client must come and go for a change of its rate to be tested
+MAX_P_VALUE = 1e-3  # below it, a change counts as found
+MIN_DRIFTING_SHARE = 0.1  # of the clients, for the fleet to count as drifting
+MIN_WATCHED_SHARE = 0.9  # of the clients, in a stretch that is to represent the fleet
 
 
 @dataclass(frozen=True)
 class Drift:
     """Tests of a constant fleet, valid under autocorrelation and cycles."""
 
-    fleet_p_value: float  # of a constant level of the whole
+    fleet_p_value: float  # of a constant level of the whole fleet
     change_slot: int | None  # where the level changed most, if it did
-    level_before: float  # share of the fleet there before that slot, or all along
+    level_before: float  # share of the fleet that is present before that slot, or in the whole log
     level_after: float
-    client_p_value: PerClient  # of a constant rate of each client; 1 where it moved too little to tell
+    client_p_value: PerClient  # of a constant rate of each client; 1 if it moved too little to be tested
     drifting: Bool[np.ndarray, " clients"]  # at a false discovery rate of 5 %
     pooled_p_value: float  # of constant rates of all clients
-    inflation: float  # how much more blocks of the log differ from the next than those of chains would
+    inflation: float  # variance of differences between neighbouring blocks, over that of chains
     stationary_from: int  # first slot of the last stretch that looks stationary
     arrived_late: Bool[np.ndarray, " clients"]  # first seen later than their rates explain
     vanished: Bool[np.ndarray, " clients"]  # last seen earlier than their rates explain
 
     @property
     def found(self) -> bool:
-        """Whether the fleet is surely not stationary: its level changed, or that of more than a few clients did."""
-        many = float(self.drifting.mean()) >= MANY
-        return self.fleet_p_value < CERTAIN or (self.pooled_p_value < CERTAIN and many)
+        """Whether the fleet is significantly not stationary: its level changed, or that of many clients did."""
+        many = float(self.drifting.mean()) >= MIN_DRIFTING_SHARE
+        return self.fleet_p_value < MAX_P_VALUE or (self.pooled_p_value < MAX_P_VALUE and many)
 
 
 @dataclass(frozen=True)
@@ -62,30 +62,30 @@ class _Blocks:
     """Each client's own time in blocks of equal length."""
 
     length: Int[np.ndarray, " clients"]
-    there: Float[np.ndarray, "clients blocks"]  # slots of presence; 0 in blocks that are not full
+    present: Float[np.ndarray, "clients blocks"]  # slots of presence; 0 in blocks that are not full
     full: Bool[np.ndarray, "clients blocks"]
 
 
 def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " clients"] | None = None) -> Drift:
     """Test for change; clients of the same `unit` move together and count as one where clients are pooled."""
     excess, watched = excess_of(log, rates.pi)
-    # Numbers rather than shares: where few are watched, shares jump about and say little.
+    # Numbers rather than shares: where few are watched, shares are noisy.
     flat = (excess - _cycle_part(log, cycles, excess, watched)) * watched
     moves = transitions(log)
-    lively = np.flatnonzero(np.minimum(moves.off_on, moves.on_off) >= LEAST_MOVES)
-    blocks = _blocks(select(log, lively), cycles)
-    inflation = _inflation(blocks, rates.pi[lively], rates.lam[lively])
-    known = watched > 0
+    testable = np.flatnonzero(np.minimum(moves.off_on, moves.on_off) >= MIN_MOVES)
+    blocks = _blocks(select(log, testable), cycles)
+    inflation = _inflation(blocks, rates.pi[testable], rates.lam[testable])
+    observed = watched > 0
     least = _chains_variance(log, rates, unit) * max(inflation, 1.0)
-    fleet_p, place = cusum(flat[known], least) if known.sum() > 2 else (1.0, 0)
-    slot = int(np.flatnonzero(known)[place]) if known.any() else 0
-    p_value, statistic, client_slot = _clients(blocks, rates.lam[lively], inflation)
+    fleet_p, place = cusum(flat[observed], least) if observed.sum() > 2 else (1.0, 0)
+    slot = int(np.flatnonzero(observed)[place]) if observed.any() else 0
+    p_value, statistic, client_slot = _clients(blocks, rates.lam[testable], inflation)
     client_p = np.ones(log.num_clients)
-    client_p[lively] = p_value
+    client_p[testable] = p_value
     drifting = discoveries(client_p)
-    changed = fleet_p < CERTAIN
-    pooled = _pooled(statistic, lively if unit is None else unit[lively])
-    late, gone = _comings(log, moves)
+    changed = fleet_p < MAX_P_VALUE
+    pooled = _pooled(statistic, testable if unit is None else unit[testable])
+    late, gone = _absences(log, moves)
     mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
     return Drift(
         fleet_p_value=fleet_p,
@@ -96,7 +96,7 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
         drifting=drifting,
         pooled_p_value=pooled,
         inflation=inflation,
-        stationary_from=_stationary_from(log, slot if changed else 0, client_slot[drifting[lively]], pooled),
+        stationary_from=_stationary_from(log, slot if changed else 0, client_slot[drifting[testable]], pooled),
         arrived_late=late,
         vanished=gone,
     )
@@ -107,7 +107,7 @@ def _mean(values: PerSlot, weight: PerSlot) -> float:
 
 
 def _cycle_part(log: Log, cycles: Cycles, excess: PerSlot, watched: PerSlot) -> PerSlot:
-    """What the cycles found explain of the fleet's activity."""
+    """The part of the fleet's activity that the cycles explain."""
     if not cycles.found:
         return np.zeros(log.num_slots)
     slot = np.arange(log.num_slots)
@@ -117,7 +117,7 @@ def _cycle_part(log: Log, cycles: Cycles, excess: PerSlot, watched: PerSlot) -> 
 
 
 def _chains_variance(log: Log, rates: Rates, unit: Int[np.ndarray, " clients"] | None) -> float:
-    """Long-run variance of the number of clients there if their units were independent chains."""
+    """Long-run variance of the number of clients present, if units were independent chains."""
     slow = (1 + rates.lam) / (1 - rates.lam)
     if unit is not None:
         slow = slow * np.bincount(unit)[unit]  # n clients that move as one have n² times the variance of one
@@ -128,14 +128,13 @@ def _chains_variance(log: Log, rates: Rates, unit: Int[np.ndarray, " clients"] |
 def cusum(series: PerSlot, least_variance: float = 0.0) -> tuple[float, int]:
     """p-value of a constant mean, and where a second level would best begin.
 
-    max_t |Σ_{s ≤ t} (x_s - x̄)| / √(σ² T) has the law of Kolmogorov's statistic when σ² is the long-run variance
-    Σ_s cov(x_t, x_{t+s}). That is taken from the spectrum at zero of an autoregression, fitted after the best two
-    levels were taken off, so that a change does not hide itself by looking like persistence; `least_variance` is what
-    is known of σ² from elsewhere.
+    max_t |Σ_{s ≤ t} (x_s - x̄)| / √(σ² T) has the law of Kolmogorov's statistic if σ² is the long-run variance
+    Σ_s cov(x_t, x_{t+s}). It is taken from the spectrum at zero of an autoregression. The best two levels are
+    subtracted before the fit, so that a change is not mistaken for persistence. `least_variance` bounds σ² from below.
     """
     sums = np.cumsum(series - series.mean())[:-1]
     place = int(np.argmax(np.abs(sums))) + 1 if len(sums) else 0
-    # A level of its own for either side, unless one of them is too short to have one.
+    # One level for each side, unless one of them is too short for it.
     least = max(10, len(series) // 10)
     levels = np.full(len(series), series.mean())
     if least <= place <= len(series) - least:
@@ -163,8 +162,8 @@ def long_run_variance(series: PerSlot) -> float:
             break
         score = count * np.log(error) + 2 * order
         if score < best:
-            # Φ = Σφ is estimated too low by (1 + 3Φ) / T where a mean is taken off (Kendall 1954, for order one), and
-            # by about as much again for the second level and for the choice of its place.
+            # Φ = Σφ is estimated too low by (1 + 3Φ) / T where a mean is subtracted (Kendall 1954, for order one),
+            # and by about as much again for the second level and for the choice of its place.
             total = float(phi.sum())
             total = min(total + 3 * (1 + 3 * total) / count, 1 - 2 / count)
             best, chosen = score, float(error / (1 - total) ** 2)
@@ -172,51 +171,51 @@ def long_run_variance(series: PerSlot) -> float:
 
 
 def _blocks(log: Log, cycles: Cycles) -> _Blocks:
-    """About twelve blocks of each client's own time, each of whole cycles where there are cycles."""
-    present, seen = own_time(log)
-    length = np.maximum(np.ceil(seen.length / BLOCKS), 1)
+    """About twelve blocks of each client's own time, each a whole number of cycles if there are cycles."""
+    present, observed = own_time(log)
+    length = np.maximum(np.ceil(observed.length / BLOCKS), 1)
     short = [cycle.period for cycle in cycles.found if cycle.period * 4 <= log.num_slots]
     if short:
         length = np.round(np.maximum(np.ceil(length / max(short)), 1) * max(short))
-    whole = length.astype(np.int64)
-    there = per_block(present, whole, log.num_clients, BLOCKS)
-    watched = per_block(seen, whole, log.num_clients, BLOCKS)
-    full = watched == whole[:, None]
-    return _Blocks(whole, np.where(full, there, 0.0), full)
+    lengths = length.astype(np.int64)
+    present_slots = per_block(present, lengths, log.num_clients, BLOCKS)
+    watched = per_block(observed, lengths, log.num_clients, BLOCKS)
+    full = watched == lengths[:, None]
+    return _Blocks(lengths, np.where(full, present_slots, 0.0), full)
 
 
 def _inflation(blocks: _Blocks, pi: PerClient, lam: PerClient) -> float:
-    """How much more the sums of neighbouring blocks differ than those of chains would.
+    """Variance of differences between neighbouring blocks, over that of chains.
 
-    Differences of neighbours do not see slow change, and the median over places does not see a sudden one. A block of L
+    Slow change does not affect differences of neighbours, and sudden change does not affect the median. A block of L
     slots of a chain has variance v [L (1+λ)/(1-λ) - 2λ (1-λ^L)/(1-λ)²], v = π(1-π), and covariance
     v λ (1-λ^L)²/(1-λ)² with the next.
     """
     both = blocks.full[:, 1:] & blocks.full[:, :-1]
     length = blocks.length
-    faded = 1 - np.sign(lam) ** (length % 2) * np.abs(lam) ** length
-    variance = length * (1 + lam) / (1 - lam) - 2 * lam * faded / (1 - lam) ** 2
-    apart = 2 * pi * (1 - pi) * (variance - lam * (faded / (1 - lam)) ** 2)
-    apart = np.maximum(apart, 0)
-    expected = (both * apart[:, None]).sum(axis=0)
-    seen = (np.diff(blocks.there, axis=1) ** 2 * both).sum(axis=0)
+    decay = 1 - np.sign(lam) ** (length % 2) * np.abs(lam) ** length
+    variance = length * (1 + lam) / (1 - lam) - 2 * lam * decay / (1 - lam) ** 2
+    difference = 2 * pi * (1 - pi) * (variance - lam * (decay / (1 - lam)) ** 2)
+    difference = np.maximum(difference, 0)
+    expected = (both * difference[:, None]).sum(axis=0)
+    measured = (np.diff(blocks.present, axis=1) ** 2 * both).sum(axis=0)
     places = expected > 0.1 * expected.max(initial=0.0)
-    return float(np.median(seen[places] / expected[places])) if places.any() and expected.max() > 0 else 1.0
+    return float(np.median(measured[places] / expected[places])) if places.any() and expected.max() > 0 else 1.0
 
 
 def _clients(
     blocks: _Blocks, lam: PerClient, inflation: float
 ) -> tuple[PerClient, PerClient, Int[np.ndarray, " clients"]]:
-    """Of each client: p-value of a constant rate, mean square of its CUSUM (NaN if untestable), slot of its maximum.
+    """Per client: p-value of a constant rate, mean square of its CUSUM (NaN if untestable), slot of its maximum.
 
-    The long-run variance of a chain is π(1 - π)(1 + λ)/(1 - λ) a slot.
+    The long-run variance of a chain is π(1 - π)(1 + λ)/(1 - λ) per slot.
     """
     number = blocks.full.sum(axis=1)
-    mean = blocks.there.sum(axis=1) / np.maximum(number, 1)
-    testable = number >= LEAST_BLOCKS
+    mean = blocks.present.sum(axis=1) / np.maximum(number, 1)
+    testable = number >= MIN_BLOCKS
     share = mean / blocks.length
     variance = share * (1 - share) * (1 + lam) / (1 - lam) * blocks.length * number * max(inflation, 1.0)
-    sums = np.cumsum(np.where(blocks.full, blocks.there - mean[:, None], 0.0), axis=1)[:, :-1]
+    sums = np.cumsum(np.where(blocks.full, blocks.present - mean[:, None], 0.0), axis=1)[:, :-1]
     bridge = sums / np.sqrt(np.maximum(variance, 1e-12))[:, None]
     passed = np.cumsum(blocks.full, axis=1)[:, :-1] / np.maximum(number, 1)[:, None]
     inner = passed < 1
@@ -228,11 +227,11 @@ def _clients(
 
 def _pooled(statistic: PerClient, unit: Int[np.ndarray, " clients"]) -> float:
     """p-value of the mean over units of the clients' statistics, each of mean 1 under constant rates."""
-    known = np.isfinite(statistic)
-    if not known.any():
+    testable = np.isfinite(statistic)
+    if not testable.any():
         return 1.0
-    _, place = np.unique(unit[known], return_inverse=True)
-    each = np.bincount(place, statistic[known]) / np.bincount(place)
+    _, place = np.unique(unit[testable], return_inverse=True)
+    each = np.bincount(place, statistic[testable]) / np.bincount(place)
     u = np.arange(1, BLOCKS) / BLOCKS
     covariance = np.minimum.outer(u, u) * (1 - np.maximum.outer(u, u))
     variance = 2 * (covariance**2).sum() / np.trace(covariance) ** 2
@@ -240,38 +239,38 @@ def _pooled(statistic: PerClient, unit: Int[np.ndarray, " clients"]) -> float:
 
 
 def _stationary_from(log: Log, fleet_slot: int, client_slots: Int[np.ndarray, " drifting"], pooled: float) -> int:
-    """After the fleet's change, or that of half of the clients who drift; at least a quarter of the log is kept.
+    """First slot after the change of the fleet, or of half of the drifting clients; at most 3/4 of the log are cut off.
 
-    If many clients were not watched in that stretch, it says nothing of them, and the whole log is kept.
+    If many clients were not watched after that slot, the whole log is kept.
     """
     start = fleet_slot
-    if pooled < CERTAIN and len(client_slots):
+    if pooled < MAX_P_VALUE and len(client_slots):
         start = max(start, int(np.median(client_slots)))
     start = min(start, log.num_slots * 3 // 4)
     late, all_along = watched_slots(window(log, start, log.num_slots)), watched_slots(log)
-    return start if (late > 0.1 * all_along).mean() >= WATCHED_ENOUGH else 0
+    return start if (late > 0.1 * all_along).mean() >= MIN_WATCHED_SHARE else 0
 
 
-def _comings(log: Log, moves: Transitions) -> tuple[Bool[np.ndarray, " clients"], Bool[np.ndarray, " clients"]]:
-    """Who was absent for longer at the beginning, or at the end, than its wake rate while it was around explains.
+def _absences(log: Log, moves: Transitions) -> tuple[Bool[np.ndarray, " clients"], Bool[np.ndarray, " clients"]]:
+    """Clients whose absence at the beginning, or at the end, is longer than their wake rate in between explains.
 
-    With wake rate a of law Beta(α, β) after what was seen in between, an absence of f slots has probability
+    If the wake rate a has the law Beta(α, β), given the time in between, an absence of f slots has probability
     E(1 - a)^f = B(α, β + f) / B(α, β).
     """
     count, present = log.num_clients, log.present
-    seen_once = np.bincount(present.client, minlength=count) > 0
+    ever_present = np.bincount(present.client, minlength=count) > 0
     first, last = np.zeros(count, np.int64), np.full(count, log.num_slots, np.int64)
-    last[present.client] = present.end  # the last written stays: runs are in order
+    last[present.client] = present.end  # runs are sorted, so the last one of a client stays
     first[present.client[::-1]] = present.first[::-1]
     before, after = _watched_outside(log, first, last)
     leave = np.maximum(moves.off_on - (before > 0), 0) + PRIOR_LEAVE
     stay = np.maximum(moves.off_off - before - after, 0) + PRIOR_STAY
 
-    before_it = betaln(leave, stay)
+    log_norm = betaln(leave, stay)
 
     def unlikely(absence: Int[np.ndarray, " clients"]) -> Bool[np.ndarray, " clients"]:
-        chance = np.exp(betaln(leave, stay + absence) - before_it)
-        return discoveries(np.where(seen_once, chance, 1.0)) & seen_once
+        chance = np.exp(betaln(leave, stay + absence) - log_norm)
+        return discoveries(np.where(ever_present, chance, 1.0)) & ever_present
 
     return unlikely(before), unlikely(after)
 
@@ -280,11 +279,11 @@ def _watched_outside(
     log: Log, first: Int[np.ndarray, " clients"], last: Int[np.ndarray, " clients"]
 ) -> tuple[Int[np.ndarray, " clients"], Int[np.ndarray, " clients"]]:
     """Watched slots of each client before its first presence and after its last."""
-    seen = watched_runs(log)
+    observed = watched_runs(log)
 
     def number(length: Int[np.ndarray, " runs"]) -> Int[np.ndarray, " clients"]:
-        return np.bincount(seen.client, np.maximum(length, 0), minlength=log.num_clients).astype(np.int64)
+        return np.bincount(observed.client, np.maximum(length, 0), minlength=log.num_clients).astype(np.int64)
 
-    before = number(np.minimum(seen.end, first[seen.client]) - seen.first)
-    after = number(seen.end - np.maximum(seen.first, last[seen.client]))
+    before = number(np.minimum(observed.end, first[observed.client]) - observed.first)
+    after = number(observed.end - np.maximum(observed.first, last[observed.client]))
     return before, after

@@ -1,4 +1,4 @@
-"""Whom plain averaging trains the model for, counted from the log itself."""
+"""Which clients plain averaging trains the model for, counted from the log itself."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class FedAvgWeights:
     weighted: PerClient  # Ω if they are averaged by their targets
     plain_distance: float  # total variation ½ Σ |Ω - α|
     weighted_distance: float
-    empty_slots: int  # slots without anybody, which train nothing
+    empty_slots: int  # slots without a participant, which train nothing
     ranked: Int[np.ndarray, " clients"]  # clients by |Ω - α| of the target-weighted average, the largest first
 
 
 def weights(log: Log) -> FedAvgWeights:
-    """Ω_k = mean over slots with somebody of w_k 1_k(t) / Σ_j w_j 1_j(t), for w = 1 and for w = α."""
+    """Ω_k = mean of w_k 1_k(t) / Σ_j w_j 1_j(t) over slots that are not empty, for w = 1 and for w = α."""
     target = target_of(log)
     equal = np.full(log.num_clients, 1 / max(log.num_clients, 1))
     plain, weighted = received(log, equal), received(log, target)
@@ -42,24 +42,24 @@ def weights(log: Log) -> FedAvgWeights:
 
 
 def target_of(log: Log) -> PerClient:
-    """How much each client should count: as the log states, else by its size, else all alike."""
-    worth = log.target if log.target is not None else log.sizes
-    if worth is None or not np.nansum(worth) > 0:
+    """How much each client should count: as the log states, else by its size, else all the same."""
+    stated = log.target if log.target is not None else log.sizes
+    if stated is None or not np.nansum(stated) > 0:
         return np.full(log.num_clients, 1 / max(log.num_clients, 1))
-    worth = np.where(np.isfinite(worth), worth, np.nanmean(worth))  # whose size is not known has the mean
-    return worth / worth.sum()
+    stated = np.where(np.isfinite(stated), stated, np.nanmean(stated))  # clients without a size get the mean
+    return stated / stated.sum()
 
 
 def received(log: Log, weight: PerClient) -> PerClient:
-    """Mean share of each client in a weighted average of those present, over the slots that have any; sums to 1."""
+    """Mean share of each client in a weighted average of those present, over slots that are not empty; sums to 1."""
     total = per_slot(log.present, log.num_slots, weight)
     number = per_slot(log.present, log.num_slots)
-    # Sums of a sweep can be off by a rounding, which matters only where next to nothing is left.
-    some = (number > 0) & (total > 1e-12 * weight.max(initial=0.0))
-    share = np.where(some, 1 / np.where(some, total, 1.0), 0.0)
-    return weight * over_runs(log.present, share, log.num_clients) / max(int(some.sum()), 1)
+    # Rounding of the running sums matters only where the total is almost zero.
+    filled = (number > 0) & (total > 1e-12 * weight.max(initial=0.0))
+    share = np.where(filled, 1 / np.where(filled, total, 1.0), 0.0)
+    return weight * over_runs(log.present, share, log.num_clients) / max(int(filled.sum()), 1)
 
 
 def total_variation(one: PerClient, other: PerClient) -> float:
-    """½ Σ |p - q|, also where one of them is nothing at all: who has a target may never have come."""
+    """½ Σ |p - q|; unlike in `theory`, one of them may be zero, since clients with a target may never have come."""
     return float(np.abs(one - other).sum() / 2)

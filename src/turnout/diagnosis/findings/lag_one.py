@@ -1,4 +1,4 @@
-"""Autocorrelation from one slot to the next, of every client, counted from its steps."""
+"""Autocorrelation of every client from one slot to the next, counted from its transitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from turnout.diagnosis.reading.log import Log
 
 
 def lag_one(log: Log) -> PerClient:
-    """ρ̂(1) = mean of (x_t - π̂)(x_{t+1} - π̂) over pairs of watched slots, by π̂(1 - π̂); NaN for who never changes.
+    """ρ̂(1) = mean of (x_t - π̂)(x_{t+1} - π̂) over watched pairs, over π̂(1 - π̂); NaN if a client never changes.
 
     With n₁₁ pairs of presence, n₁₀ and n₀₁ changes and n pairs in all, the sum is n₁₁ - π̂(2n₁₁ + n₁₀ + n₀₁) + nπ̂².
     """

@@ -1,4 +1,4 @@
-"""How long participation takes to forget: relaxation times and autocorrelation curves."""
+"""How fast participation forgets: relaxation times and autocorrelation curves."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from turnout.diagnosis.findings.rates import Rates
 from turnout.diagnosis.findings.run_sums import PerClient, excess_of, sample
 from turnout.diagnosis.reading.log import Log
 
-MOST_CELLS, MOST_CLIENTS = 20_000_000, 1000  # of the matrix whose autocorrelation is taken
-MOST_LAGS = 500
-ENOUGH = 0.1  # of the largest number of watched clients, for a slot to tell of the fleet
+MAX_CELLS, MAX_CLIENTS = 20_000_000, 1000  # of the matrix whose autocorrelation is taken
+MAX_LAGS = 500
+MIN_WATCHED_SHARE = 0.1  # of the largest number of watched clients, for a slot to represent the fleet
 
 
 @dataclass(frozen=True)
@@ -23,24 +23,24 @@ class Mixing:
     relaxation: PerClient  # 1 / (1 - |λ̂|), of each client
     relaxation_low: PerClient
     relaxation_high: PerClient
-    slowest: int  # the client with the largest relaxation time that is surely large
-    integrated: PerClient  # Σ_s λ^|s| = (1 + λ̂) / (1 - λ̂): slots that are worth one independent slot
+    slowest: int  # the client with the largest lower end of the relaxation time
+    integrated: PerClient  # Σ_s λ^|s| = (1 + λ̂) / (1 - λ̂): slots worth one independent slot
     lags: Int[np.ndarray, " lags"]
     curve: Float[np.ndarray, " lags"]  # median autocorrelation of the clients at each lag
     curve_low: Float[np.ndarray, " lags"]  # quartiles
     curve_high: Float[np.ndarray, " lags"]
-    fleet_curve: Float[np.ndarray, " lags"]  # autocorrelation of the share of the fleet that is there
+    fleet_curve: Float[np.ndarray, " lags"]  # autocorrelation of the share of the fleet that is present
     sampled: int | None  # clients behind the curve, if not all
 
 
 def mixing(log: Log, rates: Rates, horizon: int | None = None) -> Mixing:
     """Relaxation times from λ̂, and autocorrelation curves from pairs of slots that were both watched."""
-    most = min(log.num_slots // 2, MOST_LAGS if horizon is None else horizon)
+    most = min(log.num_slots // 2, MAX_LAGS if horizon is None else horizon)
     lags = _spaced(most)
-    chosen = sample(log, MOST_CELLS, MOST_CLIENTS)
+    chosen = sample(log, MAX_CELLS, MAX_CLIENTS)
     curves = autocorrelation(log.matrix(chosen), log.watched_matrix(chosen), lags)
-    known = curves[np.isfinite(curves[:, 0])]
-    low, middle, high = _quartiles(known, len(lags))
+    defined = curves[np.isfinite(curves[:, 0])]
+    low, middle, high = _quartiles(defined, len(lags))
     return Mixing(
         relaxation=1 / (1 - np.abs(rates.lam)),
         relaxation_low=1 / (1 - _least_size(rates.lam_low, rates.lam_high)),
@@ -57,9 +57,9 @@ def mixing(log: Log, rates: Rates, horizon: int | None = None) -> Mixing:
 
 
 def _fleet(log: Log, rates: Rates) -> Float[np.ndarray, " slots"]:
-    """Share of the fleet that is there beyond what its clients' rates say; NaN where few are watched."""
+    """Share of the fleet that is present, minus what its clients' rates predict; NaN where few are watched."""
     excess, watched = excess_of(log, rates.pi)
-    return np.where(watched >= max(1.0, ENOUGH * float(watched.max(initial=0.0))), excess, np.nan)
+    return np.where(watched >= max(1.0, MIN_WATCHED_SHARE * float(watched.max(initial=0.0))), excess, np.nan)
 
 
 def autocorrelation(
@@ -80,8 +80,8 @@ def autocorrelation_of(
     series: Float[np.ndarray, " slots"], lags: Int[np.ndarray, " lags"]
 ) -> Float[np.ndarray, " lags"]:
     """Autocorrelation of one series over the slots where it is known."""
-    known = np.isfinite(series)
-    return _correlated(np.where(known, series, 0.0)[None], known[None].astype(np.float64), lags)[0]
+    defined = np.isfinite(series)
+    return _correlated(np.where(defined, series, 0.0)[None], defined[None].astype(np.float64), lags)[0]
 
 
 def lagged_sums(values: Float[np.ndarray, "rows slots"], most: int) -> Float[np.ndarray, "rows lags"]:
@@ -96,25 +96,25 @@ def lagged_sums(values: Float[np.ndarray, "rows slots"], most: int) -> Float[np.
 
 
 def _pieces(count: int, slots: int) -> list[slice]:
-    """So many rows at a time that their transforms take little room."""
+    """Slices of rows, such that their transforms take little memory."""
     step = max(1, 4_000_000 // max(slots, 1))
     return [slice(begin, begin + step) for begin in range(0, max(count, 1), step)]
 
 
 def _correlated(
-    values: Float[np.ndarray, "rows slots"], known: Float[np.ndarray, "rows slots"], lags: Int[np.ndarray, " lags"]
+    values: Float[np.ndarray, "rows slots"], watched: Float[np.ndarray, "rows slots"], lags: Int[np.ndarray, " lags"]
 ) -> Float[np.ndarray, "rows lags"]:
-    number = np.maximum(known.sum(axis=1, keepdims=True), 1)
-    centred = (values - (values * known).sum(axis=1, keepdims=True) / number) * known
+    number = np.maximum(watched.sum(axis=1, keepdims=True), 1)
+    centred = (values - (values * watched).sum(axis=1, keepdims=True) / number) * watched
     most = int(lags.max(initial=0))
-    pairs = np.maximum(np.round(lagged_sums(known, most)[:, lags]), 1)
+    pairs = np.maximum(np.round(lagged_sums(watched, most)[:, lags]), 1)
     products = lagged_sums(centred, most)[:, lags] / pairs
     variance = (centred**2).sum(axis=1, keepdims=True) / number
     return np.where(variance > 1e-12, products / np.maximum(variance, 1e-12), np.nan)
 
 
 def _spaced(most: int, every: int = 24, count: int = 60) -> Int[np.ndarray, " lags"]:
-    """All short lags, then ever fewer."""
+    """All short lags, then geometrically spaced ones."""
     if most < 1:
         return np.zeros(1, np.int64)
     far = np.round(np.geomspace(min(every, most), most, count)).astype(np.int64)
@@ -122,7 +122,7 @@ def _spaced(most: int, every: int = 24, count: int = 60) -> Int[np.ndarray, " la
 
 
 def _quartiles(
-    curves: Float[np.ndarray, "known lags"], count: int
+    curves: Float[np.ndarray, "defined lags"], count: int
 ) -> tuple[Float[np.ndarray, " lags"], Float[np.ndarray, " lags"], Float[np.ndarray, " lags"]]:
     if len(curves) == 0:
         nothing = np.full(count, np.nan)

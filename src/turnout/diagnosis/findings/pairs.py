@@ -1,8 +1,8 @@
 """Pairs of clients that are together more often than chance allows.
 
-Two persistent clients look alike by accident: with autocorrelations ρ_i and ρ_j, the variance of their sample
-correlation over T slots is Σ_s ρ_i(s) ρ_j(s) / T (Bartlett 1946), many times 1/T. Two rarely seen clients are together
-by accident with a Poisson number of slots, whose tail is far heavier than a normal one. Both are accounted for.
+Two persistent clients look similar by chance: with autocorrelations ρ_i and ρ_j, the variance of their sample
+correlation over T slots is Σ_s ρ_i(s) ρ_j(s) / T (Bartlett 1946), many times 1/T. Two rare clients share by chance a
+Poisson number of slots, whose tail is far heavier than a normal one. Both are accounted for.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from turnout.diagnosis.findings.memory import lagged_sums
 from turnout.diagnosis.findings.run_sums import per_slot, watched_runs
 from turnout.diagnosis.reading.log import Log
 
-Matrix = Float[np.ndarray, "rows slots"]  # in single precision, as matrices of many rows are multiplied
+Matrix = Float[np.ndarray, "rows slots"]  # in single precision, since large matrices are multiplied
 Pairs = Float[np.ndarray, "rows rows"]
 
-FALSE_LINKS = 0.01  # false discovery rate among pairs
-LEAST_FLEET = 10  # in a smaller one the activity of the others is mostly that of one's own company
+FALSE_LINK_RATE = 0.01  # false discovery rate among pairs
+MIN_FLEET = 10  # in a smaller fleet the activity of the others is mostly that of a client's own cluster
 
 
 @dataclass(frozen=True)
 class Deviations:
     """The clients that are compared pair by pair."""
 
-    seen: Float[np.ndarray, "rows slots"]  # 1 where watched
-    fitted: Matrix  # chance of being there by the course of the fleet and the cycles
+    watched: Float[np.ndarray, "rows slots"]  # 1 where watched
+    fitted: Matrix  # probability of presence by the activity of the fleet and the cycles
     residual: Matrix  # presence beyond that; 0 where not watched
 
     @property
     def number(self) -> Float[np.ndarray, " rows"]:
-        return np.maximum(self.seen.sum(axis=1), 1)
+        return np.maximum(self.watched.sum(axis=1), 1)
 
     @property
     def deviation(self) -> Float[np.ndarray, " rows"]:
@@ -44,41 +44,41 @@ class Deviations:
 
 def compare(log: Log, cycles: Cycles, chosen: Int[np.ndarray, " rows"]) -> Deviations:
     """Regress each client's presence on the activity of all others and on the cycles."""
-    there, seen = log.matrix(chosen), log.watched_matrix(chosen)
-    total, watched = per_slot(log.present, log.num_slots), per_slot(watched_runs(log), log.num_slots)
+    present, watched = log.matrix(chosen), log.watched_matrix(chosen)
+    total, num_watched = per_slot(log.present, log.num_slots), per_slot(watched_runs(log), log.num_slots)
     slot = np.arange(log.num_slots)
     columns = [harmonics(slot / cycle.period, 4) for cycle in cycles.found]
     common = np.concatenate([np.ones((log.num_slots, 1)), *columns], axis=1)
-    fitted = np.zeros(there.shape, np.float32)
-    for row, mask in enumerate(seen):
+    fitted = np.zeros(present.shape, np.float32)
+    for row, mask in enumerate(watched):
         design = common[mask]
-        if log.num_clients >= LEAST_FLEET:
-            others = (total[mask] - there[row, mask]) / np.maximum(watched[mask] - 1, 1)
+        if log.num_clients >= MIN_FLEET:
+            others = (total[mask] - present[row, mask]) / np.maximum(num_watched[mask] - 1, 1)
             design = np.column_stack([design, others])
-        solution = np.linalg.lstsq(design.T @ design, design.T @ there[row, mask].astype(np.float64), rcond=1e-9)[0]
+        solution = np.linalg.lstsq(design.T @ design, design.T @ present[row, mask].astype(np.float64), rcond=1e-9)[0]
         fitted[row, mask] = np.clip(design @ solution, 0, 1)
-    return Deviations(seen.astype(np.float32), fitted, np.where(seen, there - fitted, 0.0).astype(np.float32))
+    return Deviations(watched.astype(np.float32), fitted, np.where(watched, present - fitted, 0.0).astype(np.float32))
 
 
 def correlations(compared: Deviations) -> Pairs:
     """Correlation of every two rows over the slots in which both were watched; 0 on the diagonal."""
     residual = compared.residual
-    power = (residual**2) @ compared.seen.T  # of a row over the slots of another
-    found = (residual @ residual.T).astype(np.float64) / np.sqrt(np.maximum(power * power.T, 1e-9))
-    np.fill_diagonal(found, 0.0)
-    return found
+    power = (residual**2) @ compared.watched.T  # of a row over the slots of another
+    correlation = (residual @ residual.T).astype(np.float64) / np.sqrt(np.maximum(power * power.T, 1e-9))
+    np.fill_diagonal(correlation, 0.0)
+    return correlation
 
 
 def significant(compared: Deviations, correlation: Pairs) -> Bool[np.ndarray, "rows rows"]:
     """Pairs that are together more often than chance allows, at a false discovery rate."""
-    both = (compared.seen @ compared.seen.T).astype(np.float64)
+    both = (compared.watched @ compared.watched.T).astype(np.float64)
     inflation = _bartlett(compared.residual)
     score = correlation * np.sqrt(np.maximum(both, 1) / inflation)
     upper = np.triu(np.ones_like(correlation, bool), 1) & (both >= 10)
     row, column = np.nonzero(upper & (score > 3))
     p_value = _tail(compared, row, column, score[row, column], (both * inflation)[row, column])
     order = np.argsort(p_value)
-    below = np.flatnonzero(p_value[order] <= FALSE_LINKS * np.arange(1, len(order) + 1) / max(1, int(upper.sum())))
+    below = np.flatnonzero(p_value[order] <= FALSE_LINK_RATE * np.arange(1, len(order) + 1) / max(1, int(upper.sum())))
     linked = np.zeros(correlation.shape, bool)
     if len(below):
         kept = order[: below[-1] + 1]
@@ -102,16 +102,17 @@ def _tail(
 ) -> Float[np.ndarray, " pairs"]:
     """p-value of the slots that two clients share.
 
-    Shared slots O of expectation E and variance φE are taken as φ times a Poisson number of mean E/φ. Two clients that
-    are mostly there share their absences instead; for a rare and a common one the normal tail is on the safe side.
+    Shared slots O with expectation E and variance φE are modelled as φ times a Poisson number of mean E/φ. For two
+    clients that are mostly present, shared absences are counted instead. For a rare and a common client the normal tail
+    is conservative.
     """
     p_value = ndtr(-score)
-    usual = compared.fitted.sum(axis=1) / compared.number > 0.5
+    mostly_present = compared.fitted.sum(axis=1) / compared.number > 0.5
     deviation = compared.deviation.astype(np.float64)
-    for often in (False, True):
-        pair = (usual[row] == often) & (usual[column] == often)
+    for common in (False, True):
+        pair = (mostly_present[row] == common) & (mostly_present[column] == common)
         if pair.any():
-            chance = compared.seen - compared.fitted if often else compared.fitted
+            chance = compared.watched - compared.fitted if common else compared.fitted
             i, j = row[pair], column[pair]
             expected = np.maximum(_products(chance, i, j), 1e-6)
             variance = (deviation[i] * deviation[j]) ** 2 * inflated[pair]
@@ -121,7 +122,7 @@ def _tail(
 
 
 def _products(rows: Matrix, i: Int[np.ndarray, " pairs"], j: Int[np.ndarray, " pairs"]) -> Float[np.ndarray, " pairs"]:
-    """Inner products of some pairs of rows, pair by pair where they are few."""
+    """Inner products of these pairs of rows, one by one if they are few."""
     if 20 * len(i) > len(rows) ** 2:
         return (rows @ rows.T)[i, j].astype(np.float64)
     return np.array([rows[a] @ rows[b] for a, b in zip(i, j, strict=True)], np.float64)

@@ -1,4 +1,4 @@
-"""Whether clients must rest between two participations, and with which odds they are then drawn."""
+"""Whether clients must rest between two participations, and the odds with which they are then drawn."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from turnout.availability.mathematics.symmetric import inclusion_probabilities
 from turnout.diagnosis.findings.run_sums import PerClient, holders, per_slot, watched_runs
 from turnout.diagnosis.reading.log import Log
 
-EVIDENCE = np.log(1e-6)  # log probability below which the lack of short gaps is no accident
-ROUNDS_OF_INVERSION = 200
+MAX_LOG_P_VALUE = np.log(1e-6)  # below it, the lack of short gaps is not chance
+MAX_INVERSION_STEPS = 200
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """Rounds between participations over the fleet."""
+    """Rounds between two participations of a client, over the fleet."""
 
     shortest: int | None  # fewest slots from one participation of a client to its next; None: nobody came twice
-    separation: int  # R, rounds of rest that the log shows, 0 if there is no evidence for any
-    log_p_value: float  # natural logarithm of the probability of no shorter gap, were all orders equally likely
+    separation: int  # R, rounds of rest that the log shows, 0 without evidence
+    log_p_value: float  # natural logarithm of the probability of no shorter gap if all orders are equally likely
     batch: int | None  # B, if the number of participants is the same in every slot
     most: int  # largest number of participants in a slot
 
@@ -34,11 +34,11 @@ class Gaps:
 def gaps(log: Log) -> Gaps:
     """Look for a minimum separation.
 
-    A client that took part n times in T slots has no gap of R or less, by chance, with probability
-    C(T - (n - 1) R, n) / C(T, n) if all its orders are equally likely; the product over clients says whether the
-    shortest gap of the log is a rule. Gaps count within watched stretches.
+    If all orders are equally likely, a client that took part n times in T slots has no gap of R or less with
+    probability C(T - (n - 1) R, n) / C(T, n). The product over clients says whether the shortest gap of the log is a
+    rule. Gaps are counted within watched stretches.
     """
-    seen, present = watched_runs(log), log.present
+    observed, present = watched_runs(log), log.present
     shortest = _shortest(log)
     totals = per_slot(present, log.num_slots)
     same = len(totals) > 0 and totals.min() == totals.max() and totals.max() > 0
@@ -46,10 +46,10 @@ def gaps(log: Log) -> Gaps:
     most = int(totals.max(initial=0))
     if shortest is None or shortest == 1:
         return Gaps(shortest, 0, 0.0, batch, most)
-    around = holders(present, seen, log.num_slots)
-    times = np.bincount(around, present.length, minlength=len(seen.client))
-    log_p = float(_log_chance(times, seen.length.astype(np.float64), shortest - 1).sum())
-    return Gaps(shortest, shortest - 1 if log_p < EVIDENCE else 0, min(log_p, 0.0), batch, most)
+    outer = holders(present, observed, log.num_slots)
+    times = np.bincount(outer, present.length, minlength=len(observed.client))
+    log_p = float(_log_chance(times, observed.length.astype(np.float64), shortest - 1).sum())
+    return Gaps(shortest, shortest - 1 if log_p < MAX_LOG_P_VALUE else 0, min(log_p, 0.0), batch, most)
 
 
 def _shortest(log: Log) -> int | None:
@@ -58,44 +58,44 @@ def _shortest(log: Log) -> int | None:
         return None
     if present.length.max() > 1:
         return 1
-    around = holders(present, watched_runs(log), log.num_slots)
-    gap = np.diff(present.first)[np.diff(around) == 0]
+    outer = holders(present, watched_runs(log), log.num_slots)
+    gap = np.diff(present.first)[np.diff(outer) == 0]
     return int(gap.min()) if len(gap) else None
 
 
 def _log_chance(times: PerClient, slots: PerClient, separation: int) -> PerClient:
     """Logarithm of C(T - (n - 1) R, n) / C(T, n)."""
-    often = times > 1
-    n, whole = times[often], slots[often]
-    room = whole - (n - 1) * separation
-    found = np.zeros(len(times))
-    found[often] = gammaln(room + 1) - gammaln(room - n + 1) - gammaln(whole + 1) + gammaln(whole - n + 1)
-    return found
+    repeated = times > 1
+    n, total = times[repeated], slots[repeated]
+    room = total - (n - 1) * separation
+    log_chance = np.zeros(len(times))
+    log_chance[repeated] = gammaln(room + 1) - gammaln(room - n + 1) - gammaln(total + 1) + gammaln(total - n + 1)
+    return log_chance
 
 
 def odds(rates: PerClient, batch: int, separation: int) -> PerClient:
-    """The weights p under which a minimum separation has these participation rates, summing to 1.
+    """The weights p, with sum 1, for which a minimum separation has these participation rates.
 
-    Inverts π(R + 1) = p e_{n-1}(p without i) / e_n(p), n = B(R + 1), the law of a conditional Poisson sample. In each
-    round log p is moved by what the log odds of inclusion lack, which is exact for independent draws, or by what the
-    logarithm of inclusion lacks, which is exact for a sample of one: whichever comes nearer.
+    Inverts π(R + 1) = p e_{n-1}(p without i) / e_n(p), n = B(R + 1), the law of a conditional Poisson sample. Each step
+    tries two corrections of log p and takes the better one: the error of the log odds of inclusion, which is exact for
+    independent draws, and the error of the log of inclusion, which is exact for a sample of one.
     """
     size = batch * (separation + 1)
     if size >= len(rates):
         return np.full(len(rates), 1 / len(rates))
-    # Half a participation keeps who was never or always drawn within reach; the sum of a sample's shares is its size.
+    # The bounds keep clients that were never or always drawn within reach; inclusion probabilities sum to the size.
     wanted = np.clip(rates * (separation + 1), 1e-9, 1 - 1e-6)
     for _ in range(20):
         wanted = np.clip(wanted * size / wanted.sum(), 1e-9, 1 - 1e-6)
     weight = logit(wanted)
     reached = inclusion_probabilities(np.exp(weight - weight.max()), size)
-    for _ in range(ROUNDS_OF_INVERSION):
+    for _ in range(MAX_INVERSION_STEPS):
         inner = np.clip(reached, 1e-12, 1 - 1e-12)
         steps = (logit(wanted) - logit(inner), np.log(wanted / inner))
-        moved = [weight + step for step in steps]
-        found = [inclusion_probabilities(np.exp(each - each.max()), size) for each in moved]
-        best = int(np.argmin([np.abs(each - wanted).max() for each in found]))
-        weight, reached = moved[best], found[best]
+        candidates = [weight + step for step in steps]
+        inclusions = [inclusion_probabilities(np.exp(each - each.max()), size) for each in candidates]
+        best = int(np.argmin([np.abs(each - wanted).max() for each in inclusions]))
+        weight, reached = candidates[best], inclusions[best]
         if np.abs(reached - wanted).max() < 1e-10:
             break
     p = np.exp(weight - weight.max())

@@ -1,4 +1,4 @@
-"""Sums over runs: what a slot or a client adds up to, in time proportional to the number of runs."""
+"""Sums over runs, per slot or per client, in time proportional to the number of runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PerSlot = Float[np.ndarray, " slots"]
 
 
 def watched_runs(log: Log) -> Runs:
-    """When each client was observed, also where that is always."""
+    """The runs in which each client was observed, also if that is always."""
     if log.watched is not None:
         return log.watched
     everyone = np.arange(log.num_clients, dtype=np.int32)
@@ -32,7 +32,7 @@ def per_slot(runs: Runs, num_slots: int, weight: PerClient | None = None) -> Per
     of_run = None if weight is None else weight[runs.client]
     begins = np.bincount(runs.first, of_run, minlength=num_slots + 1)
     ends = np.bincount(runs.end, of_run, minlength=num_slots + 1)
-    if weight is None:  # whole numbers, exactly
+    if weight is None:  # whole numbers are exact
         return np.cumsum(begins - ends)[:num_slots].astype(np.float64)
     held = np.cumsum(begins - ends)[:num_slots]
     nobody = per_slot(runs, num_slots) == 0
@@ -51,29 +51,29 @@ def over_runs(runs: Runs, value: Shaped[np.ndarray, " slots"], num_clients: int)
 
 
 def transform(runs: Runs, frequency: float, num_slots: int, num_clients: int) -> Complex[np.ndarray, " clients"]:
-    """Fourier sums Σ_t exp(-2πi f t) over each client's runs, f in cycles a slot."""
+    """Fourier sums Σ_t exp(-2πi f t) over each client's runs, f in cycles per slot."""
     return over_runs(runs, np.exp(-2j * np.pi * frequency * np.arange(num_slots)), num_clients)
 
 
 def excess_of(log: Log, pi: PerClient) -> tuple[PerSlot, PerSlot]:
-    """How much larger a share of the watched is there than their own π would have it, and how many are watched.
+    """Share of the watched clients that is present, minus the share that their π predicts, and how many are watched.
 
-    So the share does not move with who is watched when.
+    So it does not depend on which clients are watched when.
     """
-    seen = watched_runs(log)
-    watched = per_slot(seen, log.num_slots)
-    expected = per_slot(seen, log.num_slots, np.nan_to_num(pi))
+    observed = watched_runs(log)
+    watched = per_slot(observed, log.num_slots)
+    expected = per_slot(observed, log.num_slots, np.nan_to_num(pi))
     return (per_slot(log.present, log.num_slots) - expected) / np.maximum(watched, 1), watched
 
 
 def holders(inner: Runs, outer: Runs, num_slots: int) -> Int[np.ndarray, " runs"]:
-    """Index of the outer run that holds each inner one."""
+    """Index of the outer run that contains each inner one."""
     lifted = outer.client.astype(np.int64) * num_slots + outer.first
     return np.searchsorted(lifted, inner.client.astype(np.int64) * num_slots + inner.first, side="right") - 1
 
 
 def select(log: Log, clients: Int[np.ndarray, " selected"]) -> Log:
-    """The log of some clients, given in ascending order."""
+    """The log restricted to these clients, given in ascending order."""
     clients = np.asarray(clients)
 
     def cut(runs: Runs) -> Runs:
@@ -104,44 +104,44 @@ def window(log: Log, first: int, end: int) -> Log:
 
 
 def sample(log: Log, most_cells: int, most_clients: int) -> Int[np.ndarray, " selected"]:
-    """Clients spread evenly over the fleet, so few that their matrix has at most so many cells and rows."""
+    """Clients spread evenly over the fleet, such that their matrix has at most so many cells and rows."""
     count = max(2, min(most_clients, most_cells // max(log.num_slots, 1)))
     return evenly(log.num_clients, count)
 
 
 def own_time(log: Log) -> tuple[Runs, Runs]:
-    """Presence, and what was watched, in each client's own time: its watched slots alone, numbered from 0.
+    """Runs of presence and watched runs in each client's own time: only its watched slots, numbered from 0.
 
-    What was watched is then one run a client; runs of presence may touch where unwatched time was left out.
+    There is then one watched run per client. Runs of presence may touch where unwatched time was left out.
     """
-    seen = watched_runs(log)
-    length = seen.length.astype(np.int64)
+    observed = watched_runs(log)
+    length = observed.length.astype(np.int64)
     passed = np.cumsum(length) - length
-    begins = np.searchsorted(seen.client, np.arange(log.num_clients))
+    begins = np.searchsorted(observed.client, np.arange(log.num_clients))
     of_client = np.concatenate([passed, [length.sum()]])[begins]
-    shift = (seen.first - (passed - of_client[seen.client]))[holders(log.present, seen, log.num_slots)]
+    shift = (observed.first - (passed - of_client[observed.client]))[holders(log.present, observed, log.num_slots)]
     present = Runs(
         log.present.client,
         (log.present.first - shift).astype(np.int32),
         (log.present.end - shift).astype(np.int32),
     )
     everyone = np.arange(log.num_clients, dtype=np.int32)
-    return present, Runs(everyone, np.zeros_like(everyone), seen.slots_of(log.num_clients).astype(np.int32))
+    return present, Runs(everyone, np.zeros_like(everyone), observed.slots_of(log.num_clients).astype(np.int32))
 
 
 def per_block(
     runs: Runs, length: Int[np.ndarray, " clients"], num_clients: int, count: int
 ) -> Float[np.ndarray, "clients blocks"]:
-    """Slots of each client's runs in each of `count` blocks of the client's own length, from slot 0 on."""
-    long = length[runs.client].astype(np.int64)
-    first, end = runs.first.astype(np.int64), np.minimum(runs.end, count * long)
-    some = first < end
-    client, first, end, long = runs.client[some].astype(np.int64), first[some], end[some], long[some]
-    found = np.zeros(num_clients * count)
-    while len(client):  # once for most runs; those that cross an edge come back with their rest
-        block = first // long
-        cut = np.minimum(end, (block + 1) * long)
-        found += np.bincount(client * count + block, cut - first, minlength=num_clients * count)
+    """Number of slots of each client's runs in each of `count` blocks of the client's own length, from slot 0 on."""
+    width = length[runs.client].astype(np.int64)
+    first, end = runs.first.astype(np.int64), np.minimum(runs.end, count * width)
+    kept = first < end
+    client, first, end, width = runs.client[kept].astype(np.int64), first[kept], end[kept], width[kept]
+    sums = np.zeros(num_clients * count)
+    while len(client):  # runs that cross the edge of a block go round again with their rest
+        block = first // width
+        cut = np.minimum(end, (block + 1) * width)
+        sums += np.bincount(client * count + block, cut - first, minlength=num_clients * count)
         rest = cut < end
-        client, first, end, long = client[rest], cut[rest], end[rest], long[rest]
-    return found.reshape(num_clients, count)
+        client, first, end, width = client[rest], cut[rest], end[rest], width[rest]
+    return sums.reshape(num_clients, count)

@@ -1,4 +1,4 @@
-"""The columns that a log may have, under any of their usual names, and the shapes that they make."""
+"""The columns that a log may have, under any of their usual names, and the shapes of logs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from turnout.diagnosis.reading.errors import LogError
 from turnout.metrics import TRAIN_LOSS
 
-# The first name that a file has is taken.
+# The first of these names that a file has is used.
 ALIASES: dict[str, tuple[str, ...]] = {
     "client": ("client", "client_id", "cid", "node_id", "node", "partition_id", "device_id", "device", "user_id"),
     "round": ("round", "server_round", "rnd", "current_round", "round_id"),
@@ -35,24 +35,24 @@ OPTIONAL = {
 SHAPES = "a log has the columns round,client or client,start,end[,state] or timestamp,round,client,event"
 
 
-def known_columns(header: Iterable[str]) -> tuple[dict[str, str], list[str]]:
-    """The file's own name of each column that is known, and what to warn of: two columns that mean the same."""
+def recognised_columns(header: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+    """The file's own name of each recognised column, and warnings about two columns that mean the same."""
     present = {}
     for name in header:
         present.setdefault(name.strip().lower(), name)
-    found, warnings = {}, []
+    file_names, warnings = {}, []
     for column, aliases in ALIASES.items():
         names = [present[alias] for alias in aliases if alias in present]
         if names:
-            found[column] = names[0]
+            file_names[column] = names[0]
         if len(names) > 1:
-            warnings.append(f"columns {' and '.join(names)} all mean the {column}; {names[0]} was taken")
-    return found, warnings
+            warnings.append(f"columns {' and '.join(names)} all mean the {column}; {names[0]} was used")
+    return file_names, warnings
 
 
-def shape_of(path: str, header: list[str], found: Iterable[str]) -> tuple[str, ...]:
-    """Which of the shapes a log has, by its columns."""
-    columns = set(found)
+def shape_of(path: str, header: list[str], recognised: Iterable[str]) -> tuple[str, ...]:
+    """The shape of a log, by its columns."""
+    columns = set(recognised)
     for shape in (INTERVALS, EVENTS, ROUNDS):
         if columns >= set(shape):
             return shape

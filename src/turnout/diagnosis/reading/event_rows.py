@@ -1,4 +1,4 @@
-"""Logs with a row for each event, as servers of Flower's kind write them: timestamp, round, node, event."""
+"""Logs with one row per event, as Flower servers write them: timestamp, round, node, event."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from turnout.diagnosis.reading.round_rows import (
 )
 from turnout.diagnosis.reading.row_codes import Rows
 
-# What an event says, by any of its names; capitals, spaces and hyphens do not matter.
+# The kinds of events, each with its usual names; capitals, spaces and hyphens do not matter.
 VOCABULARY: dict[str, tuple[str, ...]] = {
     "available": ("available", "online", "connected"),
     "asked": ("asked", "sampled", "selected", "invited", "configure_fit", "configure_train", "fit_ins"),
     "arrived": ("arrived", "train", "fit", "reply", "success", "completed", "fit_res", "train_reply"),
     "failed": ("failed", "failure", "error", "timeout", "dropped", "dropout"),
-    "round": ("round", "start", "round_start"),  # of the server: a round that began, whoever came
+    "round": ("round", "start", "round_start"),  # of the server: a round began, whoever came
     "": ("end", "round_end", "evaluate", "evaluate_res", "evaluate_reply", "aggregate", "unavailable", "offline"),
 }
 KINDS = {name: kind for kind, names in VOCABULARY.items() for name in names}
-PARTS = ("asked", "arrived", "failed")  # of taking part
+PARTICIPATION = ("asked", "arrived", "failed")
 
 
 def from_events(rows: Rows, num_rounds: int | None, slot_seconds: float | None) -> Log:
-    """A client was there in a round in which the log says that it was available, was asked, replied or failed.
+    """A client was present in a round if the log says that it was available, was asked, replied or failed.
 
-    The share of arrivals is that of the rounds with a reply among those in which the client was asked; it is known
-    only where the log tells of questions or failures, too.
+    The share of arrivals is the share of rounds with a reply among those in which the client was asked. It is known
+    only if the log has rows of clients that were asked or that failed.
     """
     kind, warnings = _kinds(rows)
-    of_client = np.isin(kind, ("available", *PARTS))
+    of_client = np.isin(kind, ("available", *PARTICIPATION))
     slot, first = slots_of_rounds(rows, of_client | (kind == "round"))
     rows.refuse(of_client & (rows.codes["client"] < 0), lambda r: "has an event of a client, but no client")
     num_slots = count_slots(rows, slot, first, num_rounds)
     clock, more = clock_of(rows, slot, slot_seconds)
     count = len(rows.names["client"])
-    there, _ = runs_of_points(rows.codes["client"][of_client], slot[of_client], num_slots)
+    present, _ = runs_of_points(rows.codes["client"][of_client], slot[of_client], num_slots)
     repeated = _repeated(rows, of_client, slot, num_slots)
     warnings += [*more, *dropped(rows, repeated, "duplicate rows")]
     counted = of_client & ~repeated
-    log = log_of_rounds(rows, num_slots, there, clock, counted, warnings)
+    log = log_of_rounds(rows, num_slots, present, clock, counted, warnings)
     return replace(log, arrived=_share_arrived(rows.codes["client"], slot, kind, count))
 
 
 def _kinds(rows: Rows) -> tuple[np.ndarray, list[str]]:
-    """What each row says, "" where nothing that matters, and a sentence for each event that nobody knows."""
+    """The kind of each row, "" if it does not matter, and one warning per unknown event."""
     events, warnings = rows.codes["event"], []
     rows.refuse((events < 0) & (rows.codes["client"] >= 0), lambda r: "has no event; every row needs one")
     meaning = []
@@ -61,11 +61,11 @@ def _kinds(rows: Rows) -> tuple[np.ndarray, list[str]]:
         meaning.append(KINDS.get(plain, ""))
         if plain not in KINDS:
             warnings += dropped(rows, events == code, f'rows with the unknown event "{name}"')
-    return np.array([*meaning, ""])[events], warnings  # code -1 reads the last
+    return np.array([*meaning, ""])[events], warnings  # code -1 reads the last entry
 
 
 def _repeated(rows: Rows, of_client: np.ndarray, slot: np.ndarray, num_slots: int) -> np.ndarray:
-    """Which rows tell the same event of the same client and round again."""
+    """Which rows repeat an event of the same client and round."""
     repeated = np.zeros(rows.count, bool)
     for code in range(len(rows.names["event"])):
         which = np.flatnonzero(of_client & (rows.codes["event"] == code))
@@ -84,5 +84,5 @@ def _share_arrived(client: np.ndarray, slot: np.ndarray, kind: np.ndarray, count
         pairs = np.unique(client[which].astype(np.int64) * (int(slot.max()) + 1) + slot[which])
         return np.bincount(pairs // (int(slot.max()) + 1), minlength=count)
 
-    took_part = rounds(*PARTS)
+    took_part = rounds(*PARTICIPATION)
     return np.divide(rounds("arrived"), took_part, out=np.full(count, np.nan), where=took_part > 0)

@@ -1,4 +1,4 @@
-"""Logs with a row for each stretch of time: client, start, end and perhaps its state."""
+"""Logs with one row per stretch of time: client, start, end and optionally its state."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import numpy as np
 from turnout.availability.recorded.time_slots import DAY, slots_covered, slots_within
 from turnout.diagnosis.reading.errors import LogError
 from turnout.diagnosis.reading.log import Log, Runs
-from turnout.diagnosis.reading.round_rows import MOST_SLOTS, dropped, mean_of, refuse_milliseconds
+from turnout.diagnosis.reading.round_rows import MAX_SLOTS, dropped, mean_of, refuse_milliseconds
 from turnout.diagnosis.reading.row_codes import Rows
 
 SLOT_SECONDS = 600.0
 
 
 def from_intervals(rows: Rows, slot_seconds: float | None) -> Log:
-    """A client is there in a slot when its state at mid-slot is 1; slot 0 begins with the earliest row.
+    """A client is present in a slot if its state in the middle of the slot is 1; slot 0 begins with the earliest row.
 
-    With a column `state`, time without a row was not watched. Without one every row means that the client was there,
-    and all time from the first to the last row was watched.
+    With a column `state`, time without a row was not watched. Without that column every row means that the client was
+    present, and all time from the first to the last row was watched.
     """
     slot = SLOT_SECONDS if slot_seconds is None else slot_seconds
     client, start, end, on, used, warnings = _checked(rows)
     origin, seconds = float(start.min()), float(end.max() - start.min())
-    if seconds / slot > MOST_SLOTS:
+    if seconds / slot > MAX_SLOTS:
         raise LogError(
             f"{rows.table.path}: the times go from {origin:.15g} to {end.max():.15g} s, {seconds / slot:.3g} slots of "
-            f"{slot:g} s; at most {MOST_SLOTS:,} can be read: are they seconds? Or take longer slots"
+            f"{slot:g} s; at most {MAX_SLOTS:,} can be read: are they seconds? Or take longer slots"
         )
     if seconds < slot:
         raise LogError(
@@ -34,13 +34,13 @@ def from_intervals(rows: Rows, slot_seconds: float | None) -> Log:
     num_slots = int(slots_within(np.array([seconds]), slot)[0])
     first, after = slots_covered(start - origin, end - origin, slot)
     after = np.minimum(after, num_slots)
-    there, watched = Runs.merge(client[on], first[on], after[on]), Runs.merge(client, first, after)
+    present, watched = Runs.merge(client[on], first[on], after[on]), Runs.merge(client, first, after)
     if not len(watched.client):
         raise LogError(f"{rows.table.path}: no row covers the middle of a slot of {slot:g} s; take shorter slots")
     return Log(
         rows.names["client"],
         num_slots,
-        there,
+        present,
         watched=watched if "state" in rows.numbers else None,
         slot_seconds=slot,
         clock_start=origin % DAY,
@@ -50,7 +50,7 @@ def from_intervals(rows: Rows, slot_seconds: float | None) -> Log:
 
 
 def _checked(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, list[str]]:
-    """Client, start, end and state of each row that counts, which rows those are, and what to warn of."""
+    """Client, start, end and state of each row that counts, which rows those are, and warnings."""
     client, start, end = rows.codes["client"], rows.numbers["start"], rows.numbers["end"]
     blank = (client < 0) & np.isnan(start) & np.isnan(end)
     for column in ("start", "end"):
@@ -79,7 +79,7 @@ def _states(rows: Rows, blank: np.ndarray) -> np.ndarray:
 
 
 def _refuse_conflicts(rows: Rows, used: np.ndarray, on: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """Which rows repeat an earlier one, and what to warn of; a client cannot be there and not there at once."""
+    """Which rows repeat an earlier one, and warnings; refuse a client that is present and absent at once."""
     which = np.flatnonzero(used)
     if not len(which):
         raise LogError(f"{rows.table.path}: no row lasts any time; ends must come after starts")
@@ -115,17 +115,17 @@ def _refuse_conflicts(rows: Rows, used: np.ndarray, on: np.ndarray) -> tuple[np.
 
 
 def _goes_back(rows: Rows, which: np.ndarray, client: np.ndarray, start: np.ndarray) -> list[str]:
-    """A sentence if the rows of a client are not in the order of their time."""
+    """A warning if the rows of a client are not sorted by time."""
     order = np.argsort(client, kind="stable")
     falls = (client[order][1:] == client[order][:-1]) & (start[order][1:] < start[order][:-1])
     if not falls.any():
         return []
     row = int(which[order][1:][falls].min())
-    return [f"time goes back at {rows.table.place(row)} and in {falls.sum():,} rows in all; rows were sorted by time"]
+    return [f"time goes back at {rows.table.place(row)}, and in {falls.sum():,} rows in all; rows were sorted by time"]
 
 
 def _latest_so_far(client: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """For each row, sorted by client and start, the index of the row before it, of its client, that ends last."""
+    """For rows sorted by client and start: the index of the earlier row of the same client that ends last."""
     count = len(end)
     rank = np.empty(count, np.int64)
     by_end = np.argsort(end, kind="stable")

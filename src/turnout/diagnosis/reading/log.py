@@ -1,4 +1,4 @@
-"""A participation log once it is read: who was there in which slots."""
+"""A participation log after reading: who was present in which slots."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Runs:
         return self.end - self.first
 
     def slots_of(self, num_clients: int) -> Int[np.ndarray, " clients"]:
-        """Number of slots that each client's stretches hold."""
+        """Number of slots in each client's stretches."""
         return np.bincount(self.client, self.length, minlength=num_clients).astype(np.int64)
 
     def matrix(
@@ -35,7 +35,7 @@ class Runs:
         clients: Clients | None = None,
         slots: tuple[int, int] | None = None,
     ) -> Bool[np.ndarray, "selected slots"]:
-        """True in the stretches: a row for each of `clients`, as ordered, a column for each slot from first to end."""
+        """True in the stretches: one row per entry of `clients`, in that order, and one column per slot of `slots`."""
         wanted = np.arange(num_clients) if clients is None else np.asarray(clients, np.int64)
         begin, stop = (0, num_slots) if slots is None else slots
         low, high = np.searchsorted(self.client, wanted), np.searchsorted(self.client, wanted, side="right")
@@ -52,14 +52,14 @@ class Runs:
     def merge(
         cls, client: Int[np.ndarray, " rows"], first: Int[np.ndarray, " rows"], end: Int[np.ndarray, " rows"]
     ) -> Runs:
-        """The stretches that any rows [first, end) cover; rows may overlap, touch and come in any order."""
-        some = first < end
-        client, first, end = client[some], first[some], end[some]
+        """The stretches that rows [first, end) cover together; rows may overlap, touch and come in any order."""
+        nonempty = first < end
+        client, first, end = client[nonempty], first[nonempty], end[nonempty]
         order = np.lexsort((first, client))
         client, first, end = client[order], first[order], end[order]
         if len(client) == 0:
             return cls(*(np.zeros(0, np.int32) for _ in range(3)))
-        # One running maximum finds the latest end so far of every client: each is lifted above the one before.
+        # One running maximum gives the latest end so far of every client: each client is shifted above the one before.
         lift = (client.astype(np.int64) - client[0]) * (int(end.max()) - int(first.min()) + 1)
         reached = np.maximum.accumulate(end + lift)
         begins = np.r_[True, (first + lift)[1:] > reached[:-1]]
@@ -80,23 +80,23 @@ class Runs:
 
 @dataclass(frozen=True)
 class Log:
-    """Who was there, slot by slot; a slot is a round of the log, or a stretch of time of fixed length.
+    """Who was present, slot by slot; a slot is a round of the log, or a stretch of time of fixed length.
 
-    Clients are numbered in the order in which the log first names them, or as a list of all clients has them.
+    Clients are numbered in the order in which the log first names them, or in that of a list of all clients.
     """
 
     names: Shaped[np.ndarray, " clients"]  # text
     num_slots: int  # slots 0 to num_slots - 1
-    present: Runs  # when each client was there
+    present: Runs  # when each client was present
     watched: Runs | None = None  # when each client was observed at all; None: always
     slot_seconds: float | None = None  # None: rounds without a clock
-    clock_start: float = 0.0  # seconds after a midnight of the log's own clock at which slot 0 begins
+    clock_start: float = 0.0  # start of slot 0, in seconds after a midnight of the log's own clock
     sizes: Float[np.ndarray, " clients"] | None = None  # examples of a client
-    losses: Float[np.ndarray, " clients"] | None = None  # mean reported loss, NaN where there is none
+    losses: Float[np.ndarray, " clients"] | None = None  # mean reported loss, NaN if there is none
     arrived: Float[np.ndarray, " clients"] | None = None  # share of participations whose update arrived
     steps: Float[np.ndarray, " clients"] | None = None  # mean number of local steps
-    warnings: tuple[str, ...] = ()  # what was dropped or mended while reading
-    target: Float[np.ndarray, " clients"] | None = None  # α, how much each should count, summing to 1; None: not stated
+    warnings: tuple[str, ...] = ()  # what was dropped or corrected while reading
+    target: Float[np.ndarray, " clients"] | None = None  # α, how much each should count, with sum 1; None: not stated
 
     @property
     def num_clients(self) -> int:
@@ -105,16 +105,16 @@ class Log:
     def matrix(
         self, clients: Clients | None = None, slots: tuple[int, int] | None = None
     ) -> Bool[np.ndarray, "selected slots"]:
-        """Who was there, a row for each of `clients` (all if None), a column for each slot from `slots[0]` on.
+        """Who was present: one row per entry of `clients` (all if None), one column per slot from `slots[0]` on.
 
-        The whole matrix of a million clients does not fit in memory; ask for some clients at a time.
+        The whole matrix of a million clients does not fit in memory; ask for a part of the clients at a time.
         """
         return self.present.matrix(self.num_clients, self.num_slots, clients, slots)
 
     def watched_matrix(
         self, clients: Clients | None = None, slots: tuple[int, int] | None = None
     ) -> Bool[np.ndarray, "selected slots"]:
-        """Who was observed, there or not, in the shape of `matrix`."""
+        """Who was observed, present or not, in the shape of `matrix`."""
         if self.watched is not None:
             return self.watched.matrix(self.num_clients, self.num_slots, clients, slots)
         begin, stop = (0, self.num_slots) if slots is None else slots
@@ -134,15 +134,15 @@ class Log:
         arrived: Float[np.ndarray, " clients"] | None = None,
         steps: Float[np.ndarray, " clients"] | None = None,
     ) -> Log:
-        """A log from a table of who was there, named 0, 1, 2 and so on; who was not watched was not there."""
-        called = np.array([str(k) for k in range(len(present))] if names is None else list(names), dtype=np.str_)
-        if len(called) != len(present):
-            raise ValueError(f"{len(called)} names for {len(present)} clients; give one name a row")
-        seen = present if watched is None else present & watched
+        """Build a log from a table of presence; clients are named 0, 1, 2, … if not given, unwatched means absent."""
+        labels = np.array([str(k) for k in range(len(present))] if names is None else list(names), dtype=np.str_)
+        if len(labels) != len(present):
+            raise ValueError(f"{len(labels)} names for {len(present)} clients; give one name per row")
+        observed = present if watched is None else present & watched
         return cls(
-            called,
+            labels,
             present.shape[1],
-            Runs.from_matrix(seen),
+            Runs.from_matrix(observed),
             None if watched is None else Runs.from_matrix(watched),
             slot_seconds,
             clock_start,

@@ -7,12 +7,12 @@ from os import PathLike, fspath
 
 import numpy as np
 
-from turnout.diagnosis.reading.columns import EVENTS, INTERVALS, OPTIONAL, known_columns, shape_of
+from turnout.diagnosis.reading.columns import EVENTS, INTERVALS, OPTIONAL, recognised_columns, shape_of
 from turnout.diagnosis.reading.errors import LogError
 from turnout.diagnosis.reading.event_rows import from_events
 from turnout.diagnosis.reading.interval_rows import from_intervals
 from turnout.diagnosis.reading.log import Log
-from turnout.diagnosis.reading.round_rows import SPARSE, from_rounds
+from turnout.diagnosis.reading.round_rows import MIN_FILLED_SHARE, from_rounds
 from turnout.diagnosis.reading.row_codes import Rows, read_rows
 from turnout.diagnosis.reading.table import open_table
 
@@ -26,13 +26,13 @@ def read_log(
 ) -> Log:
     """Read a participation log: CSV, JSON Lines (both also gzipped) or Parquet, in any of three shapes.
 
-    - `round,client`: a row for each participation; optional `time`, `size`, `loss`, `arrived`, `steps`.
+    - `round,client`: one row per participation; optional `time`, `size`, `loss`, `arrived`, `steps`.
     - `client,start,end[,state]`: stretches of time in seconds or ISO 8601; optional `size`.
     - `timestamp,round,client,event`: what the server saw; see `turnout.diagnosis.reading.event_rows.VOCABULARY`.
 
-    `slot_seconds` is how finely time is cut (600 if not given) or, for logs by round, how long a round takes.
-    `num_rounds` tells of rounds after the last one in the log that nobody came to. `clients` is a file
-    `client,size[,target]` of all clients, those that never came as well; the log may then name no others.
+    `slot_seconds` is the length of a slot (600 if not given) or, for logs by round, of a round. `num_rounds` is the
+    number of rounds, if nobody came to the last ones. `clients` is a file `client,size[,target]` of all clients, also
+    those that never came; the log may then name no others.
     """
     if slot_seconds is not None and not 0 < slot_seconds < np.inf:
         raise LogError(f"slot_seconds = {slot_seconds}: must be a positive number of seconds")
@@ -40,11 +40,11 @@ def read_log(
         raise LogError(f"num_rounds = {num_rounds}: must be at least 1")
     listed = None if clients is None else _client_list(fspath(clients))
     with open_table(fspath(path)) as table:
-        found, warnings = known_columns(table.header)
-        shape = shape_of(table.path, table.header, found)
+        file_names, warnings = recognised_columns(table.header)
+        shape = shape_of(table.path, table.header, file_names)
         if shape is INTERVALS and num_rounds is not None:
             raise LogError(f"{path}: num_rounds = {num_rounds} is for logs by round; this one has start and end")
-        rows = read_rows(table, {name: found[name] for name in (*shape, *OPTIONAL[shape]) if name in found})
+        rows = read_rows(table, {name: file_names[name] for name in (*shape, *OPTIONAL[shape]) if name in file_names})
         if listed is not None:
             rows = _numbered_as_listed(rows, listed[0], fspath(clients or ""))
         log = _from_rows(rows, shape, num_rounds, None if slot_seconds is None else float(slot_seconds))
@@ -65,10 +65,10 @@ def _from_rows(rows: Rows, shape: tuple[str, ...], num_rounds: int | None, slot_
 def _client_list(path: str) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Names, sizes and targets of all clients; the targets sum to 1."""
     with open_table(path) as table:
-        found, _ = known_columns(table.header)
-        if "client" not in found:
+        file_names, _ = recognised_columns(table.header)
+        if "client" not in file_names:
             raise LogError(f"{path}: no column client; a list of clients has the columns client,size[,target]")
-        rows = read_rows(table, {name: found[name] for name in ("client", "size", "target") if name in found})
+        rows = read_rows(table, {name: file_names[name] for name in ("client", "size", "target") if name in file_names})
         codes, names = rows.codes["client"], rows.names["client"]
         rows.refuse(codes < 0, lambda r: "has no client; every row needs one")
         rows.refuse(np.r_[False, codes[1:] <= np.maximum.accumulate(codes)[:-1]], lambda r: "is listed twice")
@@ -78,13 +78,13 @@ def _client_list(path: str) -> tuple[np.ndarray, np.ndarray | None, np.ndarray |
                 lambda r, c=column: f"has {c} = {rows.written(c, r)}; must be a number from 0 on",
             )
             if values.sum() <= 0:
-                raise LogError(f"{path}: every {column} is 0; one at least must be positive")
+                raise LogError(f"{path}: every {column} is 0; at least one must be positive")
     target = rows.numbers.get("target")
     return names, rows.numbers.get("size"), None if target is None else target / target.sum()
 
 
 def _numbered_as_listed(rows: Rows, listed: np.ndarray, source: str) -> Rows:
-    """The same rows with clients in the order of the list, which must have them all."""
+    """The same rows with clients numbered as in the list, which must contain them all."""
     place = {name: index for index, name in enumerate(listed.tolist())}
     number = np.array([place.get(name, -1) for name in rows.names["client"].tolist()] + [-1], np.int32)
     codes = number[rows.codes["client"]]
@@ -101,23 +101,23 @@ def _with_all_sizes(log: Log) -> tuple[Log, list[str]]:
 
 
 def _remarks(log: Log) -> list[str]:
-    """What a log is too small to tell."""
+    """Remarks on what the log is too small to show."""
     remarks = []
     if log.num_clients == 1:
         remarks.append("there is a single client: nothing can be said about who counts more")
     if log.num_slots == 1:
         slot = "round" if log.slot_seconds is None else "slot"
         remarks.append(f"there is a single {slot}: nothing can be said about time")
-    seen = log.present.slots_of(log.num_clients)
-    if log.num_slots > 1 and seen.max(initial=0) <= 1:
+    slots_present = log.present.slots_of(log.num_clients)
+    if log.num_slots > 1 and slots_present.max(initial=0) <= 1:
         remarks.append("no client was seen more than once: nothing can be said about correlation")
-    covered = _slots_with_someone(log)
-    if log.slot_seconds is None and covered < SPARSE * log.num_slots:
-        remarks.append(f"only {covered:,} of {log.num_slots:,} rounds have a participant; are the rounds numbered on?")
+    covered = _filled_slots(log)
+    if log.slot_seconds is None and covered < MIN_FILLED_SHARE * log.num_slots:
+        remarks.append(f"only {covered:,} of {log.num_slots:,} rounds have a participant; do round numbers skip some?")
     return remarks
 
 
-def _slots_with_someone(log: Log) -> int:
+def _filled_slots(log: Log) -> int:
     change = np.bincount(log.present.first, minlength=log.num_slots + 1).astype(np.int64)
     change -= np.bincount(log.present.end, minlength=log.num_slots + 1)
     return int(np.sum(np.cumsum(change)[:-1] > 0))

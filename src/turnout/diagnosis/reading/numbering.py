@@ -1,4 +1,4 @@
-"""A number for each name, millions of rows at a time."""
+"""One number per name, for millions of rows at a time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Numbering:
     """Names numbered in order of first appearance.
 
-    Names are told apart by a hash of 64 bits: among a million names two clash with probability 3e-8. A row costs a look
-    into a table that is indexed by the low bits of the hash; names that lost their place in it to another are searched.
+    Names are identified by a hash of 64 bits: among a million names two collide with probability 3e-8. A row costs one
+    lookup in a table indexed by the low bits of the hash; names whose entry another name took are found by bisection.
     """
 
     def __init__(self) -> None:
@@ -26,20 +26,20 @@ class Numbering:
         self._index()
 
     def codes(self, text: pl.Series) -> Int32[np.ndarray, " rows"]:
-        """The number of each text, -1 where there is none; new texts are given the next numbers."""
+        """The number of each text, -1 if there is none; new texts get the next numbers."""
         import polars as pl
 
         hashes = text.hash().to_numpy()
         codes = self._find(hashes)
         if text.null_count():
             codes[text.is_null().to_numpy()] = -1
-        lost = (codes < 0) & text.is_not_null().to_numpy()
-        if lost.any():
-            fresh = text.filter(pl.Series(lost)).unique(maintain_order=True)
-            self.names = pl.concat([self.names, fresh])
-            self._hashes = np.r_[self._hashes, fresh.hash().to_numpy()]
+        unseen = (codes < 0) & text.is_not_null().to_numpy()
+        if unseen.any():
+            new = text.filter(pl.Series(unseen)).unique(maintain_order=True)
+            self.names = pl.concat([self.names, new])
+            self._hashes = np.r_[self._hashes, new.hash().to_numpy()]
             self._index()
-            codes[lost] = self._find(hashes[lost])
+            codes[unseen] = self._find(hashes[unseen])
         return codes
 
     def _index(self) -> None:

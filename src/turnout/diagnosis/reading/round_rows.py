@@ -1,4 +1,4 @@
-"""Logs with a row for each participation: round, client."""
+"""Logs with one row per participation: round, client."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from turnout.diagnosis.reading.errors import LogError
 from turnout.diagnosis.reading.log import Log, Runs
 from turnout.diagnosis.reading.row_codes import Rows
 
-MOST_SLOTS = 10_000_000  # more are taken for a mistake
-WHOLE = "must be a whole number from 0 on"
-SPARSE = 0.01  # share of rounds with a participant below which something is odd
+MAX_SLOTS = 10_000_000  # more are refused as a mistake
+MUST_BE_WHOLE = "must be a whole number from 0 on"
+MIN_FILLED_SHARE = 0.01  # of the rounds with a participant; below it a remark is made
 
 
 @dataclass(frozen=True)
 class RoundTimes:
-    """When rounds happen, as far as a log tells."""
+    """When rounds happen, as far as the log says."""
 
     slot_seconds: float | None = None
     start: float = 0.0  # seconds after a midnight
 
 
 def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) -> Log:
-    """Every row is a participation; rounds that nobody came to are gaps between the first and the last one."""
+    """Every row is a participation; missing numbers between the first and the last round are empty rounds."""
     client, number = rows.codes["client"], rows.numbers["round"]
     blank = (client < 0) & np.isnan(number)
     if "round" in rows.not_numbers:
@@ -48,7 +48,7 @@ def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
 def log_of_rounds(
     rows: Rows, num_slots: int, present: Runs, clock: RoundTimes, counted: np.ndarray, warnings: list[str]
 ) -> Log:
-    """The log with what its counted rows tell of each client, but for whose updates arrived."""
+    """The log with the per-client values of its counted rows, except arrivals."""
     return Log(
         rows.names["client"],
         num_slots,
@@ -63,27 +63,27 @@ def log_of_rounds(
 
 
 def slots_of_rounds(rows: Rows, used: np.ndarray) -> tuple[np.ndarray, int]:
-    """Slot of each row, -1 for a row that is not used, and the number of the first round."""
+    """The slot of each row, -1 for an unused row, and the number of the first round."""
     number = rows.numbers["round"]
     with np.errstate(invalid="ignore"):
         whole = number.astype(np.int64)
     wrong = whole != number
     wrong |= whole < 0
     wrong &= used
-    rows.refuse(wrong, lambda r: f"has round = {rows.written('round', r)}; {WHOLE}")
+    rows.refuse(wrong, lambda r: f"has round = {rows.written('round', r)}; {MUST_BE_WHOLE}")
     every = bool(used.all())
     taken = whole if every else whole[used]
     if not len(taken):
-        raise LogError(f"{rows.table.path}: no row tells who took part; every row needs a round and a client")
+        raise LogError(f"{rows.table.path}: no row says who took part; every row needs a round and a client")
     first, last = int(taken.min()), int(taken.max())
-    if last - first >= MOST_SLOTS:
+    if last - first >= MAX_SLOTS:
         middle = np.median(taken)
         far = used & (whole == (last if last - middle > middle - first else first))
         rows.refuse(
             far,
             lambda r: (
                 f"has round = {number[r]:.15g}, so that the log would span {last - first + 1:.3g} rounds; "
-                f"at most {MOST_SLOTS:,} can be read: mend the row, or number the rounds one by one"
+                f"at most {MAX_SLOTS:,} can be read: correct the row, or number the rounds one by one"
             ),
         )
     whole -= first
@@ -91,14 +91,14 @@ def slots_of_rounds(rows: Rows, used: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def count_slots(rows: Rows, slot: np.ndarray, first: int, num_rounds: int | None) -> int:
-    """Number of rounds, as told or up to the last one in the log."""
-    seen = int(slot.max()) + 1
+    """Number of rounds, as given or up to the last one in the log."""
+    logged = int(slot.max()) + 1
     if num_rounds is None:
-        return seen
-    if num_rounds < seen:
+        return logged
+    if num_rounds < logged:
         raise LogError(
             f"{rows.table.path}: {num_rounds} rounds are given, but the log goes from round {first} to "
-            f"{first + seen - 1}; give {seen} or more"
+            f"{first + logged - 1}; give {logged} or more"
         )
     return num_rounds
 
@@ -125,7 +125,7 @@ def runs_of_points(client: np.ndarray, slot: np.ndarray, num_slots: int) -> tupl
 
 
 def dropped(rows: Rows, which: np.ndarray, what: str) -> list[str]:
-    """A sentence about rows that do not count."""
+    """A warning about rows that do not count."""
     count = int(which.sum())
     if not count:
         return []
@@ -136,7 +136,7 @@ def dropped(rows: Rows, which: np.ndarray, what: str) -> list[str]:
 
 
 def restarts(rows: Rows, slot: np.ndarray) -> list[str]:
-    """A sentence if the round falls from one row to the next, unless the rows are grouped by client."""
+    """A warning if the round falls from one row to the next, unless the rows are grouped by client."""
     falls = np.r_[False, (slot[1:] < slot[:-1]) & (slot[1:] >= 0)]
     if not falls.any():
         return []
@@ -148,12 +148,12 @@ def restarts(rows: Rows, slot: np.ndarray) -> list[str]:
     return [
         f"the round falls from {number[row - 1]:.0f} to {number[row]:.0f} at {rows.table.place(row)}"
         + (f", and {more:,} times more" if more else "")
-        + "; rows count by their round, wherever they stand: if a server began anew, number its rounds on"
+        + "; rows count by their round, in any order: if a server was restarted, continue its numbering"
     ]
 
 
 def clock_of(rows: Rows, slot: np.ndarray, slot_seconds: float | None) -> tuple[RoundTimes, list[str]]:
-    """Length of a round: as told, or the median time from one round to the next, by the first time in each."""
+    """Length of a round: as given, or the median time between the first rows of consecutive rounds."""
     from turnout.availability.recorded.time_slots import DAY
 
     time = rows.numbers.get("time")
@@ -166,29 +166,29 @@ def clock_of(rows: Rows, slot: np.ndarray, slot_seconds: float | None) -> tuple[
         return RoundTimes(slot_seconds), []
     begins = np.full(int(slot.max()) + 1, np.inf)
     np.minimum.at(begins, slot[timed], time[timed])
-    known = np.flatnonzero(np.isfinite(begins))
-    lengths = np.diff(begins[known]) / np.diff(known)
+    timed_rounds = np.flatnonzero(np.isfinite(begins))
+    lengths = np.diff(begins[timed_rounds]) / np.diff(timed_rounds)
     if (lengths < 0).any():
-        late = known[1:][lengths < 0][0]
-        before = known[np.searchsorted(known, late) - 1]
+        late = timed_rounds[1:][lengths < 0][0]
+        before = timed_rounds[np.searchsorted(timed_rounds, late) - 1]
         shift = int(rows.numbers["round"][timed][0] - slot[timed][0])
         rows.refuse(
             timed & (slot == late) & (time == begins[late]),
             lambda r: (
                 f"goes back in time: round {late + shift} begins at {time[r]:.15g} s, "
-                f"round {before + shift} at {begins[before]:.15g} s; mend the times, or leave the column out"
+                f"round {before + shift} at {begins[before]:.15g} s; correct the times, or leave the column out"
             ),
         )
     length = slot_seconds
     if length is None:
         length = float(np.median(lengths)) if len(lengths) else 0.0
     if length == 0:
-        return RoundTimes(), ["the times do not tell how long a round takes; they were left out"]
-    return RoundTimes(length, float((begins[known[0]] - known[0] * length) % DAY)), []
+        return RoundTimes(), ["the times do not show how long a round takes; they were ignored"]
+    return RoundTimes(length, float((begins[timed_rounds[0]] - timed_rounds[0] * length) % DAY)), []
 
 
 def refuse_milliseconds(rows: Rows, column: str) -> None:
-    """Seconds since 1970 stay below 10¹¹ until the year 5138."""
+    """Refuse times above 10¹¹, which seconds since 1970 reach in the year 5138."""
     rows.refuse(
         np.abs(rows.numbers[column]) > 1e11,
         lambda r: f"has {column} = {rows.written(column, r)}; must be seconds (not milliseconds) or ISO 8601",
@@ -196,7 +196,7 @@ def refuse_milliseconds(rows: Rows, column: str) -> None:
 
 
 def mean_of(rows: Rows, column: str, counted: np.ndarray) -> np.ndarray | None:
-    """Mean of a column over the rows of each client, NaN where it has none; None without the column."""
+    """Mean of a column over the rows of each client, NaN if it has none; None without the column."""
     if column not in rows.numbers:
         return None
     rows.refuse_text(column, "must be 0 or 1" if column == "arrived" else "must be a number")

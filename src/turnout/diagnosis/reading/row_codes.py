@@ -1,4 +1,4 @@
-"""The rows of a table as numbers and codes, read a piece at a time."""
+"""The rows of a table as numbers and codes, read in pieces."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     import polars as pl
 
 ROWS_AT_ONCE = 1 << 21
-MOST_LETTERS = 256  # of a name
+MAX_NAME_LETTERS = 256
 TRUTH = {"true": "1", "false": "0"}
 DATES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The columns that were asked for, under our names."""
+    """The requested columns, under our names."""
 
     table: Table
-    codes: dict[str, np.ndarray]  # int32, -1 where nothing is written
+    codes: dict[str, np.ndarray]  # int32, -1 for an empty field
     names: dict[str, np.ndarray]  # what the codes stand for, in order of first appearance
-    numbers: dict[str, np.ndarray]  # float64, NaN where there is no number; seconds for times
-    not_numbers: dict[str, tuple[int, str]]  # the first row with another text, and that text
+    numbers: dict[str, np.ndarray]  # float64, NaN if there is no number; seconds for times
+    not_numbers: dict[str, tuple[int, str]]  # the first row whose text is no number, and that text
 
     @property
     def count(self) -> int:
         return len(self.codes["client"])
 
     def refuse(self, bad: np.ndarray, complaint: Callable[[int], str]) -> None:
-        """Name the first bad row, with its client."""
+        """If a row is bad, raise an error that names the first one and its client."""
         if bad.any():
             row = int(np.argmax(bad))
             code = int(self.codes["client"][row])
@@ -45,23 +45,23 @@ class Rows:
             raise LogError(f"{self.table.path}: {self.table.place(row)}{who} {complaint(row)}")
 
     def written(self, column: str, row: int) -> str:
-        """What stands in a column, for a complaint."""
+        """The value in a column, as an error message shows it."""
         number = self.numbers[column][row]
         where, text = self.not_numbers.get(column, (-1, ""))
         return repr(text) if where == row else "nothing" if np.isnan(number) else f"{number:.15g}"
 
     def refuse_text(self, column: str, must: str) -> None:
-        """No row may have a text where a number belongs."""
+        """Refuse a text where a number belongs."""
         if column in self.not_numbers:
             row = self.not_numbers[column][0]
             self.refuse(np.arange(self.count) == row, lambda r: f"has {column} = {self.written(column, r)}; {must}")
 
 
 def read_rows(table: Table, columns: dict[str, str]) -> Rows:
-    """Read columns (ours: the file's), `ROWS_AT_ONCE` rows at a time: what is kept of a row is a few bytes a column."""
+    """Read columns (our name: the file's), `ROWS_AT_ONCE` rows at a time; a row keeps a few bytes per column."""
     import polars as pl
 
-    known = {name: Numbering() for name in columns if name in TEXT}
+    numberings = {name: Numbering() for name in columns if name in TEXT}
     pieces: dict[str, list[np.ndarray]] = {name: [] for name in columns}
     not_numbers: dict[str, tuple[int, str]] = {}
     done = 0
@@ -69,12 +69,12 @@ def read_rows(table: Table, columns: dict[str, str]) -> Rows:
         for batch in _batches(table, columns):
             for name in columns:
                 if name in TEXT:
-                    pieces[name].append(known[name].codes(batch[name].cast(pl.String)))
+                    pieces[name].append(numberings[name].codes(batch[name].cast(pl.String)))
                 else:
-                    values, lost = _numbers(batch[name], flag=name in FLAGS, time=name in TIMES)
+                    values, not_number = _numbers(batch[name], flag=name in FLAGS, time=name in TIMES)
                     pieces[name].append(values)
-                    if lost is not None:
-                        not_numbers.setdefault(name, (done + lost, str(batch[name][lost])))
+                    if not_number is not None:
+                        not_numbers.setdefault(name, (done + not_number, str(batch[name][not_number])))
             done += batch.height
     except (pl.exceptions.PolarsError, OSError) as error:
         refuse_file(table)
@@ -83,7 +83,7 @@ def read_rows(table: Table, columns: dict[str, str]) -> Rows:
         raise LogError(f"{table.path}: has a header but no rows; there must be at least one")
     numbers = {name: np.concatenate(pieces.pop(name)) for name in columns if name not in TEXT}
     codes, names = {}, {}
-    for name, numbering in known.items():
+    for name, numbering in numberings.items():
         codes[name] = np.concatenate(pieces.pop(name))
         _refuse_long(table, name, codes[name], numbering.names)
         codes[name], names[name] = _trimmed(codes[name], numbering.names)
@@ -91,13 +91,13 @@ def read_rows(table: Table, columns: dict[str, str]) -> Rows:
 
 
 def _refuse_long(table: Table, column: str, codes: np.ndarray, names: pl.Series) -> None:
-    """One long name would make all of them long, as arrays of text have a fixed width."""
+    """Refuse long names: arrays of text have a fixed width, so one long name makes all of them long."""
     letters = names.str.len_chars().to_numpy()
-    if letters.max(initial=0) > MOST_LETTERS:
-        row = int(np.argmax(np.isin(codes, np.flatnonzero(letters > MOST_LETTERS))))
+    if letters.max(initial=0) > MAX_NAME_LETTERS:
+        row = int(np.argmax(np.isin(codes, np.flatnonzero(letters > MAX_NAME_LETTERS))))
         raise LogError(
-            f"{table.path}: {table.place(row)} has a {column} of {letters[codes[row]]:,} letters, where {MOST_LETTERS} "
-            "are the most; is a quotation mark not closed?"
+            f"{table.path}: {table.place(row)} has a {column} of {letters[codes[row]]:,} letters; at most "
+            f"{MAX_NAME_LETTERS} are allowed: is a quotation mark not closed?"
         )
 
 
@@ -115,17 +115,17 @@ def _batches(table: Table, columns: dict[str, str]) -> Iterator[pl.DataFrame]:
 
 
 def _trimmed(codes: np.ndarray, names: pl.Series) -> tuple[np.ndarray, np.ndarray]:
-    """The same without blanks around the names; a name of blanks alone is none."""
+    """Strip blanks around the names; a name of blanks alone counts as empty."""
     plain = names.str.strip_chars()
     if not (plain == names).all() or (plain == "").any():
-        known = Numbering()
-        renumbered = known.codes(plain.set(plain == "", None))
-        codes, plain = np.r_[renumbered, np.int32(-1)][codes], known.names  # code -1 reads the last
+        numbering = Numbering()
+        renumbered = numbering.codes(plain.set(plain == "", None))
+        codes, plain = np.r_[renumbered, np.int32(-1)][codes], numbering.names  # code -1 reads the last entry
     return codes, plain.to_numpy().astype(np.str_)
 
 
 def _numbers(column: pl.Series, flag: bool, time: bool) -> tuple[np.ndarray, int | None]:
-    """Numbers, NaN where there is none, and the first row whose text is none; times may be ISO 8601, taken to UTC."""
+    """Numbers, NaN if empty, and the first row whose text is no number; times may be ISO 8601, converted to UTC."""
     import polars as pl
 
     if column.dtype in (pl.Datetime, pl.Date):
@@ -133,18 +133,18 @@ def _numbers(column: pl.Series, flag: bool, time: bool) -> tuple[np.ndarray, int
     if column.dtype != pl.String:
         return column.cast(pl.Float64).fill_null(np.nan).to_numpy(), None
     values = column.cast(pl.Float64, strict=False)
-    lost = values.is_null() & column.is_not_null()
-    if lost.any():
+    unread = values.is_null() & column.is_not_null()
+    if unread.any():
         text = column.str.strip_chars()
         text = text.str.to_lowercase().replace(TRUTH) if flag else text
         values = text.cast(pl.Float64, strict=False)
         values = _seconds(text, values) if time else values
-        lost = values.is_null() & text.is_not_null() & (text != "")
-    return values.fill_null(np.nan).to_numpy(), lost.arg_max() if lost.any() else None
+        unread = values.is_null() & text.is_not_null() & (text != "")
+    return values.fill_null(np.nan).to_numpy(), unread.arg_max() if unread.any() else None
 
 
 def _seconds(text: pl.Series, numbers: pl.Series) -> pl.Series:
-    """Numbers as they are, ISO 8601 as seconds since 1970; without an offset the log's own clock is kept."""
+    """Numbers unchanged, ISO 8601 as seconds since 1970; without an offset the log's own clock is kept."""
     import polars as pl
 
     plain = pl.col("text").str.replace("T", " ", literal=True)

@@ -1,4 +1,4 @@
-"""A file of rows, be it CSV, JSON Lines or Parquet: how it is opened, and what is wrong where it cannot be read."""
+"""A file of rows in CSV, JSON Lines or Parquet: how it is opened, and errors that say what is wrong with it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from typing import IO, Literal
 
 from turnout.diagnosis.reading.errors import LogError
 
-LINES_FOR_KEYS = 1000  # of a JSON Lines file, to learn its keys
+LINES_FOR_KEYS = 1000  # of a JSON Lines file, from which its keys are read
 DELIMITERS = ",;\t"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Where the rows are and what their columns are called."""
+    """The file of the rows and the names of its columns."""
 
     path: str  # as the user wrote it
     file: Path  # the same, unpacked
@@ -32,7 +32,7 @@ class Table:
     delimiter: str = ","
 
     def place(self, row: int) -> str:
-        """Where a row, counted from 0, stands in the file; the header of a CSV is line 1."""
+        """The place of a row, counted from 0, in the file; the header of a CSV is line 1."""
         if self.format == "csv":
             return f"line {row + 2}"
         if self.format == "parquet":
@@ -44,7 +44,7 @@ class Table:
 
 @contextmanager
 def open_table(path: str) -> Iterator[Table]:
-    """The table in a file, unpacked for the time being if it is gzipped."""
+    """The table in a file; a gzipped file is unpacked temporarily."""
     file = Path(path)
     if file.is_dir():
         raise LogError(f"{path}: is a folder; give a CSV, .csv.gz, .jsonl, .jsonl.gz or Parquet file")
@@ -77,7 +77,7 @@ def _count_lines(file: Path) -> int:
 
 
 def _recognise(path: str, file: Path, start: IO[bytes]) -> Table:
-    """Format and header, by the first bytes; the ending counts only for what claims to be Parquet."""
+    """Format and header, by the first bytes; the file's ending matters only for Parquet."""
     first = start.readline(1 << 20)
     if not first.strip():
         if start.read(1 << 20).strip():
@@ -115,14 +115,14 @@ def _keys(path: str, file: Path) -> list[str]:
 
 def _json_object(path: str, line: bytes, number: int) -> dict[str, object]:
     try:
-        found = json.loads(line)
+        record = json.loads(line)
     except (ValueError, UnicodeDecodeError):
         _decoded(path, line, number, 0)
-        found = None
-    if not isinstance(found, dict):
+        record = None
+    if not isinstance(record, dict):
         shown = line.strip()[:40].decode(errors="replace")
         raise LogError(f"{path}: line {number} is not a JSON object ({shown}); every line must be one, in braces")
-    return found
+    return record
 
 
 def _decoded(path: str, line: bytes, number: int, offset: int) -> str:
@@ -136,12 +136,12 @@ def _decoded(path: str, line: bytes, number: int, offset: int) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, in one line."""
+    """The first line of an error's message."""
     return str(error).strip().split("\n")[0] or type(error).__name__
 
 
 def refuse_file(table: Table) -> None:
-    """Find, line by line, what the fast reader could not take."""
+    """Search line by line for what the fast reader could not read, and raise an error that names it."""
     if table.format == "parquet":
         return
     offset, opened = 0, None  # where a quotation mark was opened that is not closed yet

@@ -22,13 +22,13 @@ from turnout.diagnosis.findings.run_sums import PerClient, over_runs, per_slot, 
 from turnout.diagnosis.reading.log import Log
 from turnout.statistics import evenly
 
-HIGHEST = 0.9999  # λ beyond which a log says no more than that a client hardly ever changes
+MAX_CORRELATION = 0.9999  # of a fitted chain; beyond it a client hardly ever changes
 HOURS = 24
-SMOOTH = 4  # harmonics of the course of a day
-OWN_DAY = 0.05  # p-value of no cycle up to which a client is given its own time zone
-LOST = 0.1  # correlation below which the rest of a curve is noise
-SLOWER = 0.9  # power of λ from which on clients are called slower than their chains
-SLOW = (
+DAY_HARMONICS = 4  # in the course of a day
+MAX_ZONE_P_VALUE = 0.05  # of no cycle, for a client to get its own time zone
+MIN_CORRELATION = 0.1  # below it, the rest of a curve is noise
+MAX_SLOW_POWER = 0.9  # of λ, for clients to count as slower than their chains
+SLOW_NOTE = (
     "clients forget more slowly than from one slot to the next: λ was raised to the power {:.2f} "
     "to have their autocorrelation over all lags"
 )
@@ -36,13 +36,13 @@ SLOW = (
 
 @dataclass(frozen=True)
 class Fitted:
-    """A process by its name and its arguments, which are plain numbers and lists as an experiment takes them."""
+    """A process by its name and its arguments: plain numbers and lists, as an experiment takes them."""
 
     kind: str  # a name in turnout.availability
     num_clients: int
     parameters: Mapping[str, Any]
-    first_slot: int = 0  # where the stretch of the log begins that it was fitted to
-    notes: tuple[str, ...] = ()  # what of the log it does not have
+    first_slot: int = 0  # of the stretch of the log to which it was fitted
+    notes: tuple[str, ...] = ()  # features of the log that it lacks
 
     def process(self) -> Process:
         """The process itself."""
@@ -50,81 +50,81 @@ class Fitted:
 
 
 def fit(log: Log, findings: Findings) -> Fitted:
-    """Fit a world of the kind that was recognised, to the last stationary stretch if the fleet drifts.
+    """Fit a world of the recognised kind, to the last stationary stretch if the fleet drifts.
 
-    Rates that no chain has are moved to the nearest that one has; who was never seen comes about once in twice the
-    time that it was watched, and who never left stays for ever.
+    Rates that no chain can have are moved to the nearest possible ones. A client that never came is expected about once
+    in twice the time that it was watched. A client that never left never leaves.
     """
     features = findings.recognised.features
     first = findings.drift.stationary_from if "drifting" in features else 0
     notes = _missing(findings, first, log.num_slots)
-    of_clients, company, forgets, part = findings.rates, findings.clusters, findings.mixing, log
+    fleet_rates, clustering, memory, part = findings.rates, findings.clusters, findings.mixing, log
     if first > 0:
         part = window(log, first, log.num_slots)
-        of_clients = rates(part)
-        company, forgets = clusters(part, of_clients, findings.cycles), mixing(part, of_clients)
+        fleet_rates = rates(part)
+        clustering, memory = clusters(part, fleet_rates, findings.cycles), mixing(part, fleet_rates)
     kind, slowness = _kind(findings), 1.0
     if kind == "minimum_separation":
-        parameters = _separated(part, of_clients, company, findings.gaps)
+        parameters = _separated(part, fleet_rates, clustering, findings.gaps)
     elif kind == "bernoulli":
-        parameters = {"pi": _plain(feasible(of_clients)[0])}
+        parameters = {"pi": _plain(feasible(fleet_rates)[0])}
     elif kind == "diurnal":
-        parameters, slowness = _diurnal(part, of_clients, findings.cycles.found[0], forgets)
+        parameters, slowness = _diurnal(part, fleet_rates, findings.cycles.found[0], memory)
     else:
-        pi, lam = feasible(of_clients)
-        slowness = _slowness(forgets, lam)
+        pi, lam = feasible(fleet_rates)
+        slowness = _slowness(memory, lam)
         lam = _slowed(lam, slowness)
-        parameters = _clustered(pi, lam, company) if kind == "clustered" else {"pi": _plain(pi), "lam": _plain(lam)}
+        parameters = _clustered(pi, lam, clustering) if kind == "clustered" else {"pi": _plain(pi), "lam": _plain(lam)}
     if slowness < 1:
-        notes = (*notes, SLOW.format(slowness))
+        notes = (*notes, SLOW_NOTE.format(slowness))
     return Fitted(kind, log.num_clients, parameters, first, notes)
 
 
 def _slowness(
-    forgets: Mixing,
+    memory: Mixing,
     lam: PerClient,
-    moved: PerClient | None = None,
+    cycle_share: PerClient | None = None,
     course: Float[np.ndarray, " lags"] | None = None,
 ) -> float:
-    """The power of λ at which chains forget as the log does, at all lags rather than from one slot to the next.
+    """The power of λ at which chains forget as fast as the log does, at all lags rather than at lag one.
 
     Clients that come for a session and flicker within it lose much of their correlation at once and the rest slowly,
-    which no chain does. `moved` is the share of each client's variance that a cycle makes and `course` the cycle's own
-    autocorrelation. Powers near 1, and above, are taken as 1: the log then forgets as its chains do.
+    which no chain does. `cycle_share` is the share of each client's variance that comes from a cycle and `course` the
+    autocorrelation of that cycle. Powers near 1, and above, are set to 1: the log then forgets like its chains.
     """
-    fades = np.flatnonzero(~(forgets.curve >= LOST))
-    lags = slice(1, fades[0] if len(fades) else len(forgets.lags))
-    s = forgets.lags[lags]
+    fades = np.flatnonzero(~(memory.curve >= MIN_CORRELATION))
+    lags = slice(1, fades[0] if len(fades) else len(memory.lags))
+    s = memory.lags[lags]
     if len(s) < 2:
         return 1.0
-    some = evenly(len(lam), 1000)
-    own, base = np.clip(lam[some], 0, 1), np.zeros((len(some), len(s)))
-    left = np.ones(len(some))
-    if moved is not None and course is not None:
-        base, left = moved[some, None] * course[lags], 1 - moved[some]
-    tried = np.linspace(0.3, 1.0, 71)
-    miss = [
-        ((np.median(base + left[:, None] * own[:, None] ** (g * s), axis=0) - forgets.curve[lags]) ** 2).sum()
-        for g in tried
+    chosen = evenly(len(lam), 1000)
+    chosen_lam, base = np.clip(lam[chosen], 0, 1), np.zeros((len(chosen), len(s)))
+    rest = np.ones(len(chosen))
+    if cycle_share is not None and course is not None:
+        base, rest = cycle_share[chosen, None] * course[lags], 1 - cycle_share[chosen]
+    powers = np.linspace(0.3, 1.0, 71)
+    errors = [
+        ((np.median(base + rest[:, None] * chosen_lam[:, None] ** (g * s), axis=0) - memory.curve[lags]) ** 2).sum()
+        for g in powers
     ]
-    best = float(tried[int(np.argmin(miss))])
-    return best if best < SLOWER else 1.0
+    best = float(powers[int(np.argmin(errors))])
+    return best if best < MAX_SLOW_POWER else 1.0
 
 
 def _slowed(lam: PerClient, slowness: float) -> PerClient:
-    """λ to a power where it is positive; six digits, rounded down."""
-    return np.where(lam > 0, np.trunc(np.minimum(np.maximum(lam, 0) ** slowness, HIGHEST) * 1e6) / 1e6, lam)
+    """λ to a power where it is positive, with six digits, rounded down."""
+    return np.where(lam > 0, np.trunc(np.minimum(np.maximum(lam, 0) ** slowness, MAX_CORRELATION) * 1e6) / 1e6, lam)
 
 
 def _kind(findings: Findings) -> str:
-    """The process that has most of what was recognised; between the day and company, what moves the clients more."""
+    """The process with most of the recognised features; of day and clusters, the one that moves clients more."""
     features = findings.recognised.features
     if "minimum_separation" in features:
         return "minimum_separation"
     if "diurnal" in features and "clustered" in features:
-        company = findings.clusters
-        moved = float((company.strength * company.sizes).sum()) / len(company.label)
-        return "clustered" if moved > findings.cycles.found[0].client_share else "diurnal"
+        clustering = findings.clusters
+        cluster_share = float((clustering.strength * clustering.sizes).sum()) / len(clustering.label)
+        return "clustered" if cluster_share > findings.cycles.found[0].client_share else "diurnal"
     for name in ("diurnal", "clustered"):
         if name in features:
             return name
@@ -132,7 +132,7 @@ def _kind(findings: Findings) -> str:
 
 
 def _missing(findings: Findings, first: int, num_slots: int) -> tuple[str, ...]:
-    """What of the log the fitted world leaves out."""
+    """Notes on the features of the log that the fitted world leaves out."""
     kind, features, notes = _kind(findings), findings.recognised.features, []
     if first > 0:
         notes.append(f"the fleet drifts: fitted to slots {first} to {num_slots - 1}, which look stationary")
@@ -143,51 +143,51 @@ def _missing(findings: Findings, first: int, num_slots: int) -> tuple[str, ...]:
     if "clustered" in features and kind == "diurnal":
         notes.append("clusters are left out, as the day moves the clients more")
     if kind == "clustered" and findings.clusters.count and float(findings.clusters.strength.min()) < 0.9:
-        notes.append("clients of a cluster are always together in the fitted world, in the log only mostly")
+        notes.append("clients of a cluster are always together in the fitted world, but only mostly in the log")
     if "weekly" in [cycle.name for cycle in findings.cycles.found[1:]]:
-        notes.append("the weekly cycle is left out: days are alike in the fitted world")
+        notes.append("the weekly cycle is left out: all days are the same in the fitted world")
     return tuple(notes)
 
 
 def _plain(values: Float[np.ndarray, " values"] | Int[np.ndarray, " values"]) -> list[Any]:
-    """As a list of Python numbers, with six digits."""
+    """A list of Python numbers with six digits."""
     return [float(f"{value:.6g}") for value in values.tolist()]
 
 
 def feasible(rates: Rates) -> tuple[PerClient, PerClient]:
-    """(π, λ) of each client within the range that a chain can have; six digits."""
-    known = rates.watched > 0
+    """(π, λ) of each client, within the range that a chain can have, with six digits."""
+    watched = rates.watched > 0
     mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
-    pi = np.where(known, rates.on / np.maximum(rates.watched, 1), np.clip(mean, 1e-6, 1 - 1e-6))
-    never = known & (rates.on == 0)
+    pi = np.where(watched, rates.on / np.maximum(rates.watched, 1), np.clip(mean, 1e-6, 1 - 1e-6))
+    never = watched & (rates.on == 0)
     pi = np.where(never, 0.5 / (rates.watched + 1), pi)
     pi = np.array(_plain(pi))
-    lam = np.where(never | (pi == 1) | ~known, 0.0, rates.lam)
+    lam = np.where(never | (pi == 1) | ~watched, 0.0, rates.lam)
     # Toward zero, so that rounding cannot leave the range.
-    lam = np.trunc(np.clip(lam, lowest_correlation(pi), HIGHEST) * 1e6) / 1e6
+    lam = np.trunc(np.clip(lam, lowest_correlation(pi), MAX_CORRELATION) * 1e6) / 1e6
     return pi, np.where(pi == 1, 0.0, lam)
 
 
-def _clustered(pi: PerClient, lam: PerClient, company: Clusters) -> dict[str, Any]:
-    """One chain a cluster, with the mean rates of its clients; who moves alone is a cluster of one."""
-    unit = company.unit
+def _clustered(pi: PerClient, lam: PerClient, clustering: Clusters) -> dict[str, Any]:
+    """One chain per cluster, with the mean rates of its clients; a client outside of clusters is a cluster of one."""
+    unit = clustering.unit
     number = np.bincount(unit)
     pi, lam = (np.bincount(unit, values) / number for values in (pi, lam))
     pi = np.array(_plain(pi))
-    lam = np.where(pi == 1, 0.0, np.trunc(np.clip(lam, lowest_correlation(pi), HIGHEST) * 1e6) / 1e6)
+    lam = np.where(pi == 1, 0.0, np.trunc(np.clip(lam, lowest_correlation(pi), MAX_CORRELATION) * 1e6) / 1e6)
     return {"clusters": unit.tolist(), "pi": _plain(pi), "lam": _plain(lam)}
 
 
-def _separated(log: Log, rates: Rates, company: Clusters, gaps: Gaps) -> dict[str, Any]:
-    """B, R and the odds that give the rates of participation; whole clusters are drawn if all of their clients are."""
-    together = company.count > 0 and company.identical == int((company.label >= 0).sum())
-    unit = company.unit if together else np.arange(log.num_clients)
+def _separated(log: Log, rates: Rates, clustering: Clusters, gaps: Gaps) -> dict[str, Any]:
+    """B, R and the odds that give the participation rates; whole clusters are drawn if their clients are identical."""
+    together = clustering.count > 0 and clustering.identical == int((clustering.label >= 0).sum())
+    unit = clustering.unit if together else np.arange(log.num_clients)
     _, leader = np.unique(unit, return_index=True)
     drawn = rates.on[leader].astype(np.float64)
     chosen = np.zeros(log.num_clients)
     chosen[leader] = 1.0
-    a_slot = per_slot(log.present, log.num_slots, chosen)
-    batch = max(1, round(float(a_slot.mean())))
+    drawn_per_slot = per_slot(log.present, log.num_slots, chosen)
+    batch = max(1, round(float(drawn_per_slot.mean())))
     separation = min(gaps.separation, len(leader) // batch - 1)
     share = (drawn + 0.5) / (rates.watched[leader] + 1)
     parameters: dict[str, Any] = {
@@ -198,13 +198,13 @@ def _separated(log: Log, rates: Rates, company: Clusters, gaps: Gaps) -> dict[st
     return parameters | ({"groups": unit.tolist()} if together else {})
 
 
-def _diurnal(log: Log, rates: Rates, cycle: Cycle, forgets: Mixing) -> tuple[dict[str, Any], float]:
-    """One course of the day for all; a mean, an amplitude, a time zone and a persistence for each client.
+def _diurnal(log: Log, rates: Rates, cycle: Cycle, memory: Mixing) -> tuple[dict[str, Any], float]:
+    """One course of the day for all; a mean, an amplitude, a time zone and a persistence per client.
 
-    Who clearly has a day of its own is given its own zone, by the phase of its first harmonic; the others are given the
-    fleet's. The course is the mean of all profiles, laid over each other by zone. With v = A² mean(f²) the variance
-    that the day gives a client and r its autocorrelation one slot on, λ is what is left of the correlation of
-    neighbouring slots, (λ̂ π(1-π) - v r) / (π(1-π) - v). Also gives the slowness of the clients.
+    A client with a clear day of its own gets its own zone, by the phase of its first harmonic; the others get that of
+    the fleet. The course is the mean of all profiles, aligned by zone. Let v = A² mean(f²) be the variance that the day
+    gives a client and r the autocorrelation of the course at lag one. λ is the remaining correlation of neighbouring
+    slots, (λ̂ π(1-π) - v r) / (π(1-π) - v). Also returns the slowness of the clients.
     """
     period = max(2, round(cycle.period))
     ahead = _zones(log, cycle)
@@ -214,13 +214,13 @@ def _diurnal(log: Log, rates: Rates, cycle: Cycle, forgets: Mixing) -> tuple[dic
     amplitude = np.clip(_amplitudes(profile, shape, cycle), 0, None)
     room = np.minimum((1 - pi) / shape.max(), pi / -shape.min())
     amplitude = np.array(_plain(np.maximum(np.minimum(amplitude, room) * (1 - 1e-5), 0)))
-    moved = amplitude**2 * float((shape**2).mean())
+    v = amplitude**2 * float((shape**2).mean())
     fine = np.interp((np.arange(period) + 0.5) / period * HOURS, np.arange(HOURS) + 0.5, shape, period=HOURS)
-    course = np.array([(fine * np.roll(fine, -int(s))).mean() for s in (1, *forgets.lags)]) / (fine**2).mean()
-    own = pi * (1 - pi)
-    persistence = (np.maximum(lam, 0) * own - moved * course[0]) / np.maximum(own - moved, 1e-9)
-    persistence = np.clip(persistence, 0, HIGHEST)
-    slowness = _slowness(forgets, persistence, np.minimum(moved / np.maximum(own, 1e-9), 1), course[1:])
+    course = np.array([(fine * np.roll(fine, -int(s))).mean() for s in (1, *memory.lags)]) / (fine**2).mean()
+    variance = pi * (1 - pi)
+    persistence = (np.maximum(lam, 0) * variance - v * course[0]) / np.maximum(variance - v, 1e-9)
+    persistence = np.clip(persistence, 0, MAX_CORRELATION)
+    slowness = _slowness(memory, persistence, np.minimum(v / np.maximum(variance, 1e-9), 1), course[1:])
     start = log.clock_start / log.slot_seconds / cycle.period * HOURS if log.slot_seconds else 0.0
     parameters = {
         "rounds_per_day": period,
@@ -234,8 +234,8 @@ def _diurnal(log: Log, rates: Rates, cycle: Cycle, forgets: Mixing) -> tuple[dic
 
 
 def _has_own_day(cycle: Cycle) -> Bool[np.ndarray, " clients"]:
-    """Whose phase is known well enough to be its own; a wrong one costs less than the fleet's for all."""
-    return (cycle.client_p_value < OWN_DAY) & np.isfinite(cycle.client_peak)
+    """Clients whose phase is clear enough to use; a wrong one costs less than the fleet's phase for all."""
+    return (cycle.client_p_value < MAX_ZONE_P_VALUE) & np.isfinite(cycle.client_peak)
 
 
 def _zones(log: Log, cycle: Cycle) -> PerClient:
@@ -252,26 +252,26 @@ def _zones(log: Log, cycle: Cycle) -> PerClient:
 
 
 def _profiles(log: Log, period: float, ahead: PerClient) -> Float[np.ndarray, "clients hours"]:
-    """Excess presence of each client by its local hour."""
+    """Excess presence of each client at each local hour."""
     count = log.num_clients
     start = log.clock_start / log.slot_seconds if log.slot_seconds else 0.0
     hour = np.mod((np.arange(log.num_slots) + 0.5 + start) / period, 1.0) * HOURS
-    there, seen = np.empty((count, HOURS)), np.empty((count, HOURS))
+    present, watched = np.empty((count, HOURS)), np.empty((count, HOURS))
     for h in range(HOURS):
         inside = (hour.astype(np.int64) == h).astype(np.float64)
-        there[:, h] = over_runs(log.present, inside, count)
-        seen[:, h] = over_runs(watched_runs(log), inside, count)
-    mean = there.sum(axis=1, keepdims=True) / np.maximum(seen.sum(axis=1, keepdims=True), 1)
-    excess = np.where(seen > 0, there / np.maximum(seen, 1) - mean, 0.0)
+        present[:, h] = over_runs(log.present, inside, count)
+        watched[:, h] = over_runs(watched_runs(log), inside, count)
+    mean = present.sum(axis=1, keepdims=True) / np.maximum(watched.sum(axis=1, keepdims=True), 1)
+    excess = np.where(watched > 0, present / np.maximum(watched, 1) - mean, 0.0)
     # Local hour h is the log's hour h - ahead.
     local = np.mod(np.arange(HOURS)[None, :] - np.round(ahead)[:, None].astype(np.int64), HOURS)
     return np.take_along_axis(excess, local, axis=1)
 
 
 def _course(profile: Float[np.ndarray, "clients hours"], rates: Rates) -> Float[np.ndarray, " hours"]:
-    """Mean profile, smoothed by its first harmonics, of mean 0 and height 1."""
+    """Mean profile, smoothed by its first harmonics, with mean 0 and height 1."""
     mean = (profile * rates.watched[:, None]).sum(axis=0)
-    basis = harmonics((np.arange(HOURS) + 0.5) / HOURS, SMOOTH)
+    basis = harmonics((np.arange(HOURS) + 0.5) / HOURS, DAY_HARMONICS)
     smooth = basis @ (basis.T @ mean) / (HOURS / 2)
     smooth = smooth - smooth.mean()
     if smooth.max() <= 0:
@@ -282,8 +282,8 @@ def _course(profile: Float[np.ndarray, "clients hours"], rates: Rates) -> Float[
 def _amplitudes(
     profile: Float[np.ndarray, "clients hours"], shape: Float[np.ndarray, " hours"], cycle: Cycle
 ) -> PerClient:
-    """How far each client swings along the common course: by its first harmonic, of which noise was taken off."""
+    """Amplitude of each client along the common course, by its first harmonic with the noise removed."""
     projected = profile @ shape / (shape @ shape)
     harmonic = 2 * np.abs(np.mean(shape * np.exp(-2j * np.pi * np.arange(HOURS) / HOURS)))
-    own = cycle.client_amplitude / harmonic
-    return np.where(_has_own_day(cycle), own, np.minimum(projected, own))
+    amplitude = cycle.client_amplitude / harmonic
+    return np.where(_has_own_day(cycle), amplitude, np.minimum(projected, amplitude))

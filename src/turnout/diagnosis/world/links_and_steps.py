@@ -1,4 +1,4 @@
-"""Whose uploads arrive and how many steps clients do, as the log tells: the rest of the fitted world."""
+"""The shares of uploads that arrive and the local steps in the log: the rest of the fitted world."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from turnout.diagnosis.reading.log import Log
 
 
 def success_of(log: Log) -> PerClient | None:
-    """Share of each client's uploads that arrive, the others' mean where it is not known; None: nothing is lost."""
+    """Share of each client's uploads that arrive, the mean where it is unknown; None: nothing is lost."""
     if log.arrived is None or not np.isfinite(log.arrived).any():
         return None
     arrived = np.where(np.isfinite(log.arrived), log.arrived, np.nanmean(log.arrived))
@@ -18,7 +18,7 @@ def success_of(log: Log) -> PerClient | None:
 
 
 def steps_of(log: Log) -> Int[np.ndarray, " clients"] | None:
-    """Steps of each client, whole and one at least, the median of the others' where not known; None: not told."""
+    """Steps of each client, whole and at least one, the median where unknown; None: not in the log."""
     if log.steps is None or not np.nansum(log.steps) > 0:
         return None
     steps = np.where(np.isfinite(log.steps), log.steps, np.nanmedian(log.steps))

@@ -1,4 +1,4 @@
-"""Which strategies would be fair to the target in a world like the log's: an audit of that world."""
+"""Which strategies would meet the target in a world like that of the log: an audit of the fitted world."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from turnout.strategies.base import Strategy
 from turnout.world import World, compute, links
 
 ROUNDS = 4000
-MANY = 5000  # clients above which a sample is audited
-SAMPLED = 2000
-# Every strategy that a server can run with what it sees for itself, one of each kind.
+MAX_CLIENTS = 5000  # of a larger fleet, a sample is audited
+SAMPLE_SIZE = 2000
+# Strategies that need only what a server sees for itself, one of each kind.
 CANDIDATES = {
     "fedavg": strategies.FedAvg(),
     "unbiased": strategies.Unbiased(),
@@ -41,20 +41,20 @@ class Rank:
 
     strategy: str  # its name in an experiment
     distance: float  # total variation of its effective weights from the target
-    by_chance: float  # what of it chance alone would show
+    by_chance: float  # distance expected from chance alone
     consistent: bool  # whether the distance can be chance
-    unsteady: float  # standard deviation of a round's total weight over its mean
+    unsteady: float  # standard deviation of the total weight per round, over its mean
     memory: str  # what the server must keep
     note: str = ""  # in which worlds it is consistent in theory
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The strategies, those that are fair and steady first."""
+    """The strategies, fair and steady ones first."""
 
     ranks: tuple[Rank, ...]
     rounds: int
-    clients: int  # audited; fewer than the fleet has if it is large
+    clients: int  # audited; a sample of a large fleet
 
     @property
     def best(self) -> Rank:
@@ -68,23 +68,23 @@ def rank(
     rounds: int = ROUNDS,
     candidates: Mapping[str, Strategy] = MappingProxyType(CANDIDATES),
 ) -> Ranking | None:
-    """Audit the candidates in the fitted world; None where a large fleet cannot be cut down to a sample.
+    """Audit the candidates in the fitted world; None if a large fleet cannot be sampled.
 
-    The server is told nothing: rates are estimated from what it sees. Losses of uploads and local steps are those of
-    the log, where it has them.
+    The server knows nothing in advance: it estimates rates from what it sees. Lost uploads and local steps are those of
+    the log, if it has them.
     """
     chosen = np.arange(fitted.num_clients)
-    if fitted.num_clients > MANY:
+    if fitted.num_clients > MAX_CLIENTS:
         if fitted.kind == "minimum_separation":
-            return None  # clients take turns, so some of them are no fleet
-        chosen = np.sort(np.random.default_rng(0).choice(fitted.num_clients, SAMPLED, replace=False))
+            return None  # clients take turns, so a sample is another fleet
+        chosen = np.sort(np.random.default_rng(0).choice(fitted.num_clients, SAMPLE_SIZE, replace=False))
         fitted = Fitted(fitted.kind, len(chosen), _cut(fitted, chosen), fitted.first_slot, fitted.notes)
     importance = np.asarray(target, np.float64)[chosen]
     if not importance.sum() > 0:
         return None
     world = _world(log, fitted.process(), chosen)
-    found = audit(world, candidates, importance=importance.tolist(), facts=Online(), rounds=rounds)
-    return Ranking(tuple(_rank(entry) for entry in found.ranked()), found.rounds, len(chosen))
+    result = audit(world, candidates, importance=importance.tolist(), facts=Online(), rounds=rounds)
+    return Ranking(tuple(_rank(entry) for entry in result.ranked()), result.rounds, len(chosen))
 
 
 def _rank(entry: Audited) -> Rank:
@@ -100,7 +100,7 @@ def _rank(entry: Audited) -> Rank:
 
 
 def _cut(fitted: Fitted, chosen: np.ndarray) -> dict[str, Any]:
-    """The arguments for some of the clients; clusters that have nobody left are dropped."""
+    """The arguments of the chosen clients; empty clusters are dropped."""
     parameters = dict(fitted.parameters)
     if fitted.kind == "clustered":
         label = np.asarray(parameters["clusters"])[chosen]
@@ -116,7 +116,7 @@ def _cut(fitted: Fitted, chosen: np.ndarray) -> dict[str, Any]:
 
 
 def _world(log: Log, process: Process, chosen: np.ndarray) -> World:
-    """The fitted process with the log's own losses and work; all work alike where it tells nothing."""
+    """The fitted process with the lost uploads and steps of the log; without steps, all clients do one."""
     success, steps = success_of(log), steps_of(log)
     lossy = None if success is None else links.bernoulli(len(chosen), success[chosen].tolist())
     return World(process, lossy, 1 if steps is None else compute.per_client(len(chosen), steps[chosen].tolist()))

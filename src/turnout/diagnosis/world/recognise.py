@@ -12,17 +12,17 @@ from turnout.diagnosis.findings.drift import Drift
 from turnout.diagnosis.findings.rates import Rates
 from turnout.diagnosis.findings.rests import Gaps
 
-CLUSTERED_SHARE = 0.1  # of the fleet that must be in clusters for the world to be called after them
-PERSISTENT = 0.01  # p-value at which a fleet has memory
+MIN_CLUSTERED_SHARE = 0.1  # of the fleet, for the world to be called clustered
+MAX_MEMORY_P_VALUE = 0.01  # of independence, for the fleet to have memory
 
 
 @dataclass(frozen=True)
 class Recognised:
-    """The features that a log shows, and why."""
+    """The features that a log shows, and the evidence."""
 
-    features: tuple[str, ...]  # of minimum_separation, drifting, diurnal, clustered; the one that rules first
-    kind: str  # the first feature, or markov or bernoulli where there is none
-    evidence: dict[str, str]  # a sentence for every feature looked for
+    features: tuple[str, ...]  # of minimum_separation, drifting, diurnal, clustered; the dominant one first
+    kind: str  # the first feature, or markov or bernoulli if there is none
+    evidence: dict[str, str]  # a sentence for every feature tested
 
     @property
     def name(self) -> str:
@@ -31,15 +31,15 @@ class Recognised:
 
 
 def recognise(rates: Rates, clusters: Clusters, cycles: Cycles, gaps: Gaps, drift: Drift) -> Recognised:
-    """Name the world: rests rule over all else, then change, then the day, then company; with none, memory or not."""
+    """Name the world: rests come first, then drift, the day and clusters; without these, memory or none."""
     shows = {
         "minimum_separation": gaps.separated,
         "drifting": drift.found and not gaps.separated,
         "diurnal": bool(cycles.found) and not gaps.separated,
-        "clustered": clusters.share >= CLUSTERED_SHARE,
+        "clustered": clusters.share >= MIN_CLUSTERED_SHARE,
     }
     features = tuple(name for name, shown in shows.items() if shown)
-    plain = "markov" if rates.fleet_p_value < PERSISTENT else "bernoulli"
+    plain = "markov" if rates.fleet_p_value < MAX_MEMORY_P_VALUE else "bernoulli"
     return Recognised(
         features=features,
         kind=features[0] if features else plain,
@@ -55,7 +55,7 @@ def recognise(rates: Rates, clusters: Clusters, cycles: Cycles, gaps: Gaps, drif
 
 def _of_gaps(gaps: Gaps) -> str:
     if gaps.shortest is None:
-        return "nobody came twice, so nothing is known of rests"
+        return "no client came twice, so nothing is known of rests"
     chance = "could be chance" if not gaps.separated else "would be chance with probability below one in a million"
     if gaps.shortest == 1:
         return "clients take part in consecutive slots, so there is no rest between participations"
@@ -64,10 +64,10 @@ def _of_gaps(gaps: Gaps) -> str:
 
 def _of_drift(drift: Drift) -> str:
     level = (
-        f"the share of the fleet that is there went from {drift.level_before:.3f} to {drift.level_after:.3f} "
+        f"the share of the fleet that is present went from {drift.level_before:.3f} to {drift.level_after:.3f} "
         f"at slot {drift.change_slot}"
         if drift.change_slot is not None
-        else f"the share of the fleet that is there keeps its level (p = {drift.fleet_p_value:.2g})"
+        else f"the share of the fleet that is present keeps its level (p = {drift.fleet_p_value:.2g})"
     )
     return (
         f"{level}; {int(drift.drifting.sum())} clients changed their rates "
@@ -77,16 +77,16 @@ def _of_drift(drift: Drift) -> str:
 
 
 def _of_cycles(cycles: Cycles) -> str:
-    looked = [cycle for cycle in (cycles.daily, cycles.weekly, cycles.unnamed) if cycle is not None]
-    if not looked:
+    tested = [cycle for cycle in (cycles.daily, cycles.weekly, cycles.unnamed) if cycle is not None]
+    if not tested:
         return "the log is too short to show a cycle"
-    return "; ".join(_of_cycle(cycle) for cycle in looked)
+    return "; ".join(_of_cycle(cycle) for cycle in tested)
 
 
 def _of_cycle(cycle: Cycle) -> str:
     name = f"cycle of {cycle.period:.4g} slots" if cycle.name == "unnamed" else f"{cycle.name} cycle"
-    seen = "explains" if cycle.found else "is not seen; it would explain"
-    return f"a {name} {seen} {cycle.variance_share:.0%} of the fleet's ups and downs (p = {cycle.p_value:.2g})"
+    verb = "explains" if cycle.found else "is not significant; it would explain"
+    return f"a {name} {verb} {cycle.variance_share:.0%} of the fleet's ups and downs (p = {cycle.p_value:.2g})"
 
 
 def _of_clusters(clusters: Clusters) -> str:
@@ -99,9 +99,9 @@ def _of_clusters(clusters: Clusters) -> str:
 
 
 def _of_rates(rates: Rates) -> str:
-    known = np.isfinite(rates.pi)
-    middle = float(np.median(rates.lam[known])) if known.any() else float("nan")
+    defined = np.isfinite(rates.pi)
+    middle = float(np.median(rates.lam[defined])) if defined.any() else float("nan")
     return (
         f"{float(rates.persistent.mean()):.0%} of the clients have memory, the median correlation is {middle:.2f} "
-        f"(p = {rates.fleet_p_value:.2g} that nobody has any)"
+        f"(p = {rates.fleet_p_value:.2g} that none has any)"
     )
