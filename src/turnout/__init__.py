@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from turnout import availability, strategies, tasks, theory
+    from turnout import availability, strategies, tasks, theory, uploads
     from turnout.auditor import Audit, audit, effective_weights
     from turnout.diagnosis.diagnose import diagnose
     from turnout.diagnosis.reading.log_file import read_log
@@ -44,6 +44,7 @@ __all__ = [
     "strategies",
     "tasks",
     "theory",
+    "uploads",
     "use_compilation_cache",
 ]
 
