@@ -166,3 +166,13 @@ def test_no_strategy_inherits_from_another():
 
 def test_no_module_has_a_vague_name():
     assert not [path for path in SOURCE.rglob("*") if path.stem.strip("_") in VAGUE]
+
+
+def test_two_classes_never_share_a_name():
+    homes: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+    shared = {name: files for name, files in homes.items() if len(files) > 1}
+    assert not shared, f"one name for two things: {shared}"

@@ -15,7 +15,10 @@ REFERENCE = ROOT / "docs" / "api"
     "package",
     [
         "turnout",
-        *(f"turnout.{name}" for name in ("strategies", "availability", "tasks", "theory", "testing", "flower")),
+        *(
+            f"turnout.{name}"
+            for name in ("strategies", "availability", "tasks", "theory", "testing", "uploads", "flower")
+        ),
     ],
 )
 def test_public_names_are_in_the_reference(package):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 if TYPE_CHECKING:
     import numpy as np
 
-Split = Literal["train", "validation", "test", "worst", "none"]
+SplitName = Literal["train", "validation", "test", "worst", "none"]
 
 TRAIN_LOSS, TRAIN_ACCURACY = "train_loss", "train_accuracy"
 VALIDATION_LOSS, VALIDATION_ACCURACY = "validation_loss", "validation_accuracy"
@@ -30,7 +30,7 @@ class Metric:
 
     name: str
     title: str
-    split: Split = "none"  # the data that it is taken on; "worst": test data of the clients that fare worst
+    split: SplitName = "none"  # the data that it is taken on; "worst": test data of the clients that fare worst
     percent: bool = False  # a share, shown in percent
     higher_is_better: bool = False
     log: bool = False  # drawn on a logarithmic axis
@@ -99,7 +99,7 @@ def metric_named(name: str) -> Metric:
     """A metric by its name; one that is not listed is what its name says."""
     if name in _BY_NAME:
         return _BY_NAME[name]
-    split: Split = next((split for split in get_args(Split) if name.startswith(split)), "none")
+    split: SplitName = next((split for split in get_args(SplitName) if name.startswith(split)), "none")
     return Metric(
         name,
         _title(name),
