@@ -65,8 +65,8 @@ def natures(world, rounds=ROUNDS):
 @eqx.filter_jit
 def _work(start, place, steps, rate, seed):
     jobs = Jobs(place[None], seed[None], steps[None], rate[None])
-    update, loss = LOCAL.train(TASK, start[None], jobs, steps, masked=False)
-    return start + update[0], loss[0]
+    trained = LOCAL.train(TASK, start[None], jobs, steps, masked=False)
+    return start + trained.updates[0], trained.losses[0]
 
 
 @eqx.filter_jit
