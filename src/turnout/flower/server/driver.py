@@ -14,9 +14,9 @@ import numpy as np
 
 from turnout.flower.fleet.directory import Directory
 from turnout.flower.server import compiled_round as rounds
-from turnout.flower.server import leaves
 from turnout.flower.server.compiled_round import Order, RoundRecord
 from turnout.flower.server.open_round import Turn, UpdateRoom
+from turnout.flower.wire import leaves
 from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.replies import Reply
 from turnout.server.facts import Online, Oracle
