@@ -7,10 +7,13 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from turnout import simulate, tasks
+from turnout import simulate_trials, tasks
 from turnout.availability import markov
 from turnout.server.facts import Online
+from turnout.server.settings import ServerSettings
 from turnout.simulator.local import Jobs, Local
+from turnout.simulator.trial import Trial
+from turnout.uploads import Plain
 from turnout.world import World, compute, links
 
 NUM_CLIENTS = 7
@@ -45,9 +48,10 @@ START = {"x": np.asarray(TASK.start)}
 IMPORTANCE = dict(zip(NAMES, (float(worth) for worth in TASK.importance), strict=True))
 
 
-def simulated(strategy, world, rounds=ROUNDS):
+def simulated(strategy, world, rounds=ROUNDS, uploads=None):
     """The final model of the compiled simulator."""
-    history = simulate(TASK, WORLDS[world], strategy, rounds=rounds, local=LOCAL, facts=Online())
+    trial = Trial(strategy, WORLDS[world], LOCAL, ServerSettings(facts=Online()), uploads or Plain())
+    (history,) = simulate_trials(TASK, [trial], rounds=rounds)
     return np.asarray(history.params[0])
 
 

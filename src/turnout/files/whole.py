@@ -7,8 +7,8 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedWriter
 from pathlib import Path
-from typing import IO
 
 from turnout.errors import FolderError
 
@@ -58,7 +58,7 @@ def whole_file(out: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def durable_file(out: Path) -> Iterator[IO[bytes]]:
+def durable_file(out: Path) -> Iterator[BufferedWriter]:
     """A file to write to that takes its place when all of it is on the disk; a crash leaves the one before it."""
     out.parent.mkdir(parents=True, exist_ok=True)
     draft = out.with_name(f"{out.name}.part")

@@ -29,6 +29,7 @@ TRAINING, WORST = "train_loss", "worst_decile_accuracy"
 RECORDS = ("available", "cohort", "uploads", "arrived", "weight_sum", "local_steps", "seconds", "dropped")
 
 Told = dict[str, dict[int, float]]  # values by metric and by the number of rounds before
+BYTES_UPLOADED = "bytes_uploaded"
 
 
 class Chronicle:
@@ -46,6 +47,7 @@ class Chronicle:
         self.latest: dict[str, dict[str, float]] = {}  # of each metric, what each client told last
         self.seconds = 0.0
         self.run_id = uuid.uuid4().hex
+        self.bytes_uploaded: list[float] = []  # whole numbers; NaN in rounds of which an older checkpoint does not tell
 
     def add(self, record: RoundRecord, seconds: float, dropped: int) -> None:
         """A round that was closed."""
@@ -56,6 +58,7 @@ class Chronicle:
         if record.loss is not None:
             self.losses[record.t + 1] = record.loss
         self.seconds += seconds
+        self.bytes_uploaded.append(record.bytes_uploaded)
 
     def rate(
         self, t: int, means: Mapping[str, float], by_client: Mapping[str, Mapping[str, float]], num_clients: int
@@ -93,7 +96,7 @@ class Chronicle:
             rounds=rounds,
             evaluated=np.array(evaluated),
             metrics={name: values[None] for name, values in rows.items()},
-            records={name: np.array([values]) for name, values in self.records.items()},
+            records={name: np.array([values]) for name, values in self._all_records().items()},
             clients={name: values[None] for name, values in driver.sums().items()} | own,
             params={name: np.asarray(array)[None] for name, array in driver.model().items()},
             seconds=self.seconds,
@@ -121,7 +124,7 @@ class Chronicle:
         """As what JSON can hold, and arrays."""
         plain = {"by_clients": self.by_clients, "central": self.central, "losses": self.losses, "latest": self.latest}
         return plain | {"seconds": self.seconds, "run": self.run_id}, {
-            name: np.array(values) for name, values in self.records.items()
+            name: np.array(values) for name, values in self._all_records().items()
         }
 
     def restore(self, plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
@@ -131,6 +134,11 @@ class Chronicle:
         self.central = {name: _by_round(values) for name, values in plain["central"].items()}
         self.losses, self.latest = _by_round(plain["losses"]), dict(plain["latest"])
         self.seconds, self.run_id = float(plain["seconds"]), str(plain["run"])
+        unknown = np.full(len(self.records["seconds"]), math.nan)
+        self.bytes_uploaded = arrays.get(BYTES_UPLOADED, unknown).tolist()
+
+    def _all_records(self) -> dict[str, list[float]]:
+        return self.records | {BYTES_UPLOADED: self.bytes_uploaded}
 
 
 def _by_round(values: Mapping[str, float]) -> dict[int, float]:
