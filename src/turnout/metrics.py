@@ -131,7 +131,7 @@ class Record:
     counted: bool = True  # by the compiled loop, rather than from what it counts
 
 
-BYTES_UPLOADED = "bytes_uploaded"  # of all uploads of a round, those that were lost included
+BYTES_UPLOADED = "bytes_uploaded"  # simulated: lost uploads included; on real nodes: what was received
 
 RECORDS = (
     Record("available", "Available clients"),

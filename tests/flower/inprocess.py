@@ -39,8 +39,8 @@ class InProcessGrid(Grid):
     """Clients by name, each at a node of its own; "a again" is client a after a restart, at another node.
 
     `listed` tells who is listed in a turn, counted from 0 by the calls of `get_nodes`; `behave` what a client does with
-    a message: answer, silent, raise, unreachable, slow (its reply comes after the first look), late (it comes
-    when the next messages are sent), twice, or lie.
+    a message: answer, silent, raise, lost (it answers, but an error comes instead), unreachable, slow (its reply comes
+    after the first look), late (it comes when the next messages are sent), twice, or lie.
     """
 
     app: object
@@ -108,6 +108,8 @@ class InProcessGrid(Grid):
             reply = self._call(name, message)
         if manner == "lie":
             reply.content = self.lie(reply.content)
+        if manner == "lost":
+            reply = Message(Error(2, "ConnectionError: the reply is lost"), reply_to=message)
         shelf = {"slow": self.slow, "late": self.late}.get(manner, self.ready)
         shelf[number] = [reply, reply] if manner == "twice" else [reply]
 

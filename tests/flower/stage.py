@@ -7,10 +7,13 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from turnout import simulate, tasks
+from turnout import simulate_trials, tasks
 from turnout.availability import markov
 from turnout.server.facts import Online
+from turnout.server.settings import ServerSettings
 from turnout.simulator.local import Jobs, Local
+from turnout.simulator.trial import Trial
+from turnout.uploads import Plain
 from turnout.world import World, compute, links
 
 NUM_CLIENTS = 7
@@ -45,9 +48,10 @@ START = {"x": np.asarray(TASK.start)}
 IMPORTANCE = dict(zip(NAMES, (float(worth) for worth in TASK.importance), strict=True))
 
 
-def simulated(strategy, world, rounds=ROUNDS):
+def simulated(strategy, world, rounds=ROUNDS, uploads=None):
     """The final model of the compiled simulator."""
-    history = simulate(TASK, WORLDS[world], strategy, rounds=rounds, local=LOCAL, facts=Online())
+    trial = Trial(strategy, WORLDS[world], LOCAL, ServerSettings(facts=Online()), uploads or Plain())
+    (history,) = simulate_trials(TASK, [trial], rounds=rounds)
     return np.asarray(history.params[0])
 
 
@@ -65,8 +69,8 @@ def natures(world, rounds=ROUNDS):
 @eqx.filter_jit
 def _work(start, place, steps, rate, seed):
     jobs = Jobs(place[None], seed[None], steps[None], rate[None])
-    update, loss = LOCAL.train(TASK, start[None], jobs, steps, masked=False)
-    return start + update[0], loss[0]
+    trained = LOCAL.train(TASK, start[None], jobs, steps, masked=False)
+    return start + trained.updates[0], trained.losses[0]
 
 
 @eqx.filter_jit

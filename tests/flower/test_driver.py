@@ -158,6 +158,17 @@ def test_what_a_strategy_keeps_is_its_own():
     np.testing.assert_array_equal(driver.state.strategy["x"], [[2.0, 2.0], [0.0, 0.0]])
 
 
+def test_a_single_number_is_trained_like_any_array():
+    start = {"temperature": np.array(1.0, np.float32)}
+    driver = Driver(FedAvg(), start)
+    driver.join({"a": 1.0})
+    driver.open_round(["a"])
+    end = {"temperature": np.array(3.0, np.float32)}
+    rules = {"start": start, "layout": driver.layout, "t": 0, "limits": Limits(), "room": driver.room_for("a")}
+    driver.close_round({"a": check_reply(end, {}, **rules)})
+    np.testing.assert_array_equal(driver.arrays()["temperature"], 3.0)
+
+
 def test_an_update_that_was_dropped_leaves_nothing_behind():
     driver = driver_of("a", "b")
     driver.open_round(["a", "b"])

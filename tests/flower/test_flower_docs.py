@@ -13,14 +13,14 @@ from turnout.experiment import load
 from turnout.experiment.registry import entries
 from turnout.flower import FlowerStrategy
 from turnout.flower.wire.messages import to_record
-from turnout.strategies import CAFed
+from turnout.strategies import CAFed, FedAvg
 
 PAGE = Path(__file__).parents[2] / "docs" / "flower.md"
 
 
 def test_the_apps_of_the_page_work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    server, client = (
+    server, client, smaller = (
         compile(code, str(PAGE), "exec") for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
     )
     there, here = {"__name__": "docs"}, {"__name__": "docs"}
@@ -35,6 +35,15 @@ def test_the_apps_of_the_page_work(tmp_path, monkeypatch):
     result = probed.start(grid, to_record({"w": np.ones(2, np.float32)}), num_rounds=1, timeout=1.0)
     assert probed.records[0].arrived == ("id:a", "id:b")
     assert result.evaluate_metrics_clientapp[1]["accuracy"] == pytest.approx(0.9)
+    exec(smaller, here)
+    flower, grid = (
+        FlowerStrategy(FedAvg(), poll=0.01, evaluate_every=0),
+        InProcessGrid(here["app"], lambda _t: ["a", "b"]),
+    )
+    flower.start(grid, to_record({"w": np.ones(1000, np.float32)}), num_rounds=2, timeout=1.0)
+    assert [record.arrived for record in flower.records] == [("id:a", "id:b")] * 2
+    assert {path.name for path in (tmp_path / "memory").iterdir()} == {"a.npz", "b.npz"}
+    assert flower.records[0].bytes_uploaded < 2 * 4 * 1000
 
 
 def test_the_lines_that_change_are_those_of_the_app():

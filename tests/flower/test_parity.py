@@ -12,6 +12,8 @@ from inprocess import InProcessGrid
 
 from turnout.flower import FlowerStrategy, client_app
 from turnout.flower.wire.messages import to_numpy, to_record
+from turnout.strategies import FedAvg, OptimalSampling
+from turnout.uploads import Chain, Clip, EightBit, ErrorFeedback, TopK
 
 
 def steps_of(place):
@@ -39,19 +41,19 @@ def listed_in(world):
 
 
 def losing_in(world):
-    """Lost uploads fail at the client, so that the server knows of the client, but has no update of it."""
+    """The server hears of an error in place of a lost upload: it knows of the client, but has no update of it."""
     natures = stage.natures(world)
 
     def behave(name, t, message):
         uploads = message.metadata.message_type in ("train", "query.upload")
         keeps = message.content.config_records.get("config", {}).get("keep-update", False)
-        return "raise" if uploads and not keeps and not natures[t][1][int(name)] else "answer"
+        return "lost" if uploads and not keeps and not natures[t][1][int(name)] else "answer"
 
     return behave
 
 
-def play(strategy, world):
-    grid = InProcessGrid(APP, listed_in(world), losing_in(world))
+def play(strategy, world, app=APP):
+    grid = InProcessGrid(app, listed_in(world), losing_in(world))
     flower = FlowerStrategy(strategy, target=TARGET, local=stage.LOCAL, evaluate_every=0)
     result = flower.start(grid, to_record(stage.START), num_rounds=stage.ROUNDS, timeout=5.0)
     assert len(flower.records) == stage.ROUNDS
@@ -64,3 +66,26 @@ def test_flower_trains_the_model_of_the_simulator(name):
     expected = stage.simulated(strategy, "lossy")
     np.testing.assert_allclose(play(strategy, "lossy"), expected, atol=1e-5)
     assert np.abs(expected - stage.START["x"]).max() > 0.01
+
+
+UPLOADS = {
+    "feedback": ErrorFeedback(TopK(0.3)),  # one entry of three
+    "bytes": EightBit(),
+    "few bytes": ErrorFeedback(Chain((Clip(0.5), TopK(0.6), EightBit()))),
+}
+
+
+@pytest.mark.parametrize("world", ["lossy", "sure"])
+@pytest.mark.parametrize("name", UPLOADS)
+def test_uploads_are_those_of_the_simulator(name, world):
+    upload, strategy = UPLOADS[name], FedAvg()
+    expected = stage.simulated(strategy, world, uploads=upload)
+    got = play(strategy, world, client_app(train=train, uploads=upload))
+    np.testing.assert_allclose(got, expected, atol=1e-5)
+    assert np.abs(expected - stage.simulated(strategy, world)).max() > 1e-3
+
+
+def test_lengths_that_decide_who_uploads_are_those_of_what_is_sent():
+    upload, strategy = UPLOADS["feedback"], OptimalSampling(cohort=2)
+    got = play(strategy, "lossy", client_app(train=train, uploads=upload))
+    np.testing.assert_allclose(got, stage.simulated(strategy, "lossy", uploads=upload), atol=1e-5)

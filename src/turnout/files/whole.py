@@ -7,6 +7,7 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedWriter
 from pathlib import Path
 
 from turnout.errors import FolderError
@@ -54,3 +55,26 @@ def whole_file(out: Path) -> Iterator[Path]:
         os.replace(draft, out)
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def durable_file(out: Path) -> Iterator[BufferedWriter]:
+    """A file to write to that takes its place when all of it is on the disk; a crash leaves the one before it."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    draft = out.with_name(f"{out.name}.part")
+    with draft.open("wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(out)
+    _sync_folder(out.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the renaming itself last, where the system lets a folder be opened."""
+    if hasattr(os, "O_DIRECTORY"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -13,16 +14,22 @@ from turnout.flower.wire.layout import Arrays
 from turnout.flower.wire.messages import (
     ARRAYS,
     CLIENT_ID,
+    COMPACT,
     CONFIG,
     IDENTITY,
     KEEP,
     METRICS,
     ROUND,
     SIZE,
+    client_name,
     to_numpy,
     to_record,
 )
 from turnout.flower.wire.replies import length
+
+if TYPE_CHECKING:
+    from turnout.flower.node.sender import Sender
+    from turnout.uploads import Upload
 
 KEPT, KEPT_IN = "turnout.update", "turnout.kept-in"  # in the node's own state, between training and upload
 
@@ -34,7 +41,13 @@ Size = Callable[[Context], int]
 
 
 def client_app(
-    *, train: Train, loss: Loss | None = None, evaluate: Evaluate | None = None, size: Size | None = None
+    *,
+    train: Train,
+    loss: Loss | None = None,
+    evaluate: Evaluate | None = None,
+    size: Size | None = None,
+    uploads: Upload | None = None,
+    state: str | Path | Callable[[Context], Path] | None = None,
 ) -> ClientApp:
     """A ClientApp that trains with a function of yours, in any framework.
 
@@ -46,28 +59,39 @@ def client_app(
         loss: (arrays, config, context) to the loss of a model without training, for strategies that probe.
         evaluate: (arrays, config, context) to metrics of a model on the client's own data.
         size: number of samples on this client, for `target="size"`.
+        uploads: what happens to an update on its way, from `turnout.uploads`; if not given, the whole model is sent.
+        state: file in which this client keeps what `uploads` remembers, or a function of the context that names it,
+            where several clients share a machine; if not given, it is lost when the node starts again.
 
     """
-    app = ClientApp()
+    app, sender = ClientApp(), _sender(uploads, state)
+    record = ARRAYS if sender is None else COMPACT
 
     @app.query("hello")
     def hello(message: Message, context: Context) -> Message:
+        if sender is not None:
+            sender.check(message.content.config_records.get(CONFIG, {}))
         told = MetricRecord({"num-examples": int(size(context))} if size is not None and _wants_size(message) else {})
-        name = context.node_config.get(CLIENT_ID, context.node_config.get("partition-id"))
-        who = ConfigRecord({} if name is None else {CLIENT_ID: str(name)})
+        name = client_name(context)
+        who = ConfigRecord({} if name is None else {CLIENT_ID: name})
         return Message(RecordDict({METRICS: told, IDENTITY: who}), reply_to=message)
 
     @app.train()
     def work(message: Message, context: Context) -> Message:
         arrays, config = _received(message)
+        if sender is not None:
+            sender.check_order(config)
         trained, metrics = train(arrays, config, context)
+        # Where it began is read anew, since a model may be trained in place.
+        if sender is not None:
+            sent, norm = sender.pack(trained, _received(message)[0], config, context)
+        else:
+            sent, norm = trained, _moved(trained, _received(message)[0]) if config.get(KEEP) else 0.0
         if config.get(KEEP):
-            told = _told({**metrics, "norm": _moved(trained, arrays)}, config)
-            context.state[KEPT] = to_record(trained)
+            context.state[KEPT] = to_record(sent)
             context.state[KEPT_IN] = ConfigRecord({ROUND: config[ROUND]})
-            return Message(RecordDict({METRICS: told}), reply_to=message)
-        told = _told(metrics, config)
-        return Message(RecordDict({ARRAYS: to_record(trained), METRICS: told}), reply_to=message)
+            return Message(RecordDict({METRICS: _told({**metrics, "norm": norm}, config)}), reply_to=message)
+        return Message(RecordDict({record: to_record(sent), METRICS: _told(metrics, config)}), reply_to=message)
 
     @app.query("upload")
     def upload(message: Message, context: Context) -> Message:
@@ -76,7 +100,7 @@ def client_app(
         if kept != wanted:
             raise ValueError(f"no update of round {wanted} is kept here: a node that starts again forgets")
         del context.state[KEPT_IN]
-        return Message(RecordDict({ARRAYS: context.state.pop(KEPT)}), reply_to=message)
+        return Message(RecordDict({record: context.state.pop(KEPT)}), reply_to=message)
 
     if loss is not None:
 
@@ -95,6 +119,14 @@ def client_app(
             return Message(RecordDict({METRICS: told}), reply_to=message)
 
     return app
+
+
+def _sender(uploads: Upload | None, state: Any) -> Sender | None:
+    if uploads is None:
+        return None
+    from turnout.flower.node.sender import Sender  # brings jax, which a client that sends models need not wait for
+
+    return Sender(uploads, state)
 
 
 def _wants_size(message: Message) -> bool:

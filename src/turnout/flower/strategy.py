@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
@@ -16,12 +17,13 @@ from turnout.flower.fleet.presence import Identity, Presence, Target
 from turnout.flower.run.books import Books
 from turnout.flower.run.participation import ParticipationLog
 from turnout.flower.run.run_folder import RunFolder
+from turnout.flower.server.accepted import check_strategy, estimated
 from turnout.flower.server.alone import alone
 from turnout.flower.server.compiled_round import Order, RoundRecord
-from turnout.flower.server.driver import Driver, estimated
+from turnout.flower.server.driver import Driver
 from turnout.flower.wire.collecting import Collection, listed_clients, losses_in, mean_by_target, ratings_in
-from turnout.flower.wire.mailbox import Mailbox
-from turnout.flower.wire.messages import KEEP, PROBE, UPLOAD, to_numpy, to_record
+from turnout.flower.wire.mailbox import Mailbox, train_letters
+from turnout.flower.wire.messages import DURABLE, KEEP, PROBE, RUN_ID, UPLOAD, to_numpy, to_record
 from turnout.flower.wire.polling import Clock, PollingGrid
 from turnout.flower.wire.replies import Limits
 from turnout.server.settings import ServerSettings
@@ -83,6 +85,7 @@ class FlowerStrategy(Base):
     ) -> None:
         if evaluate_every < 0:
             raise ValueError(f"evaluate_every must be 0 or more rounds, not {evaluate_every}")
+        check_strategy(strategy)
         self.strategy = strategy
         self.local = local
         self.settings = estimated(server, strategy)
@@ -93,7 +96,7 @@ class FlowerStrategy(Base):
         self.patience = patience
         self.evaluate_every = evaluate_every
         self.records: list[RoundRecord] = []
-        self._attendance = Presence(identity, target, greeting_timeout)
+        self._attendance = Presence(identity, target, greeting_timeout, keeps=not strategy.admits_all)
         self._books = Books(
             None if checkpoint is None else Path(checkpoint),
             checkpoint_every,
@@ -158,13 +161,10 @@ class FlowerStrategy(Base):
             polled.lull(self._ttl)
         losses = self._probe(driver, available, config, polled) if self.strategy.probes else None
         self._orders = {order.client: order for order in driver.open_round(available, losses)}
-        shared, keep = None, {} if self.strategy.admits_all else {KEEP: True}
-        letters = []
-        for order in self._orders.values():
-            if shared is None or not self.strategy.starts_shared:
-                shared = to_record(order.start)
-            told = {"lr": order.rate, "step-scale": order.scale, "seed": order.seed}
-            letters.append((order.client, shared, told | keep))
+        books = self._books
+        for_all = {RUN_ID: books.chronicle.run_id, DURABLE: books.durable_round(driver.t)}
+        for_all |= {} if self.strategy.admits_all else {KEEP: True}
+        letters = train_letters(self._orders.values(), self.strategy.starts_shared, for_all)
         return self._mailbox.write(driver.directory, MessageType.TRAIN, letters, config, driver.t + 1, self._ttl)
 
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> tuple[ArrayRecord, MetricRecord]:
@@ -180,11 +180,11 @@ class FlowerStrategy(Base):
         found.add(contents)
         if not self.strategy.admits_all and self._orders:
             self._let_upload(driver, found, driver.admit_round(found.norms(), silent))
-        record = driver.close_round(found.good, silent, found.reach)
+        record = replace(driver.close_round(found.good, silent, found.reach), bytes_uploaded=found.bytes_uploaded)
         self._orders = {}
         self.records.append(record)
         self._books.add(driver, record, time.perf_counter() - self._begun, found.dropped)
-        return to_record(driver.model()), _told(record)
+        return to_record(driver.model()), MetricRecord(dict(record.summary()))
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -278,14 +278,6 @@ def _local(config: ConfigRecord | None) -> Local:
     if not isinstance(rate, int | float) or not rate > 0:
         raise ValueError(f"'lr' in the training config is {rate!r}; it must be a number above 0")
     return Local(learning_rate=float(rate))
-
-
-def _told(record: RoundRecord) -> MetricRecord:
-    counts = {name: len(getattr(record, name)) for name in ("available", "asked", "uploads", "arrived")}
-    means = {"weight-sum": sum(record.weights.values())}
-    if record.loss is not None:
-        means["loss"] = record.loss
-    return MetricRecord({**counts, **means})
 
 
 def _moved_on(result: Result, done: int) -> Result:

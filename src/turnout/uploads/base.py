@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, PyTree, UInt32
 
-from turnout.types import Params, Scalar
+from turnout.types import Params, RandomKey, Scalar
 
 State = TypeVar("State")
 Shapes = PyTree[Any]  # a model, or what has its shapes and types
@@ -22,6 +22,7 @@ class UploadContext(eqx.Module):
 
     word: UInt32[Array, "*any"]  # a seed for this client and round
     lr: Scalar | Float[Array, "*any"]  # η of the round, without the client's step scale
+    noise_key: RandomKey | None = None  # the client's own, where the server knows the word
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,12 @@ class WireSize:
     value_bytes: int
     index_bytes: int = 0
     extra_bytes: int = 0  # scales and the like
+
+    @classmethod
+    def whole(cls, params: Shapes) -> WireSize:
+        """Of an update sent as it is."""
+        leaves = jax.tree.leaves(params)
+        return cls(sum(leaf.size for leaf in leaves), max((leaf.dtype.itemsize for leaf in leaves), default=4))
 
     @property
     def total(self) -> int:
@@ -66,9 +73,7 @@ class Upload(eqx.Module, Generic[State]):
 
     def num_bytes(self, params: Shapes) -> int:
         """Bytes of one upload of such a model."""
-        leaves = jax.tree.leaves(params)
-        widest = max((leaf.dtype.itemsize for leaf in leaves), default=4)
-        return self.wire_size(WireSize(sum(leaf.size for leaf in leaves), widest), params).total
+        return self.wire_size(WireSize.whole(params), params).total
 
 
 def all_parts(upload: Upload[Any]) -> Iterator[Upload[Any]]:

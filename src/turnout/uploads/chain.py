@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import jax.numpy as jnp
+import jax.random as jr
 
 from turnout.streams import scramble
 from turnout.types import Params
@@ -30,7 +31,8 @@ class Chain(Upload[None]):
 
     def encode(self, update: Params, state: None, context: UploadContext) -> tuple[Params, None]:
         for number, part in enumerate(self.parts):
-            own = UploadContext(scramble(context.word ^ jnp.uint32(number + 1)), context.lr)
+            key = None if context.noise_key is None else jr.fold_in(context.noise_key, number)
+            own = UploadContext(scramble(context.word ^ jnp.uint32(number + 1)), context.lr, key)
             update, _ = part.encode(update, None, own)
         return update, state
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, UInt32
 
 from turnout.streams import scramble
@@ -14,6 +15,7 @@ from turnout.uploads.base import Shapes, Upload, UploadContext, WireSize
 
 LEVELS = 127  # either side of zero
 _SCALE_BYTES = 4
+_ALIKE = 1e-6  # relative difference of numbers that differ in their last bits only
 
 
 class EightBit(Upload[None]):
@@ -37,6 +39,18 @@ def _rounded(values: Array, word: UInt32[Array, ""]) -> Array:
     scale = jnp.max(jnp.abs(values)) / LEVELS
     levels = jnp.floor(divide(values, scale) + _uniform(word, values.shape).astype(values.dtype))
     return jnp.clip(levels, -LEVELS, LEVELS) * scale
+
+
+def as_levels(values: np.ndarray) -> tuple[np.ndarray, np.float32] | None:
+    """Signed bytes and the scale by which they make up an array that was rounded; None if it was not."""
+    with np.errstate(all="ignore"):
+        largest = np.max(np.abs(values), initial=np.float32(0.0))
+        for top in (LEVELS, LEVELS - 1):  # chance may round the largest entry itself one level down
+            scale = np.float32(largest / top)
+            levels = np.rint(values / scale) if scale != 0 else np.zeros_like(values)
+            if np.allclose(levels * scale, values, rtol=_ALIKE, atol=0.0):
+                return levels.astype(np.int8), scale
+    return None
 
 
 def _uniform(word: UInt32[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:

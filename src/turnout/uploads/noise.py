@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -15,7 +13,8 @@ from turnout.uploads.base import Shapes, Upload, UploadContext, WireSize
 class Noise(Upload[None]):
     """Independent normal noise of standard deviation `scale`, drawn anew for every upload.
 
-    In a simulation the draws follow from the seed. On real nodes each client draws its own, which nobody else knows.
+    In a simulation the draws follow from the seed. On real nodes each client has a key of its own, which nobody else
+    knows.
     """
 
     adds_noise = True
@@ -28,7 +27,8 @@ class Noise(Upload[None]):
 
     def encode(self, update: Params, state: None, context: UploadContext) -> tuple[Params, None]:
         leaves, structure = jax.tree.flatten(update)
-        keys = jr.split(jr.key(context.word), len(leaves))
+        root = jr.key(context.word) if context.noise_key is None else context.noise_key
+        keys = jr.split(root, len(leaves))
         noisy = [
             leaf + jnp.asarray(self.scale, leaf.dtype) * jr.normal(key, leaf.shape, leaf.dtype)
             for key, leaf in zip(keys, leaves, strict=True)
@@ -36,5 +36,5 @@ class Noise(Upload[None]):
         return jax.tree.unflatten(structure, noisy), state
 
     def wire_size(self, size: WireSize, params: Shapes) -> WireSize:
-        """Every entry is sent: none is zero any more."""
-        return replace(size, entries=sum(leaf.size for leaf in jax.tree.leaves(params)), index_bytes=0)
+        """Every entry is sent in full: none is zero any more, nor one of few levels."""
+        return WireSize.whole(params)

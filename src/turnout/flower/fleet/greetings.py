@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from turnout.flower.wire.messages import CONFIG, HELLO, SIZE, error_in
+from turnout.flower.wire.messages import CONFIG, HELLO, KEEP, SIZE, error_in
 from turnout.flower.wire.polling import PollingGrid
 
 log = logging.getLogger("turnout.flower")
@@ -22,9 +22,9 @@ class Greetings:
     listed node may be dead, and must not cost the others anything.
     """
 
-    def __init__(self, timeout: float, wants_size: bool) -> None:
+    def __init__(self, timeout: float, wants_size: bool, keeps: bool = False) -> None:
         self._timeout = timeout
-        self._asked = RecordDict({CONFIG: ConfigRecord({SIZE: wants_size})})
+        self._asked = RecordDict({CONFIG: ConfigRecord({SIZE: wants_size, KEEP: keeps})})
         self._out: dict[str, tuple[int, float]] = {}  # node and end of the wait, by message
         self._pause: dict[int, float] = {}  # of nodes that have failed
         self._again: dict[int, float] = {}  # when to ask these again

@@ -24,10 +24,11 @@ class Presence:
     """Takes the roll at the start of a round.
 
     A node that is not known yet is asked who it is, where its name or the size of its data is needed. A mapping as
-    target names the whole fleet: its clients have their places from the start, and others are turned away.
+    target names the whole fleet: its clients have their places from the start, and others are turned away. `keeps` says
+    that clients are to keep their updates until these are asked for: some cannot, and say so when they are greeted.
     """
 
-    def __init__(self, identity: Identity, target: Target, timeout: float) -> None:
+    def __init__(self, identity: Identity, target: Target, timeout: float, keeps: bool = False) -> None:
         if identity not in ("declared", "key", "node"):
             raise ValueError(f"identity must be 'declared', 'key' or 'node', not {identity!r}")
         if isinstance(target, str) and target not in ("uniform", "size"):
@@ -35,7 +36,7 @@ class Presence:
         self.identity: Identity = identity
         self.target: Target = target
         self.timeout = timeout
-        self._greetings = Greetings(timeout, wants_size=target == "size")
+        self._greetings = Greetings(timeout, target == "size", keeps)
         self._refused: set[str] = set()
 
     @property

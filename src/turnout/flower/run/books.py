@@ -34,6 +34,13 @@ class Books:
         self._participation = participation
         self._saved = -1  # round of the last checkpoint
 
+    def durable_round(self, t: int) -> int:
+        """How many of the t rounds so far a server that is started again will know of.
+
+        Without a checkpoint it is all of them: it would begin another run, and nobody need keep anything for this one.
+        """
+        return t if self._saved < 0 else self._saved
+
     def open(self, driver: Driver) -> None:
         """Go on from the checkpoint where there is one, and make sure that there is room for the rest."""
         if self.checkpoint is not None and checkpoints.resume(self.checkpoint, driver, self.chronicle):

@@ -13,7 +13,7 @@ import numpy as np
 from turnout.flower.server.compiled_round import RoundRecord
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.layout import Arrays
-from turnout.metrics import RECORDS, TEST_ACCURACY, TRAIN_LOSS, WORST_DECILE, usual_name
+from turnout.metrics import BYTES_UPLOADED, RECORDS, TEST_ACCURACY, TRAIN_LOSS, WORST_DECILE, usual_name
 from turnout.simulator.history import History
 from turnout.tasks.base import worst_decile
 
@@ -48,8 +48,9 @@ class Chronicle:
             "seconds": seconds,
             "dropped": dropped,
         }
-        for name, values in self.records.items():
-            values.append(float(numbers[name]))
+        for name, number in numbers.items():
+            self.records[name].append(float(number))
+        self.records[BYTES_UPLOADED].append(record.bytes_uploaded)  # a whole number, of any size
         if record.loss is not None:
             self.losses[record.t + 1] = record.loss
         self.seconds += seconds
@@ -122,7 +123,8 @@ class Chronicle:
 
     def restore(self, plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         """Go on from what `state` gave."""
-        self.records = {record.name: arrays[record.name].tolist() for record in RECORDS}
+        unknown = np.full(len(arrays["seconds"]), math.nan)  # of what an older checkpoint did not count
+        self.records = {record.name: arrays.get(record.name, unknown).tolist() for record in RECORDS}
         self.by_clients = {name: _by_round(values) for name, values in plain["by_clients"].items()}
         self.central = {name: _by_round(values) for name, values in plain["central"].items()}
         self.losses, self.latest = _by_round(plain["losses"]), dict(plain["latest"])

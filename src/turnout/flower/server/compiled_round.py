@@ -27,6 +27,8 @@ class Order:
     scale: float  # factor of its step length, in `rate` already
     weight: float  # factor of its update in the direction, as far as known before the replies
     seed: int  # 32 bits that belong to this client and round
+    upload_seed: int  # 32 more, for what happens to its update on the way
+    acknowledged: int  # round of its last update that arrived, counted from 1; 0 before the first
 
     @property
     def start(self) -> Arrays:
@@ -47,6 +49,13 @@ class RoundRecord:
     steady: bool  # false if what arrived would have made the model infinite, and was dropped altogether
     steps: float = 0.0  # local work that was told of
     loss: float | None = None  # mean of the losses told with the updates, by the target
+    bytes_uploaded: int = 0  # in all arrays that were received, whether they counted or not
+
+    def summary(self) -> dict[str, int | float]:
+        """Numbers of the round, under the names that Flower's log shows."""
+        counts = {name: len(getattr(self, name)) for name in ("available", "asked", "uploads", "arrived")}
+        sums = {"weight-sum": sum(self.weights.values()), "bytes-uploaded": self.bytes_uploaded}
+        return {**counts, **sums} | ({} if self.loss is None else {"loss": self.loss})
 
 
 class ClosedRound(eqx.Module):
@@ -57,7 +66,7 @@ class ClosedRound(eqx.Module):
     steady: Array  # whether everything is still finite
 
 
-Opened = tuple[View, Cohort, ServerState, Array, Array]
+Opened = tuple[View, Cohort, ServerState, tuple[Array, Array], Array]
 
 
 @eqx.filter_jit(donate="all-except-first")
@@ -65,7 +74,7 @@ def open_round(
     given: tuple[Server, Local, Array, Array, Array | None, Array],
     state: ServerState,
 ) -> Opened:
-    """View, cohort, state, a seed a slot, and η; the state is used up, or a memory of gigabytes would be copied.
+    """View, cohort, state, two seeds per slot, and η; the state is used up, or a memory of gigabytes would be copied.
 
     Given are server, clients' optimizer, t, who is available, the losses of a probe, and the root of all keys.
     """
@@ -73,7 +82,8 @@ def open_round(
     rate = jnp.asarray(local.rate(t), jnp.float32)
     view = server.view(state, t, available, rate, None, losses)
     cohort, state = server.ask(state, view, root)
-    return view, cohort, state, client_words(round_key(root, Stream.TRAIN, t), cohort.ids), rate
+    train, upload = (client_words(round_key(root, stream, t), cohort.ids) for stream in (Stream.TRAIN, Stream.UPLOAD))
+    return view, cohort, state, (train, upload), rate
 
 
 @eqx.filter_jit

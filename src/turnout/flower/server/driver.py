@@ -14,12 +14,12 @@ import numpy as np
 
 from turnout.flower.fleet.directory import Directory
 from turnout.flower.server import compiled_round as rounds
-from turnout.flower.server import leaves
+from turnout.flower.server.accepted import check_strategy, estimated
 from turnout.flower.server.compiled_round import Order, RoundRecord
 from turnout.flower.server.open_round import Turn, UpdateRoom
+from turnout.flower.wire import leaves
 from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.replies import Reply
-from turnout.server.facts import Online, Oracle
 from turnout.server.server import Server, ServerState
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
@@ -49,6 +49,7 @@ class Driver:
         settings: ServerSettings | None = None,
         seed: int = 0,
     ) -> None:
+        check_strategy(strategy)
         self.strategy = strategy
         self.local = Local() if local is None else local
         self.settings = estimated(settings, strategy)
@@ -239,17 +240,23 @@ class Driver:
             by_place[self.directory.place(name)] = loss
         return jnp.asarray(by_place)
 
-    def _hand_out(self, cohort: Cohort, words: Array, rate: float) -> tuple[dict[str, Order], dict[str, int]]:
-        names = self.directory.names
+    def _hand_out(
+        self, cohort: Cohort, words: tuple[Array, Array], rate: float
+    ) -> tuple[dict[str, Order], dict[str, int]]:
+        names, acknowledged = self.directory.names, self._acknowledged()
         find = self._starts(cohort)
-        columns = zip(*(np.asarray(part) for part in (cohort.ids, cohort.scale, cohort.weight, words)), strict=True)
+        columns = zip(*(np.asarray(part) for part in (cohort.ids, cohort.scale, cohort.weight, *words)), strict=True)
         orders, slots = {}, {}
-        for slot, (place, scale, weight, word) in enumerate(columns):
+        for slot, (place, scale, weight, *seeds) in enumerate(columns):
             if place < len(names):
-                name, step = names[place], float(np.float32(rate) * scale)
-                orders[name] = Order(name, partial(find, slot), step, float(scale), float(weight), int(word))
-                slots[name] = slot
+                name, step, factors = names[place], float(np.float32(rate) * scale), (float(scale), float(weight))
+                train, upload, last = (int(number) for number in (*seeds, acknowledged[place]))
+                orders[name], slots[name] = Order(name, partial(find, slot), step, *factors, train, upload, last), slot
         return orders, slots
+
+    def _acknowledged(self) -> np.ndarray:
+        """Round of each client's last arrival, counted from 1; 0 for those of whom nothing has arrived yet."""
+        return np.where(np.asarray(self._tally.arrived) > 0, np.asarray(self._tally.last) + 1, 0)
 
     def _starts(self, cohort: Cohort) -> Callable[[int], Arrays]:
         """How to find the model from which the client in a slot starts."""
@@ -271,15 +278,6 @@ class Driver:
         loss = sum(worths[name] * losses[name] for name in losses) / sum(worths.values()) if losses else None
         uploads, asked = turn.named(ended.cohort.active), tuple(turn.orders)
         return RoundRecord(self.t, turn.available, asked, uploads, arrived, weights, steady, loss=loss)
-
-
-def estimated(settings: ServerSettings | None, strategy: Strategy) -> ServerSettings:
-    """The settings of a strategy's server on real nodes, which can only estimate what it knows of its clients."""
-    settings = (settings or ServerSettings()).with_facts(Online())
-    settings.check(strategy)
-    if isinstance(settings.facts, Oracle):
-        raise ValueError("an Oracle needs the truth, which a real fleet does not tell: use Online")
-    return settings
 
 
 def _longer(tally: Tally, count: int, t: int) -> Tally:

@@ -68,7 +68,7 @@ class UpdateRoom:
     def row(self, slot: int) -> Arrays:
         """The place of one slot, to be written to."""
         self._written.add(slot)
-        return {name: rows[slot] for name, rows in self._rows.items()}
+        return {name: rows[slot, ...] for name, rows in self._rows.items()}  # a view, of single numbers too
 
     def put(self, first: int, models: Mapping[str, Any]) -> None:
         """Models for the slots from `first` on, as many as there is room for."""

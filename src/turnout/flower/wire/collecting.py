@@ -10,7 +10,8 @@ from flwr.app import RecordDict
 
 from turnout.flower.server.compiled_round import Order
 from turnout.flower.server.driver import Driver
-from turnout.flower.wire.messages import arrays_in, metrics_in
+from turnout.flower.wire.compact import check_parts, most_bytes
+from turnout.flower.wire.messages import COMPACT, arrays_in, bytes_in, metrics_in, unpacked_in
 from turnout.flower.wire.replies import Dropped, Limits, Reply, check_loss, check_reply, check_told
 
 log = logging.getLogger("turnout.flower")
@@ -30,11 +31,13 @@ class Collection:
     lengths: dict[str, float] = field(default_factory=dict)  # of updates that clients have kept
     reach: dict[str, float] = field(default_factory=dict)  # of those who told such a length
     dropped: int = 0
+    bytes_uploaded: int = 0  # by all whose reply came, also if it was dropped
     _metrics: dict[str, dict] = field(default_factory=dict)
 
     def add(self, contents: Mapping[str, RecordDict]) -> None:
         """Replies to training: updates, or the lengths of updates that are kept."""
         for name, content in contents.items():
+            self.bytes_uploaded += bytes_in(content)
             if content.array_records or self.driver.strategy.admits_all:
                 self._keep(name, self._checked(name, content, metrics_in(content)))
             else:
@@ -43,6 +46,7 @@ class Collection:
     def add_uploads(self, contents: Mapping[str, RecordDict]) -> None:
         """Updates of which the length was told before."""
         for name, content in contents.items():
+            self.bytes_uploaded += bytes_in(content)
             found, told = self._checked(name, content, self._metrics[name]), self.lengths[name]
             if isinstance(found, Reply) and abs(found.norm - told) > _ALIKE * max(found.norm, told):
                 found = Dropped(f"its update has length {found.norm:.4g}, but it had told {told:.4g}")
@@ -53,19 +57,14 @@ class Collection:
         return self.lengths | {name: reply.norm for name, reply in self.good.items()}
 
     def _checked(self, name: str, content: RecordDict, metrics: dict) -> Reply | Dropped:
-        driver = self.driver
-        arrays = arrays_in(content, driver.layout)
+        layout, is_compact = self.driver.layout, COMPACT in content.array_records
+        arrays = unpacked_in(content, most_bytes(layout)) if is_compact else arrays_in(content, layout)
         if isinstance(arrays, Dropped):
             return arrays
-        return check_reply(
-            arrays,
-            metrics,
-            start=self.orders[name].start,
-            layout=driver.layout,
-            t=driver.t + 1,
-            limits=self.limits,
-            room=driver.room_for(name),
-        )
+        rules = {"layout": layout, "t": self.driver.t + 1, "limits": self.limits, "room": self.driver.room_for(name)}
+        if is_compact:
+            return check_parts(arrays, metrics, **rules)
+        return check_reply(arrays, metrics, start=self.orders[name].start, **rules)
 
     def _take_length(self, name: str, metrics: dict) -> None:
         found = check_told(metrics, t=self.driver.t + 1, limits=self.limits)

@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, Metadata, RecordDict
 
 from turnout.flower.fleet.directory import Directory
-from turnout.flower.wire.messages import ARRAYS, CONFIG, ROUND, error_in, is_unreachable
+from turnout.flower.server.compiled_round import Order
+from turnout.flower.wire.messages import (
+    ACKNOWLEDGED,
+    ARRAYS,
+    CONFIG,
+    ROUND,
+    UPLOAD_SEED,
+    error_in,
+    is_unreachable,
+    to_record,
+)
 
 log = logging.getLogger("turnout.flower")
 
-Letter = tuple[str, ArrayRecord | None, Mapping[str, float | int | bool]]  # to whom, a model, and what else is told
+Settings = Mapping[str, float | int | bool | str]
+Letter = tuple[str, ArrayRecord | None, Settings]  # to whom, a model, and what else is told
+
+
+def train_letters(orders: Iterable[Order], starts_shared: bool, for_all: Settings) -> Iterator[Letter]:
+    """What clients are asked to do; a model that all start from is packed once."""
+    shared = None
+    for order in orders:
+        if shared is None or not starts_shared:
+            shared = to_record(order.start)
+        own = {"lr": order.rate, "step-scale": order.scale, "seed": order.seed}
+        own |= {UPLOAD_SEED: order.upload_seed, ACKNOWLEDGED: order.acknowledged}
+        yield order.client, shared, {**own, **for_all}
 
 
 class Mailbox:

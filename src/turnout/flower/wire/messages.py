@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 
 from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.npy import HEADER, packed, unpacked
@@ -17,10 +17,16 @@ HELLO = "query.hello"  # who are you, and how much data have you?
 PROBE = "query.probe"  # the loss of this model on your data, without training
 UPLOAD = "query.upload"  # the update of this round, which you have kept
 ARRAYS, CONFIG, METRICS, IDENTITY = "arrays", "config", "metrics", "identity"
+COMPACT = "turnout.upload"  # record of an update in few bytes, in place of a model
 CLIENT_ID = "client-id"
 ROUND = "server-round"
 SIZE = "size"  # in the config of a greeting: whether the size of the data is to be told
 KEEP = "keep-update"  # in the config: tell the length of the update, and keep it until it is asked for
+# In the config, for what happens to an update on its way. Rounds count from 1.
+UPLOAD_SEED = "upload-seed"
+RUN_ID = "run-id"
+ACKNOWLEDGED = "acknowledged-round"  # the last in which an update of this client arrived, 0 before the first
+DURABLE = "durable-round"  # the last that a server that is started again will know of
 
 # Codes of errors that the link reports in place of a node that cannot be reached.
 _UNREACHABLE = {3: "message expired", 4: "reply expired", 5: "node unavailable"}
@@ -52,21 +58,32 @@ def error_in(message: Message) -> str:
 
 def arrays_in(content: RecordDict, layout: Layout) -> Arrays | Dropped:
     """The one model in a reply; nothing larger than the model itself is unpacked."""
+    sizes = {name: int(np.prod(shape, dtype=np.int64)) for name, shape in layout.shapes.items()}
+    return unpacked_in(content, {name: size * layout.dtypes[name].itemsize for name, size in sizes.items()})
+
+
+def unpacked_in(content: RecordDict, most_bytes: Mapping[str, int]) -> Arrays | Dropped:
+    """The arrays of the one record in a reply, by name; what takes more bytes than it can is not unpacked."""
     records = list(content.array_records.values())
     if len(records) != 1:
         return Dropped(f"it holds {len(records)} array records, not one")
-    if strange := [name for name in records[0] if name not in layout.shapes]:
+    if strange := [name for name in records[0] if name not in most_bytes]:
         return Dropped(f"array {strange[0]!r:.80} is not part of the model")
-    found = {}
+    arrays = {}
     for name, array in records[0].items():
-        room = int(np.prod(layout.shapes[name], dtype=np.int64)) * layout.dtypes[name].itemsize + HEADER
+        room = most_bytes[name] + HEADER
         if len(array.data) > room:
             return Dropped(f"array {name!r} takes {len(array.data)} bytes, more than the model's {room}")
         try:
-            found[name] = unpacked(array.data) if array.stype == "numpy.ndarray" else array.numpy()
+            arrays[name] = unpacked(array.data) if array.stype == "numpy.ndarray" else array.numpy()
         except Exception as error:  # whatever numpy makes of bytes that a stranger sent
             return Dropped(f"array {name!r} cannot be read: {type(error).__name__}: {error!s:.200}")
-    return found
+    return arrays
+
+
+def bytes_in(content: RecordDict) -> int:
+    """Bytes of all arrays in a reply."""
+    return sum(len(array.data) for record in content.array_records.values() for array in record.values())
 
 
 def metrics_in(content: RecordDict) -> dict[str, Any]:
@@ -81,3 +98,9 @@ def declared_in(content: RecordDict) -> object:
     """The name that a client gives itself, None if it gives none."""
     record = content.config_records.get(IDENTITY)
     return None if record is None else record.get(CLIENT_ID)
+
+
+def client_name(context: Context) -> str | None:
+    """The name that a node's config gives its client, None if it gives none."""
+    name = context.node_config.get(CLIENT_ID, context.node_config.get("partition-id"))
+    return None if name is None else str(name)

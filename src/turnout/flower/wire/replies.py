@@ -65,8 +65,8 @@ def check_reply(
     tell, and t the round that was asked for. The update is written to `room` where it is given, also if it is dropped.
     """
     if not isinstance(arrays, Mapping) or not isinstance(metrics, Mapping):
-        return Dropped(f"it holds a {type(arrays).__name__} and a {type(metrics).__name__}, not arrays and metrics")
-    reason = _misfit(arrays, layout) or _wrong_metrics(metrics, t, limits)
+        return Dropped(no_records(arrays, metrics))
+    reason = _misfit(arrays, layout) or wrong_metrics(metrics, t, limits)
     if reason is not None:
         return Dropped(reason)
     rows = {} if room is None else room
@@ -74,6 +74,11 @@ def check_reply(
     norm = length(update)
     if not math.isfinite(norm) and (infinite := _not_finite(arrays, layout)) is not None:
         return Dropped(f"array {infinite!r} holds a value that is not finite")
+    return counted(update, norm, metrics, limits, reach)
+
+
+def counted(update: Arrays, norm: float, metrics: Mapping[Any, Any], limits: Limits, reach: float) -> Reply | Dropped:
+    """An update of that length with metrics that are in order, unless it is too long."""
     if not norm <= _most(limits):
         return Dropped(_too_long(norm, limits))
     told = {name: value for name, value in metrics.items() if value is not None}
@@ -91,7 +96,7 @@ def check_told(metrics: object, *, t: int, limits: Limits) -> float | Dropped:
     norm = metrics.get("norm") if isinstance(metrics, Mapping) else None
     if not isinstance(metrics, Mapping) or not _is_number(norm) or norm < 0:
         return Dropped(f"it holds neither an update nor its length: 'norm' is {norm!r:.80}")
-    if (reason := _wrong_metrics(metrics, t, limits)) is not None:
+    if (reason := wrong_metrics(metrics, t, limits)) is not None:
         return Dropped(reason)
     return Dropped(_too_long(float(norm), limits)) if norm > _most(limits) else float(norm)
 
@@ -102,7 +107,7 @@ def check_loss(metrics: object, *, t: int, limits: Limits) -> float | Dropped:
         return Dropped(f"it holds a {type(metrics).__name__}, not metrics")
     if metrics.get("loss") is None:
         return Dropped("it tells no 'loss'")
-    reason = _wrong_metrics(metrics, t, limits)
+    reason = wrong_metrics(metrics, t, limits)
     return float(metrics["loss"]) if reason is None else Dropped(reason)
 
 
@@ -112,6 +117,24 @@ def check_size(metrics: object) -> int | Dropped:
     if not _is_whole(size) or not 1 <= size <= _MOST:
         return Dropped(f"'num-examples' is {size!r:.80}; it must be a whole number of 1 or more")
     return int(size)
+
+
+def no_records(arrays: object, metrics: object) -> str:
+    return f"it holds a {type(arrays).__name__} and a {type(metrics).__name__}, not arrays and metrics"
+
+
+def wrong_metrics(metrics: Mapping[object, object], t: int, limits: Limits) -> str | None:
+    """What is wrong with the metrics of a reply, if anything."""
+    loss, reach, size, turn = (metrics.get(name) for name in ("loss", "reach", "num-examples", "round"))
+    if loss is not None and not (_is_number(loss) and abs(loss) <= limits.loss):
+        return f"'loss' is {loss!r:.80}; it must be a number within ±{limits.loss:g}"
+    if reach is not None and not (_is_number(reach) and 0 < reach <= limits.reach):
+        return f"'reach' is {reach!r:.80}; it must be a number above 0 and at most {limits.reach:g}"
+    if size is not None and not (_is_whole(size) and 1 <= size <= _MOST):
+        return f"'num-examples' is {size!r:.80}; it must be a whole number of 1 or more"
+    if turn is not None and not (_is_whole(turn) and turn == t):
+        return f"it is for round {turn!r:.80}, not for round {t}"
+    return None
 
 
 def _most(limits: Limits) -> float:
@@ -142,19 +165,6 @@ def _misfit_array(array: object, shape: tuple[int, ...], dtype: np.dtype) -> str
         return f"has shape {array.shape}, not {shape}"
     if array.dtype != dtype:
         return f"has dtype {array.dtype}, not {dtype}"
-    return None
-
-
-def _wrong_metrics(metrics: Mapping[object, object], t: int, limits: Limits) -> str | None:
-    loss, reach, size, turn = (metrics.get(name) for name in ("loss", "reach", "num-examples", "round"))
-    if loss is not None and not (_is_number(loss) and abs(loss) <= limits.loss):
-        return f"'loss' is {loss!r:.80}; it must be a number within ±{limits.loss:g}"
-    if reach is not None and not (_is_number(reach) and 0 < reach <= limits.reach):
-        return f"'reach' is {reach!r:.80}; it must be a number above 0 and at most {limits.reach:g}"
-    if size is not None and not (_is_whole(size) and 1 <= size <= _MOST):
-        return f"'num-examples' is {size!r:.80}; it must be a whole number of 1 or more"
-    if turn is not None and not (_is_whole(turn) and turn == t):
-        return f"it is for round {turn!r:.80}, not for round {t}"
     return None
 
 

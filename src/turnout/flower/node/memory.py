@@ -1,0 +1,104 @@
+"""What a client remembers of its uploads, in a file or in Flower's own state of the node.
+
+An upload may be lost on its way, and then what is remembered of it must not count. The server tells with its next order
+which upload was the last that arrived; until then the states before and after it are both kept.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from flwr.app import ConfigRecord, Context
+
+from turnout.files.whole import durable_file
+from turnout.flower.wire import archive, leaves
+from turnout.flower.wire.messages import ACKNOWLEDGED, DURABLE, RUN_ID, client_name
+
+log = logging.getLogger("turnout.flower")
+
+Place = str | Path | Callable[[Context], Path]
+States = dict[int, Any]  # by the round of the upload after which they hold
+
+REMEMBERED, _CONTENT = "turnout.memory", "npz"  # in the node's own state, where there is no file
+_FORMAT = 1
+
+
+class Memory:
+    """Keeps the states of a transform that may still count.
+
+    A server that goes back to a checkpoint asks for the state of an older round. So the states since its last
+    checkpoint are kept, with the one that held then. Where a state is lost, or belongs to another run, the client
+    begins anew: what earlier uploads left out is never sent then, which does no harm.
+    """
+
+    def __init__(self, place: Place | None) -> None:
+        self._place = place
+
+    def recall(self, fresh: Any, config: Mapping[str, Any], context: Context) -> States:
+        """The states that may still count, that after the last upload that arrived among them; none if that is lost.
+
+        `fresh`, the state of a client that has sent nothing yet, tells their form.
+        """
+        arrived, durable = int(config[ACKNOWLEDGED]), int(config[DURABLE])
+        states = self._read(fresh, str(config[RUN_ID]), context)
+        if arrived and arrived not in states:
+            log.info("what was left out of the upload of round %d is lost: it is never sent", arrived)
+            return {}
+        oldest = max((t for t in states if t <= min(arrived, durable)), default=0)
+        return {t: state for t, state in states.items() if oldest <= t <= arrived}
+
+    def keep(self, states: States, config: Mapping[str, Any], context: Context) -> None:
+        """Replace what is remembered; it is on the disk when this returns."""
+        named = {t: leaves.named(state) for t, state in states.items()}
+        header = {"format": _FORMAT, "run": config[RUN_ID], "client": client_name(context), "rounds": list(states)}
+        content = io.BytesIO()
+        archive.write(
+            content, header, {f"{t} {path}": leaf for t, rows in named.items() for path, leaf in rows.items()}
+        )
+        path = self._path(context)
+        if path is None:
+            context.state[REMEMBERED] = ConfigRecord({_CONTENT: content.getvalue()})
+            return
+        with durable_file(path) as file:
+            file.write(content.getbuffer())
+
+    def _read(self, fresh: Any, run: str, context: Context) -> States:
+        content = self._content(context)
+        if content is None:
+            return {}
+        try:
+            header, rows, _ = archive.read(io.BytesIO(content))
+            if header["format"] != _FORMAT or header["run"] != run:
+                log.info("what is remembered of earlier uploads belongs to another run: begun anew")
+                return {}
+            states = {t: leaves.filled(fresh, _of_round(t, rows)) for t in header["rounds"]}
+        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            log.info("what was remembered of earlier uploads cannot be read: %s; begun anew", error)
+            return {}
+        if header["client"] != client_name(context):
+            raise ValueError(
+                f"{self._path(context)} holds what client {header['client']!r} remembers, but this is "
+                f"{client_name(context)!r}: give each client a file of its own, by a function of its context"
+            )
+        return states
+
+    def _content(self, context: Context) -> bytes | None:
+        path = self._path(context)
+        if path is not None:
+            return path.read_bytes() if path.exists() else None
+        content = context.state.config_records.get(REMEMBERED, ConfigRecord()).get(_CONTENT)
+        return content if isinstance(content, bytes) else None
+
+    def _path(self, context: Context) -> Path | None:
+        place = self._place(context) if callable(self._place) else self._place
+        return None if place is None else Path(place)
+
+
+def _of_round(t: int, rows: Mapping[str, Any]) -> dict[str, Any]:
+    prefix = f"{t} "
+    return {path.removeprefix(prefix): leaf for path, leaf in rows.items() if path.startswith(prefix)}

@@ -1,0 +1,96 @@
+"""What a client sends in place of its trained model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from flwr.app import Context
+
+from turnout import tree
+from turnout.flower.node.memory import Memory, Place
+from turnout.flower.wire.compact import compact
+from turnout.flower.wire.layout import Arrays, Layout
+from turnout.flower.wire.messages import ACKNOWLEDGED, DURABLE, KEEP, ROUND, RUN_ID, UPLOAD_SEED
+from turnout.flower.wire.replies import length
+from turnout.types import Params
+from turnout.uploads import Difference, Upload, UploadContext
+from turnout.uploads.base import all_parts
+
+_KEY_BYTES = 16  # of a key that nobody can guess: 32 bits could be tried one by one
+
+
+class Sender:
+    """Turns a trained model into what is uploaded of it, and remembers what the transform asks to."""
+
+    def __init__(self, upload: Upload, place: Place | None = None) -> None:
+        parts = list(all_parts(upload))
+        if any(isinstance(part, Difference) for part in parts):
+            raise ValueError(
+                "Difference needs a server that sums up what each client has sent, which a Flower server does not: "
+                "use ErrorFeedback, or the transform inside alone"
+            )
+        self._upload = upload
+        self._noisy = [type(part).__name__ for part in parts if part.adds_noise]
+        self._memory = Memory(place)
+        self._encode = eqx.filter_jit(upload.encode)
+
+    def check(self, config: Mapping[str, Any]) -> None:
+        """Raise a ValueError if updates cannot be sent as the server wants them; before any work is done."""
+        if self._noisy and config.get(KEEP):
+            raise ValueError(
+                f"the server's strategy chooses uploads by the lengths of updates, which {self._noisy[0]} hides: "
+                "take one or the other"
+            )
+
+    def check_order(self, config: Mapping[str, Any]) -> None:
+        """The same, with what an order to train must tell."""
+        self.check(config)
+        if missing := [name for name in (UPLOAD_SEED, RUN_ID, ACKNOWLEDGED, DURABLE) if name not in config]:
+            raise ValueError(f"the server tells no {missing[0]!r}: uploads need a FlowerStrategy of this version there")
+
+    def pack(
+        self, trained: Mapping[str, Any], start: Arrays, config: Mapping[str, Any], context: Context
+    ) -> tuple[Arrays, float]:
+        """The parts of the upload and its length; what is to be remembered of it is stored before this returns."""
+        update = _update(trained, start)
+        fresh = self._upload.init(tree.zeros_like(update))
+        remembers = bool(jax.tree.leaves(fresh))
+        states = self._memory.recall(fresh, config, context) if remembers else {}
+        before = states.get(config[ACKNOWLEDGED], fresh)
+        sent, after = self._encode(update, before, self._context(config))
+        if remembers:  # a state that is not finite would stay so for ever
+            self._memory.keep({**states, config[ROUND]: after if _is_finite(after) else before}, config, context)
+        rows = {name: np.asarray(part) for name, part in sent.items()}
+        return compact(rows), length(rows)
+
+    def _context(self, config: Mapping[str, Any]) -> UploadContext:
+        """Where noise is added, nothing that is drawn follows from the server's seed: it could take the noise out."""
+        lr = jnp.asarray(config["lr"] / (config.get("step-scale") or 1.0), jnp.float32)
+        if not self._noisy:
+            return UploadContext(jnp.asarray(config[UPLOAD_SEED], jnp.uint32), lr)
+        word, *key = np.frombuffer(os.urandom(4 + _KEY_BYTES), np.uint32)
+        return UploadContext(jnp.asarray(word), lr, jr.wrap_key_data(jnp.asarray(key), impl="rbg"))
+
+
+def _is_finite(state: Any) -> bool:
+    return all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(state))
+
+
+def _update(trained: Mapping[str, Any], start: Arrays) -> Params:
+    """Δ of the arrays that are trained, in 32-bit floats."""
+    update = {}
+    for name in Layout.of(start).trained:
+        if name not in trained:
+            raise ValueError(f"array {name!r} is missing in the trained model")
+        end = np.asarray(trained[name])
+        if end.shape != start[name].shape:
+            raise ValueError(f"array {name!r} of the trained model has shape {end.shape}, not {start[name].shape}")
+        update[name] = jnp.asarray(end.astype(np.float32) - start[name].astype(np.float32))
+    return update
