@@ -20,7 +20,7 @@ from turnout.tasks.quadratics import Quadratics
 
 @dataclass(frozen=True)
 class ErrorSplit:
-    """Distances at the end of a run, one a seed; `total` is at most the sum of the two others."""
+    """Distances at the end of a run, one per seed; `total` is at most the sum of the two others."""
 
     total: np.ndarray  # from the model to the optimum
     optimisation: np.ndarray  # from the model to where the strategy's own weights lead
@@ -36,7 +36,7 @@ def error_splits(run: Run) -> dict[str, ErrorSplit]:
     if "distance" not in run.points[0].history.metrics:
         return {}
     tasks: dict[str, Any] = {}
-    found = {}
+    splits = {}
     for point, outcome in zip(points(run.experiment), run.points, strict=True):
         if point.compute.name != "fixed" or not told_by_weights(point.strategy.name):
             continue
@@ -44,8 +44,8 @@ def error_splits(run: Run) -> dict[str, ErrorSplit]:
             tasks[point.task.key] = _built(point)
         task = tasks[point.task.key]
         if isinstance(task, Quadratics) and "weight" in outcome.history.clients:
-            found[outcome.label] = _split(task, outcome)
-    return found
+            splits[outcome.label] = _split(task, outcome)
+    return splits
 
 
 def _built(point: Point) -> Any:
