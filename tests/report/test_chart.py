@@ -101,6 +101,13 @@ def test_paper_has_the_points_bands_and_rules_of_the_description():
     assert line["strokeDash"]["scale"]["range"] == [[1, 0], [6, 3]]
 
 
+def test_what_a_page_can_choose_paper_draws_over_the_first():
+    spent = replace(A, x=None, over={"round": np.array([1.0, 2.0, 3.0]), "uploads": np.array([10.0, 20.0, 30.0])})
+    chart = replace(LINES, series=(spent,), rules=())
+    assert "x" not in for_script(chart)["series"][0]
+    assert [row["x"] for row in rows_of(figure([chart], "", []).to_dict())] == [1, 3]
+
+
 def test_axes_of_paper_follow_the_description():
     made = figure([replace(LINES, x=Axis("n", log=True), y=Axis("Share", domain=(0.0, 2.0)))], "", []).to_dict()
     line = made["layer"][1]["encoding"]

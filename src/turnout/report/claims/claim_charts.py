@@ -59,12 +59,12 @@ def curves(
 
 def bars(curves: Sequence[Curve], measure: Measure, title: str = "") -> Charts:
     """A measure by label: the mean over the seeds, a whisker of one standard deviation, the number beside it."""
-    known = entries("strategies")
+    strategies = entries("strategies")
     measured = list(_measured(curves, measure))
     labels = list(dict.fromkeys(one.label for one in measured))
     series = []
     for one in sorted(measured, key=lambda one: labels.index(one.label)):  # in the same order in all panels
-        style = Style.of(colour(strategy_called(one.label, known)))
+        style = Style.of(colour(strategy_called(one.label, strategies)))
         mean, low, high = np.array([[one.mean], [one.mean - one.spread], [one.mean + one.spread]])
         series.append((one.panel, Series(one.label, style, mean, None, low, high, names=(one.words,))))
     return _by_panel("ranges", Axis(""), Axis(title or measure_title(measure)), series)
@@ -149,8 +149,8 @@ def _by_class(weight: Curve, curves: Sequence[Curve]) -> dict[str, np.ndarray]:
 def _of_metric(curves: Sequence[Curve], metric: str) -> list[Curve]:
     shown = [curve for curve in curves if curve.metric == metric]
     if not shown:
-        known = ", ".join(dict.fromkeys(curve.metric for curve in curves))
-        raise ValueError(f"there is no curve of {metric!r} to draw; there are {known}")
+        metrics = ", ".join(dict.fromkeys(curve.metric for curve in curves))
+        raise ValueError(f"there is no curve of {metric!r} to draw; there are {metrics}")
     return shown
 
 
@@ -163,8 +163,8 @@ def _places(count: int, most: int, log: bool) -> np.ndarray:
 
 
 def _styles(labels: Iterable[str]) -> dict[str, Style]:
-    unique, known = list(dict.fromkeys(labels)), entries("strategies")
-    return line_styles(unique, [strategy_called(label, known) for label in unique])
+    unique, strategies = list(dict.fromkeys(labels)), entries("strategies")
+    return line_styles(unique, [strategy_called(label, strategies) for label in unique])
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ SHORT = 70  # letters of a number that still fits the overview
 def claims_page(folder: Path, beside: Path) -> str:
     """Markdown of all results in a folder `<quick or full>/<claim>`, with links from the page's own folder.
 
-    An overview, one row a claim, and then a section for each with its checks and its figure. A claim that was run in
-    both sizes is told by the full one.
+    An overview, one row per claim, and then a section for each with its checks and its figure. Of a claim that was
+    run in both sizes the full one is shown.
     """
     results = stored(folder)
     lines = [
@@ -119,17 +119,17 @@ def _skipped(result: Result) -> str:
 def _edges(result: Result) -> str:
     """Whose best rates lie at the edge of what was tried."""
     panels = result.get("at_edge", {})
-    told = [f"{', '.join(labels)}{f' in {panel}' if panel else ''}" for panel, labels in panels.items()]
-    return f"Best at the edge of the grid of rates: {'; '.join(told)}." if told else ""
+    edges = [f"{', '.join(labels)}{f' in {panel}' if panel else ''}" for panel, labels in panels.items()]
+    return f"Best at the edge of the grid of rates: {'; '.join(edges)}." if edges else ""
 
 
 def _circumstances(result: Result) -> str:
     device, seeds = result.get("device", {}).get("kind", ""), result["seeds"]
     versions = result.get("versions", {})
-    told = [f"{seeds} seed{'s' if seeds != 1 else ''}", f"{result['seconds']:.0f} s", device]
-    told += [f"{name} {versions[name]}" for name in ("turnout", "jax") if versions.get(name)]
-    told.append(f"commit {result['commit'][:10]}" if result.get("commit") else "")
-    return ", ".join(part for part in told if part) + "."
+    parts = [f"{seeds} seed{'s' if seeds != 1 else ''}", f"{result['seconds']:.0f} s", device]
+    parts += [f"{name} {versions[name]}" for name in ("turnout", "jax") if versions.get(name)]
+    parts.append(f"commit {result['commit'][:10]}" if result.get("commit") else "")
+    return ", ".join(part for part in parts if part) + "."
 
 
 def _link(place: Path, beside: Path) -> str:

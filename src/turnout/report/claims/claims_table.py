@@ -8,7 +8,7 @@ from typing import Any
 from turnout.report.page.table import Cell, Column, Table
 
 COLOURS = {"holds": "green", "does not hold": "red", "holds in part": "yellow", "undecided": "yellow", "not run": "dim"}
-MANY = {"holds": "hold", "does not hold": "do not hold", "holds in part": "hold in part"}
+PLURALS = {"holds": "hold", "does not hold": "do not hold", "holds in part": "hold in part"}
 
 
 def claims_table(results: list[dict[str, Any]]) -> Table:
@@ -47,7 +47,9 @@ def claims_words(results: list[dict[str, Any]]) -> list[str]:
 def counted(results: list[dict[str, Any]]) -> str:
     """How many claims there are of each verdict."""
     counts = {verdict: sum(result["verdict"] == verdict for result in results) for verdict in COLOURS}
-    told = ", ".join(
-        f"{count} {verdict if count == 1 else MANY.get(verdict, verdict)}" for verdict, count in counts.items() if count
+    by_verdict = ", ".join(
+        f"{count} {verdict if count == 1 else PLURALS.get(verdict, verdict)}"
+        for verdict, count in counts.items()
+        if count
     )
-    return f"Of {len(results)} claim{'s' if len(results) != 1 else ''}: {told}."
+    return f"Of {len(results)} claim{'s' if len(results) != 1 else ''}: {by_verdict}."

@@ -19,16 +19,16 @@ MOST_NAMED = 10  # clients in a table
 
 def page(diagnosis: Diagnosis) -> str:
     """The whole page; every section that the log has something for."""
-    told, charts = sentences(diagnosis), diagnosis_charts(diagnosis)
-    lead, *more = told["summary"]
+    texts, charts = sentences(diagnosis), diagnosis_charts(diagnosis)
+    lead, *more = texts["summary"]
 
     def part(title: str, subject: str, *names: str) -> str:
-        return section(title, paragraph(told[subject]), figures(charts, *names))
+        return section(title, paragraph(texts[subject]), figures(charts, *names))
 
     parts = [
         paragraph([lead], "lead"),
         _at_a_glance(diagnosis),
-        paragraph([*more, *told["log"]]),
+        paragraph([*more, *texts["log"]]),
         part("Availability", "availability", "availability", "correlation"),
         part("Who moves together", "company", "sizes"),
         part("Cycles", "cycles", *(name for name in charts if name.startswith("cycle-"))),
@@ -37,7 +37,7 @@ def page(diagnosis: Diagnosis) -> str:
         _weights_part(diagnosis, charts),
         part("How long the fleet remembers", "mixing", "mixing"),
         _ranking(diagnosis),
-        section("The fitted world beside the log", paragraph(told["world"]), _likeness(diagnosis, charts)),
+        section("The fitted world beside the log", paragraph(texts["world"]), _likeness(diagnosis, charts)),
         _warnings(diagnosis.log.warnings),
     ]
     return shell.page(f"Who takes part: {_name(diagnosis.source)}", parts, charts, narrow=True)
@@ -80,8 +80,8 @@ def _ranking(diagnosis: Diagnosis) -> str:
 
 def _likeness(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
     likeness = diagnosis.likeness
-    some = "" if likeness.num_clients == diagnosis.log.num_clients else f" over {likeness.num_clients:,} of the clients"
-    band = paragraph([f"Band or whisker: the least to the most of {likeness.seeds} simulated logs{some}."], "soft")
+    part = "" if likeness.num_clients == diagnosis.log.num_clients else f" over {likeness.num_clients:,} of the clients"
+    band = paragraph([f"Band or whisker: the least to the most of {likeness.seeds} simulated logs{part}."], "soft")
     return band + figures(charts, *map(comparison_name, likeness.comparisons))
 
 

@@ -56,10 +56,10 @@ class Series:
     label: str
     style: Style
     y: np.ndarray
-    x: np.ndarray | None = None  # None where the x axis has names
+    x: np.ndarray | None = None  # None where the x axis has names or choices
     low: np.ndarray | None = None  # of the band or whisker
     high: np.ndarray | None = None
-    over: Mapping[str, np.ndarray] = field(default_factory=dict)  # x by choice of the axis
+    over: Mapping[str, np.ndarray] = field(default_factory=dict)  # x by choice of the axis; paper has the first
     names: tuple[str, ...] = ()  # of the points
     more: tuple[More, ...] = ()
     sizes: np.ndarray | None = None  # of discs
@@ -122,8 +122,8 @@ class Picture:
     def caption(self, clients: int, rounds: np.ndarray) -> str:
         """The note, and how much of the fleet and of the run is shown with so many clients and these rounds."""
         stride = int(rounds[1] - rounds[0]) if len(rounds) > 1 else 1
-        some = "" if clients == self.num_clients else f" {clients} of {self.num_clients:,} clients."
-        return self.note + some + ("" if stride == 1 else f" One round in {stride}.")
+        part = "" if clients == self.num_clients else f" {clients} of {self.num_clients:,} clients."
+        return self.note + part + ("" if stride == 1 else f" One round in {stride}.")
 
 
 Drawing = Chart | Picture

@@ -121,8 +121,9 @@ def _rows(chart: Chart) -> pl.DataFrame:
     """One row per point."""
     parts = []
     for series in chart.series:
-        nowhere = np.arange(len(series.y)) if chart.x.names else np.full(len(series.y), np.nan)
-        values = {"x": _named(chart.x, nowhere if series.x is None else series.x), "y": _named(chart.y, series.y)}
+        else_x = np.arange(len(series.y)) if chart.x.names else np.full(len(series.y), np.nan)
+        x = next(iter(series.over.values()), else_x) if series.x is None else series.x
+        values = {"x": _named(chart.x, x), "y": _named(chart.y, series.y)}
         values |= {"low": series.y if series.low is None else series.low}
         values |= {"high": series.y if series.high is None else series.high}
         values |= {"name": series.names} if series.names else {}

@@ -35,7 +35,7 @@ def learning_curves(points: Points, metric: Metric, splits: Mapping[str, ErrorSp
             least = mean / 10 if metric.log else -np.inf
             ends = (np.maximum(mean - spread, least), mean + spread) if seeds > 1 else (None, None)
             over = {name: cost[kept] for name, cost in costs(point.history).items()}
-            series.append(Series(point.label, styles[point.label], mean, over["round"], *ends, over))
+            series.append(Series(point.label, styles[point.label], mean, None, *ends, over))
     log = metric.log and all((one.y[np.isfinite(one.y)] > 0).all() for one in series)
     note = f"Line: mean over {seeds} seeds. Band: one standard deviation." if seeds > 1 else "One seed."
     floors = ()

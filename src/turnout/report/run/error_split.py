@@ -21,7 +21,7 @@ from turnout.tasks.quadratics import Quadratics
 
 @dataclass(frozen=True)
 class ErrorSplit:
-    """Distances at the end of a run, one a seed; `total` is at most the sum of the two others."""
+    """Distances at the end of a run, one per seed; `total` is at most the sum of the two others."""
 
     total: np.ndarray  # from the model to the optimum
     optimisation: np.ndarray  # from the model to where the strategy's own weights lead
