@@ -7,7 +7,6 @@ imports, and only the one module that is asked for.
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import importlib
 import inspect
@@ -151,21 +150,20 @@ def _source(module: str) -> ast.Module:
 def _traits(builder: ast.FunctionDef | ast.ClassDef) -> dict[str, Any]:
     """Constants of a strategy's class over those of `Strategy`; what it computes is left out."""
     common = next(node for node in _classes(_source("turnout.strategies.base")) if node.name == "Strategy")
-    computed = {node.name for node in builder.body if isinstance(node, ast.FunctionDef)}
-    found = dict(_constants(common)) | dict(_constants(builder))
-    return {name: value for name, value in found.items() if name not in computed}
+    members = dict(_members(common)) | dict(_members(builder))
+    constants = {name: node for name, node in members.items() if isinstance(node, ast.Constant | ast.Tuple)}
+    return {name: ast.literal_eval(node) for name, node in constants.items()}
 
 
-def _constants(cls: ast.FunctionDef | ast.ClassDef) -> Iterator[tuple[str, Any]]:
+def _members(cls: ast.FunctionDef | ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:
+    """Class variables with their values, and methods."""
     for node in cls.body:
         if isinstance(node, ast.AnnAssign) and "ClassVar" in ast.unparse(node.annotation):
-            name, value = node.target, node.value
+            yield ast.unparse(node.target), node.value or ast.Constant(None)
         elif isinstance(node, ast.Assign):
-            name, value = node.targets[0], node.value
-        else:
-            continue
-        with contextlib.suppress(ValueError):  # an expression, which only importing would tell
-            yield ast.unparse(name), ast.literal_eval(value or ast.Constant(None))
+            yield ast.unparse(node.targets[0]), node.value
+        elif isinstance(node, ast.FunctionDef):
+            yield node.name, node
 
 
 def _builder(source: ast.Module, stem: str) -> ast.FunctionDef | ast.ClassDef | None:

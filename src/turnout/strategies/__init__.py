@@ -1,4 +1,4 @@
-"""One algorithm a file; each derives from `Strategy` directly."""
+"""One algorithm per file; each derives from `Strategy` directly."""
 
 from turnout.strategies.adafed import AdaFed
 from turnout.strategies.base import Strategy

@@ -1,4 +1,4 @@
-"""AdaFed: inverse-availability weights, normalised over whoever is there (Tan et al. 2022, full participation)."""
+"""AdaFed: inverse-availability weights, normalised over the available clients (Tan et al. 2022, full participation)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from turnout.types import Ask, RandomKey, View, divide
 class AdaFed(Strategy[None]):
     """Direction Σ_{k ∈ A_t} q_k Δ_k with q_k = (α_k / π_k) / Σ_{j ∈ A_t} α_j / π_j.
 
-    The step keeps its length in every round, which steadies training; in exchange the effective weights
+    The step has the same length in every round, which makes training steady. In exchange the effective weights
     E[q_k 1_k] are not exactly the target: a client that is often alone counts more.
     """
 

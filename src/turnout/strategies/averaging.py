@@ -1,4 +1,4 @@
-"""The three divisors by which updates are averaged, which several strategies share."""
+"""The three ways to normalise an average of updates, shared by several strategies."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from typing import Literal
 
 import jax.numpy as jnp
 
-from turnout.strategies.sampling import ask_by_target, ask_uniformly
+from turnout.strategies.sampling import ask_by_odds, ask_uniformly
 from turnout.types import Ask, Cohort, PerSlot, RandomKey, Scalar, View, divide
 
 Normaliser = Literal["received", "all", "draws"]
 
 
 def check_normaliser(normaliser: Normaliser, cohort: Scalar | None) -> None:
-    """Refuse a divisor that does not exist, and draws without their number."""
+    """Refuse an unknown normaliser, and `draws` without a cohort."""
     if normaliser not in ("received", "all", "draws"):
         raise ValueError(f"normaliser must be 'received', 'all' or 'draws', not {normaliser!r}")
     if normaliser == "draws" and cohort is None:
-        raise ValueError("normaliser = 'draws' needs cohort, the number of draws a round")
+        raise ValueError("normaliser = 'draws' needs cohort, the number of draws per round")
 
 
 def ask_to_average(view: View, key: RandomKey, cohort: Scalar | None, normaliser: Normaliser) -> Ask:
     """Draws by target with replacement for `draws`, else a uniform cohort or everyone available."""
     if normaliser == "draws" and cohort is not None:
-        return ask_by_target(view, key, cohort)
+        return ask_by_odds(view, key, cohort, view.target)
     return ask_uniformly(view, key, cohort)
 
 
 def averaged(cohort: Cohort, normaliser: Normaliser) -> PerSlot:
-    """Weight of each slot's update: as asked, or for `received` divided by the sum over what arrived."""
+    """Weight of each slot's update: as asked, or for `received` divided by the sum over the arrived updates."""
     weight = cohort.weight * cohort.copies
     if normaliser != "received":
         return weight

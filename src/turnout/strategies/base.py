@@ -1,4 +1,4 @@
-"""What a strategy is: whom to ask, with what weight, and what to make of the answers."""
+"""The interface of a strategy: which clients to ask, with what weight, and how to combine their updates."""
 
 from __future__ import annotations
 
@@ -9,17 +9,7 @@ from jaxtyping import Int
 
 from turnout import tree
 from turnout.strategies.sampling import check_cohort
-from turnout.types import (
-    Array,
-    Ask,
-    Cohort,
-    Fleet,
-    Params,
-    PerSlot,
-    RandomKey,
-    Reports,
-    View,
-)
+from turnout.types import Array, Ask, Cohort, Fleet, Params, PerSlot, RandomKey, Reports, View
 
 State = TypeVar("State")
 
@@ -51,12 +41,12 @@ class Strategy(eqx.Module, Generic[State]):
 
     @property
     def admits_all(self) -> bool:
-        """Whether everyone who trained uploads, so that no update need be measured."""
+        """Whether every client that trained uploads, so that norms of updates are not needed."""
         return type(self).admit is Strategy.admit
 
     @property
     def memory_on_clients(self) -> bool:
-        """Whether updates arrive as changes per unit of learning rate since the client's last, which it remembers."""
+        """Whether each client remembers its last update and sends the change since, per unit of learning rate."""
         return False
 
     def init(self, fleet: Fleet, params: Params) -> State:
@@ -64,11 +54,11 @@ class Strategy(eqx.Module, Generic[State]):
         return None  # pyright: ignore[reportReturnType]
 
     def select(self, state: State, view: View, key: RandomKey) -> tuple[Ask, State]:
-        """Whom to ask; by default everyone available, weighted by the target."""
+        """Clients to ask; by default everyone available, weighted by the target."""
         return Ask.of(view.available, view.target), state
 
     def weigh(self, state: State, view: View, cohort: Cohort) -> PerSlot:
-        """Factor of each arrived update in the direction; by default what was asked, once a copy."""
+        """Factor of each arrived update in the direction; by default its weight times its number of copies."""
         return cohort.weight * cohort.copies
 
     def aggregate(
@@ -78,7 +68,7 @@ class Strategy(eqx.Module, Generic[State]):
         return tree.weighted_sum(reports.updates, self.weigh(state, view, cohort)), state
 
     def capacity(self, most_available: int) -> int:
-        """Slots needed when at most so many clients are available: as many, or the cohort of a strategy that has one.
+        """Slots needed when at most `most_available` clients are available: the cohort if there is one, else as many.
 
         Called on the host, with concrete fields, and so is `check`.
         """
@@ -94,7 +84,7 @@ class Strategy(eqx.Module, Generic[State]):
         return params
 
     def admit(self, state: State, view: View, cohort: Cohort, norms: PerSlot, key: RandomKey) -> Cohort:
-        """The cohort, `active` narrowed to those who may upload now that all have trained; by default everyone."""
+        """The cohort after training, with `active` narrowed to the clients that may upload; by default all of them."""
         return cohort
 
     def settle(self, state: State, params: Params, view: View, cohort: Cohort) -> State:

@@ -1,11 +1,11 @@
-"""c-a-FedAvg: FedAvg that makes up for uploads lost on the way (the baseline of that name in Weng et al. 2025)."""
+"""c-a-FedAvg: FedAvg that compensates for lost uploads (the baseline of that name in Weng et al. 2025)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from turnout.strategies.base import Strategy
-from turnout.strategies.sampling import ask_by_target
+from turnout.strategies.sampling import ask_by_odds
 from turnout.types import Ask, RandomKey, Scalar, View, divide
 
 
@@ -21,8 +21,8 @@ class CAFedAvg(Strategy[None]):
     references = ("perazzone2022communication", "weng2025heterogeneity")
     needs = ("success",)
 
-    cohort: Scalar = 10  # K, draws a round
+    cohort: Scalar = 10  # K, draws per round
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
-        ask = ask_by_target(view, key, self.cohort)
+        ask = ask_by_odds(view, key, self.cohort, view.target)
         return replace(ask, weight=divide(ask.weight, view.known.success)), state

@@ -1,4 +1,4 @@
-"""CA-Fed: leave out clients that are rare or come in long runs, as far as the bias is worth it (Rodio et al. 2023)."""
+"""CA-Fed: leave out clients that are rare or come in long runs, where that is worth the bias (Rodio et al. 2023)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Clusters = Int[Array, " clients"]
 Bits = UInt32[Array, " clients"]
 Compensated = tuple[Float[Array, ""], Float[Array, ""]]  # a sum, and what its rounding has lost
 
-_MANY = 2**16
+_MIN_CLIENTS_FOR_DIGITS = 2**16  # from which on a sort by digits is faster
 
 
 class CAFedState(eqx.Module):
@@ -34,8 +34,9 @@ def _as_clusters(clusters: Sequence[int] | Clusters | None) -> Clusters | None:
 class CAFed(Strategy[CAFedState]):
     """Direction Σ_{k ∈ A_t, kept} (α_k / π_k) Δ_k, not normalised; who is kept is decided anew every round.
 
-    Every available client reports its loss of the server's model. Clients are then tried by decreasing |λ|, and what
-    is left by increasing π; one is left out for good (of the round) if that lowers the estimated error by τ or more,
+    Every available client reports the loss of the server's model on its data. Clients are then tried by decreasing |λ|,
+    and the remaining ones by increasing π. A client is left out of the round if that lowers the estimated error by τ or
+    more,
 
         ε = Σ_kept α_k g_k / S + c (1 - S)² max_k g_k,    S = Σ_kept α_k,  g = F̂ - F̂*,  c = factor · κ̄².
 
@@ -55,11 +56,11 @@ class CAFed(Strategy[CAFedState]):
     needs = ("pi", "lam")
     probes = True
 
-    kappa: Scalar = 1.0  # κ̄², worth of a small bias
+    kappa: Scalar = 1.0  # κ̄², price of a bias
     factor: Scalar = 4.0  # of κ̄² in ε; 4 in the journal paper, 1 in the conference paper
     memory: Scalar = 0.0  # 1 - β of equation 17, weight of the past in F̂
-    tolerance: Scalar = 0.0  # τ, least decrease of ε that is worth a client
-    cohort: Scalar | None = None  # clients asked a round, drawn among the kept; all of these if not given
+    tolerance: Scalar = 0.0  # τ, smallest decrease of ε for which a client is left out
+    cohort: Scalar | None = None  # clients asked per round, drawn among the kept; all kept ones if not given
     optimum: Scalar | PerClient | None = None  # F*, least losses where known; the running minimum if not given
     clusters: Clusters | Sequence[int] | None = eqx.field(converter=_as_clusters, default=None)  # left out as one
 
@@ -91,7 +92,7 @@ class CAFed(Strategy[CAFedState]):
         return Ask.of(drawn, weight * share), state
 
     def _update(self, state: CAFedState, view: View) -> CAFedState:
-        """The losses of this round taken in; a first one is taken as it is."""
+        """State with the losses of this round filtered in; the first loss of a client is taken as it is."""
         if view.losses is None:
             raise ValueError("CAFed needs the losses of the available clients in its view")
         memory = jnp.asarray(self.memory, state.loss.dtype)
@@ -101,7 +102,7 @@ class CAFed(Strategy[CAFedState]):
         return CAFedState(loss, best, state.seen | view.available)
 
     def _filled(self, state: CAFedState) -> tuple[PerClient, PerClient]:
-        """F̂ and F* of all clients, of those never seen as the mean of the others."""
+        """F̂ and F* of all clients; a client never seen has the mean of the others."""
         count = jnp.sum(state.seen, dtype=state.loss.dtype)
 
         def fill(values: PerClient) -> PerClient:
@@ -110,8 +111,8 @@ class CAFed(Strategy[CAFedState]):
         loss = fill(state.loss)
         if self.optimum is None:
             return loss, fill(state.best)
-        known = jnp.broadcast_to(jnp.asarray(self.optimum, loss.dtype), loss.shape)
-        return loss, jnp.where(jnp.any(state.seen), jnp.minimum(known, fill(state.best)), loss)
+        optimum = jnp.broadcast_to(jnp.asarray(self.optimum, loss.dtype), loss.shape)
+        return loss, jnp.where(jnp.any(state.seen), jnp.minimum(optimum, fill(state.best)), loss)
 
 
 @jax.jit
@@ -125,7 +126,7 @@ def exclude(
     tolerance: Scalar = 0.0,
     clusters: Clusters | None = None,
 ) -> Mask:
-    """The clients that CA-Fed keeps: one sort and one pass by decreasing |λ|, and again by increasing π.
+    """The clients that CA-Fed keeps: one sort and one pass by decreasing |λ|, then the same by increasing π.
 
     `bias` is c in ε. A client without weight (α or π of zero) is never kept; the last client always is. With clusters,
     whole clusters are left out, tried in the order of their largest |λ| and then their smallest π.
@@ -150,21 +151,21 @@ def exclude(
 def _pooled(
     clusters: Clusters, share: PerClient, slack: PerClient, runs: PerClient, pi: PerClient
 ) -> tuple[PerClient, PerClient, PerClient, PerClient]:
-    """The same of each cluster as if it were one client, with room for as many as there are clients."""
+    """Share, slack, |λ| and π per cluster, as if it were one client; there is room for one cluster per client."""
     zeros = jnp.zeros_like(share)
     mass, total = (zeros.at[clusters].add(values) for values in (share, share * slack))
     return mass, divide(total, mass), zeros.at[clusters].max(runs), jnp.ones_like(pi).at[clusters].min(pi)
 
 
 def _as_bits(values: PerClient) -> Bits:
-    """Whole numbers in the order of the values, none of which is negative."""
+    """Unsigned integers in the order of the values, none of which is negative."""
     return jax.lax.bitcast_convert_type(values.astype(jnp.float32), jnp.uint32)
 
 
 def _order(keys: Bits) -> Int[Array, " clients"]:
-    """A stable argsort. For many clients by digits, each with its place in the low bits: a third of the time on CPU."""
+    """A stable argsort. Many clients are sorted by digits, each with its place in the low bits: three times as fast."""
     count = keys.shape[0]
-    if count < _MANY:
+    if count < _MIN_CLIENTS_FOR_DIGITS:
         return jnp.argsort(keys, stable=True)
     room = (count - 1).bit_length()
     place, order = jnp.arange(count, dtype=jnp.uint32), jnp.arange(count, dtype=jnp.int32)
@@ -175,7 +176,7 @@ def _order(keys: Bits) -> Int[Array, " clients"]:
 
 
 class _Sums(NamedTuple):
-    """What ε depends on, while clients are tried one by one; compensated, as a million small shares are taken off."""
+    """What ε depends on, while clients are tried one by one; compensated, as a million small shares are subtracted."""
 
     mass: Compensated  # S = Σ_kept α
     slack: Compensated  # Σ_kept α (max g - g)
@@ -190,7 +191,7 @@ def _prune(
     price: Float[Array, ""],
     tolerance: Float[Array, ""],
 ) -> Mask:
-    """Try the kept in the given order and leave out those without whom ε is smaller by the tolerance or more.
+    """Try the kept clients in the given order and leave out each whose absence lowers ε by the tolerance or more.
 
     The change of ε is written out, (mean slack - slack_k) α_k / S' - c α_k (2 (1 - S) + α_k) max g: as a difference of
     two values of ε it would be lost in rounding.
@@ -204,11 +205,11 @@ def _prune(
     tiny = jnp.finfo(whole.dtype).tiny
 
     def attempt(sums: _Sums, client: tuple[Array, Array, Array]) -> tuple[_Sums, Array]:
-        part, low, here = client
+        part, low, candidate = client
         mass, away = sums.mass[0], 1.0 - sums.mass[0]
         left = jnp.maximum(mass - part, tiny)
         gain = part * ((sums.slack[0] / mass - low) / left - price * (2.0 * away + part))
-        out = here & (sums.count > 1) & (gain >= tolerance)
+        out = candidate & (sums.count > 1) & (gain >= tolerance)
         after = _Sums(_less(sums.mass, part), _less(sums.slack, part * low), sums.count - 1)
         return jax.tree.map(lambda new, old: jnp.where(out, new, old), after, sums), out
 
@@ -217,7 +218,7 @@ def _prune(
 
 
 def _less(total: Compensated, part: Float[Array, ""]) -> Compensated:
-    """The total without one part, and the rounding error to make good next time (Kahan)."""
+    """The total minus one part, and the rounding error to correct next time (Kahan)."""
     exact = part + total[1]
     after = total[0] - exact
     return after, exact - (total[0] - after)

@@ -14,7 +14,7 @@ Apply = Literal["step", "weight"]
 
 
 class DebiasedState(eqx.Module):
-    """What is counted of each client."""
+    """Counts per client."""
 
     shares: PerClient  # n / B, sum over rounds of its share in the batch: 1 / B when it took part
     rounds: PerClient  # t, since the client is known
@@ -30,7 +30,7 @@ class Debiased(Strategy[DebiasedState]):
     `apply = "step"` scales the local steps, as the paper does; `"weight"` leaves them and scales the update on the
     server. The two agree to first order in the learning rate, and exactly for one step of SGD; with many or large steps
     they differ, since k steps of a scaled rate curve more. A client that first comes late has a ν of order t: as a
-    step it may diverge, as a weight it throws the model far.
+    step it may diverge, as a weight it moves the model far.
 
     Assumes stationary participation in which every client comes again and again. The paper also asks for batches of
     constant size B; here B may vary, see `batch`.
@@ -48,7 +48,7 @@ class Debiased(Strategy[DebiasedState]):
     consistent = "if participation is stationary, with work alike for all"
     references = ("sun2025debiasing",)
 
-    batch: Scalar | None = None  # B, clients a round; the size of each round's batch if not given
+    batch: Scalar | None = None  # B, clients per round; the size of the round's own batch if not given
     apply: Apply = eqx.field(static=True, default="step")
 
     def __check_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""F3AST: ask those whom the record of past choices has neglected most (Ribero et al. 2022)."""
+"""F3AST: ask the available clients that were chosen too rarely so far (Ribero et al. 2022)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Utility = Literal["uncorrelated", "correlated"]
 Initial = Literal["target", "uniform"]
 Budgets = Int[Array, " budgets"]
 
-_LOT = 1e-5  # by how much luck may raise a utility: enough to part equals, too little for anything else
+_TIE_BREAK = 1e-5  # relative noise on a utility: enough to break ties, too little for anything else
 
 
 def _as_budget(
@@ -34,9 +34,9 @@ class F3AST(Strategy[PerClient]):
     clients come independently, or p_k / r_k² for H = Σ p_k / r_k, a bound however they depend. Then for all clients
     r_k ← (1 - β) r_k + β 1{k ∈ S_t}, and the weights use r after this step, as in the authors' code. The state is r.
 
-    Effective weight p_k once r has settled at the true rates; until then, and for β not small, only about so.
+    Effective weight p_k once r has settled at the true rates; until then, and for large β, only approximately.
 
-    Deviation: equal utilities are decided by lot, not by the order of the clients.
+    Deviation: ties are broken at random, not by the order of the clients.
     """
 
     server_memory = "O(N)"
@@ -45,7 +45,7 @@ class F3AST(Strategy[PerClient]):
 
     cohort: Scalar | Sequence[int] | Budgets | Callable[[Round], Scalar] = eqx.field(
         converter=_as_budget, default=10
-    )  # M, clients asked a round: a number, numbers that take turns, or a function of the round
+    )  # M, clients asked per round: a number, numbers that take turns, or a function of the round
     beta: Scalar = 0.01  # β, weight of the present round in r
     utility: Utility = eqx.field(static=True, default="uncorrelated")
     initial: Initial = eqx.field(static=True, default="target")  # r before round 0: p, or min(1, M / N)
@@ -73,8 +73,8 @@ class F3AST(Strategy[PerClient]):
                 check_cohort(int(budget), fleet)
 
     def select(self, state: PerClient, view: View, key: RandomKey) -> tuple[Ask, PerClient]:
-        luck = 1.0 + _LOT * jr.uniform(key, state.shape)
-        chosen = largest(self._urgency(state, view.target) * luck, view.available, self._budget(view.t), view.slots)
+        noise = 1.0 + _TIE_BREAK * jr.uniform(key, state.shape)
+        chosen = largest(self._urgency(state, view.target) * noise, view.available, self._budget(view.t), view.slots)
         beta = jnp.asarray(self.beta, state.dtype)
         rate = (1.0 - beta) * state + beta * chosen.astype(state.dtype)
         return Ask.of(chosen, divide(view.target, rate)), rate

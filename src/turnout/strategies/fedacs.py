@@ -20,7 +20,7 @@ class FedACS(Strategy[None]):
     references = ("weng2025heterogeneity",)
     needs = ("success", "reach")
 
-    cohort: Scalar = 10  # K, draws a round
+    cohort: Scalar = 10  # K, draws per round
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         odds = divide(view.target, view.known.success * view.known.reach)

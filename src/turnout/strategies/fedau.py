@@ -13,7 +13,7 @@ from turnout.types import Ask, Cohort, Fleet, Params, PerClient, RandomKey, Scal
 
 
 class FedAUState(eqx.Module):
-    """What is counted of each client."""
+    """Counts per client."""
 
     gap: PerClient  # S, rounds since the last interval was closed
     total: PerClient  # sum of the closed intervals
@@ -25,9 +25,9 @@ class FedAU(Strategy[FedAUState]):
 
     An interval is closed by a participation, or by the cut-off: an absence of `cutoff` rounds counts as one interval of
     that length, which bounds the weight of rare clients. The mean interval estimates 1 / (participation rate), so that
-    α_k ω_k tends to α_k / π_k without knowing π. Not to be asked, or to be lost on the way back, counts as absence and
-    is made up for too. The weight of a round never includes the interval which that round closes: it would depend on
-    the participation that it weighs.
+    α_k ω_k tends to α_k / π_k without knowing π. A client that is not asked, or whose upload is lost, counts as absent,
+    and that is compensated too. The weight of a round never includes the interval that the round closes: it would
+    depend on the participation that it weighs.
 
     Assumes participation that is independent over rounds for its guarantee; any stationary one for consistency. The
     cut-off brings a bias back where absences are often longer.
@@ -44,7 +44,7 @@ class FedAU(Strategy[FedAUState]):
     references = ("wang2024lightweight",)
 
     cutoff: Scalar = 50.0  # K, longest interval
-    cohort: Scalar | None = None  # clients asked a round; everyone available if not given
+    cohort: Scalar | None = None  # clients asked per round; everyone available if not given
 
     def check(self, fleet: Fleet) -> None:
         super().check(fleet)

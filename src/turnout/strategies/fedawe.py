@@ -1,4 +1,4 @@
-"""FedAWE: clients keep their own model and make up for the rounds they missed (Xiang et al. 2024)."""
+"""FedAWE: clients keep their own model and compensate for the rounds they missed (Xiang et al. 2024)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from turnout.types import Cohort, Fleet, Params, PerClient, PerSlot, Reports, Sc
 class FedAWEState(eqx.Module):
     """The model that each client holds, and how long it has held it."""
 
-    models: Params  # x, one model a client
+    models: Params  # x, one model per client
     away: PerClient  # t - τ - 1, rounds missed since the last participation
     importance: PerClient  # of the fleet, for the model to evaluate
 
 
 class FedAWE(Strategy[FedAWEState]):
-    """Average of x_k + η_g (t - τ_k) Δ_k over whoever comes, which they take home as their new x_k.
+    """Average of x_k + η_g (t - τ_k) Δ_k over the clients that come, which becomes their new x_k.
 
-    Client k starts from the model x_k that it took home in round τ_k, not from the server's; its update is echoed once
+    Client k starts from the model x_k that it received in round τ_k, not from the server's; its update is echoed once
     for every round since. The server's model is Σ_{k ∈ R_t} α_k x_k⁺ / Σ_{k ∈ R_t} α_k. Evaluated is Σ_k α_k x_k over
-    all clients: averaging among those who came leaves it where it was, and the echo moves it by every client's updates
-    at the same long-run rate, however seldom the client comes. In an empty round nothing changes.
+    all clients: averaging among the clients that came does not change it, and the echo moves it by every client's
+    updates at the same long-run rate, however rarely the client comes. In an empty round nothing changes.
 
     Consistent for availability that differs between clients and changes over time, if the probability to come is
     bounded away from zero; rates are neither known nor estimated. A long absence makes one long step.
@@ -73,5 +73,5 @@ class FedAWE(Strategy[FedAWEState]):
 
 
 def _shares(cohort: Cohort) -> PerSlot:
-    """Target of who arrived, renormalised; zero for the others."""
+    """Targets of the slots that arrived, renormalised; zero for the others."""
     return jnp.where(cohort.arrived, averaged(cohort, "received"), 0.0)

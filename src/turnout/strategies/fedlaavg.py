@@ -33,7 +33,7 @@ class FedLaAvg(Strategy[FedLaAvgState]):
     Rates are neither known nor estimated.
 
     Deviation: the target α_k stands where the paper has 1 / N, instead of a loss scaled by N n_k / n.
-    Deviation: among clients that have waited equally long lots are drawn; the paper leaves it open.
+    Deviation: among clients that have waited equally long the choice is random; the paper leaves it open.
     Deviation: a client whose upload is lost counts as still waiting; the paper has no losses.
 
     Reference: Y. Yan et al., Distributed Non-Convex Optimization with Sublinear Speedup under Intermittent Client
@@ -45,7 +45,7 @@ class FedLaAvg(Strategy[FedLaAvgState]):
     references = ("yan2020distributed",)
     moves_alone = True
 
-    cohort: Scalar | None = None  # K, clients asked a round; everyone available if not given
+    cohort: Scalar | None = None  # K, clients asked per round; everyone available if not given
     warmup: Scalar = 0  # rounds in which gradients are collected while the model stays
 
     def check(self, fleet: Fleet) -> None:

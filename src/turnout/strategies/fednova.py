@@ -1,4 +1,4 @@
-"""FedNova: divide each update by how far its client could go (Wang et al. 2020)."""
+"""FedNova: divide each update by the reach of its client's local work (Wang et al. 2020)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FedNova(Strategy[None]):
     over what arrived, or the number given.
 
     Takes the amount of local work out of the effective weights, not the availability: they are FedAvg's with the same
-    divisor, without their ‖a_k‖₁. Where reach and arrival go together, a given τ_eff makes that exact.
+    divisor, without their ‖a_k‖₁. Where reach and arrival are correlated, a given τ_eff makes that exact.
 
     Deviation: with the divisors `all` and `draws` τ_eff is the mean reach of what arrived, or the step would shrink
     twice when few arrive; the paper has everyone arrive.
@@ -34,7 +34,7 @@ class FedNova(Strategy[None]):
     consistent = "if availability and links are alike for all"
     references = ("wang2020tackling",)
 
-    cohort: Scalar | None = None  # K, clients asked a round; everyone available if not given
+    cohort: Scalar | None = None  # K, clients asked per round; everyone available if not given
     effective_steps: Scalar | None = None  # τ_eff; the mean reach of what arrived if not given
     normaliser: Normaliser = eqx.field(static=True, default="received")
 

@@ -17,7 +17,7 @@ class FedVARP(Strategy[UpdateMemory]):
     weighs fresh updates fully, so that the direction is unbiased when all clients come equally often, and vanishes as
     the remembered updates become right: partial participation then adds no variance.
 
-    Assumes a cohort drawn uniformly. With unequal availability the correction favours whoever comes more often, but
+    Assumes a cohort drawn uniformly. With unequal availability the correction favours clients that come more often, but
     shrinks as training converges, so that the fixed point stays that of Σ_k α_k F_k.
 
     Deviation: the target α_k, renormalised over what arrived, stands where the paper has 1 / |S_t| and 1 / N.
@@ -34,7 +34,7 @@ class FedVARP(Strategy[UpdateMemory]):
     consistent = "at the end of training, with work alike for all"
     references = ("jhunjhunwala2022fedvarp",)
 
-    cohort: Scalar | None = None  # clients asked a round; everyone available if not given
+    cohort: Scalar | None = None  # clients asked per round; everyone available if not given
 
     def init(self, fleet: Fleet, params: Params) -> UpdateMemory:
         return UpdateMemory.empty(fleet, params)

@@ -1,4 +1,4 @@
-"""Importance sampling: draws by any odds, made up for by the weights."""
+"""Importance sampling: draws by any odds, corrected by the weights."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def _as_odds(values: Sequence[float] | PerClient | None) -> PerClient | None:
 class ImportanceSampling(Strategy[None]):
     """Direction (1/K) Σ over received draws of (α_k / p_k) Δ_k: K draws with replacement, p_k by the given odds.
 
-    Unbiased for Σ_{k ∈ A_t} α_k Δ_k whatever the odds, which only move the variance. With the target as odds it is
-    FedAvg's `draws` where everyone is there. Effective weight α_k π_k (1 - q_k), times the reach.
+    Unbiased for Σ_{k ∈ A_t} α_k Δ_k whatever the odds, which only change the variance. With the target as odds it is
+    FedAvg's `draws` where everyone is available. Effective weight α_k π_k (1 - q_k), times the reach.
 
     Deviation: an absent client cannot be drawn; p_k is normalised over the available.
 
@@ -31,7 +31,7 @@ class ImportanceSampling(Strategy[None]):
     consistent = "if availability, links and work are alike for all"
     references = ("weng2025heterogeneity",)
 
-    cohort: Scalar = 10  # K, draws a round
+    cohort: Scalar = 10  # K, draws per round
     odds: PerClient | None = eqx.field(default=None, converter=_as_odds)  # by client; the target if not given
 
     def check(self, fleet: Fleet) -> None:
@@ -40,7 +40,7 @@ class ImportanceSampling(Strategy[None]):
             return
         odds = np.asarray(self.odds)
         if odds.shape != (fleet.num_clients,):
-            raise ValueError(f"odds must be {fleet.num_clients} numbers, one a client, not shape {odds.shape}")
+            raise ValueError(f"odds must be {fleet.num_clients} numbers, one per client, not shape {odds.shape}")
         if not np.all(np.isfinite(odds) & (odds > 0)):
             client = int(np.argmin(np.where(np.isfinite(odds), odds, -np.inf)))
             raise ValueError(f"odds of client {client} must be above 0, or it never counts, not {odds[client]}")

@@ -1,4 +1,4 @@
-"""A memory of one model a client, which several strategies share, and whether it fits."""
+"""A memory of one model per client, shared by several strategies, and a check that it fits."""
 
 from __future__ import annotations
 
@@ -21,55 +21,34 @@ class UpdateMemory(eqx.Module):
     """The last update of every client, zero before its first, and their sum.
 
     Updates are kept per unit of learning rate, Δ_k / η_t: minus the gradients of the client's local work, summed up. So
-    one that was sent at another rate is used at the present one.
+    one that was sent at another rate is used at the present one. Where each client remembers its own update and sends
+    the change, the server keeps the sum alone.
     """
 
-    rows: Params  # one model a client
+    rows: Params | None  # one model per client; None where the clients remember them
     total: Params  # Σ_k importance_k rows_k, kept up to date by differences
 
     @classmethod
-    def empty(cls, fleet: Fleet, params: Params) -> UpdateMemory:
-        return cls(rows_of_zeros(fleet, params), tree.zeros_like(params))
+    def empty(cls, fleet: Fleet, params: Params, on_clients: bool = False) -> UpdateMemory:
+        return cls(None if on_clients else rows_of_zeros(fleet, params), tree.zeros_like(params))
 
     def refresh(self, view: View, cohort: Cohort, reports: Reports) -> tuple[Params, UpdateMemory]:
-        """How each slot's update differs from the one remembered, zero where nothing arrived; and the memory after."""
-        fresh = tree.per_rate(reports.updates, view.lr)
-        old, rows = cohort.swap(self.rows, fresh)
-        change = tree.where_rows(cohort.arrived, tree.subtract(fresh, old), tree.zeros_like(old))
+        """The change of each slot's update since the last one, zero where nothing arrived; and the memory after."""
+        change, rows = reports.updates, None
+        if self.rows is not None:
+            fresh = tree.per_rate(reports.updates, view.lr)
+            old, rows = cohort.swap(self.rows, fresh)
+            change = tree.where_rows(cohort.arrived, tree.subtract(fresh, old), tree.zeros_like(old))
         total = tree.add(self.total, tree.weighted_sum(change, cohort.take(view.importance)))
         return change, UpdateMemory(rows, total)
 
     def mean(self, view: View) -> Params:
         """Σ_k α_k Δ_k / η over all clients, each with the last update it sent."""
-        return mean_of(self.total, view)
-
-
-class SumOfUpdates(eqx.Module):
-    """The same where every client remembers its own row and sends what has changed: the server keeps the sum alone."""
-
-    total: Params  # Σ_k importance_k rows_k
-
-    @classmethod
-    def empty(cls, fleet: Fleet, params: Params) -> SumOfUpdates:
-        return cls(tree.zeros_like(params))
-
-    def refresh(self, view: View, cohort: Cohort, reports: Reports) -> tuple[Params, SumOfUpdates]:
-        """What arrived, which is a change already; and the memory after."""
-        total = tree.add(self.total, tree.weighted_sum(reports.updates, cohort.take(view.importance)))
-        return reports.updates, SumOfUpdates(total)
-
-    def mean(self, view: View) -> Params:
-        """Σ_k α_k Δ_k / η over all clients, each with the last update it sent."""
-        return mean_of(self.total, view)
-
-
-def mean_of(total: Params, view: View) -> Params:
-    """A sum over clients by importance as a mean by target."""
-    return tree.scale(total, divide(jnp.ones(()), jnp.sum(view.importance)))
+        return tree.scale(self.total, divide(jnp.ones(()), jnp.sum(view.importance)))
 
 
 def rows_of_zeros(fleet: Fleet, params: Params) -> Params:
-    """One model of zeros a client."""
+    """One model of zeros per client."""
     return jax.tree.map(lambda leaf: jnp.zeros((fleet.num_clients, *leaf.shape), leaf.dtype), params)
 
 
@@ -87,7 +66,7 @@ def check_memory(strategy: Strategy, fleet: Fleet, make_state: Callable[[], Any]
         raise ValueError(
             f"{name} remembers {needed / _GIB:.1f} GiB for {fleet.num_clients} clients, each seed as much again, but "
             f"the device has {room / _GIB:.1f} GiB: take fewer clients, a smaller model, or a strategy without "
-            "a memory of one model a client, such as FedAU"
+            "a memory of one model per client, such as FedAU"
         )
 
 

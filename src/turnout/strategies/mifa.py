@@ -9,14 +9,14 @@ import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import SumOfUpdates, UpdateMemory
+from turnout.strategies.memory import UpdateMemory
 from turnout.types import Cohort, Fleet, Mask, Params, Reports, View
 
 
 class MIFAState(eqx.Module):
     """The latest update of every client, and who has sent one."""
 
-    memory: UpdateMemory | SumOfUpdates
+    memory: UpdateMemory
     seen: Mask
 
 
@@ -29,8 +29,8 @@ class MIFA(Strategy[MIFAState]):
     entry and sends what has changed: the model is the same, and the server's memory is one model.
 
     Consistent for any availability in which absences are short against the change of the model; rates are neither known
-    nor estimated. Asks for a falling learning rate, η_0 / (t + 1) in the paper, and for noise that is not kept too
-    long: a stale entry repeats its noise in every round.
+    nor estimated. Needs a falling learning rate, η_0 / (t + 1) in the paper, and short absences where updates are
+    noisy: a stale entry repeats its noise in every round.
 
     Deviation: the target α_k stands where the paper has 1 / N.
     Deviation: the authors' code, once all have been seen, has all clients run at w_0 in one round, which needs everyone
@@ -57,8 +57,8 @@ class MIFA(Strategy[MIFAState]):
         return self.memory == "clients"
 
     def init(self, fleet: Fleet, params: Params) -> MIFAState:
-        kind = SumOfUpdates if self.memory_on_clients else UpdateMemory
-        return MIFAState(kind.empty(fleet, params), jnp.zeros(fleet.num_clients, bool))
+        memory = UpdateMemory.empty(fleet, params, on_clients=self.memory_on_clients)
+        return MIFAState(memory, jnp.zeros(fleet.num_clients, bool))
 
     def aggregate(
         self, state: MIFAState, params: Params, view: View, cohort: Cohort, reports: Reports

@@ -15,7 +15,7 @@ class NormSampling(Strategy[None]):
     """Direction (1/K) Σ over received draws of (α_k / p_k) Δ_k: K draws with replacement, p_k ∝ ‖Δ_k‖.
 
     The form of optimal sampling that the FedACS paper compares with (its equation 20); the original draws each client
-    at most once, see `OptimalSampling`. Everyone available trains, the drawn upload.
+    at most once, see `OptimalSampling`. Every available client trains; the drawn ones upload.
 
     Unbiased for the sum over the available when nothing is lost: effective weight α_k π_k (1 - q_k) times the reach.
 
@@ -28,7 +28,7 @@ class NormSampling(Strategy[None]):
     consistent = "if availability, links and work are alike for all"
     references = ("weng2025heterogeneity",)
 
-    cohort: Scalar = 10  # K, draws a round
+    cohort: Scalar = 10  # K, draws per round
 
     def capacity(self, most_available: int) -> int:
         return max(most_available, int(self.cohort))

@@ -1,4 +1,4 @@
-"""Optimal sampling: let those upload whose update matters most (Chen, Horváth & Richtárik 2022)."""
+"""Optimal sampling: the longer a client's update, the likelier its upload (Chen, Horváth & Richtárik 2022)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from turnout.types import Array, Cohort, PerSlot, RandomKey, Scalar, SlotMask, V
 
 
 class OptimalSampling(Strategy[None]):
-    """Direction Σ_{k uploads} (α_k / p_k) Δ_k, where p_k grows with the length α_k ‖Δ_k‖ of what client k has to say.
+    """Direction Σ_{k uploads} (α_k / p_k) Δ_k, where p_k grows with the length α_k ‖Δ_k‖ of the update.
 
-    Everyone available trains and reports that one number. Then client k uploads with probability p_k, independently of
-    the others; the p_k sum to the budget and make the variance of the direction least. `approximate` finds them from
+    Every available client trains and reports that length. Then client k uploads with probability p_k, independently of
+    the others; the p_k sum to the budget and minimise the variance of the direction. `approximate` finds them from
     sums alone, as secure aggregation allows (AOCS), in a few rounds of messages.
 
     Unbiased for the sum over the available, so as consistent as FedAvg's `all` is: effective weight α_k π_k, times the
@@ -28,7 +28,7 @@ class OptimalSampling(Strategy[None]):
     consistent = "if availability, links and work are alike for all"
     references = ("chen2020optimal",)
 
-    cohort: Scalar = 10  # m, uploads a round on average
+    cohort: Scalar = 10  # m, uploads per round on average
     approximate: bool = eqx.field(static=True, default=False)
     iterations: int = eqx.field(static=True, default=4)  # j_max, of the approximation
 
@@ -50,7 +50,7 @@ def exact_chances(lengths: PerSlot, candidates: SlotMask, budget: Array) -> PerS
     """The p that sum to the budget and minimise Σ u² / p, each at most one.
 
     With u sorted upwards, l is the largest number with 0 < m + l - n ≤ Σ_{j ≤ l} u_j / u_l: the l smallest share
-    m + l - n in proportion to u, the others are certain.
+    m + l - n in proportion to u, the others have p = 1.
     """
     count = jnp.sum(candidates, dtype=lengths.dtype)
     budget = jnp.minimum(budget, count)
@@ -62,7 +62,7 @@ def exact_chances(lengths: PerSlot, candidates: SlotMask, budget: Array) -> PerS
     fits = (place <= count) & (left > 0) & (left * rising <= below * (1 + 1e-6))
     last = jnp.max(jnp.where(fits, place, 0.0))
     index = jnp.maximum(last.astype(jnp.int32) - 1, 0)
-    # Where nobody has anything to say, all are equal.
+    # If all updates are zero, all chances are equal.
     total = jnp.broadcast_to(below[index], rising.shape)
     share = jnp.where(total > 0, divide(rising, total), divide(jnp.ones(()), last))
     chance = jnp.where(place <= last, jnp.minimum(share * left[index], 1.0), 1.0)
@@ -70,15 +70,15 @@ def exact_chances(lengths: PerSlot, candidates: SlotMask, budget: Array) -> PerS
 
 
 def approximate_chances(lengths: PerSlot, candidates: SlotMask, budget: Array, iterations: int) -> PerSlot:
-    """Chances in proportion to u, capped at one, what the cap frees shared out again and again (AOCS)."""
+    """Chances in proportion to u, capped at one; what the cap leaves over is shared out repeatedly (AOCS)."""
     count = jnp.sum(candidates, dtype=lengths.dtype)
     total = jnp.sum(lengths)
     even = jnp.where(candidates, divide(jnp.ones(()), count), 0.0)
     shares = jnp.where(total > 0, divide(lengths, jnp.broadcast_to(total, lengths.shape)), even)
     chance = jnp.minimum(1.0, budget * shares)
     for _ in range(iterations):
-        open_ = candidates & (chance < 1)
-        free = budget - count + jnp.sum(open_, dtype=lengths.dtype)
-        factor = divide(free, jnp.sum(jnp.where(open_, chance, 0.0)), otherwise=1.0)
+        uncapped = candidates & (chance < 1)
+        free = budget - count + jnp.sum(uncapped, dtype=lengths.dtype)
+        factor = divide(free, jnp.sum(jnp.where(uncapped, chance, 0.0)), otherwise=1.0)
         chance = jnp.where(factor > 1, jnp.minimum(1.0, factor * chance), chance)
     return chance

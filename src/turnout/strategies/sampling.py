@@ -1,4 +1,4 @@
-"""Ways to draw a cohort that several strategies share."""
+"""Ways to draw a cohort, shared by several strategies."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def without_replacement(key: RandomKey, among: Mask, budget: Scalar, slots: int)
 def with_replacement(key: RandomKey, odds: PerClient, budget: Scalar, slots: int) -> PerClient:
     """How often each client comes up in `budget` independent draws with probability proportional to its odds.
 
-    Inverts the distribution function in two levels, block then client, so that single precision still tells a million
-    clients apart. At most `slots` draws; none where all odds are zero.
+    Inverts the distribution function in two levels, block then client, so that single precision is enough for a million
+    clients. At most `slots` draws; none where all odds are zero.
     """
     num_clients = odds.shape[0]
     width = max(1, round(num_clients**0.5))
@@ -52,19 +52,14 @@ def with_replacement(key: RandomKey, odds: PerClient, budget: Scalar, slots: int
 
 
 def ask_uniformly(view: View, key: RandomKey, cohort: Scalar | None) -> Ask:
-    """`cohort` available clients drawn alike, or all of them, each with its target as weight."""
+    """`cohort` available clients drawn uniformly, or all of them, each with its target as weight."""
     if cohort is None:
         return Ask.of(view.available, view.target)
     return Ask.of(without_replacement(key, view.available, cohort, view.slots), view.target)
 
 
-def ask_by_target(view: View, key: RandomKey, cohort: Scalar) -> Ask:
-    """`cohort` draws with replacement by target among the available, each of weight 1 / `cohort`."""
-    return ask_by_odds(view, key, cohort, view.target)
-
-
 def ask_by_odds(view: View, key: RandomKey, cohort: Scalar, odds: PerClient) -> Ask:
-    """The same by any odds."""
+    """`cohort` draws with replacement among the available, by the given odds, each of weight 1 / `cohort`."""
     copies = with_replacement(key, jnp.where(view.available, odds, 0.0), cohort, view.slots)
     share = divide(jnp.ones(()), jnp.asarray(cohort, copies.dtype))
     return Ask(copies, jnp.full_like(copies, share), jnp.ones_like(copies))

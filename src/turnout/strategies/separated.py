@@ -1,4 +1,4 @@
-"""Separated: any strategy, with a rest of some rounds between two participations of a client (Sun et al. 2025)."""
+"""Separated: any strategy, with a minimum rest between two participations of a client (Sun et al. 2025)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ from turnout.types import Array, Ask, Cohort, Fleet, Params, PerClient, PerSlot,
 
 
 class SeparatedState(eqx.Module):
-    """The state of the strategy inside, and who rests."""
+    """The state of the strategy inside, and the rests."""
 
     inner: Any
     rest: PerClient  # rounds until the client may be asked again
 
 
+def _of_inside(name: str) -> Any:
+    """A property that is that of the strategy inside."""
+    return property(lambda self: getattr(self.strategy, name))
+
+
 class Separated(Strategy[SeparatedState]):
     """The strategy inside sees only clients that were not asked in the last R rounds.
 
-    R = 0 is the strategy itself. Resting evens out who takes part: with room for all it tends to a fixed rotation, and
-    effective weights move from those of the strategy inside towards uniform ones. Facts go on describing the world's
-    own availability, not what is left of it.
+    R = 0 is the strategy itself. Rests make participation more even. With room for all it tends to a fixed rotation,
+    and the effective weights move from those of the strategy inside towards uniform ones. Facts still describe the
+    availability in the world, rests left out.
     """
 
     server_memory = "O(N), and that of the strategy inside"
@@ -35,33 +40,13 @@ class Separated(Strategy[SeparatedState]):
     strategy: Strategy
     separation: Scalar  # R
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return self.strategy.needs
-
-    @property
-    def probes(self) -> bool:
-        return self.strategy.probes
-
-    @property
-    def moves_alone(self) -> bool:
-        return self.strategy.moves_alone
-
-    @property
-    def plain_step(self) -> bool:
-        return self.strategy.plain_step
-
-    @property
-    def starts_shared(self) -> bool:
-        return self.strategy.starts_shared
-
-    @property
-    def admits_all(self) -> bool:
-        return self.strategy.admits_all
-
-    @property
-    def memory_on_clients(self) -> bool:
-        return self.strategy.memory_on_clients
+    needs = _of_inside("needs")
+    probes = _of_inside("probes")
+    moves_alone = _of_inside("moves_alone")
+    plain_step = _of_inside("plain_step")
+    starts_shared = _of_inside("starts_shared")
+    admits_all = _of_inside("admits_all")
+    memory_on_clients = _of_inside("memory_on_clients")
 
     def init(self, fleet: Fleet, params: Params) -> SeparatedState:
         return SeparatedState(self.strategy.init(fleet, params), jnp.zeros_like(fleet.importance))
@@ -76,8 +61,7 @@ class Separated(Strategy[SeparatedState]):
     def aggregate(
         self, state: SeparatedState, params: Params, view: View, cohort: Cohort, reports: Reports
     ) -> tuple[Params, SeparatedState]:
-        seen = _rested(state, view)
-        direction, inner = self.strategy.aggregate(state.inner, params, seen, cohort, reports)
+        direction, inner = self.strategy.aggregate(state.inner, params, _rested(state, view), cohort, reports)
         return direction, replace(state, inner=inner)
 
     def capacity(self, most_available: int) -> int:
@@ -98,7 +82,7 @@ class Separated(Strategy[SeparatedState]):
     def settle(self, state: SeparatedState, params: Params, view: View, cohort: Cohort) -> SeparatedState:
         inner = self.strategy.settle(state.inner, params, _rested(state, view), cohort)
         waited = jnp.maximum(state.rest - 1.0, 0.0)
-        # By slot rather than by `active`: who trained and was not admitted has taken part, too.
+        # By slot rather than by `active`: a client that trained and was not admitted has taken part, too.
         rest = waited.at[cohort.ids].set(jnp.asarray(self.separation, waited.dtype), mode="drop")
         return SeparatedState(inner, rest)
 
@@ -107,7 +91,7 @@ class Separated(Strategy[SeparatedState]):
 
 
 def _rested(state: SeparatedState, view: View) -> View:
-    """The view without those who rest. The rest changes at the end of a round, so all hooks of one see the same."""
-    seen = view.available & (state.rest <= 0)
-    losses = None if view.losses is None else jnp.where(seen, view.losses, 0.0)
-    return replace(view, available=seen, losses=losses)
+    """The view without resting clients. Rests change at the end of a round, so all hooks of a round see the same."""
+    rested = view.available & (state.rest <= 0)
+    losses = None if view.losses is None else jnp.where(rested, view.losses, 0.0)
+    return replace(view, available=rested, losses=losses)

@@ -1,22 +1,22 @@
-"""StaleFill: what is lost on the way is replaced by the client's last upload (the "FedVarp" of FedACS's paper)."""
+"""StaleFill: a lost update is replaced by the client's last upload (the "FedVarp" of FedACS's paper)."""
 
 from __future__ import annotations
 
 from turnout import tree
 from turnout.strategies.base import Strategy
 from turnout.strategies.memory import rows_of_zeros
-from turnout.strategies.sampling import ask_by_target
+from turnout.strategies.sampling import ask_by_odds
 from turnout.types import Ask, Cohort, Fleet, Params, RandomKey, Reports, Scalar, View
 
 
 class StaleFill(Strategy[Params]):
     """w ← w + (η_t / K) ( Σ_{drawn, received} u_k + Σ_{drawn, lost} y_k ), u_k = Δ_k / η_t; then y_k ← u_k if received.
 
-    K clients are drawn with replacement by α; y_k is the update that client k got through last, zero before the first.
+    K clients are drawn with replacement by α; y_k is the last update of client k that arrived, zero before the first.
     The baseline that the FedACS paper calls FedVarp (its equation 114). It has none of FedVARP's correction.
 
-    Takes the loss probabilities out of the effective weights, which become α_k ‖a_k‖₁, once every client has got
-    through: an old update stands for a lost one. Unequal numbers of steps still count.
+    Once every client has had an arrival, an old update stands for a lost one. This takes the loss probabilities out of
+    the effective weights, which become α_k ‖a_k‖₁. Unequal numbers of steps still count.
 
     Deviation: an absent client cannot be drawn; draws are made among the available, so unequal availability biases.
     Deviation: a client drawn c times trains once and counts c times.
@@ -29,13 +29,13 @@ class StaleFill(Strategy[Params]):
     references = ("weng2025heterogeneity",)
     moves_alone = True
 
-    cohort: Scalar = 10  # K, draws a round
+    cohort: Scalar = 10  # K, draws per round
 
     def init(self, fleet: Fleet, params: Params) -> Params:
         return rows_of_zeros(fleet, params)
 
     def select(self, state: Params, view: View, key: RandomKey) -> tuple[Ask, Params]:
-        return ask_by_target(view, key, self.cohort), state
+        return ask_by_odds(view, key, self.cohort, view.target), state
 
     def aggregate(
         self, state: Params, params: Params, view: View, cohort: Cohort, reports: Reports

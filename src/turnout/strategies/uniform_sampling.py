@@ -1,4 +1,4 @@
-"""Uniform sampling: a cohort drawn alike, scaled up to stand for all that are there."""
+"""Uniform sampling: a cohort drawn uniformly, scaled up to stand for all available clients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from turnout.types import Ask, RandomKey, Scalar, View, divide
 
 
 class UniformSampling(Strategy[None]):
-    """Direction (|A_t| / |S_t|) Σ_{k ∈ R_t} α_k Δ_k, where S_t is drawn from A_t alike and without replacement.
+    """Direction (|A_t| / |S_t|) Σ_{k ∈ R_t} α_k Δ_k, where S_t is drawn from A_t uniformly, without replacement.
 
     Unbiased for Σ_{k ∈ A_t} α_k Δ_k if nothing is lost: effective weight α_k π_k (1 - q_k), times the reach. Unlike
     FedAvg's `received`, a large client counts fully whenever it is drawn.
@@ -25,9 +25,9 @@ class UniformSampling(Strategy[None]):
     consistent = "if availability, links and work are alike for all"
     references = ("weng2025heterogeneity",)
 
-    cohort: Scalar = 10  # clients asked a round
+    cohort: Scalar = 10  # clients asked per round
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         ask = ask_uniformly(view, key, self.cohort)
-        there, asked = jnp.sum(view.available, dtype=jnp.float32), jnp.sum(ask.copies)
-        return Ask(ask.copies, ask.weight * divide(there, asked), ask.scale), state
+        available, asked = jnp.sum(view.available, dtype=jnp.float32), jnp.sum(ask.copies)
+        return Ask(ask.copies, ask.weight * divide(available, asked), ask.scale), state
