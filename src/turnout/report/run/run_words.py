@@ -95,7 +95,11 @@ def _point(run: Points, outcome: Outcome) -> dict[str, Any]:
         "against_first": {
             metric.name: _statistics(paired_difference(run, outcome, metric)) for metric in shown_metrics(run)
         },
-    } | {record.name: float(history.records[record.name].sum(axis=1).mean()) for record in COSTS}
+    } | {
+        record.name: float(history.records[record.name].sum(axis=1).mean())
+        for record in COSTS
+        if record.name in history.records  # folders of before lack newer ones
+    }
 
 
 def _statistics(values: np.ndarray) -> dict[str, Any]:
