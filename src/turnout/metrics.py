@@ -85,7 +85,9 @@ METRICS = (
     Metric(DISTANCE, "Distance to the optimum", log=True),
     Metric(TEST_LOSS, "Test loss", "test", aliases=("loss", "eval_loss")),
     Metric(TRAIN_LOSS, "Training loss", "train"),
-    Metric(VALIDATION_ACCURACY, "Validation accuracy", "validation", True, higher_is_better=True, in_report=False),
+    Metric(
+        VALIDATION_ACCURACY, "Validation accuracy", "validation", percent=True, higher_is_better=True, in_report=False
+    ),
     Metric(VALIDATION_LOSS, "Validation loss", "validation", in_report=False),
     Metric(TRAIN_ACCURACY, "Training accuracy", "train", percent=True, higher_is_better=True, in_report=False),
 )

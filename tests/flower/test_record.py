@@ -21,6 +21,7 @@ from turnout.errors import FolderError
 from turnout.experiment import ExperimentError, load, read_experiment
 from turnout.experiment.run import run as simulate_experiment
 from turnout.flower import FlowerStrategy, client_app
+from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.run.participation import ParticipationLog
 from turnout.flower.wire.messages import to_record
 from turnout.report.run.run_table import results
@@ -140,6 +141,15 @@ def test_a_restarted_server_has_one_history(tmp_path):
     np.testing.assert_array_equal(cut.metrics["test_loss"][:, -1], whole.metrics["test_loss"][:, -1])
     logs = [(tmp_path / name / "participation.csv").read_text() for name in ("whole", "cut")]
     assert len({tuple(line.partition(",")[2] for line in log.splitlines()) for log in logs}) == 1
+
+
+def test_a_checkpoint_that_lacks_a_newer_record_is_read():
+    chronicle, again = play(rounds=2, evaluate_every=0)._books.chronicle, Chronicle()
+    plain, arrays = chronicle.state()
+    del arrays["dropped"]
+    again.restore(json.loads(json.dumps(plain)), arrays)
+    assert again.records["arrived"] == chronicle.records["arrived"] == [3, 3]
+    assert np.isnan(again.records["dropped"]).tolist() == [True, True]
 
 
 def test_a_crash_keeps_what_was_written(tmp_path, monkeypatch):

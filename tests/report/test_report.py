@@ -136,6 +136,13 @@ def test_what_is_not_finite_is_null(run):
     assert point["final"]["test_accuracy"] == {"mean": None, "std": None, "seeds": [0.1, None]}
 
 
+def test_a_cost_that_an_older_folder_lacks_is_left_out_of_the_summary(run):
+    for point in run.points:
+        del point.history.records["local_steps"]
+    assert "local_steps" not in words.summary(run)["points"][0]
+    assert words.summary(run)["points"][0]["uploads"] == 30
+
+
 def test_groups_go_from_rare_to_frequent(run):
     names = [group.name for group in groups.groups(run.points[0])]
     assert names == [

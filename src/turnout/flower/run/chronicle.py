@@ -123,7 +123,7 @@ class Chronicle:
 
     def restore(self, plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         """Go on from what `state` gave."""
-        unknown = np.full(len(arrays["seconds"]), math.nan)  # of what an older checkpoint did not count
+        unknown = np.full(len(arrays["available"]), math.nan)  # of a record that is newer than the checkpoint
         self.records = {record.name: arrays.get(record.name, unknown).tolist() for record in RECORDS}
         self.by_clients = {name: _by_round(values) for name, values in plain["by_clients"].items()}
         self.central = {name: _by_round(values) for name, values in plain["central"].items()}
