@@ -1,4 +1,4 @@
-"""What a claim comes to: a check looks at the curves and says whether what the paper says is so here.
+"""The checks of a claim: each compares the curves with a statement of the paper.
 
 Strategies meet the same absences seed by seed, so differences are paired. A check is decided where the 95 % interval of
 the mean difference (Student's t) leaves no doubt.
@@ -34,12 +34,12 @@ def ahead(
     unit: Unit = "",
     smaller_is_better: bool = False,
 ) -> Iterator[Finding]:
-    """One strategy before all others: the smallest of the paired differences counts."""
+    """One strategy is ahead of all others: the smallest of the paired differences counts."""
     for name in _panels(measured, panel):
-        mine = measure_values(measured, measure, name, label)
+        values = measure_values(measured, measure, name, label)
         rivals = [other for other in (of or measured.labels(name)) if other != label]
         sign = -1.0 if smaller_is_better else 1.0
-        leads = {rival: sign * minus(mine, measure_values(measured, measure, name, rival)) for rival in rivals}
+        leads = {rival: sign * minus(values, measure_values(measured, measure, name, rival)) for rival in rivals}
         second = min(rivals, key=lambda rival: mean(leads[rival]))
         yield Finding(
             says=_in_panel(f"{label} ahead of {_and(rivals)} in {measure_words(measure)}", name),
@@ -59,23 +59,24 @@ def equals(
     panel: str | None = None,
     unit: Unit = "",
 ) -> Iterator[Finding]:
-    """A measure as large as another strategy's, or as a number: within a margin and twice the standard error."""
+    """A measure equals that of another strategy, or a number, within a margin plus twice the standard error."""
     if (to is None) == (value is None):
         raise ExperimentError("equals: give either to, a label, or value, a number")
     margin = raw(within, unit)
     for name in _panels(measured, panel):
-        for one in [label] if isinstance(label, str) else label:
-            mine = measure_values(measured, measure, name, one)
+        for strategy in [label] if isinstance(label, str) else label:
+            values = measure_values(measured, measure, name, strategy)
             if value is None:
-                goal, other = str(to), measure_values(measured, measure, name, str(to))
+                goal, others = str(to), measure_values(measured, measure, name, str(to))
             else:
-                goal, other = shown(raw(value, unit), unit), np.full_like(mine, raw(value, unit))
-            apart = Interval.of(minus(mine, other))
+                goal, others = shown(raw(value, unit), unit), np.full_like(values, raw(value, unit))
+            difference = minus(values, others)
+            interval = Interval.of(difference)
             yield Finding(
-                says=_in_panel(f"{one} equals {goal}", name),
+                says=_in_panel(f"{strategy} equals {goal}", name),
                 paper=f"± {shown(margin, unit)}",
-                ours=lead_in_words(minus(mine, other), unit),
-                verdict="holds" if abs(apart.mean) <= margin + 2 * apart.standard_error else "does not hold",
+                ours=lead_in_words(difference, unit),
+                verdict="holds" if abs(interval.mean) <= margin + 2 * interval.standard_error else "does not hold",
             )
 
 
@@ -88,14 +89,14 @@ def ordered(
     panel: str | None = None,
     unit: Unit = "",
 ) -> Iterator[Finding]:
-    """A measure that rises, or falls, along a row of strategies; steps back within the slack and noise are forgiven."""
+    """A measure rises, or falls, along a list of strategies; steps back within the slack and noise are allowed."""
     for name in _panels(measured, panel):
         row = labels or measured.labels(name)
         values = [measure_values(measured, measure, name, label) for label in row]
         yield Finding(
             says=_in_panel(f"{'rises' if rising else 'falls'} along {_and(row)}", name),
             paper="",
-            ours=", ".join(shown(float(one.mean()), unit) for one in values),
+            ours=", ".join(shown(float(of_label.mean()), unit) for of_label in values),
             verdict="holds" if in_order(values, rising, raw(slack, unit)) else "does not hold",
         )
 
@@ -114,14 +115,15 @@ def ordered_measures(
     Only seeds that have all of them count: a class may never be available.
     """
     for name in _panels(measured, panel):
-        every = np.stack([measure_values(measured, measure, name, label) for measure in measures])
-        values = list(every[:, ~np.isnan(every).any(axis=0)])
-        lost = f" ({every.shape[1] - values[0].size} runs lack one)" if values[0].size < every.shape[1] else ""
+        all_seeds = np.stack([measure_values(measured, measure, name, label) for measure in measures])
+        values = list(all_seeds[:, ~np.isnan(all_seeds).any(axis=0)])
+        lacking = all_seeds.shape[1] - values[0].size
         verdict: Verdict = "holds" if in_order(values, rising, raw(slack, unit)) else "does not hold"
         yield Finding(
             says=_in_panel(f"{label}: {'rises' if rising else 'falls'} along {len(measures)} measures", name),
             paper="",
-            ours=", ".join(shown(mean(one), unit) for one in values if one.size) + lost,
+            ours=", ".join(shown(mean(row), unit) for row in values if row.size)
+            + (f" ({lacking} runs lack one)" if lacking else ""),
             verdict=verdict if values[0].size else "undecided",
         )
 
@@ -134,7 +136,7 @@ def best_moves(
     rising: bool = True,
     panel: str | None = None,
 ) -> Iterator[Finding]:
-    """Which of a row of strategies is best on average moves one way along the row as x grows, and does move."""
+    """As x grows, the strategy that is best on average moves along the list in one direction, at least once."""
     sign = 1.0 if metric_named(metric).higher_is_better else -1.0
     for name in _panels(measured, panel):
         curves = [measured.curve(name, label, metric) for label in labels]
@@ -153,7 +155,7 @@ def best_moves(
 def within_bound(
     measured: Measured, measure: Table, label: str, most: float, panel: str | None = None, unit: Unit = ""
 ) -> Iterator[Finding]:
-    """A measure that no seed takes above a bound."""
+    """A measure stays at or below a bound in every run."""
     bound = raw(most, unit)
     for name in _panels(measured, panel):
         values = measure_values(measured, measure, name, label)
@@ -174,17 +176,17 @@ def best_is(
     unit: Unit = "",
     smaller_is_better: bool = False,
 ) -> Iterator[Finding]:
-    """A table of numbers whose best is one strategy's; the paper's numbers stand beside ours."""
+    """One strategy has the best number of a table; the paper's numbers are shown beside ours."""
     for name in _panels(measured, panel):
-        found = {each: measure_values(measured, measure, name, each) for each in measured.labels(name)}
+        values = {each: measure_values(measured, measure, name, each) for each in measured.labels(name)}
         sign = 1.0 if smaller_is_better else -1.0
-        means = {each: sign * mean(values) for each, values in found.items()}
+        means = {each: sign * mean(of_seeds) for each, of_seeds in values.items()}
         second = min((each for each in means if each != label), key=means.__getitem__)
-        lead = minus(found[label], found[second]) * -sign
+        lead = minus(values[label], values[second]) * -sign
         yield Finding(
             says=_in_panel(f"{label} is best in {measure_words(measure)}", name),
             paper="; ".join(f"{each} {shown(raw(number, unit), unit)}" for each, number in (numbers or {}).items()),
-            ours="; ".join(f"{each} {spread_in_words(values, unit)}" for each, values in found.items()),
+            ours="; ".join(f"{each} {spread_in_words(of_seeds, unit)}" for each, of_seeds in values.items()),
             verdict=verdict_of_lead(lead),
         )
 
@@ -197,10 +199,10 @@ def table(
     unit: Unit = "",
     agreement: float = 0.8,
 ) -> Iterator[Finding]:
-    """The paper's numbers beside ours; it holds where both put the strategies in about the same order.
+    """The paper's numbers beside ours; the check holds if both order the strategies about the same.
 
     About the same: Kendall's rank correlation is at least `agreement`. "never" counts as infinite. Strategies that a
-    changed experiment left out are named as such.
+    changed experiment left out are listed as not run.
     """
     theirs = {label: raw(number, unit) for label, number in numbers.items()}
     for name in _panels(measured, panel):
@@ -208,13 +210,13 @@ def table(
         if len(run) < 2:
             yield Finding(_in_panel("the order of the strategies", name), "", "fewer than two of them ran", "not run")
             continue
-        found = {label: measure_values(measured, measure, name, label) for label in run}
-        order = rank_correlation([theirs[label] for label in run], [mean(values) for values in found.values()])
-        told = {label: spread_in_words(found[label], unit) if label in found else "not run" for label in theirs}
+        ours = {label: measure_values(measured, measure, name, label) for label in run}
+        order = rank_correlation([theirs[label] for label in run], [mean(values) for values in ours.values()])
+        words = {label: spread_in_words(ours[label], unit) if label in ours else "not run" for label in theirs}
         yield Finding(
             says=_in_panel("the order of the strategies", name),
             paper="; ".join(f"{label} {shown(number, unit)}" for label, number in theirs.items()),
-            ours="; ".join(f"{label} {words}" for label, words in told.items()) + f" (τ = {order:.2f})",
+            ours="; ".join(f"{label} {text}" for label, text in words.items()) + f" (τ = {order:.2f})",
             verdict="holds" if order >= agreement else "does not hold",
         )
 
@@ -232,7 +234,7 @@ def check_and_arguments(table: Any, number: int) -> tuple[Callable[..., Iterator
 
 
 def all_findings(checks: list[Table], curves: Sequence[Curve], skipped: dict[str, str]) -> tuple[Finding, ...]:
-    """Every check of a claim on these curves; those of a panel that did not run say so."""
+    """The findings of all checks of a claim on these curves; checks of a skipped panel are "not run"."""
     measured = Measured(curves)
     findings: list[Finding] = []
     for number, table in enumerate(checks):
@@ -240,16 +242,16 @@ def all_findings(checks: list[Table], curves: Sequence[Curve], skipped: dict[str
         if (panel := arguments.get("panel")) in skipped:
             findings.append(Finding(f"{panel}: {table['name']}", "", skipped[panel], "not run"))
         else:
-            findings += (_reworded(found, table, measured.panels) for found in function(measured, **arguments))
+            findings += (_reworded(finding, table, measured.panels) for finding in function(measured, **arguments))
     return tuple(findings)
 
 
-def _reworded(found: Finding, table: Table, panels: list[str]) -> Finding:
-    """The finding in the claim's own words, if it has any; the panel stays in front where each had to show it."""
+def _reworded(finding: Finding, table: Table, panels: list[str]) -> Finding:
+    """The finding in the claim's own words, if it has any; the panel stays in front if the check names none."""
     if "says" not in table:
-        return found
-    panel = next((f"{name}: " for name in panels if "panel" not in table and found.says.startswith(f"{name}: ")), "")
-    return replace(found, says=panel + table["says"])
+        return finding
+    panel = next((f"{name}: " for name in panels if "panel" not in table and finding.says.startswith(f"{name}: ")), "")
+    return replace(finding, says=panel + table["says"])
 
 
 def _panels(measured: Measured, panel: str | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""A claim of a paper as data: what it says, how to run it in two sizes, and the checks that it comes to."""
+"""A claim of a paper as data: its statement, how to run it in two sizes, and its checks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import copy
 import functools
 import importlib
 import itertools
+import pkgutil
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from turnout.experiment.errors import ExperimentError
 from turnout.experiment.schema import shown
 from turnout.experiment.tuning import check_metric
 from turnout.metrics import COSTS
+from turnout.reproduction import procedures
 from turnout.reproduction.checks import check_and_arguments
 from turnout.reproduction.measured import Curve
 from turnout.reproduction.measures import MEASURES
@@ -32,7 +33,7 @@ Document = dict[str, Any]
 TEXTS = ("title", "paper", "where", "claim", "notes")
 RUNS = ("experiment", "panels", "procedure", "tuning", "clients", "costs")  # what decides the numbers
 SAYS = (*TEXTS, "checks", "figure")  # what is said of them
-PANEL = "panel="  # begins a change that says that this panel alone was wanted
+PANEL = "panel="  # begins a change that restricts the claim to this panel
 KEYS = (*SAYS, *RUNS, "profiles", "same_runs_as", "changed")
 OF_CLIENTS = ("weight", "asked", "available", "arrived", "stalest")
 
@@ -49,7 +50,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, and all that is needed to see whether it is so."""
+    """A statement of a paper, and everything needed to check it."""
 
     name: str
     profile: Profile
@@ -59,9 +60,9 @@ class Claim:
     search: Search | None
 
     @property
-    def texts(self) -> dict[str, str]:
-        """What is said of the claim."""
-        return {key: self.document.get(key, "") for key in TEXTS}
+    def about(self) -> dict[str, str]:
+        """Name, profile and texts of the claim, for JSON."""
+        return {"name": self.name, "profile": self.profile} | {key: self.document.get(key, "") for key in TEXTS}
 
     @property
     def runs(self) -> Document:
@@ -70,27 +71,27 @@ class Claim:
 
     @property
     def changed(self) -> list[str]:
-        """In what it differs from the claim as it is shipped: settings, and panels that alone were wanted."""
+        """Differences from the shipped claim: settings, and the panels if only some are run."""
         return self.document.get("changed", [])
 
     @property
     def settings(self) -> list[str]:
-        """The keys that were set otherwise, as KEY=VALUE."""
+        """The keys that were changed, as KEY=VALUE."""
         return [text for text in self.changed if not text.startswith(PANEL)]
 
     @property
     def panels_alone(self) -> list[str]:
-        """The panels that alone were wanted; none, if all were."""
+        """The panels to run, if not all; empty for all."""
         return [text.removeprefix(PANEL) for text in self.changed if text.startswith(PANEL)]
 
     @property
     def folder_name(self) -> str:
-        """Its own for some panels alone, so that they stand beside the whole claim and beside each other."""
+        """The name of the claim, followed by the panels if only some are run, so that each has a folder of its own."""
         return "-".join([self.name, *self.panels_alone])
 
     @property
     def command(self) -> str:
-        """What one types to have it again."""
+        """The command that runs it again."""
         changes = [("--set", text) for text in self.settings]
         changes += [("--panel", panel) for panel in self.panels_alone]
         return shlex.join(["turnout", "reproduce", self.name, f"--{self.profile}", *itertools.chain(*changes)])
@@ -110,10 +111,9 @@ def read_claim(
     settings: tuple[str, ...] = (),
     only_panels: tuple[str, ...] = (),
 ) -> Claim:
-    """A shipped claim by its name, or one from a file, in one of its sizes (quick, if not said).
+    """A shipped claim by its name, or one from a file, in one of its sizes (quick by default).
 
-    A file that a reproduction left has its size already: a profile only chooses where there are any. What `settings`
-    change, and that only some panels are to be run, is kept with the claim.
+    The file of a reproduction has one size only. The claim keeps the changes by `settings` and by `only_panels`.
     """
     path = _path(str(source))
     document = toml.read(path)
@@ -122,7 +122,8 @@ def read_claim(
     chosen: Profile = profile or stored or "quick"
     if stored is not None and chosen != stored:
         raise ExperimentError(f"{path}: holds the {stored} size only: name the claim itself for the {chosen} one")
-    document = toml.override(_sized(_inherited(document, name), chosen, name), settings)
+    document = _inherited(document, name)
+    document = toml.override(merged(document, _profiles(document, name).get(chosen, {})), settings)
     if only_panels:
         document = _with_panels(document, only_panels, name)
     if changed := [*settings, *(f"{PANEL}{panel}" for panel in only_panels)]:
@@ -142,7 +143,7 @@ def _path(source: str) -> Path:
 
 
 def _inherited(document: Document, name: str) -> Document:
-    """The runs of another claim, where this one only looks at them otherwise."""
+    """The claim with the runs of another one, if it only checks these in another way."""
     other = document.pop("same_runs_as", None)
     if other is None:
         return document
@@ -160,17 +161,13 @@ def _runs_of(document: Document) -> Document:
 
 
 def _with_panels(document: Document, wanted: tuple[str, ...], name: str) -> Document:
-    """The claim with these panels alone, and the checks that look at them."""
+    """The claim with only these panels and the checks that use them."""
     panels = document.get("panels", {})
     for panel in wanted:
         if panel not in panels:
             raise ExperimentError(f"{name}: there is no panel {panel!r}: {nearest(panel, panels)}")
     checks = [check for check in document["checks"] if check.get("panel", wanted[0]) in wanted]
     return document | {"panels": {panel: panels[panel] for panel in wanted}, "checks": checks}
-
-
-def _sized(document: Document, profile: Profile, name: str) -> Document:
-    return merged(document, _profiles(document, name).get(profile, {}))
 
 
 def _profiles(document: Document, name: str) -> dict[str, Document]:
@@ -187,7 +184,7 @@ def _profiles(document: Document, name: str) -> dict[str, Document]:
 
 
 def merged(base: Document, changes: Document) -> Document:
-    """Tables key by key, all else replaced. A table with another name replaces too: its keys are others."""
+    """Tables merged key by key, other values replaced. A table with another name is replaced: its keys differ."""
     result = copy.deepcopy(base)
     for key, value in changes.items():
         old = result.get(key)
@@ -211,29 +208,26 @@ def _read(name: str, profile: Profile, document: Document) -> Claim:
         raise ExperimentError("give either an experiment or a procedure")
     _check_kinds(document)
     _check_checks(document["checks"])
-    panels, procedure = {}, None
-    if "procedure" in document:
-        procedure = _procedure(document["procedure"])
-    else:
-        panels = _panels(document)
+    procedure = _procedure(document["procedure"]) if "procedure" in document else None
+    panels = {} if procedure else _panels(document)
     return Claim(name, profile, document, panels, procedure, _search(document.get("tuning")))
 
 
 def _check_kinds(document: Document) -> None:
-    """Tables where tables are due, and lists of names that there are."""
+    """Check that tables are tables, and that lists hold only existing names."""
     for key in ("experiment", "panels"):
         if not isinstance(given := document.get(key, {}), dict):
             raise ExperimentError(f"{key}: given {shown(given)}, expected a table")
     for key, names in (("clients", OF_CLIENTS), ("costs", [record.name for record in COSTS])):
         if not isinstance(given := document.get(key, []), list):
             raise ExperimentError(f"{key}: given {shown(given)}, expected a list of names")
-        for one in given:
-            if one not in names:
-                raise ExperimentError(f"{key}: there is no {one!r}: {nearest(one, names)}")
+        for name in given:
+            if name not in names:
+                raise ExperimentError(f"{key}: there is no {name!r}: {nearest(name, names)}")
 
 
 def _check_checks(checks: Any) -> None:
-    """Every check and measure by its signature, before anything runs."""
+    """Check the arguments of every check and measure before anything runs."""
     if not isinstance(checks, list) or not checks:
         raise ExperimentError(f"checks: given {shown(checks)}, expected a list of one table or more")
     for number, check in enumerate(checks):
@@ -245,42 +239,31 @@ def _check_checks(checks: Any) -> None:
 
 
 def _procedure(table: Any) -> Callable[[], list[Curve]]:
-    functions = {name: _procedure_named(name) for name in _procedure_names()}
+    names = sorted(module.name for module in pkgutil.iter_modules(procedures.__path__))
+    functions = {name: getattr(importlib.import_module(f"{procedures.__name__}.{name}"), name) for name in names}
     function, arguments = function_and_arguments(functions, table, "procedure", ())
     return functools.partial(function, **arguments)
 
 
-def _procedure_names() -> list[str]:
-    files = (resources.files("turnout") / "reproduction" / "procedures").iterdir()
-    return sorted(stem for file in files if (stem := file.name.removesuffix(".py")) != file.name and stem[0] != "_")
-
-
-def _procedure_named(name: str) -> Callable[..., list[Curve]]:
-    return getattr(importlib.import_module(f"turnout.reproduction.procedures.{name}"), name)
-
-
 def _panels(document: Document) -> dict[str, Experiment]:
-    common = document["experiment"]
-    titled = {"title": document["title"]}
-    panels = document.get("panels") or {"": {}}
-    found = {}
-    for name, changes in panels.items():
+    experiments = {}
+    for name, changes in (document.get("panels") or {"": {}}).items():
         try:
-            found[name] = Experiment.read(titled | merged(common, changes))
+            experiments[name] = Experiment.read({"title": document["title"]} | merged(document["experiment"], changes))
         except ExperimentError as error:
             raise ExperimentError(f"panel {name!r}: {error}" if name else str(error)) from error
-    return found
+    return experiments
 
 
 def _search(table: Any) -> Search | None:
     if table is None:
         return None
-    known = ("metric", "keep", "seeds", "rounds")
+    keys = ("metric", "keep", "seeds", "rounds")
     if not isinstance(table, dict) or "metric" not in table:
         raise ExperimentError(f"tuning: given {shown(table)}, expected a table with a metric")
     for key in table:
-        if key not in known:
-            raise ExperimentError(f"tuning: unknown key {key!r}: {nearest(key, known)}")
+        if key not in keys:
+            raise ExperimentError(f"tuning: unknown key {key!r}: {nearest(key, keys)}")
     check_metric(table["metric"])
     if "rounds" in table and "seeds" not in table:
         raise ExperimentError("tuning: rounds are for a search of its own, which needs seeds, too")

@@ -1,4 +1,4 @@
-"""What a reproduction measured: curves over seeds, written and read as a plain table."""
+"""The curves of a reproduction, written and read as a plain table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Measured:
-    """All curves of a reproduction, found by panel, label and metric."""
+    """All curves of a reproduction, by panel, label and metric."""
 
     curves: Sequence[Curve]
 
@@ -49,18 +49,18 @@ class Measured:
         return list(dict.fromkeys(curve.label for curve in self.curves if curve.panel == panel))
 
     def curve(self, panel: str, label: str, metric: str) -> Curve:
-        """The one curve of that name, or an error that names those there are."""
+        """The curve of a metric, or an error that names the existing ones."""
         for curve in self.curves:
             if (curve.panel, curve.label, curve.metric) == (panel, label, metric):
                 return curve
         if label not in (labels := self.labels(panel)):
             raise ExperimentError(f"no strategy is called {label!r} in panel {panel!r}: {nearest(label, labels)}")
-        known = {curve.metric for curve in self.curves if (curve.panel, curve.label) == (panel, label)}
-        raise ExperimentError(f"{label}: {metric!r} was not taken: {nearest(metric, known)}")
+        metrics = {curve.metric for curve in self.curves if (curve.panel, curve.label) == (panel, label)}
+        raise ExperimentError(f"{label}: {metric!r} was not taken: {nearest(metric, metrics)}")
 
 
 def write_curves(curves: Iterable[Curve], path: Path) -> None:
-    """One row a value, with as many digits as a single-precision number has, packed by gzip."""
+    """One row per value, with the digits of a single-precision number, compressed by gzip."""
     # No time of writing inside, so that equal curves are equal files.
     with path.open("wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
         file = io.TextIOWrapper(packed, encoding="utf-8", newline="")
@@ -77,18 +77,17 @@ def write_curves(curves: Iterable[Curve], path: Path) -> None:
 
 def read_curves(path: Path) -> list[Curve]:
     """The curves of a table, in its order."""
-    found: dict[tuple[str, str, str], dict[int, tuple[list[float], list[float]]]] = {}
+    by_curve: dict[tuple[str, str, str], dict[int, tuple[list[float], list[float]]]] = {}
     with gzip.open(path, "rt", newline="", encoding="utf-8") as file:
         rows = csv.reader(file)
         if tuple(next(rows, ())) != COLUMNS:
             raise ExperimentError(f"{path}: not a table of curves: its first line must be {','.join(COLUMNS)}")
         for panel, label, metric, seed, x, value in rows:
-            xs, values = found.setdefault((panel, label, metric), {}).setdefault(int(seed), ([], []))
+            xs, values = by_curve.setdefault((panel, label, metric), {}).setdefault(int(seed), ([], []))
             xs.append(float(x))
             values.append(float(value))
-    return [
-        Curve(
-            *marks, np.asarray(next(iter(seeds.values()))[0]), tuple(seeds), np.asarray([v for _, v in seeds.values()])
-        )
-        for marks, seeds in found.items()
-    ]
+    curves = []
+    for marks, by_seed in by_curve.items():
+        (xs, *_), values = zip(*by_seed.values(), strict=True)
+        curves.append(Curve(*marks, np.asarray(xs), tuple(by_seed), np.asarray(values)))
+    return curves

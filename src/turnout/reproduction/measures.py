@@ -1,4 +1,4 @@
-"""One number a seed from the curves of one strategy in one panel. A measure's arguments are its table's keys."""
+"""Measures: one number per seed from the curves of a strategy in a panel. Arguments are the keys of its table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from turnout.metrics import metric_named, record_named
 from turnout.reproduction.measured import Curve, Measured
 from turnout.reproduction.tables import function_and_arguments
 
-Values = np.ndarray  # one number a seed
+Values = np.ndarray  # one number per seed
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ def at(entry: StrategyCurves, metric: str, x: float) -> Values:
 
 
 def best(entry: StrategyCurves, metric: str) -> Values:
-    """The best value on the way."""
+    """The best value of the curve."""
     values = entry[metric].values
     return values.max(axis=1) if metric_named(metric).higher_is_better else values.min(axis=1)
 
 
 def largest(entry: StrategyCurves, metric: str) -> Values:
-    """The largest value on the way, good or bad."""
+    """The largest value of the curve, whether large is good or bad."""
     return entry[metric].values.max(axis=1)
 
 
@@ -73,7 +73,7 @@ def late_deviation(entry: StrategyCurves, metric: str, share: float = 0.5) -> Va
 
 
 def rounds_to(entry: StrategyCurves, metric: str, target: float, average: int = 1) -> Values:
-    """First x at which a metric is as good as the target, infinite where it never is.
+    """First x at which a metric reaches the target, infinite if it never does.
 
     `average` smooths by the mean of so many evaluations in a row first.
     """
@@ -85,7 +85,7 @@ def rounds_to(entry: StrategyCurves, metric: str, target: float, average: int = 
 
 
 def cost_to(entry: StrategyCurves, metric: str, target: float, cost: str = "local_steps", average: int = 1) -> Values:
-    """What had been spent when the target was reached, infinite where it never is; the claim must list the cost."""
+    """Cost until the target is reached, infinite if it never is; the claim must list the cost."""
     spent = entry[cost]
     rounds = rounds_to(entry, metric, target, average)
     places = np.searchsorted(spent.x, np.minimum(rounds, spent.x[-1]))
@@ -115,11 +115,8 @@ def asked_share(entry: StrategyCurves, pi: Sequence[float] = (0.0, 1.0), lam: Se
 
 
 def _members(entry: StrategyCurves, pi: Sequence[float], lam: Sequence[float]) -> np.ndarray:
-    inside = [
-        (low <= law) & (law <= high)
-        for (low, high), law in ((pi, entry["pi"].values[0]), (lam, entry["lam"].values[0]))
-    ]
-    return np.logical_and(*inside)
+    rates, correlations = entry["pi"].values[0], entry["lam"].values[0]
+    return (pi[0] <= rates) & (rates <= pi[1]) & (lam[0] <= correlations) & (correlations <= lam[1])
 
 
 def _smoothed(values: np.ndarray, average: int) -> np.ndarray:
@@ -150,7 +147,7 @@ MEASURES: dict[str, Callable[..., Values]] = {
 
 
 def measure_words(measure: dict[str, Any]) -> str:
-    """What a table measures, in a word or a few."""
+    """What a table measures, in a few words."""
     name, metric = measure["name"], metric_named(measure.get("metric", "")).words
     if name == "final":
         return metric
@@ -166,7 +163,7 @@ def measure_words(measure: dict[str, Any]) -> str:
 def measure_values(
     measured: Measured, measure: dict[str, Any], panel: str, label: str, where: str = "measure"
 ) -> np.ndarray:
-    """One number a seed, by the measure that a table names; "other panel: label" looks in that panel."""
+    """One number per seed, by the measure that a table names; "other panel: label" is a label in that panel."""
     function, arguments = function_and_arguments(MEASURES, measure, where, ("entry",))
     other, colon, rest = label.partition(": ")
     if colon and other in measured.panels:

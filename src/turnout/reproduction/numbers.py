@@ -14,11 +14,12 @@ Unit = Literal["", "pp", "%", "rounds"]
 def lead_in_words(values: np.ndarray, unit: Unit) -> str:
     if not np.isfinite(values).all():
         return f"in {int((values > 0).sum())} of {values.size} runs"
-    found = Interval.of(values)
-    mean = shown(found.mean, unit, signed=True)
-    if found.count < 2:
+    interval = Interval.of(values)
+    mean = shown(interval.mean, unit, signed=True)
+    if interval.count < 2:
         return f"{mean} (one run)"
-    return f"{mean} [{number_in_words(found.low, unit, signed=True)}, {number_in_words(found.high, unit, signed=True)}]"
+    low, high = (number_in_words(end, unit, signed=True) for end in (interval.low, interval.high))
+    return f"{mean} [{low}, {high}]"
 
 
 def spread_in_words(values: np.ndarray, unit: Unit) -> str:

@@ -1,4 +1,4 @@
-"""Run a claim, check it, and leave a folder from which all of it can be had again."""
+"""Run a claim, check it, and write a folder from which it can be repeated."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from turnout.files.whole import free_folder, whole_or_absent
 from turnout.reproduction.checks import all_findings
 from turnout.reproduction.claim import Claim, Search
 from turnout.reproduction.measured import CURVES, Curve, write_curves
-from turnout.reproduction.panels import Kept, Panel, Row
+from turnout.reproduction.panels import Kept, Panel
 from turnout.reproduction.stored import Draw, write_result
-from turnout.reproduction.verdicts import Finding, overall
+from turnout.reproduction.verdicts import Finding, conclusion, overall
 
 
 @dataclass(frozen=True)
 class Reproduced:
-    """A claim, what was measured, and what it comes to."""
+    """A claim, its panels, and the findings."""
 
     claim: Claim
     panels: dict[str, Panel]
@@ -37,7 +37,7 @@ class Reproduced:
 
     @property
     def seconds(self) -> float:
-        """Time to run the panels, those of an earlier, interrupted call included."""
+        """Time to run the panels, including those of an earlier, interrupted call."""
         return sum(panel.seconds for panel in self.panels.values())
 
     @property
@@ -56,24 +56,24 @@ def reproduce(
     draw: Draw | None = None,
     again: bool = False,
 ) -> Reproduced:
-    """Run every panel of a claim and check it; with `out`, leave a folder there. All panels failing is an error.
+    """Run every panel of a claim and check it; with `out`, write a folder there. If all panels fail, it is an error.
 
-    Finished strategies and panels are kept beside `out` until the folder is whole: the next call goes on after them.
-    Panels that were run by themselves (`--panel`) are kept for the whole claim, so that panels can run in processes of
-    their own. `again` uses none of them.
+    Finished strategies and panels are kept beside `out` until the folder is complete: the next call continues after
+    them. Panels that were run alone (`--panel`) are kept for the whole claim, so that panels can run in separate
+    processes. `again` ignores what is kept.
     """
     folder = None if out is None else free_folder(out)
     kept, asked = Kept(folder), [_asked(claim, name) for name in claim.panels]
     if again:
         kept.forget(asked)
     panels, skipped = _run_panels(claim, kept, progress)
-    found = Reproduced(claim, panels, skipped, ())
-    found = replace(found, findings=all_findings(claim.document["checks"], found.curves, skipped))
+    reproduced = Reproduced(claim, panels, skipped, ())
+    reproduced = replace(reproduced, findings=all_findings(claim.document["checks"], reproduced.curves, skipped))
     if folder is not None:
-        save(found, folder, draw)
+        save(reproduced, folder, draw)
         if not claim.panels_alone:
             kept.forget(asked)
-    return found
+    return reproduced
 
 
 def _run_panels(claim: Claim, kept: Kept, progress: Progress | None) -> tuple[dict[str, Panel], dict[str, str]]:
@@ -96,7 +96,7 @@ def _run_panels(claim: Claim, kept: Kept, progress: Progress | None) -> tuple[di
 
 
 def _asked(claim: Claim, panel: str) -> str:
-    """All that decides the numbers of a panel."""
+    """Everything that determines the numbers of a panel."""
     device = jax.devices()[0].device_kind
     return f"{panel}\n{claim.panels[panel].to_toml()}{claim.search} {_extras(claim)} {device}"
 
@@ -113,16 +113,16 @@ def _run_panel(claim: Claim, name: str, kept: Kept, progress: Progress | None) -
     if search.seeds is None:
         tuned = tune(experiment, search.metric, search.keep, RATES, progress)
         curves = tuple(curve for outcome in tuned.outcomes() for curve in _curves(name, outcome, *_extras(claim)))
-        found = Panel(curves, tuned.experiment().to_toml(), seconds=time.perf_counter() - begun)
+        panel = Panel(curves, tuned.experiment().to_toml(), seconds=time.perf_counter() - begun)
     else:
         half = _share_of(progress, 0, 2), _share_of(progress, 1, 2)
         tuned = tune(_for_search(experiment, search), search.metric, search.keep, RATES, half[0])
         spent, fixed = time.perf_counter() - begun, tuned.experiment()
         chosen = replace(experiment, strategies=fixed.strategies, local=fixed.local, server=fixed.server)
-        found = _run_as_it_is(claim, name, chosen, points(chosen), kept, half[1])
-        found = replace(found, seconds=found.seconds + spent)
+        panel = _run_as_it_is(claim, name, chosen, points(chosen), kept, half[1])
+        panel = replace(panel, seconds=panel.seconds + spent)
     return replace(
-        found,
+        panel,
         grid=tuple(row for choice in tuned.choices for row in choice.rows(search.metric)),
         chosen={choice.label: choice.chosen for choice in tuned.choices},
         at_edge={choice.label: choice.at_edge() for choice in tuned.choices if choice.at_edge()},
@@ -132,7 +132,7 @@ def _run_panel(claim: Claim, name: str, kept: Kept, progress: Progress | None) -
 def _run_as_it_is(
     claim: Claim, name: str, experiment: Experiment, grid: Sequence[Point], kept: Kept, progress: Progress | None
 ) -> Panel:
-    """Every strategy of a panel, but for those that an interrupted run has finished."""
+    """Run every strategy of a panel, except those that an interrupted run has finished."""
     asked, text, labels = _asked(claim, name), experiment.to_toml(), [point.label for point in grid]
     parts = {label: part for label in labels if (part := kept.find(asked, f"{label}\n{text}")) is not None}
     begun = time.perf_counter()
@@ -146,18 +146,18 @@ def _run_as_it_is(
 
 
 def _extras(claim: Claim) -> tuple[list[str], list[str]]:
-    """What is wanted beside the metrics: sums by client, and costs."""
+    """What the claim needs besides metrics: sums per client, and costs."""
     return claim.document.get("clients", []), claim.document.get("costs", [])
 
 
 def _for_search(experiment: Experiment, search: Search) -> Experiment:
-    """Only what the choice needs: the metric at the end."""
+    """The experiment with only what the choice needs: the metric at the end."""
     rounds = search.rounds or experiment.rounds
     return replace(experiment, seeds=search.seeds, rounds=rounds, evaluate_every=rounds, metrics=(search.metric,))
 
 
 def _curves(panel: str, outcome: Outcome, clients: list[str], costs: list[str]) -> Iterator[Curve]:
-    """A strategy's metrics over the rounds, what it had spent by then, and sums by client if the claim wants them."""
+    """A strategy's metrics and costs over the rounds, and sums per client if the claim needs them."""
     past = outcome.history
     for metric, values in past.metrics.items():
         yield Curve(panel, outcome.label, metric, past.evaluated, past.seeds, values)
@@ -173,42 +173,34 @@ def _curves(panel: str, outcome: Outcome, clients: list[str], costs: list[str]) 
                 yield Curve(panel, outcome.label, name, numbers, past.seeds[:1], law[None])
 
 
-def save(found: Reproduced, out: str | Path, draw: Draw | None = None) -> Path:
+def save(reproduced: Reproduced, out: str | Path, draw: Draw | None = None) -> Path:
     """Write the folder of a reproduction: the claim as it was run, the curves, the grid, the result."""
     folder = free_folder(out)
     with whole_or_absent(folder) as work:
-        (work / "claim.toml").write_text(found.claim.to_toml(), encoding="utf-8")
-        for name, panel in found.panels.items():
+        (work / "claim.toml").write_text(reproduced.claim.to_toml(), encoding="utf-8")
+        for name, panel in reproduced.panels.items():
             if panel.experiment is not None:
                 file = f"experiment-{name}.toml" if name else "experiment.toml"
                 (work / file).write_text(panel.experiment, encoding="utf-8")
-        write_curves(found.curves, work / CURVES)
-        write_rows(_grids(found), work / "tuning.csv")
-        write_result(work, result(found) | circumstances() | {"command": found.claim.command})
+        write_curves(reproduced.curves, work / CURVES)
+        rows = ({"panel": name} | row for name, panel in reproduced.panels.items() for row in panel.grid)
+        write_rows(rows, work / "tuning.csv")
+        write_result(work, result(reproduced) | circumstances() | {"command": reproduced.claim.command})
         if draw is not None:
             draw(work)
     return folder
 
 
-def _grids(found: Reproduced) -> Iterator[Row]:
-    for name, panel in found.panels.items():
-        yield from ({"panel": name} | row for row in panel.grid)
-
-
-def result(found: Reproduced) -> dict[str, Any]:
-    """The numbers and words of a reproduction, for JSON."""
-    claim = found.claim
-    seeds = max((len(curve.seeds) for curve in found.curves), default=0)
+def result(reproduced: Reproduced) -> dict[str, Any]:
+    """The result of a reproduction, for JSON."""
+    panels = reproduced.panels.items()
     return {
-        "name": claim.name,
-        "profile": claim.profile,
-        **claim.texts,
-        "verdict": found.verdict,
-        "checks": [finding.as_table() for finding in found.findings],
-        "skipped": found.skipped,
-        "changed": claim.changed,
-        "chosen": {name: panel.chosen for name, panel in found.panels.items() if panel.chosen},
-        "at_edge": {name: panel.at_edge for name, panel in found.panels.items() if panel.at_edge},
-        "seeds": seeds,
-        "seconds": round(found.seconds, 2),
+        **reproduced.claim.about,
+        **conclusion(reproduced.findings),
+        "skipped": reproduced.skipped,
+        "changed": reproduced.claim.changed,
+        "chosen": {name: panel.chosen for name, panel in panels if panel.chosen},
+        "at_edge": {name: panel.at_edge for name, panel in panels if panel.at_edge},
+        "seeds": max((len(curve.seeds) for curve in reproduced.curves), default=0),
+        "seconds": round(reproduced.seconds, 2),
     }

@@ -1,4 +1,4 @@
-"""Reproductions that were left in folders: found again, checked anew, looked at in another way."""
+"""Reproductions in folders: read, check again, and use for other claims with the same runs."""
 
 from __future__ import annotations
 
@@ -13,26 +13,17 @@ from turnout.files.whole import free_folder, whole_or_absent
 from turnout.reproduction.checks import all_findings
 from turnout.reproduction.claim import Claim, read_claim
 from turnout.reproduction.measured import CURVES, read_curves
-from turnout.reproduction.verdicts import overall
+from turnout.reproduction.verdicts import conclusion
 
 Draw = Callable[[Path], Any]  # draws the figure of a folder into it
 
 
 def refresh(folder: Path, draw: Draw | None = None) -> dict[str, Any]:
-    """Check a folder's curves anew, by the shipped claim if that still runs the same, and draw its figure."""
+    """Check a folder's curves again, by the shipped claim if its runs are still the same, and draw its figure."""
     stored = read_result(folder)
     claim = current_claim(folder)
     findings = all_findings(claim.document["checks"], read_curves(folder / CURVES), stored["skipped"])
-    renewed = (
-        stored
-        | claim.texts
-        | {
-            "name": claim.name,
-            "command": claim.command,
-            "verdict": overall([finding.verdict for finding in findings]),
-            "checks": [finding.as_table() for finding in findings],
-        }
-    )
+    renewed = stored | claim.about | conclusion(findings) | {"command": claim.command}
     (folder / "claim.toml").write_text(claim.to_toml(), encoding="utf-8")
     write_result(folder, renewed)
     if draw is not None:
@@ -57,7 +48,7 @@ def current_claim(folder: Path) -> Claim:
 
 
 def read_result(folder: Path) -> dict[str, Any]:
-    """What a reproduction came to."""
+    """The stored result of a reproduction."""
     try:
         return json.loads((folder / "result.json").read_text(encoding="utf-8"))
     except OSError as error:
@@ -73,12 +64,12 @@ def is_done(claim: Claim, folder: Path) -> bool:
 
 def folder_of_same_runs(claim: Claim, results: Path) -> Path | None:
     """A finished reproduction in this folder, of another claim, whose runs are the very same."""
-    found = sorted(file.parent for file in results.glob("*/result.json"))
-    return next((folder for folder in found if is_done(claim, folder)), None)
+    folders = sorted(file.parent for file in results.glob("*/result.json"))
+    return next((folder for folder in folders if is_done(claim, folder)), None)
 
 
 def reproduce_from(claim: Claim, runs: Path, out: Path, draw: Draw | None = None) -> dict[str, Any]:
-    """Leave the folder of a claim whose runs another one's folder holds: only looking at them is new."""
+    """Write the folder of a claim from another claim's folder with the same runs: only the checks are new."""
     with whole_or_absent(free_folder(out)) as work:
         shutil.copytree(runs, work, dirs_exist_ok=True)
         (work / "claim.toml").write_text(claim.to_toml(), encoding="utf-8")
@@ -86,17 +77,10 @@ def reproduce_from(claim: Claim, runs: Path, out: Path, draw: Draw | None = None
 
 
 def write_result(folder: Path, numbers: dict[str, Any]) -> None:
-    """Leave what a reproduction came to."""
+    """Write the result of a reproduction."""
     (folder / "result.json").write_text(json.dumps(numbers, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def not_run(claim: Claim, reason: str) -> dict[str, Any]:
-    """The result of a claim that could not run, as where its data are missing."""
-    return {
-        "name": claim.name,
-        "profile": claim.profile,
-        **claim.texts,
-        "verdict": "not run",
-        "checks": [],
-        "reason": reason,
-    }
+    """The result of a claim that could not run, for example without its data."""
+    return claim.about | conclusion([]) | {"reason": reason}

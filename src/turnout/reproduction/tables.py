@@ -11,15 +11,15 @@ from turnout.experiment.errors import ExperimentError
 
 
 def function_and_arguments(
-    known: Mapping[str, Callable[..., Any]], table: Any, where: str, given_by_us: tuple[str, ...]
+    functions: Mapping[str, Callable[..., Any]], table: Any, where: str, given_by_us: tuple[str, ...]
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """The function that a table names, and the other keys as its arguments; `given_by_us` are no keys."""
+    """The function that a table names, and its arguments, the other keys; `given_by_us` may not be keys."""
     if not isinstance(table, dict) or not isinstance(table.get("name"), str):
         raise ExperimentError(f"{where}: given {schema.shown(table)}, expected a table with a name")
     name = table["name"]
-    if name not in known:
-        raise ExperimentError(f"{where}: there is no {name!r}: {nearest(name, known)}")
-    function, arguments = known[name], {key: value for key, value in table.items() if key != "name"}
+    if name not in functions:
+        raise ExperimentError(f"{where}: there is no {name!r}: {nearest(name, functions)}")
+    function, arguments = functions[name], {key: value for key, value in table.items() if key != "name"}
     schema.check_keys(function, arguments, where, given_by_us)
     for key, parameter in schema.parameters(function).items():
         if key in arguments and not isinstance(arguments[key], dict):

@@ -1,10 +1,11 @@
-"""What a check found, when a lead or an order counts as one, and one word for all checks of a claim."""
+"""Findings of checks, the rules for a lead and for an order, and the overall verdict of a claim."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,19 +16,24 @@ Verdict = Literal["holds", "undecided", "does not hold", "not run"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One check: what it says, the paper's number, ours, and whether it is so."""
+    """One check: its statement, the paper's number, ours, and the verdict."""
 
     says: str
     paper: str
     ours: str
     verdict: Verdict
 
-    def as_table(self) -> dict[str, str]:
-        return asdict(self)
+
+def conclusion(findings: Sequence[Finding]) -> dict[str, Any]:
+    """The verdict on a claim and its checks, for JSON."""
+    return {
+        "verdict": overall([finding.verdict for finding in findings]),
+        "checks": [asdict(finding) for finding in findings],
+    }
 
 
 def overall(verdicts: list[Verdict]) -> str:
-    """One word for all checks of a claim."""
+    """The verdict on a claim, from those of its checks."""
     decided = [verdict for verdict in verdicts if verdict != "not run"]
     if not decided:
         return "not run"
@@ -39,15 +45,15 @@ def overall(verdicts: list[Verdict]) -> str:
 
 
 def verdict_of_lead(lead: np.ndarray) -> Verdict:
-    """Whether a lead is one: by its interval, or by every seed where some are infinite or there is one only."""
+    """The verdict by the interval of the lead, or by every seed if there is only one or a lead is infinite."""
     if lead.size < 2 or not np.isfinite(lead).all():
         return "holds" if bool((lead > 0).all()) else "does not hold" if bool((lead <= 0).all()) else "undecided"
-    found = Interval.of(lead)
-    return "holds" if found.low > 0 else "does not hold" if found.high < 0 else "undecided"
+    interval = Interval.of(lead)
+    return "holds" if interval.low > 0 else "does not hold" if interval.high < 0 else "undecided"
 
 
 def in_order(values: list[np.ndarray], rising: bool, slack: float) -> bool:
-    """Whether no step goes back beyond the slack and noise, and the whole goes forth."""
+    """Whether the last value is beyond the first, and no step goes back by more than the slack and the noise."""
     if not values[0].size:
         return False
     sign = 1 if rising else -1

@@ -1,4 +1,4 @@
-"""Two clients that take turns: where FedAvg stays, and how fast FedLaAvg comes to the optimum."""
+"""Two clients that take turns: the limit of FedAvg, and how fast FedLaAvg converges to the optimum."""
 
 from __future__ import annotations
 
@@ -75,10 +75,9 @@ class _Pair:
         return abs(model - sum(self.centres) / 2)
 
     def bound(self, rounds: int) -> float:
-        found = fedlaavg_alternating_bound(
+        return fedlaavg_alternating_bound(
             learning_rate=_rate(rounds), rounds=rounds, centres=self.centres, start=self.start, **self.stays
-        )
-        return found.total
+        ).total
 
 
 def _rate(rounds: int) -> float:

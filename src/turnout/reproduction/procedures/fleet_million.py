@@ -1,4 +1,4 @@
-"""A fleet of a million clients, of which a thousand come to a round: what it costs, and who it is fair to."""
+"""A fleet of a million clients, a thousand of them per round: costs, and accuracy on rare clients' data."""
 
 from __future__ import annotations
 
@@ -125,10 +125,10 @@ def _curves(label: str, history: History, seconds: float) -> list[Curve]:
 
 
 def peak_memory() -> float:
-    """The most that was needed so far, in GiB: of the device where it tells, else of the process."""
-    told = jax.devices()[0].memory_stats()
-    if told and "peak_bytes_in_use" in told:
-        return told["peak_bytes_in_use"] / 2**30
+    """Peak memory so far, in GiB: of the device if it reports it, else of the process."""
+    statistics = jax.devices()[0].memory_stats()
+    if statistics and "peak_bytes_in_use" in statistics:
+        return statistics["peak_bytes_in_use"] / 2**30
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

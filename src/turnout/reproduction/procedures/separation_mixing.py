@@ -1,4 +1,4 @@
-"""How soon participation under a minimum separation looks like its long run, in two senses of the word."""
+"""How fast participation under a minimum separation approaches its long run, measured in two ways."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ def separation_mixing(
 
 def _curves(panel: str, distances: Distances, num_clients: int, separations: Sequence[int], seeds: int) -> list[Curve]:
     weights = [1 - np.random.default_rng(seed).random(num_clients) for seed in range(seeds)]
-    found = []
+    curves = []
     for separation in separations:
         values = np.array([distances(p, separation, seed) for seed, p in enumerate(weights)])
         x = _spaced(values.shape[1])
-        found.append(Curve(panel, f"R = {separation}", "distance", x, tuple(range(seeds)), values[:, x - 1]))
-    return found
+        curves.append(Curve(panel, f"R = {separation}", "distance", x, tuple(range(seeds)), values[:, x - 1]))
+    return curves
 
 
 def _spaced(rounds: int) -> np.ndarray:
-    """Every round at first and then in equal ratios: a line needs no more, and a table of thousands is heavy."""
+    """Every round at first, then rounds in equal ratios: enough for a line, and a smaller file."""
     return np.unique(np.r_[1 : min(rounds, 300) + 1, np.rint(np.geomspace(1, rounds, 150)).astype(int)])
 
 

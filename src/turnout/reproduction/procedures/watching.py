@@ -1,4 +1,4 @@
-"""How well π and λ are known to a server that has watched its clients for a while."""
+"""How well a server estimates π and λ after some rounds of watching its clients."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _curves(
     errors: dict[str, list[np.ndarray]] = {"π": [], "λ": []}
     for rounds in past:
         truths = process.stationary(), process.correlation()
-        for label, truth, estimates in zip(errors, truths, _known(rounds, process, seeds), strict=True):
+        for label, truth, estimates in zip(errors, truths, _estimates(rounds, process, seeds), strict=True):
             errors[label].append(np.abs(np.asarray(estimates) - np.asarray(truth)).mean(axis=1))
     return [
         Curve(panel, label, METRIC, np.asarray(past), tuple(range(seeds)), np.stack(rows, axis=1))
@@ -51,13 +51,13 @@ def _curves(
     ]
 
 
-def _known(rounds: int, process: Markov, seeds: int) -> tuple[BySeed, BySeed]:
-    """π̂ and λ̂ after so many rounds, one row a seed."""
+def _estimates(rounds: int, process: Markov, seeds: int) -> tuple[BySeed, BySeed]:
+    """π̂ and λ̂ after so many rounds, one row per seed."""
     facts, fleet = Online(past=rounds), Fleet(jnp.ones(process.num_clients))
 
-    def one(seed: Array) -> tuple[PerClient, PerClient]:
+    def of_seed(seed: Array) -> tuple[PerClient, PerClient]:
         root: RandomKey = jr.key(seed)
         known = facts.read(watched(facts, facts.init(fleet), process, root), None)
         return known.pi, known.lam
 
-    return jax.jit(jax.vmap(one))(jnp.arange(seeds))
+    return jax.jit(jax.vmap(of_seed))(jnp.arange(seeds))
