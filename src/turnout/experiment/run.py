@@ -19,9 +19,9 @@ from turnout.experiment.errors import mistakes_at
 from turnout.experiment.sweep import Point, points
 from turnout.files.whole import free_folder
 from turnout.metrics import DISTANCE
-from turnout.simulator import Watch, check_metrics, chosen_seeds, share_of_progress, simulate_group
+from turnout.simulator import Watch, check_metrics, chosen_seeds, share_of_progress
 from turnout.simulator.history import History
-from turnout.simulator.lanes import Pace
+from turnout.simulator.lanes import Pace, run_group
 from turnout.simulator.trial import grouped
 from turnout.tasks.base import Task
 
@@ -206,7 +206,7 @@ def _simulated(
     shares = None if progress is None else lambda done, total: progress(done / total)
     for number, (batch, group) in enumerate(wanted):
         report = share_of_progress(shares, watch, number, len(wanted), pace.rounds)
-        histories = simulate_group(batch.task, group, seeds, pace, report)
+        histories = run_group(batch.task, group, seeds, pace, report)
         for i, history in zip(group.members, histories, strict=True):
             factor = batch.rate_factors[i] if batch.rate_factors else 1.0
             task = batch.task if DISTANCE in history.metrics else None

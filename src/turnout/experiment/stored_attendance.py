@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from turnout.simulator.attendance import MOST_ROUNDS, STATES, Attendance, watched_clients
+from turnout.simulator.attendance import MAX_ROUNDS, STATES, Attendance, watched_clients
 
 ATTENDANCE = "attendance.parquet"
 LOG = "participation.csv"  # of a run on real nodes
@@ -46,5 +46,5 @@ def _of_log(events: pl.DataFrame, clients: pl.DataFrame) -> Attendance | None:
     rounds = int(np.max(events["round"].to_numpy())) + 1
     whole = np.zeros((rounds, len(numbers)), np.uint8)
     np.maximum.at(whole, (told["round"].to_numpy(), told["client"].to_numpy()), told["rank"].to_numpy())
-    shown, watched = np.arange(0, rounds, -(-rounds // MOST_ROUNDS)), watched_clients(len(numbers))
+    shown, watched = np.arange(0, rounds, -(-rounds // MAX_ROUNDS)), watched_clients(len(numbers))
     return Attendance(int(clients["seed"][0]), shown + 1, watched, whole[np.ix_(shown, watched)])
