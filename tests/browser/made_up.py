@@ -4,7 +4,7 @@ import numpy as np
 
 from turnout.experiment import Experiment
 from turnout.experiment.run import Outcome, Run
-from turnout.simulator.attendance import MOST_ROUNDS, Attendance, watched_clients
+from turnout.simulator.attendance import MAX_ROUNDS, Attendance, watched_clients
 from turnout.simulator.history import History
 
 NAMES = ("fedavg", "unbiased", "adafed", "ca_fed", "f3ast", "fedau", "mifa", "fedvarp", "fedawe", "fedlaavg")
@@ -40,7 +40,7 @@ def _outcome(rng: np.random.Generator, label: str, seeds: int, rounds: int, pi: 
     }
     losses = {name: 2.3 - 2 * rise + rng.normal(0, 0.02, (seeds, rounds + 1)) for name in ("train_loss", "test_loss")}
     watched = watched_clients(clients)
-    stride = 1 << ((rounds - 1) // MOST_ROUNDS).bit_length()
+    stride = 1 << ((rounds - 1) // MAX_ROUNDS).bit_length()
     shown = np.arange(0, rounds, stride)
     there = rng.random((len(shown), len(watched))) < pi[watched]
     states = np.where(there, rng.choice([1, 2, 3], there.shape, p=[0.2, 0.1, 0.7]), 0).astype(np.uint8)

@@ -3,7 +3,7 @@ import pytest
 
 from turnout.availability import bernoulli
 from turnout.simulator import simulate
-from turnout.simulator.attendance import MOST_CLIENTS, STATES, Roll, watched_clients
+from turnout.simulator.attendance import MAX_CLIENTS, STATES, Roll, watched_clients
 from turnout.strategies import FedAvg
 from turnout.tasks.quadratics import quadratics
 from turnout.world import World
@@ -42,7 +42,7 @@ def test_a_history_knows_its_fleet_and_its_time(history):
 
 def test_of_a_large_fleet_some_are_watched():
     chosen = watched_clients(10_000)
-    assert len(set(chosen.tolist())) == MOST_CLIENTS
+    assert len(set(chosen.tolist())) == MAX_CLIENTS
     assert set(chosen % 2) == {0, 1}  # fleets are often laid out in a pattern
     np.testing.assert_array_equal(watched_clients(5), np.arange(5))
 

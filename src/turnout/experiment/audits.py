@@ -18,7 +18,7 @@ def audit_experiment(
     seeds: int | Sequence[int] = 1,
     progress: Callable[[float], None] | None = None,
 ) -> Audit:
-    """Every point of the experiment, under its label; lengths and seeds are the audit's own."""
+    """Audit every point of the experiment, under its label, with the rounds and seeds given here."""
     if rounds < 1:
         raise ExperimentError(f"rounds must be 1 or more, not {rounds}")
     grid = points(experiment)

@@ -1,4 +1,4 @@
-"""Points to objects: every task once, every world once, and a trial a point."""
+"""From points to objects: every task once, every world once, and one trial per point."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Batch:
     task: Task
     points: tuple[Point, ...]
     trials: tuple[Trial, ...]
-    rate_factors: tuple[float, ...] | None = None  # by which local learning rates were calibrated
+    rate_factors: tuple[float, ...] | None = None  # calibration factors of the local learning rates
 
 
 def build(points: Sequence[Point]) -> tuple[Batch, ...]:
-    """All objects of an experiment, in batches by task; a mistake that only shows here says where it is, too."""
+    """All objects of an experiment, in batches by task; mistakes that only show here name their place, too."""
     by_task: dict[str, list[Point]] = {}
     for point in points:
         by_task.setdefault(point.task.key, []).append(point)

@@ -1,4 +1,4 @@
-"""The key `calibrate` of an experiment: every strategy makes steps as long as those of a chosen one, on average."""
+"""The key `calibrate` of an experiment: all strategies get the mean step length of a chosen one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from turnout.experiment.sweep import Point
 
 
 def calibrated(batch: Batch, reference: str, rounds: int) -> Batch:
-    """The batch with the local learning rates multiplied, and by what."""
+    """The batch with calibrated local learning rates, and their factors."""
     chosen = [_reference(point, batch.points, reference) for point in batch.points]
     with mistakes_at("calibrate"):
         moves = calibrate.mean_moves(batch.task.fleet, batch.trials, rounds=rounds)
@@ -22,7 +22,7 @@ def calibrated(batch: Batch, reference: str, rounds: int) -> Batch:
 
 
 def _reference(point: Point, points: Sequence[Point], reference: str) -> int:
-    """Index of the first point of the chosen strategy that agrees with this one in all that both have swept."""
+    """Index of the first point of the chosen strategy that agrees with this one in all keys that both sweep."""
     for index, other in enumerate(points):
         shared = (point.settings.keys() & other.settings.keys()) - {
             key for key in other.settings if key.startswith("strategy.")

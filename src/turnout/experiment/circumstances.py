@@ -1,4 +1,4 @@
-"""Under what circumstances a result came to be: command, device, versions, commit."""
+"""The circumstances of a result: command, device, versions, commit."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ import jax
 from turnout import __version__
 
 PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "polars", "altair", "flwr")
-
-
 KEYS = ("command", "device", "versions", "platform", "commit")
 
 
 @functools.cache
 def circumstances() -> dict[str, Any]:
-    """What one must know to get the same numbers again, beside the experiment."""
+    """What is needed, beside the experiment, to get the same numbers again."""
     device = jax.devices()[0]
     values = (
         shlex.join([Path(sys.argv[0]).name.replace("__main__.py", "turnout"), *sys.argv[1:]]),
@@ -43,11 +41,11 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """Commit of the repository in which the run was started, marked where files had changed since."""
+    """Commit of the repository in which the run was started, marked if files had changed since."""
 
     def git(*arguments: str) -> str:
-        asked = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=5, check=True)
-        return asked.stdout.strip()
+        answer = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=5, check=True)
+        return answer.stdout.strip()
 
     try:
         return git("rev-parse", "HEAD") + (" with changes" if git("status", "--porcelain") else "")

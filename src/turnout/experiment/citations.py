@@ -18,8 +18,8 @@ def cited(source: str) -> tuple[list[str], list[str]]:
     if source in registry.entries("strategies"):
         return _entries([source])
     if Path(source).suffix != ".toml" and not Path(source).exists() and source not in registry.entries("experiments"):
-        known = [*registry.entries("strategies"), *registry.entries("experiments")]
-        raise ExperimentError(f"there is no strategy or experiment {source!r}: {nearest(source, known)}")
+        names = [*registry.entries("strategies"), *registry.entries("experiments")]
+        raise ExperimentError(f"there is no strategy or experiment {source!r}: {nearest(source, names)}")
     return cited_in(toml.read(registry.experiment_path(source)))
 
 
@@ -29,18 +29,18 @@ def cited_in(document: toml.Document) -> tuple[list[str], list[str]]:
 
 
 def _entries(names: Iterable[str]) -> tuple[list[str], list[str]]:
-    keys = {name: _keys(name) for name in dict.fromkeys(names)}
-    known = references()
-    wanted = dict.fromkeys(key for found in keys.values() for key in found)
-    return [known[key] for key in wanted], [name for name, found in keys.items() if not found]
+    keys_by_name = {name: _keys(name) for name in dict.fromkeys(names)}
+    bibtex = references()
+    cited_keys = dict.fromkeys(key for keys in keys_by_name.values() for key in keys)
+    return [bibtex[key] for key in cited_keys], [name for name, keys in keys_by_name.items() if not keys]
 
 
 def short_citation(key: str) -> str:
     """A reference as it stands in a sentence: authors and year."""
-    known = references()
-    if key not in known:
-        raise ExperimentError(f"there is no reference {key!r}: {nearest(key, known)}")
-    fields = dict(re.findall(r"^ *(author|year) *= *\{(.*?)\},?$", known[key], re.MULTILINE))
+    bibtex = references()
+    if key not in bibtex:
+        raise ExperimentError(f"there is no reference {key!r}: {nearest(key, bibtex)}")
+    fields = dict(re.findall(r"^ *(author|year) *= *\{(.*?)\},?$", bibtex[key], re.MULTILINE))
     names = [name.partition(",")[0] for name in fields["author"].split(" and ")]
     return f"{f'{names[0]} et al.' if len(names) > 2 else ' and '.join(names)} {fields['year']}"
 
@@ -57,25 +57,21 @@ def _names(table: Any) -> Iterator[str]:
     if isinstance(table, str):
         yield table
     elif isinstance(table, list):
-        for one in table:
-            yield from _names(one)
+        for entry in table:
+            yield from _names(entry)
     elif isinstance(table, dict):
         yield from _names(table.get("name"))
         yield from _names(table.get("strategy"))
 
 
 def _keys(name: str) -> tuple[str, ...]:
-    if ":" in name:
-        return _keys_of_another(name)
-    known = registry.entries("strategies")
-    if name not in known:
-        raise ExperimentError(f"there is no {name!r} among the strategies: {nearest(name, known)}")
-    return known[name].traits["references"]
-
-
-def _keys_of_another(name: str) -> tuple[str, ...]:
-    try:
-        found = getattr(registry.find("strategies", name, "cite"), "references", ())
+    strategies = registry.entries("strategies")
+    if name in strategies:
+        return strategies[name].traits["references"]
+    if ":" not in name:
+        raise ExperimentError(f"there is no {name!r} among the strategies: {nearest(name, strategies)}")
+    try:  # a class of the user may be gone, or have references that are not ours
+        keys = getattr(registry.find("strategies", name, "cite"), "references", ())
     except ExperimentError:
         return ()
-    return tuple(key for key in found if key in references())
+    return tuple(key for key in keys if key in references())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,10 @@ from turnout.experiment.errors import ExperimentError
 from turnout.experiment.parts import Part, read_part
 from turnout.experiment.schema import shown
 
-PARTS = ("task", "availability", "links", "compute", "local", "uploads", "server", "facts")  # tables, the same for all
-KEYS = ("title", "claim", "rounds", "seeds", "evaluate_every", "metrics", "calibrate", *PARTS, "strategies")
+DEFAULTS = {"links": "perfect", "uploads": "plain", "server": {}, "facts": "oracle"}  # of tables that may be left out
 OVERRIDES = ("local", "uploads", "server", "facts")  # tables of which a strategy may have its own
-NAMED = ("uploads", "facts")  # those that name a builder: a strategy's own stands instead of the common one
-EVALUATIONS = 40  # in a run, if not said
+NAMED = ("uploads", "facts")  # those that name a builder: a strategy's own replaces the common one
+EVALUATIONS = 40  # in a run, if not given
 
 
 @dataclass(frozen=True)
@@ -36,12 +35,9 @@ class Entrant:
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """Strategies compared on one task in one world; any argument may be a sweep."""
+class Tables:
+    """The tables that the strategies of an experiment have in common."""
 
-    rounds: int
-    seeds: tuple[int, ...]
-    evaluate_every: int
     task: Part
     availability: Part
     links: Part
@@ -50,11 +46,24 @@ class Experiment:
     uploads: Part
     server: Part
     facts: Part
+
+
+PARTS = tuple(table.name for table in fields(Tables))
+KEYS = ("title", "claim", "rounds", "seeds", "evaluate_every", "metrics", "calibrate", *PARTS, "strategies")
+
+
+@dataclass(frozen=True)
+class Experiment(Tables):
+    """Strategies compared on one task in one world; any argument may be a sweep."""
+
+    rounds: int
+    seeds: tuple[int, ...]
+    evaluate_every: int
     strategies: tuple[Entrant, ...]
     title: str = ""
     claim: str = ""
-    metrics: tuple[str, ...] | None = None  # those to take; all that the task has if not said
-    calibrate: str | None = None  # label of the strategy whose mean step length the others are to have
+    metrics: tuple[str, ...] | None = None  # those to compute; all that the task has if not given
+    calibrate: str | None = None  # label of the strategy whose mean step length the others get
 
     @classmethod
     def read(cls, document: dict[str, Any]) -> Experiment:
@@ -66,20 +75,13 @@ class Experiment:
             if key not in document:
                 raise ExperimentError(f"{key!r} is missing")
         rounds = _count(document["rounds"], "rounds")
-        local, compute = _local_and_compute(document)
+        tables = DEFAULTS | document | _local_and_compute(document)
         strategies = _entrants(document["strategies"])
         return cls(
             rounds=rounds,
             seeds=_seeds(document.get("seeds", 1)),
             evaluate_every=_count(document.get("evaluate_every", max(1, rounds // EVALUATIONS)), "evaluate_every"),
-            task=read_part("tasks", document["task"], "task"),
-            availability=read_part("availability", document["availability"], "availability"),
-            links=read_part("links", document.get("links", "perfect"), "links"),
-            compute=read_part("compute", compute, "compute"),
-            local=read_part("local", local, "local"),
-            uploads=read_part("uploads", document.get("uploads", "plain"), "uploads"),
-            server=read_part("server", document.get("server", {}), "server"),
-            facts=read_part("facts", document.get("facts", "oracle"), "facts"),
+            **{name: read_part("tasks" if name == "task" else name, tables[name], name) for name in PARTS},
             strategies=strategies,
             title=_text(document.get("title", ""), "title"),
             claim=_text(document.get("claim", ""), "claim"),
@@ -154,14 +156,15 @@ def _seeds(value: Any) -> tuple[int, ...]:
     return tuple(value)
 
 
-def _local_and_compute(document: dict[str, Any]) -> tuple[Any, Any]:
+def _local_and_compute(document: dict[str, Any]) -> dict[str, Any]:
     """Undo the short form: `steps` in `local` stands for `compute = { name = "fixed", steps = … }`."""
     local, compute = document.get("local", {}), document.get("compute", "fixed")
     if not isinstance(local, dict) or "steps" not in local:
-        return local, compute
+        return {"local": local, "compute": compute}
     if "compute" in document:
         raise ExperimentError("local.steps: compute is given too, and both say how much local work is done: keep one")
-    return {key: value for key, value in local.items() if key != "steps"}, {"name": "fixed", "steps": local["steps"]}
+    rest = {key: value for key, value in local.items() if key != "steps"}
+    return {"local": rest, "compute": {"name": "fixed", "steps": local["steps"]}}
 
 
 def _entrants(value: Any) -> tuple[Entrant, ...]:

@@ -1,4 +1,4 @@
-"""A training on real nodes as an experiment: everything in it can be read, but nothing of it simulated again."""
+"""A training on real nodes described as an experiment, which can be read but not simulated again."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def clients(number: int) -> Never:
 
 
 def nature() -> Never:
-    """Who came, whose upload arrived and how much was done on real nodes: it happened."""
+    """Availability, links and local work of real nodes, which cannot be drawn again."""
     raise ValueError("this happened on real nodes and cannot be drawn again; `turnout diagnose` fits a world to it")
 
 
 def untold() -> Never:
-    """Something that Python can do and a file cannot say."""
+    """An object that a file cannot describe."""
     raise ValueError("this was an object of the program that ran, which a file cannot hold: build it in Python")
 
 
@@ -72,12 +72,12 @@ def described(
 def _entrant(strategy: Strategy) -> dict[str, Any]:
     try:
         part = read_part("strategies", _named("strategies", strategy), "strategy")
-        if not any(part.axes()):  # a list that would be read as a sweep is no single strategy
+        if not any(part.axes()):  # with a sweep it would be several strategies
             return part.table()
     except ExperimentError:
         pass
-    name = type(strategy).__name__
-    return {"name": f"{HERE}:own_strategy", "described": repr(strategy)[:1000], "label": name}
+    described = repr(strategy)[:1000]
+    return {"name": f"{HERE}:own_strategy", "described": described, "label": type(strategy).__name__}
 
 
 def _facts(facts: Facts) -> dict[str, Any]:
@@ -97,22 +97,20 @@ def _named(kind: str, thing: Any) -> dict[str, Any]:
 
 
 def _arguments(thing: Any) -> dict[str, Any]:
-    """What differs from the defaults, as a file says it."""
-    found = {}
+    """Arguments that differ from the defaults, as TOML values."""
+    arguments = {}
     for name, parameter in schema.parameters(type(thing)).items():
         value = getattr(thing, name)
         if value is not None and value is not parameter.default:
-            found[name] = _said(value)
-    return found
+            arguments[name] = _as_toml(value)
+    return arguments
 
 
-def _said(value: Any) -> Any:
+def _as_toml(value: Any) -> Any:
     if isinstance(value, Strategy):
         return _named("strategies", value)
     if isinstance(value, jax.Array | np.ndarray | np.generic):
         return np.asarray(value).tolist()
-    if isinstance(value, bool | int | float | str) or (
-        isinstance(value, tuple | list) and not hasattr(value, "_fields")
-    ):
+    if isinstance(value, bool | int | float | str | tuple | list) and not hasattr(value, "_fields"):
         return value
     return {"name": f"{HERE}:untold"}

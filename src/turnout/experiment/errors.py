@@ -12,7 +12,7 @@ class ExperimentError(UserError):
 
 @contextmanager
 def mistakes_at(where: str, *modules: str) -> Iterator[None]:
-    """A mistake inside becomes an `ExperimentError` that says where it is; a crash stays what it is.
+    """Turn a mistake inside into an `ExperimentError` that says where it is; a crash passes through.
 
     `modules` are those beside turnout whose errors are refusals: where the class of a user, or of optax, is defined.
     """

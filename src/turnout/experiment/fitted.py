@@ -17,8 +17,8 @@ STRATEGIES = ("fedavg", "unbiased", "adafed", "fedau", "mifa")
 def world_toml(diagnosis: Diagnosis) -> str:
     """An experiment in the fitted world, on quadratics with one client each and the log's target as importance.
 
-    The server estimates what it knows of availability. Where the log tells whose updates arrived, links lose as many;
-    where it tells how many steps clients do, they do as many.
+    The server estimates availability. If the log says whose updates arrived, links lose as many; if it says how many
+    steps clients do, they do as many.
     """
     fitted, lines = diagnosis.fitted, ["Fitted by turnout diagnose; play it with turnout run."]
     lines += [f"Note: {note}." for note in fitted.notes]
@@ -28,14 +28,14 @@ def world_toml(diagnosis: Diagnosis) -> str:
 
 
 def document(diagnosis: Diagnosis) -> toml.Document:
-    """The experiment as TOML's values."""
+    """The experiment as a TOML document."""
     log, fitted = diagnosis.log, diagnosis.fitted
     kind = fitted.kind.replace("_", " ")
     task: dict[str, Any] = {"name": "quadratics", "num_clients": log.num_clients}
     target = diagnosis.findings.weights.target
     if np.ptp(target) > 0:
         task["importance"] = _digits(target * log.num_clients)
-    found: toml.Document = {
+    experiment: toml.Document = {
         "title": f"A {kind} world fitted to {diagnosis.source.replace(chr(92), '/').rpartition('/')[2]}",
         "rounds": ROUNDS,
         "seeds": 5,
@@ -45,13 +45,13 @@ def document(diagnosis: Diagnosis) -> toml.Document:
     }
     success, steps = success_of(log), steps_of(log)
     if success is not None:
-        found["links"] = {"name": "bernoulli", "success": _digits(success)}
+        experiment["links"] = {"name": "bernoulli", "success": _digits(success)}
     if steps is not None:
-        found["compute"] = {"name": "per_client", "steps": steps.tolist()}
-    found["local"] = {"learning_rate": 0.02}
-    found["facts"] = "online"
-    found["strategies"] = [{"name": name} for name in STRATEGIES]
-    return found
+        experiment["compute"] = {"name": "per_client", "steps": steps.tolist()}
+    experiment["local"] = {"learning_rate": 0.02}
+    experiment["facts"] = "online"
+    experiment["strategies"] = [{"name": name} for name in STRATEGIES]
+    return experiment
 
 
 def _digits(values: np.ndarray) -> list[float]:

@@ -17,9 +17,7 @@ from turnout.uploads import Upload
 
 Path = tuple[str, ...]  # of keys into a table, to an argument
 OF_OPTAX = {"optimizer": "optimizers", "learning_rate": "schedules"}  # arguments that name a builder of optax
-
-
-# Arguments that are no keys of a table: the server's facts have a table of their own, and so has its learning rate.
+# Arguments that are not keys of the table: the server's facts and an optimizer's learning rate are given elsewhere.
 HIDDEN = {"optimizers": ("learning_rate",), "server": ("facts",)}
 UNNAMED: dict[str, Callable[..., Any]] = {"local": Local, "server": ServerSettings}
 
@@ -40,11 +38,6 @@ class Part:
         return registry.find(self.kind, self.name, self.where)
 
     @property
-    def hidden(self) -> tuple[str, ...]:
-        """Arguments that are no keys of the table."""
-        return HIDDEN.get(self.kind, ())
-
-    @property
     def key(self) -> str:
         """A text that equal parts share."""
         return json.dumps([self.kind, self.name, self.arguments], sort_keys=True)
@@ -55,9 +48,9 @@ class Part:
 
     def axes(self) -> Iterator[tuple[Path, list[Any]]]:
         """The swept arguments, those of builders inside included, each with its values."""
-        known = schema.parameters(self.builder)
+        parameters = schema.parameters(self.builder)
         for name, value in self.arguments.items():
-            values = schema.swept(known[name], value)
+            values = schema.swept(parameters[name], value)
             if values is not None:
                 yield (name,), values
             elif isinstance(value, dict):
@@ -77,36 +70,30 @@ class Part:
         """The arguments of this part where it has them, those of another elsewhere."""
         return replace(self, arguments=base.arguments | self.arguments)
 
-    def needs(self, name: str) -> bool:
-        """Whether an argument exists and the table leaves it open."""
-        return name in schema.parameters(self.builder) and name not in self.arguments
-
     def build(self, **filled: Any) -> Any:
-        """The object; `filled` gives arguments that the experiment knows, where the builder wants them."""
-        known = schema.parameters(self.builder)
-        arguments = {name: value for name, value in filled.items() if self.needs(name)}
+        """The object; `filled` are arguments from the experiment, for those that the table leaves open."""
+        parameters = schema.parameters(self.builder)
+        arguments = {name: value for name, value in filled.items() if name in parameters}
         for name, value in self.arguments.items():
-            arguments[name] = schema.as_argument(known[name].hint, self._built(name, value, filled))
+            arguments[name] = schema.as_argument(parameters[name].hint, self._built(name, value, filled))
         with mistakes_at(self.where, self.builder.__module__):
             return self.builder(**arguments)
 
     def _built(self, name: str, value: Any, filled: dict[str, Any]) -> Any:
-        """The value of an argument, where tables are builders in their turn."""
+        """The value of an argument, with the tables in it built."""
         if isinstance(value, dict):
-            return self._inside(name, value)._build_inside(filled)
-        return [self._built(name, one, filled) for one in value] if isinstance(value, list) else value
+            part = self._inside(name, value)
+            return part.build(**filled) if part.kind == "strategies" else _built_once(part.key, part.where)
+        return [self._built(name, item, filled) for item in value] if isinstance(value, list) else value
 
     def _inside(self, name: str, table: dict[str, Any]) -> Part:
         arguments = {key: value for key, value in table.items() if key != "name"}
         kind = kind_inside(schema.parameters(self.builder)[name])
         return Part(kind, table["name"], arguments, f"{self.where}.{name}")
 
-    def _build_inside(self, filled: dict[str, Any]) -> Any:
-        return self.build(**filled) if self.kind == "strategies" else _built_once(self.key, self.where)
-
 
 def kind_inside(parameter: schema.Parameter) -> str:
-    """Of what kind a table given for this argument is: by its type a strategy, by its name something of optax."""
+    """The kind of a table given for this argument: by its type a strategy or an upload, by its name part of optax."""
     if schema.takes(parameter.hint, Strategy):
         return "strategies"
     if schema.takes(parameter.hint, Upload):
@@ -125,21 +112,20 @@ def _built_once(key: str, where: str) -> Any:
 def read_part(kind: str, table: Any, where: str, required: bool = True) -> Part:
     """Check a table and complete it with the defaults that TOML can hold.
 
-    With `required` off the table only overrides another: nothing is completed and nothing must be there.
+    Without `required` the table only overrides another: nothing is completed and nothing must be given.
     """
     name, given = _split(kind, table, where)
     part = Part(kind, name, {}, where)
-    known = schema.parameters(part.builder)
-    schema.check_keys(part.builder, given, where, part.hidden)
+    hidden = HIDDEN.get(kind, ())
+    schema.check_keys(part.builder, given, where, hidden)
     arguments: dict[str, Any] = {}
-    for key, parameter in known.items():
+    for key, parameter in schema.parameters(part.builder).items():
         if key in given:
             arguments[key] = _read_argument(part, parameter, given[key])
-        elif required and parameter.default_in_toml and key not in part.hidden:
+        elif required and parameter.default_in_toml and key not in hidden:
             arguments[key] = list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default
         elif required and parameter.default is schema.REQUIRED and not _filled(kind, key):
-            expected = schema.describe(parameter.hint)
-            raise ExperimentError(f"{where}: {key!r} is missing, expected {expected}")
+            raise ExperimentError(f"{where}: {key!r} is missing, expected {schema.describe(parameter.hint)}")
     return replace(part, arguments=arguments)
 
 
@@ -162,18 +148,18 @@ def _read_argument(part: Part, parameter: schema.Parameter, value: Any) -> Any:
     where = f"{part.where}.{parameter.name}"
     kind = kind_inside(parameter)
     if kind in ("optimizers", "strategies", "uploads"):
-        value = [_named(one) for one in value] if isinstance(value, list) else _named(value)
+        value = [_named(item) for item in value] if isinstance(value, list) else _named(value)
     value = schema.read(parameter, value, where)
     if not isinstance(value, list):
         return _read_inside(kind, value, where)
-    inside = [_read_inside(kind, one, f"{where}[{i}]") for i, one in enumerate(value)]
+    inside = [_read_inside(kind, item, f"{where}[{i}]") for i, item in enumerate(value)]
     if schema.swept(parameter, value) is None:
         _refuse_sweeps_inside(kind, inside, where)
     return inside
 
 
 def _refuse_sweeps_inside(kind: str, tables: list[Any], where: str) -> None:
-    """A list of tables is one value: which of them a sweep belongs to could not be told."""
+    """Refuse sweeps in a list of tables, which is one value: it would be unclear which table is swept."""
     for i, table in enumerate(tables):
         if isinstance(table, dict):
             for path, _ in read_part(kind, table, f"{where}[{i}]").axes():
@@ -188,7 +174,7 @@ def _named(value: Any) -> Any:
 
 
 def _read_inside(kind: str, value: Any, where: str) -> Any:
-    """A table inside a table is a builder in its turn; anything else is as it should be."""
+    """Check a table inside a table as a builder; anything else is returned as it is."""
     if not (isinstance(value, dict) and "name" in value):
         return value
     if kind == "objects" and ":" not in str(value["name"]):
@@ -197,5 +183,5 @@ def _read_inside(kind: str, value: Any, where: str) -> Any:
 
 
 def _filled(kind: str, key: str) -> bool:
-    """Whether the experiment gives the argument by itself."""
+    """Whether the experiment fills in the argument itself."""
     return (kind == "optimizers" and key == "learning_rate") or (kind != "tasks" and key in registry.FILLED)

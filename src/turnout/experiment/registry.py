@@ -19,12 +19,12 @@ from typing import Any
 from turnout.errors import nearest
 from turnout.experiment.errors import ExperimentError
 
-PACKAGES = ("strategies", "availability", "tasks", "uploads")  # one builder a file, named as the file
+PACKAGES = ("strategies", "availability", "tasks", "uploads")  # one builder per file, with the name of the file
 MODULES = {"links": "world.links", "compute": "world.compute", "facts": "server.facts"}  # several builders in one file
 SHIPPED = {"experiments": ("experiment", "library"), "claims": ("reproduction", "claims")}  # folders of TOML files
 KINDS = (*PACKAGES, *MODULES, *SHIPPED)
 Fields = dict[str, ast.expr | None]  # arguments with their defaults, None where one must be given
-FILLED = ("num_clients", "sizes", "batch_size")  # arguments that an experiment gives by itself
+FILLED = ("num_clients", "sizes", "batch_size")  # arguments that an experiment fills in itself
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,16 @@ class Entry:
 
 @functools.cache
 def entries(kind: str) -> dict[str, Entry]:
-    """All that can be named of a kind, by name."""
+    """All entries of a kind, by name."""
     if kind not in KINDS:
         raise ExperimentError(f"there is no kind {kind!r}: {nearest(kind, KINDS)}")
     if kind in SHIPPED:
-        found = _shipped(kind)
+        listed = _shipped(kind)
     elif kind in PACKAGES:
-        found = _of_package(kind)
+        listed = _of_package(kind)
     else:
-        found = _of_module(MODULES[kind])
-    return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
+        listed = _of_module(MODULES[kind])
+    return {entry.name: entry for entry in sorted(listed, key=lambda entry: entry.name)}
 
 
 def find(kind: str, name: str, where: str) -> Callable[..., Any]:
@@ -58,14 +58,13 @@ def find(kind: str, name: str, where: str) -> Callable[..., Any]:
     if ":" in name:
         return _imported(name, where)
     if kind in ("optimizers", "schedules"):
-        known = _of_optax(kind)
-        if name not in known:
-            raise ExperimentError(f"{where}: there is no {name!r} among optax's {kind}: {nearest(name, known)}")
-        return known[name]
-    known = entries(kind)
-    if name not in known:
-        raise ExperimentError(f"{where}: there is no {name!r} among the {kind}: {nearest(name, known)}")
-    entry = known[name]
+        builders = _of_optax(kind)
+        if name not in builders:
+            raise ExperimentError(f"{where}: there is no {name!r} among optax's {kind}: {nearest(name, builders)}")
+        return builders[name]
+    if name not in entries(kind):
+        raise ExperimentError(f"{where}: there is no {name!r} among the {kind}: {nearest(name, entries(kind))}")
+    entry = entries(kind)[name]
     return getattr(importlib.import_module(entry.module), entry.attribute)
 
 
@@ -76,7 +75,7 @@ def experiment_path(name: str) -> Path:
         return path / "experiment.toml"
     if path.is_file():
         return path
-    if name in entries("experiments"):  # a folder called like it is not in its way
+    if name in entries("experiments"):  # also where a folder has the same name
         return shipped_path("experiments", name)
     if path.suffix == ".toml" or path.exists():
         raise ExperimentError(f"{name}: there is no such file")
@@ -91,12 +90,12 @@ def shipped_path(kind: str, name: str) -> Path:
 def _imported(name: str, where: str) -> Callable[..., Any]:
     module, _, attribute = name.partition(":")
     try:
-        found = functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
+        builder = functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
     except (ImportError, AttributeError, ValueError) as error:
         raise ExperimentError(f"{where}: cannot import {name!r}: {error}") from error
-    if not callable(found):
+    if not callable(builder):
         raise ExperimentError(f"{where}: {name!r} is not a class or a function")
-    return found
+    return builder
 
 
 @functools.cache
@@ -106,7 +105,7 @@ def _of_optax(kind: str) -> dict[str, Callable[..., Any]]:
     if kind == "schedules":
         return {name: getattr(optax, name) for name in dir(optax) if name.endswith(("_schedule", "_decay"))}
     plain = {name: getattr(optax, name) for name in dir(optax) if name.islower() and not name.startswith("_")}
-    functions = {name: found for name, found in plain.items() if inspect.isfunction(found)}
+    functions = {name: value for name, value in plain.items() if inspect.isfunction(value)}
     return {
         name: function
         for name, function in functions.items()
@@ -208,10 +207,10 @@ def _summary(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:
 
 
 def _parameters(builder: ast.FunctionDef | ast.ClassDef, source: ast.Module, skip: tuple[str, ...]) -> tuple[str, ...]:
-    found = _fields(builder, source) if isinstance(builder, ast.ClassDef) else _arguments(builder, source)
+    fields = _fields(builder, source) if isinstance(builder, ast.ClassDef) else _arguments(builder, source)
     return tuple(
         name if default is None else f"{name} = {ast.unparse(default)}"
-        for name, default in found.items()
+        for name, default in fields.items()
         if name not in skip
     )
 
@@ -224,7 +223,7 @@ def _arguments(function: ast.FunctionDef, source: ast.Module) -> Fields:
     given = function.args
     plain = [*given.posonlyargs, *given.args]
     defaults = [*[None] * (len(plain) - len(given.defaults)), *given.defaults, *given.kw_defaults]
-    return {found.arg: default for found, default in zip([*plain, *given.kwonlyargs], defaults, strict=True)}
+    return {argument.arg: default for argument, default in zip([*plain, *given.kwonlyargs], defaults, strict=True)}
 
 
 def _fields_of(name: str, source: ast.Module) -> Fields:

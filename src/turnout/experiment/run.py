@@ -1,4 +1,4 @@
-"""Run an experiment: everything is checked and built first, then simulated, then handed back with labels."""
+"""Run an experiment: check and build everything, then simulate, then return the outcomes with labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from turnout.experiment.build import Batch, build
+from turnout.experiment.build import build
 from turnout.experiment.calibration import calibrated
 from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Experiment
@@ -19,32 +19,32 @@ from turnout.experiment.errors import mistakes_at
 from turnout.experiment.sweep import Point, points
 from turnout.files.whole import free_folder
 from turnout.metrics import DISTANCE
-from turnout.simulator import Watch, check_metrics, chosen_seeds, share_of_progress, simulate_group
+from turnout.simulator import Watch, check_metrics, chosen_seeds, share_of_progress
 from turnout.simulator.history import History
-from turnout.simulator.lanes import Pace
+from turnout.simulator.lanes import Pace, run_group
 from turnout.simulator.trial import grouped
 from turnout.tasks.base import Task
 
 if TYPE_CHECKING:
     import polars as pl
 
-SEGMENTS = 20  # pieces a run is cut into, so that progress can be told
+SEGMENTS = 20  # of a run, after each of which progress is reported
 
 Progress = Callable[[float], None]  # called with the share that is done
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one point."""
+    """The result of one point."""
 
     label: str
     strategy: str  # its name in the experiment
     settings: dict[str, Any]  # the swept keys and their values here
     history: History
-    rate_factor: float = 1.0  # by which the local learning rate was calibrated
-    names: tuple[str, ...] | None = None  # of the clients, where they have any
+    rate_factor: float = 1.0  # calibration factor of the local learning rate
+    names: tuple[str, ...] | None = None  # of the clients, if they have names
     point: Point | None = field(default=None, repr=False)  # as the experiment describes it
-    task: Task | None = field(default=None, repr=False)  # kept after a run where its optimum is known
+    task: Task | None = field(default=None, repr=False)  # kept after a run if its optimum is known
 
     @classmethod
     def of(cls, point: Point, history: History, **more: Any) -> Outcome:
@@ -53,7 +53,7 @@ class Outcome:
 
     @property
     def target(self) -> np.ndarray:
-        """α, one number per client; the same for all where the history does not know it."""
+        """α, one number per client; uniform where the history does not have it."""
         if self.history.target is not None:
             return self.history.target
         num_clients = next(iter(self.history.clients.values())).shape[1]
@@ -62,12 +62,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Run:
-    """An experiment and what came of it."""
+    """An experiment and its results."""
 
     experiment: Experiment
     points: tuple[Outcome, ...]
     seconds: float
-    notes: dict[str, Any] = field(default_factory=dict)  # what else is to be known of it, for `run.json`
+    notes: dict[str, Any] = field(default_factory=dict)  # further entries of `run.json`
     origin: dict[str, Any] = field(default_factory=circumstances)  # command, device, versions, platform, commit
 
     @functools.cached_property
@@ -77,7 +77,7 @@ class Run:
 
     @functools.cached_property
     def about(self) -> dict[str, Any]:
-        """What `run.json` tells."""
+        """The contents of `run.json`."""
         factors = {outcome.label: outcome.rate_factor for outcome in self.points}
         own = ({} if self.experiment.calibrate is None else {"rate_factors": factors}) | {
             "title": self.experiment.title,
@@ -99,16 +99,17 @@ class Run:
         return self._labelled([outcome.history.frame() for outcome in self.points])
 
     def clients_frame(self) -> pl.DataFrame:
-        """One row a label, seed and client: the sums over all rounds, the target, and π and λ where they are known."""
+        """One row per label, seed and client: sums over all rounds, the target, and π and λ where they are known."""
         return self._labelled([_clients(outcome) for outcome in self.points])
 
     def attendance_frame(self) -> pl.DataFrame | None:
-        """One row a label, round and client that were watched: away, excluded, failed or active, in the first seed."""
+        """One row per label, recorded round and client: away, excluded, failed or active, for the first seed."""
         import polars as pl
 
-        seen = [point for point in self.points if point.history.attendance is not None]
         frames = [
-            point.history.attendance_frame().select(pl.lit(point.label).alias("label"), pl.all()) for point in seen
+            outcome.history.attendance_frame().select(pl.lit(outcome.label).alias("label"), pl.all())
+            for outcome in self.points
+            if outcome.history.attendance is not None
         ]
         return pl.concat(frames) if frames else None
 
@@ -133,12 +134,12 @@ def _clients(outcome: Outcome) -> pl.DataFrame:
     import polars as pl
 
     history = outcome.history
-    known = {"target": outcome.target, "pi": history.pi, "lam": history.lam}
+    facts = {"target": outcome.target, "pi": history.pi, "lam": history.lam}
     num_seeds = len(history.seeds)
     missing = np.full(outcome.target.shape, np.nan)
     columns = {
         name: pl.Series(np.tile(missing if values is None else values, num_seeds).astype(np.float64)).fill_nan(None)
-        for name, values in known.items()
+        for name, values in facts.items()
     }
     if outcome.names is not None:
         columns["name"] = pl.Series(list(outcome.names) * num_seeds, dtype=pl.String)
@@ -146,14 +147,11 @@ def _clients(outcome: Outcome) -> pl.DataFrame:
 
 
 def run(
-    experiment: Experiment,
-    out: str | Path | None = None,
-    progress: Progress | None = None,
-    watch: Watch | None = None,
+    experiment: Experiment, out: str | Path | None = None, progress: Progress | None = None, watch: Watch | None = None
 ) -> Run:
     """Simulate every point of an experiment; with `out`, leave a run folder there.
 
-    A folder that is in the way is refused before anything runs. `watch` is told the metrics as they come.
+    A folder that exists already is refused before anything runs. `watch` is called with the metrics as they come.
     """
     folder = None if out is None else free_folder(out)
     finished = run_points(experiment, points(experiment), progress, watch)
@@ -167,7 +165,7 @@ def run(
 def run_points(
     experiment: Experiment, grid: Sequence[Point], progress: Progress | None = None, watch: Watch | None = None
 ) -> Run:
-    """The same, where the points of the experiment are at hand."""
+    """Simulate the points of an experiment, where they are at hand."""
     begun = time.perf_counter()
     by_label = {outcome.label: outcome for outcome in outcomes(experiment, grid, progress, watch)}
     return Run(experiment, tuple(by_label[point.label] for point in grid), time.perf_counter() - begun)
@@ -180,34 +178,28 @@ def outcomes(
     watch: Watch | None = None,
     without: Collection[str] = (),
 ) -> Iterator[Outcome]:
-    """What comes of every point, as it comes: those that run as one program together, without those of some labels."""
+    """The outcome of every point as it is finished, program by program; labels in `without` need not be run."""
     batches = [
         batch if experiment.calibrate is None else calibrated(batch, experiment.calibrate, experiment.rounds)
         for batch in build(grid)
     ]
-    with mistakes_at(""):
-        yield from _simulated(experiment, batches, progress, watch, without)
-
-
-def _simulated(
-    experiment: Experiment,
-    batches: Sequence[Batch],
-    progress: Progress | None,
-    watch: Watch | None,
-    without: Collection[str],
-) -> Iterator[Outcome]:
     segment = max(1, experiment.rounds // SEGMENTS)
-    pace = Pace(experiment.rounds, experiment.evaluate_every, segment, experiment.metrics)
-    seeds = chosen_seeds(experiment.seeds)
-    for batch in batches:
-        check_metrics(batch.task, pace.metrics)
-    programs = [(batch, group) for batch in batches for group in grouped(batch.trials)]
-    wanted = [one for one in programs if any(one[0].points[i].label not in without for i in one[1].members)]
-    shares = None if progress is None else lambda done, total: progress(done / total)
-    for number, (batch, group) in enumerate(wanted):
-        report = share_of_progress(shares, watch, number, len(wanted), pace.rounds)
-        histories = simulate_group(batch.task, group, seeds, pace, report)
-        for i, history in zip(group.members, histories, strict=True):
-            factor = batch.rate_factors[i] if batch.rate_factors else 1.0
-            task = batch.task if DISTANCE in history.metrics else None
-            yield Outcome.of(batch.points[i], history, rate_factor=factor, task=task)
+    with mistakes_at(""):
+        pace = Pace(experiment.rounds, experiment.evaluate_every, segment, experiment.metrics)
+        seeds = chosen_seeds(experiment.seeds)
+        for batch in batches:
+            check_metrics(batch.task, pace.metrics)
+        programs = [
+            (batch, group)
+            for batch in batches
+            for group in grouped(batch.trials)
+            if any(batch.points[i].label not in without for i in group.members)
+        ]
+        shares = None if progress is None else lambda done, total: progress(done / total)
+        for number, (batch, group) in enumerate(programs):
+            report = share_of_progress(shares, watch, number, len(programs), pace.rounds)
+            histories = run_group(batch.task, group, seeds, pace, report)
+            for i, history in zip(group.members, histories, strict=True):
+                factor = batch.rate_factors[i] if batch.rate_factors else 1.0
+                task = batch.task if DISTANCE in history.metrics else None
+                yield Outcome.of(batch.points[i], history, rate_factor=factor, task=task)

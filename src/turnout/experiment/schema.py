@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import functools
 import inspect
 import types
@@ -32,9 +33,9 @@ class Parameter:
 
     @property
     def default_in_toml(self) -> bool:
-        """Whether a TOML file can say the default; it knows no null."""
-        inside = self.default if isinstance(self.default, tuple) else (self.default,)
-        return all(isinstance(one, bool | int | float | str) for one in inside)
+        """Whether TOML can hold the default; it has no null."""
+        values = self.default if isinstance(self.default, tuple) else (self.default,)
+        return all(isinstance(value, bool | int | float | str) for value in values)
 
 
 @functools.cache
@@ -43,30 +44,28 @@ def parameters(builder: Callable[..., Any]) -> dict[str, Parameter]:
     hints = _hints(builder)
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {
-        name: Parameter(name, hints.get(name, Any), found.default)
-        for name, found in inspect.signature(builder).parameters.items()
-        if found.kind in by_name
+        name: Parameter(name, hints.get(name, Any), parameter.default)
+        for name, parameter in inspect.signature(builder).parameters.items()
+        if parameter.kind in by_name
     }
 
 
 def _hints(builder: Callable[..., Any]) -> dict[str, Any]:
-    """Annotations as objects; a third party's that cannot be evaluated leave everything to its builder."""
+    """Annotations as objects; those of a third party that cannot be evaluated are left out."""
     sources = [builder, builder.__init__] if inspect.isclass(builder) else [builder]
-    found: dict[str, Any] = {}
+    hints: dict[str, Any] = {}
     for source in sources:
-        try:
-            found = typing.get_type_hints(source) | found
-        except (NameError, TypeError, AttributeError):
-            continue
-    return found
+        with contextlib.suppress(NameError, TypeError, AttributeError):
+            hints = typing.get_type_hints(source) | hints
+    return hints
 
 
 def check_keys(builder: Callable[..., Any], given: dict[str, Any], where: str, hidden: tuple[str, ...] = ()) -> None:
-    """Refuse keys that are no arguments, with the nearest right one."""
-    known = [name for name in parameters(builder) if name not in hidden]
+    """Refuse keys that are not arguments, and name the nearest one."""
+    names = [name for name in parameters(builder) if name not in hidden]
     for key in given:
-        if key not in known:
-            raise ExperimentError(f"{where}: unknown key {key!r}: {nearest(key, known)}")
+        if key not in names:
+            raise ExperimentError(f"{where}: unknown key {key!r}: {nearest(key, names)}")
 
 
 def swept(parameter: Parameter, value: Any) -> list[Any] | None:
@@ -85,12 +84,12 @@ def read(parameter: Parameter, value: Any, where: str) -> Any:
         return read_one(parameter, value, where)
     if not values:
         raise ExperimentError(f"{where}: given an empty list, expected {describe(parameter.hint)}")
-    if not any(accepts(parameter.hint, one) for one in values):
+    if not any(accepts(parameter.hint, item) for item in values):
         raise ExperimentError(f"{where}: given {shown(value)}, expected {describe(parameter.hint)}")
-    read_ones = [read_one(parameter, one, f"{where}[{i}]") for i, one in enumerate(values)]
-    if any(isinstance(one, float) for one in read_ones):  # of one type, or they would not run as one program
-        read_ones = [float(one) if _whole(one) else one for one in read_ones]
-    return {SWEEP: read_ones} if isinstance(value, dict) else read_ones
+    values = [read_one(parameter, item, f"{where}[{i}]") for i, item in enumerate(values)]
+    if any(isinstance(item, float) for item in values):  # of one type, or they would not run as one program
+        values = [float(item) if _whole(item) else item for item in values]
+    return {SWEEP: values} if isinstance(value, dict) else values
 
 
 def read_one(parameter: Parameter, value: Any, where: str) -> Any:
@@ -131,7 +130,7 @@ def _accepts_member(hint: Any, value: Any) -> bool:
         return hint in (str, Path)
     if isinstance(value, list):
         inner = _element(hint)
-        return inner is not None and all(accepts(inner, one) for one in value)
+        return inner is not None and all(accepts(inner, item) for item in value)
     return isinstance(value, dict) and "name" in value and _is_object(hint)
 
 
@@ -144,7 +143,7 @@ def _element(hint: Any) -> Any | None:
     origin = typing.get_origin(hint) or hint
     if not (inspect.isclass(origin) and issubclass(origin, collections.abc.Sequence)) or origin in (str, bytes):
         return None
-    if hasattr(origin, "_fields"):  # a named tuple, such as an optax optimizer, is one thing
+    if hasattr(origin, "_fields"):  # a named tuple, such as an optax optimizer, is a single value
         return None
     inside = [inner for inner in typing.get_args(hint) if inner is not Ellipsis]
     return functools.reduce(lambda a, b: a | b, inside) if inside else Any
@@ -170,7 +169,7 @@ def _as_hinted(hint: Any, value: Any) -> Any:
     fitting = [member for member in _members(hint) if _accepts_member(member, value)]
     if isinstance(value, list):
         inner = next((_element(member) for member in fitting if member is not Any), Any)
-        return [_as_hinted(inner, one) for one in value]
+        return [_as_hinted(inner, item) for item in value]
     return float(value) if _whole(value) and float in fitting and not {int, Any} & set(fitting) else value
 
 
@@ -183,7 +182,7 @@ def as_argument(hint: Any, value: Any) -> Any:
 def describe(hint: Any) -> str:
     """An annotation in words."""
     members = _members(hint)
-    if float in members:  # goes without saying
+    if float in members:  # a number covers them
         members = tuple(member for member in members if member not in (int, bool))
     return " or ".join(dict.fromkeys(filter(None, map(_describe_member, members)))) or "nothing"
 

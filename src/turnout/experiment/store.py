@@ -26,7 +26,7 @@ from turnout.simulator.history import KINDS, History
 OF_RUN = ("rate_factors", "title", "labels", "seeds", "seconds", "seconds_of_a_run")  # keys of `run.json`
 CLIENT_MARKS = ("label", "strategy", "seed", "client", "target", "pi", "lam", "name")
 
-Extra = Callable[[Run, Path], Any]  # writes something more into the folder
+Extra = Callable[[Run, Path], Any]  # writes further files into the folder
 
 
 def save(run: Run, out: str | Path, extra: Extra | None = None) -> Path:
@@ -40,11 +40,11 @@ def save(run: Run, out: str | Path, extra: Extra | None = None) -> Path:
 
 
 def renew(run: Run, folder: Path) -> None:
-    """Write a run again that has gone on since; whatever else is in its folder stays.
+    """Write a run again that has continued; other files in its folder stay.
 
-    All files are written first and then take the places of the old ones, each whole at any moment.
+    All files are written first and then replace the old ones, so each is complete at any moment.
     """
-    for left in folder.glob(".renewed-*"):  # by a process that was killed
+    for left in folder.glob(".renewed-*"):  # left by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
     work = folder / f".renewed-{uuid.uuid4().hex[:8]}"
     work.mkdir()
@@ -60,8 +60,8 @@ def _write(run: Run, work: Path) -> None:
     (work / "experiment.toml").write_text(run.toml, encoding="utf-8")
     run.frame().write_parquet(work / "history.parquet")
     run.clients_frame().write_parquet(work / "clients.parquet")
-    if (seen := run.attendance_frame()) is not None:
-        seen.write_parquet(work / ATTENDANCE)
+    if (attendance := run.attendance_frame()) is not None:
+        attendance.write_parquet(work / ATTENDANCE)
     np.savez(work / "models.npz", **_models(run))
     (work / "run.json").write_text(json.dumps(run.about, indent=2) + "\n", encoding="utf-8")
 
@@ -89,11 +89,11 @@ def load(folder: str | Path) -> Run:
         arrays = dict(models)
     outcomes = []
     for number, point in enumerate(points(experiment)):
-        rows, of_clients = (frame.filter(pl.col("label") == point.label) for frame in (history, clients))
+        rows, client_rows = (frame.filter(pl.col("label") == point.label) for frame in (history, clients))
         params = {key.partition("/")[2]: leaf for key, leaf in arrays.items() if key.startswith(f"{number}/")}
-        marks = of_clients.filter(pl.col("seed") == experiment.seeds[0])
-        past = replace(
-            _history(experiment, rows, of_clients, params),
+        marks = client_rows.filter(pl.col("seed") == experiment.seeds[0])
+        stored = replace(
+            _history(experiment, rows, client_rows, params),
             attendance=attendances.get(point.label),
             seconds=about.get("seconds_of_a_run", {}).get(point.label),
             target=marks["target"].to_numpy(),
@@ -101,14 +101,14 @@ def load(folder: str | Path) -> Run:
         )
         factor = about.get("rate_factors", {}).get(point.label, 1.0)
         names = tuple(marks["name"].to_list()) if "name" in marks.columns else None
-        outcomes.append(Outcome.of(point, past, rate_factor=factor, names=names))
+        outcomes.append(Outcome.of(point, stored, rate_factor=factor, names=names))
     origin = {key: value for key, value in about.items() if key in circumstances.KEYS}
     notes = {key: value for key, value in about.items() if key not in (*OF_RUN, *circumstances.KEYS)}
     return Run(experiment, tuple(outcomes), about["seconds"], notes, origin)
 
 
 def _with_kind(frame: pl.DataFrame) -> pl.DataFrame:
-    """Of a folder that was written before there was such a column: metrics are what is known of round 0."""
+    """Add the column `kind` for older folders: a metric is whatever has a value for round 0."""
     if "kind" in frame.columns:
         return frame
     is_metric = pl.col("round").min().over("label", "name") == 0

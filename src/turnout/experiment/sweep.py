@@ -6,37 +6,29 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from turnout.experiment.config import NAMED, PARTS, Entrant, Experiment
+from turnout.experiment.config import NAMED, PARTS, Entrant, Experiment, Tables
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.parts import Part, Path
 
 
 @dataclass(frozen=True)
-class Point:
-    """One thing to simulate, with no choice left open."""
+class Point(Tables):
+    """One simulation of an experiment, with one value for each swept argument."""
 
     label: str
     entrant: str  # the label without settings
     settings: dict[str, Any]  # the swept keys and their values here
     strategy: Part
-    task: Part
-    availability: Part
-    links: Part
-    compute: Part
-    local: Part
-    uploads: Part
-    server: Part
-    facts: Part
 
 
 def points(experiment: Experiment) -> tuple[Point, ...]:
     """All points, strategy by strategy, in the order of the file."""
-    found = tuple(point for entrant in experiment.strategies for point in _points_of(experiment, entrant))
-    labels = [point.label for point in found]
+    grid = tuple(point for entrant in experiment.strategies for point in _points_of(experiment, entrant))
+    labels = [point.label for point in grid]
     for label in labels:
         if labels.count(label) > 1:
             raise ExperimentError(f"strategies: two runs would be called {label!r}: give a label, or other values")
-    return found
+    return grid
 
 
 def _points_of(experiment: Experiment, entrant: Entrant) -> list[Point]:
@@ -61,8 +53,8 @@ def _point(label: str, parts: dict[str, Part], chosen: dict[tuple[str, Path], An
         role: part.at({path: value for (owner, path), value in chosen.items() if owner == role})
         for role, part in parts.items()
     }
-    settings = {_dotted(role, path): value for (role, path), value in chosen.items()}
-    return Point(labelled(label, settings), label, settings, **fixed)
+    settings = {".".join((role, *path)): value for (role, path), value in chosen.items()}
+    return Point(label=labelled(label, settings), entrant=label, settings=settings, **fixed)
 
 
 def labelled(entrant: str, settings: dict[str, Any]) -> str:
@@ -70,12 +62,8 @@ def labelled(entrant: str, settings: dict[str, Any]) -> str:
     return " ".join([entrant, *(f"{_short(key, list(settings))}={_shown(value)}" for key, value in settings.items())])
 
 
-def _dotted(role: str, path: Path) -> str:
-    return ".".join((role, *path))
-
-
 def _short(key: str, keys: list[str]) -> str:
-    """The last word of a dotted key, if it is enough to tell the keys apart."""
+    """The last word of a dotted key, if no other key ends with it."""
     last = key.rpartition(".")[2]
     return last if sum(other.rpartition(".")[2] == last for other in keys) == 1 else key
 

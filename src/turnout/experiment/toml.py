@@ -26,13 +26,13 @@ def read(path: Path) -> Document:
 
 
 def write(document: Document) -> str:
-    """A document as TOML: one line a key, and one line an entry of a list of tables."""
+    """A document as TOML: one line per key, and one line per entry of a list of tables."""
     return "".join(f"{_key(key)} = {_top_value(value)}\n" for key, value in document.items())
 
 
 def _top_value(value: Any) -> str:
-    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-        return "[\n" + "".join(f"    {write_value(one)},\n" for one in value) + "]"
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        return "[\n" + "".join(f"    {write_value(item)},\n" for item in value) + "]"
     return write_value(value)
 
 
@@ -43,10 +43,10 @@ SETTING = re.compile(rf"(?P<path>(?:{KEY_PART})(?:\.(?:{KEY_PART}))*)=(?P<value>
 def write_value(value: Any) -> str:
     """One value as TOML."""
     if isinstance(value, dict):
-        inside = ", ".join(f"{_key(key)} = {write_value(one)}" for key, one in value.items())
+        inside = ", ".join(f"{_key(key)} = {write_value(item)}" for key, item in value.items())
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, list | tuple):
-        if {int, float}.issuperset(map(type, value)):  # Python's own form is TOML's, and a million numbers are many
+        if {int, float}.issuperset(map(type, value)):  # Python's form is also TOML's, and fast for a million numbers
             return repr(list(value))
         return f"[{', '.join(map(write_value, value))}]"
     if isinstance(value, str):
@@ -63,15 +63,15 @@ def _key(key: str) -> str:
 def override(document: Document, settings: Iterable[str]) -> Document:
     """The document with `key=value` settings applied; keys are dotted, values TOML, bare words strings.
 
-    A part of a key that has a dot or an equals sign of its own stands in double quotes.
+    A part of a key that contains a dot or an equals sign stands in double quotes.
     """
     changed = copy.deepcopy(document)
     for setting in settings:
-        found = SETTING.fullmatch(setting)
-        if found is None:
+        match = SETTING.fullmatch(setting)
+        if match is None:
             raise ExperimentError(f"--set {setting}: must be key=value, such as task.gamma=1")
-        path = [part.strip().strip('"') for part in re.findall(KEY_PART, found["path"])]
-        _put(changed, path, _value(found["value"]), f"--set {setting}")
+        path = [part.strip().strip('"') for part in re.findall(KEY_PART, match["path"])]
+        _put(changed, path, _value(match["value"]), f"--set {setting}")
     return changed
 
 

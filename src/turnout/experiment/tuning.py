@@ -27,7 +27,7 @@ OWN = ("strategy", "facts", *RATES)  # tables that may differ from strategy to s
 
 @dataclass(frozen=True)
 class Choice:
-    """One strategy's grid, and the point of it that did best on average over the seeds."""
+    """The grid of one strategy, and its best point on average over the seeds."""
 
     label: str  # of the strategy, with the settings that are compared rather than chosen
     best: Point
@@ -38,15 +38,15 @@ class Choice:
 
     def at_edge(self) -> dict[str, Any]:
         """Chosen numbers that are the smallest or largest of their grid, which may have been too narrow."""
-        found = {}
+        edges = {}
         for key, value in self.chosen.items():
             tried = sorted({point.settings[key] for point in self.grid if _is_number(point.settings[key])})
             if len(tried) > 1 and value in (tried[0], tried[-1]):
-                found[key] = value
-        return found
+                edges[key] = value
+        return edges
 
     def rows(self, metric: str) -> Iterator[dict[str, Any]]:
-        """The whole grid, one row a point and seed."""
+        """The whole grid, one row per point and seed."""
         for point, by_seed in zip(self.grid, self.values, strict=True):
             tuned = {key: point.settings[key] for key in self.chosen}
             for seed, value in zip(self.seeds, by_seed.tolist(), strict=True):
@@ -55,7 +55,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Tuned:
-    """Every strategy's choice, and the runs that it was made from."""
+    """The choice of every strategy, and the runs behind it."""
 
     run: Run
     metric: str
@@ -79,21 +79,18 @@ def tune(
 ) -> Tuned:
     """Run the whole grid and choose for each strategy; `keep` names swept keys that are compared, not chosen.
 
-    `among` are the tables whose sweeps are chosen from. A metric of test data is refused: what is chosen by test data
-    is not judged by it any more.
+    `among` are the tables whose sweeps are chosen from. A metric of test data is refused: it could no longer judge
+    the choice.
     """
     check_metric(metric)
     grid = points(experiment)
     _check_keep(grid, keep)
     finished = run_points(experiment, grid, progress)
-    groups: dict[str, list[Point]] = {}
-    kept_of: dict[str, dict[str, Any]] = {}
+    groups: dict[str, tuple[list[Point], dict[str, Any]]] = {}  # points, and the settings that they share
     for point in grid:
         kept = {key: value for key, value in point.settings.items() if key in keep or key.split(".")[0] not in among}
-        label = labelled(point.entrant, kept)
-        groups.setdefault(label, []).append(point)
-        kept_of[label] = kept
-    choices = [_choose(label, members, kept_of[label], finished, metric) for label, members in groups.items()]
+        groups.setdefault(labelled(point.entrant, kept), ([], kept))[0].append(point)
+    choices = [_choose(label, *group, finished, metric) for label, group in groups.items()]
     return Tuned(finished, metric, tuple(choices))
 
 
@@ -121,8 +118,8 @@ def _check_keep(grid: Sequence[Point], keep: Sequence[str]) -> None:
 def _choose(label: str, grid: list[Point], kept: dict[str, Any], finished: Run, metric: str) -> Choice:
     histories = [finished[point.label].history for point in grid]
     if metric not in histories[0].metrics:
-        known = [name for name in histories[0].metrics if not metric_named(name).on_test_data]
-        raise ExperimentError(f"tuning: {metric!r} was not taken: {nearest(metric, known)}")
+        allowed = [name for name in histories[0].metrics if not metric_named(name).on_test_data]
+        raise ExperimentError(f"tuning: {metric!r} was not taken: {nearest(metric, allowed)}")
     values = np.stack([history.final(metric) for history in histories])
     higher = metric_named(metric).higher_is_better
     means = np.where(np.isfinite(values), values, -np.inf if higher else np.inf).mean(axis=1)
@@ -132,7 +129,7 @@ def _choose(label: str, grid: list[Point], kept: dict[str, Any], finished: Run, 
 
 
 def _with_chosen(experiment: Experiment, choices: Sequence[Choice]) -> Experiment:
-    """What all have alike in the common tables, and every strategy with what it has to itself."""
+    """The experiment with equal choices in the common tables, and the others with their strategy."""
     shared = {role: _alike([getattr(choice.best, role) for choice in choices]) for role in RATES}
     entrants = [_entrant(choice, shared, experiment.facts) for choice in choices]
     calibrate = experiment.calibrate
@@ -143,7 +140,7 @@ def _with_chosen(experiment: Experiment, choices: Sequence[Choice]) -> Experimen
 
 def _alike(tables: list[Part]) -> Part:
     first, *others = tables
-    same = {key: value for key, value in first.arguments.items() if all(_has(one, key, value) for one in others)}
+    same = {key: value for key, value in first.arguments.items() if all(_has(table, key, value) for table in others)}
     return replace(first, arguments=same)
 
 
@@ -154,11 +151,11 @@ def _has(table: Part, key: str, value: Any) -> bool:
 def _entrant(choice: Choice, shared: dict[str, Part], facts: Part) -> Entrant:
     own = {}
     for role, table in shared.items():
-        mine: Part = getattr(choice.best, role)
-        arguments = {key: value for key, value in mine.arguments.items() if not _has(table, key, value)}
-        own[role] = replace(mine, arguments=arguments) if arguments else None
-    mine = choice.best.facts
-    return Entrant(choice.best.strategy, choice.label, facts=None if mine == facts else mine, **own)
+        best: Part = getattr(choice.best, role)
+        arguments = {key: value for key, value in best.arguments.items() if not _has(table, key, value)}
+        own[role] = replace(best, arguments=arguments) if arguments else None
+    own_facts = None if choice.best.facts == facts else choice.best.facts
+    return Entrant(choice.best.strategy, choice.label, facts=own_facts, **own)
 
 
 def _is_number(value: Any) -> bool:
@@ -178,12 +175,12 @@ def save_tuned(tuned: Tuned, asked: Experiment, out: str | Path) -> Path:
 
 
 def write_rows(rows: Iterable[dict[str, Any]], path: Path) -> None:
-    """A table of rows that may lack columns; none if there are no rows."""
-    found = list(rows)
-    if not found:
+    """Write a CSV file of rows that may lack columns; none if there are no rows."""
+    table = list(rows)
+    if not table:
         return
-    columns = list(dict.fromkeys(key for row in found for key in row))
+    columns = list(dict.fromkeys(key for row in table for key in row))
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(found)
+        writer.writerows(table)

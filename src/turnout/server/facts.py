@@ -1,4 +1,4 @@
-"""What the server knows of its clients: the truth (`Oracle`), or what it has seen so far (`Online`)."""
+"""What the server knows of its clients: the truth (`Oracle`), or estimates so far (`Online`)."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ State = TypeVar("State")
 class Facts(eqx.Module, Generic[State]):
     """A source of π, λ, link success and reach; it observes once, at the end of a round.
 
-    So what a strategy reads never depends on the present round, and real nodes, known only at its end, fit as well.
+    So what a strategy reads never depends on the present round. Real nodes fit in too, known only at its end.
     """
 
     @abc.abstractmethod
     def init(self, fleet: Fleet) -> State:
-        """State before round 0; per-client parts lead with the clients."""
+        """State before round 0; per-client parts have the clients as leading axis."""
 
     @abc.abstractmethod
     def read(self, state: State, truth: Known | None) -> Known:
-        """What a strategy is told this round; only an oracle looks at the truth."""
+        """The facts that a strategy gets in this round; only an oracle reads the truth."""
 
     @abc.abstractmethod
     def observe(self, state: State, view: View, cohort: Cohort, reports: Reports) -> State:
-        """Take in what was seen in a finished round."""
+        """State after the observations of a finished round."""
 
     @property
     def rounds_watched(self) -> int:
-        """How many rounds before round 0 the server has watched, without asking anybody."""
+        """Number of rounds before round 0 in which the server has watched availability."""
         return 0
 
     def watch(self, state: State, available: Mask) -> State:
-        """Take in who was there in a round before round 0."""
+        """State after a round before round 0 with these clients available."""
         return state
 
     def open(self, state: State) -> State:
-        """The state with which round 0 begins; it need not follow on the last round that was watched."""
+        """The state at the start of round 0, which need not follow the last watched round."""
         return state
 
 
@@ -54,7 +54,7 @@ class Oracle(Facts[None]):
 
     def read(self, state: None, truth: Known | None) -> Known:
         if truth is None:
-            raise ValueError("an Oracle needs the truth, which a real fleet does not tell: use Online")
+            raise ValueError("an Oracle needs the truth, which a real fleet does not have: use Online")
         return truth
 
     def observe(self, state: None, view: View, cohort: Cohort, reports: Reports) -> None:
@@ -62,10 +62,10 @@ class Oracle(Facts[None]):
 
 
 class OnlineState(eqx.Module):
-    """Sums over the rounds so far, one entry a client."""
+    """Sums over the rounds so far, one entry per client."""
 
-    rounds: PerClient  # since the client is known
-    last: Mask  # availability in the last round that was seen
+    rounds: PerClient  # since the client joined
+    last: Mask  # availability in the last observed round
     follows: Mask  # whether the next round follows on that one
     on: PerClient  # rounds available
     transitions: PerClient  # from one round to the next
@@ -78,13 +78,13 @@ class OnlineState(eqx.Module):
 
 
 class Online(Facts[OnlineState]):
-    """Estimates from what the server has seen, with Beta priors.
+    """Estimates from the observed rounds, with Beta priors.
 
     π̂ = (rounds on + a) / (rounds + a + b); each transition probability likewise, from the transitions that start in its
-    state, so that λ̂ = P̂(on→on) + P̂(off→off) - 1 is consistent. A client never asked or heard of has the prior mean, and
+    state, so that λ̂ = P̂(on→on) + P̂(off→off) - 1 is consistent. A client that was never asked has the prior mean, and
     the mean reach of the others.
 
-    With `past`, the server has watched so many rounds of the same world before round 0 and knows who was there in them.
+    With `past`, the server has watched the availability of that many rounds of the same world before round 0.
     """
 
     prior_on: Scalar = 1.0  # a, pseudo-rounds on

@@ -36,7 +36,7 @@ from turnout.types import (
 
 
 class ServerState(eqx.Module):
-    """All that a server carries from round to round."""
+    """The state that a server carries from round to round."""
 
     params: Params
     strategy: Any
@@ -45,7 +45,7 @@ class ServerState(eqx.Module):
 
 
 class Closed(eqx.Module):
-    """What a round leaves behind."""
+    """The result of a round."""
 
     state: ServerState
     tally: Tally
@@ -65,7 +65,7 @@ class Server(eqx.Module):
 
     @classmethod
     def of(cls, fleet: Fleet, strategy: Strategy, settings: ServerSettings | None = None, slots: int = 0) -> Server:
-        """With plain settings and the truth as facts, where nothing else is given."""
+        """A server with plain settings, and with the truth as facts, if nothing else is given."""
         return cls(fleet, strategy, (settings or ServerSettings()).with_facts(Oracle()), slots)
 
     @property
@@ -90,30 +90,30 @@ class Server(eqx.Module):
         truth: Known | None = None,
         losses: PerClient | None = None,
     ) -> View:
-        """What the strategy may know in round t."""
+        """The strategy's view of round t."""
         known = self.facts.read(state.facts, truth)
         return View(t, self.fleet.importance, available, known, lr, losses, slots=self.slots)
 
     def ask(self, state: ServerState, view: View, root: RandomKey) -> tuple[Cohort, ServerState]:
-        """Whom to ask for what; nobody who is not available."""
+        """The cohort to ask, of available clients only."""
         key = round_key(root, Stream.SELECT, view.t)
         ask, strategy = self.strategy.select(state.strategy, view, key)
         reachable = replace(ask, copies=jnp.where(view.available, ask.copies, 0.0))
         return Cohort.pack(reachable, self.slots), replace(state, strategy=strategy)
 
     def start(self, state: ServerState, cohort: Cohort) -> Params:
-        """The models from which the cohort starts, one row a slot."""
+        """The models from which the cohort starts, one row per slot."""
         if self.strategy.starts_shared:
             return tree.repeat(state.params, cohort.ids.shape[0])
         return jax.vmap(lambda k: self.strategy.start(state.strategy, state.params, k))(cohort.ids)
 
     def admit(self, state: ServerState, view: View, cohort: Cohort, norms: PerSlot, root: RandomKey) -> Cohort:
-        """The cohort narrowed to those who may upload; `norms` are the lengths of their updates."""
+        """The cohort narrowed to the clients that may upload; `norms` are those of their updates."""
         key = round_key(root, Stream.ADMIT, view.t)
         return self.strategy.admit(state.strategy, view, cohort, norms, key)
 
     def tell(self, state: ServerState, view: View, cohort: Cohort, reports: Reports) -> ServerState:
-        """State after what arrived."""
+        """State after the updates that arrived."""
         direction, strategy = self.strategy.aggregate(state.strategy, state.params, view, cohort, reports)
         moved = jnp.asarray(self.strategy.moves_alone) | jnp.any(cohort.arrived)
         params, optimizer = self._move(state, view.t, direction, moved)
@@ -125,7 +125,7 @@ class Server(eqx.Module):
         )
 
     def close(self, state: ServerState, view: View, cohort: Cohort, reports: Reports, tally: Tally) -> Closed:
-        """The end of a round, in simulations and on real nodes alike: weights of what arrived, state and sums after."""
+        """End a round, in simulations and on real nodes alike: weights of the arrived updates, new state and sums."""
         weight = jnp.where(cohort.arrived, self.strategy.weigh(state.strategy, view, cohort), 0.0)
         tally = tally.add(view.t, view.available, cohort, weight)
         return Closed(self.tell(state, view, cohort, reports), tally, weight)
@@ -139,7 +139,7 @@ class Server(eqx.Module):
         return tree.where(moved, params, state.params), tree.where(moved, optimizer, state.optimizer)
 
     def grow(self, state: ServerState, num_before: int) -> ServerState:
-        """State for a fleet that clients have joined: what was known is kept, the new start from the beginning.
+        """State for a fleet that clients have joined: the old clients keep theirs, the new ones start afresh.
 
         `self` is the server of the larger fleet, whose first `num_before` clients are the old ones.
         """

@@ -18,14 +18,14 @@ PLAIN_STEP = optax.sgd(1.0)  # one object, so that it is one key of the compilat
 class ServerSettings(eqx.Module):
     """How the server moves the model, and what it knows of its clients.
 
-    The optimizer is any optax transformation; it is handed minus the direction, as a gradient, and its result is scaled
+    The optimizer is any optax transformation; it gets minus the direction as its gradient, and its result is scaled
     by the learning rate of the round. With a radius the model is then projected onto the ball of that size around the
     origin.
     """
 
     learning_rate: Scalar | Schedule = 1.0  # η_g (η̄ in the CA-Fed papers)
     optimizer: optax.GradientTransformation = eqx.field(static=True, default=PLAIN_STEP)
-    radius: Scalar | None = None  # of the ball W in the papers' Proj_W; none, no projection
+    radius: Scalar | None = None  # of the ball W in the papers' Proj_W; None: no projection
     facts: Facts | None = None  # if not given: the truth in simulations, estimates on real nodes
 
     def __check_init__(self) -> None:
@@ -33,7 +33,7 @@ class ServerSettings(eqx.Module):
             raise ValueError(f"the server's radius must be above 0, not {self.radius}")
 
     def with_facts(self, otherwise: Facts) -> ServerSettings:
-        """The settings with facts, where none are given."""
+        """The settings, with `otherwise` as facts if none are given."""
         return self if self.facts is not None else replace(self, facts=otherwise)
 
     def check(self, strategy: Strategy) -> None:
@@ -41,11 +41,11 @@ class ServerSettings(eqx.Module):
         if not strategy.plain_step:
             return
         rate = "a schedule" if callable(self.learning_rate) else float(self.learning_rate)
-        mistakes = {
+        violated = {
             f"learning_rate must be 1, not {rate}": rate != 1,
             "optimizer must be plain SGD": not is_plain(self.optimizer),
             "radius must be left out": self.radius is not None,
         }
-        if any(mistakes.values()):
-            words = " and its ".join(text for text, made in mistakes.items() if made)
+        if any(violated.values()):
+            words = " and its ".join(text for text, is_violated in violated.items() if is_violated)
             raise ValueError(f"{type(strategy).__name__} sets the model itself, so the server's {words}")

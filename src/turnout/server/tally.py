@@ -1,4 +1,4 @@
-"""Sums by client over the rounds: who was there, was asked, was heard, and with what weight."""
+"""Sums per client over the rounds: how often it was available, asked and heard, and with what weight."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from turnout.types import Cohort, Mask, PerClient, Round
 
 
 class Tally(eqx.Module):
-    """Sums by client over the rounds so far."""
+    """Sums per client over the rounds so far."""
 
     available: PerClient
     asked: PerClient
@@ -25,18 +25,18 @@ class Tally(eqx.Module):
         return cls(zeros, zeros, zeros, zeros, never, jnp.zeros(num_clients, jnp.int32))
 
     def add(self, t: Round, available: Mask, cohort: Cohort, weight: Array) -> Tally:
-        came = cohort.mask
-        last = jnp.where(came, jnp.asarray(t, jnp.int32), self.last)
+        arrived = cohort.mask
+        last = jnp.where(arrived, jnp.asarray(t, jnp.int32), self.last)
         return Tally(
             available=self.available + available.astype(jnp.float32),
             asked=self.asked + cohort.asked.astype(jnp.float32),
-            arrived=self.arrived + came.astype(jnp.float32),
+            arrived=self.arrived + arrived.astype(jnp.float32),
             weight=self.weight + cohort.put(weight),
             last=last,
             stalest=jnp.maximum(self.stalest, jnp.asarray(t, jnp.int32) - last),
         )
 
     def summary(self, rounds: int) -> dict[str, Array]:
-        """The sums by name; `stalest` counts the wait that was still open at the end."""
+        """The sums by name; `stalest` includes the wait that was still open at the end."""
         sums = {name: getattr(self, name) for name in ("available", "asked", "arrived", "weight")}
         return sums | {"stalest": jnp.maximum(self.stalest, rounds - 1 - self.last)}

@@ -1,4 +1,4 @@
-"""Whole trainings, compiled: seeds and hyper-parameters side by side."""
+"""Compiled simulations of whole trainings, with seeds and hyper-parameters side by side."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from turnout.server.settings import ServerSettings
 from turnout.simulator.history import History
 from turnout.simulator.lanes import Latest, Pace, run_group
 from turnout.simulator.local import Local
-from turnout.simulator.programs import group_ran
-from turnout.simulator.trial import Group, Trial, check_trial, grouped
+from turnout.simulator.trial import Trial, check_trial, grouped
 from turnout.strategies.base import Strategy
 from turnout.tasks.base import Task
 from turnout.uploads import Plain, Upload
@@ -38,18 +37,18 @@ def simulate(
     progress: Progress | None = None,
     **server: Any,
 ) -> History:
-    """Train one strategy in one world, once a seed, and return what happened.
+    """Train one strategy in one world, once per seed, and return the histories.
 
     Args:
         task: the clients' data and model.
-        world: who is available, whose uploads arrive, how much local work is done.
+        world: which clients are available, whose uploads arrive, how much local work is done.
         strategy: the server's algorithm.
         rounds: T, the number of rounds.
-        seeds: how many seeds (0, 1, …), or which ones; a seed sets the world, the selection and the training.
+        seeds: how many seeds (0, 1, …), or which ones; a seed determines the world, the selection and the training.
         local: the clients' optimizer.
         uploads: what happens to an update on its way to the server; nothing if not given.
         evaluate_every: rounds between evaluations; the first and the last model are always evaluated.
-        metrics: names of those to take, all that the task has if not given; what is not asked for is not computed.
+        metrics: names of the metrics to compute; all that the task has if not given.
         segment: rounds between calls of `progress`, rounded up to whole evaluations.
         progress: called with rounds done and rounds in all.
         server: the server's `learning_rate`, `optimizer`, `radius` and `facts`, as in `ServerSettings`.
@@ -88,7 +87,7 @@ def simulate_trials(
 ) -> list[History]:
     """Train several trials on one task; those that differ in numbers only run as one program, side by side.
 
-    Whenever `progress` is called, `watch` is told what the metrics of those that ran on have come to, on average.
+    `watch` is called together with `progress`, with the newest mean of each metric over the lanes that moved on.
     """
     chosen = chosen_seeds(seeds)
     pace = Pace(rounds, evaluate_every, segment, None if metrics is None else tuple(metrics))
@@ -99,21 +98,12 @@ def simulate_trials(
     histories: dict[int, History] = {}
     for number, group in enumerate(groups):
         report = share_of_progress(progress, watch, number, len(groups), rounds)
-        histories.update(zip(group.members, simulate_group(task, group, chosen, pace, report), strict=True))
+        histories.update(zip(group.members, run_group(task, group, chosen, pace, report), strict=True))
     return [histories[i] for i in range(len(trials))]
 
 
-def simulate_group(
-    task: Task, group: Group, seeds: tuple[int, ...], pace: Pace, report: Callable[[int, Latest], None]
-) -> list[History]:
-    """Train trials that are checked and grouped already; one history per trial."""
-    histories = run_group(task, group, seeds, pace, report)
-    group_ran()
-    return histories
-
-
 def chosen_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
-    """The first so many seeds, or those that are given, checked."""
+    """Seeds 0, 1, … for a number, or the given ones, checked."""
     chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
     if not chosen or len(set(chosen)) != len(chosen) or min(chosen) < 0:
         raise ValueError(f"seeds must be one or more different whole numbers of 0 or more, not {seeds!r}")
@@ -124,15 +114,15 @@ def check_metrics(task: Task, metrics: Sequence[str] | None) -> None:
     """Refuse names of metrics that a task does not have."""
     if metrics is None:
         return
-    known = eqx.filter_eval_shape(lambda key: task.evaluate(task.init(key)), jr.key(0))
-    if unknown := [name for name in metrics if name not in known]:
-        raise ValueError(f"this task has no metric {unknown[0]!r}; it has {', '.join(sorted(known))}")
+    names = eqx.filter_eval_shape(lambda key: task.evaluate(task.init(key)), jr.key(0))
+    if unknown := [name for name in metrics if name not in names]:
+        raise ValueError(f"this task has no metric {unknown[0]!r}; it has {', '.join(sorted(names))}")
 
 
 def share_of_progress(
     progress: Progress | None, watch: Watch | None, number: int, count: int, rounds: int
 ) -> Callable[[int, Latest], None]:
-    """What a group reports, as progress of all groups."""
+    """A function that reports the progress of one group as that of all groups."""
 
     def report(done: int, latest: Latest) -> None:
         if watch is not None:

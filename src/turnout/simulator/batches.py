@@ -1,4 +1,4 @@
-"""Which samples make a batch: drawn with replacement, or shuffled once an epoch."""
+"""Which samples make a batch: drawn with replacement, or shuffled once per epoch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Present = Float[Array, " batch"]
 Word = UInt32[Array, ""]
 
 _GOLDEN = 0x9E3779B9  # 2³² / φ, so that successive steps land far apart
-_OTHER = 0x85EBCA6B  # any odd word
+_NOISE_SALT = 0x85EBCA6B  # any odd word
 _SHUFFLE_ROUNDS = 24
 
 
@@ -33,12 +33,12 @@ def shuffled(word: Word, s: Int[Array, ""], size: Int[Array, ""], batch_size: in
 
 
 def noise(word: Word, s: Int[Array, ""]) -> Word:
-    """A word for whatever else step s of a client's round draws, apart from those of its batch."""
-    return scramble(scramble(word + s.astype(jnp.uint32) * jnp.uint32(_GOLDEN)) ^ jnp.uint32(_OTHER))
+    """A random word for step s of a client's round, apart from those of its batch."""
+    return scramble(scramble(word + s.astype(jnp.uint32) * jnp.uint32(_GOLDEN)) ^ jnp.uint32(_NOISE_SALT))
 
 
 def permuted(word: Word, places: Positions, size: Int[Array, ""]) -> Positions:
-    """Images of some places under a random permutation of range(size), without building the permutation.
+    """Images of the places under a random permutation of range(size), without building the permutation.
 
     The swap-or-not shuffle: in each round, a place and its mirror image about a random point change places or not, by a
     bit that both agree on. Every round is a bijection, so the whole is one, for any size.

@@ -1,4 +1,4 @@
-"""A whole cohort's local work and what it sends, at a cost that follows the steps it really does."""
+"""The local work and the uploads of a whole cohort, at a cost in proportion to the steps that it does."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ class Sent(eqx.Module):
 
     updates: Params
     losses: PerSlot
-    held: ClientState | None = None  # what the clients remember, if this counts
+    held: ClientState | None = None  # new state of the clients, to be kept if the round counts
 
 
 def send(upload: Upload | None, trained: Trained, jobs: Jobs) -> Sent:
-    """What becomes of the updates on their way."""
-    if upload is None:
-        held = None if jobs.held is None else ClientState(trained.optimizer, None)
-        return Sent(trained.updates, trained.losses, held)
-    assert jobs.context is not None  # the loop gives one where there is an upload
-    before = None if jobs.held is None else jobs.held.uploads
-    updates, after = jax.vmap(upload.encode)(trained.updates, before, jobs.context)
+    """Apply the upload transform to the updates, if there is one."""
+    updates, after = trained.updates, None
+    if upload is not None:
+        assert jobs.context is not None  # the loop gives one where there is an upload
+        before = None if jobs.held is None else jobs.held.uploads
+        updates, after = jax.vmap(upload.encode)(trained.updates, before, jobs.context)
     held = None if jobs.held is None else ClientState(trained.optimizer, after)
     return Sent(updates, trained.losses, held)
 
@@ -40,14 +39,14 @@ def send(upload: Upload | None, trained: Trained, jobs: Jobs) -> Sent:
 def train_cohort(
     local: Local, task: Task, start: Params, jobs: Jobs, common: int | None, chunk: int, upload: Upload | None = None
 ) -> Sent:
-    """What all jobs send, in their order; zero for a job of no steps, unless it has something to send all the same.
+    """What all jobs send, in their order; zero for a job without steps, unless its upload sends something nevertheless.
 
-    Slots train in chunks, those of most steps first, each chunk as long as its own longest; chunks with nothing to do
-    are not visited. So the cost follows the sum of steps, and a chunk may be chosen to fit a cache. Chunks of one are
+    Slots train in chunks, those with most steps first. Each chunk lasts as long as its longest job, and chunks without
+    work are skipped. So the cost follows the sum of steps, and a chunk may be chosen to fit a cache. Chunks of one are
     clients one after another. Lanes side by side wait for the longest among them, so they too gain from the order.
     """
     slots = jobs.clients.shape[0]
-    # Empty slots come last as it is: where all steps are equal there is nothing to sort.
+    # Where all steps are equal there is nothing to sort: empty slots come last already.
     order = jnp.arange(slots) if common is not None else jnp.argsort(-jobs.steps)
     if common is None:
         start, jobs = jax.tree.map(lambda leaf: leaf[order], (start, jobs))
@@ -76,8 +75,8 @@ def _train_one_by_one(local: Local, task: Task, start: Params, jobs: Jobs, uploa
     then copy the updates of the whole cohort.
     """
 
-    def alone(one: tuple[Params, Jobs]) -> Sent:
-        begin, job = jax.tree.map(lambda leaf: leaf[None], one)
+    def alone(start_and_job: tuple[Params, Jobs]) -> Sent:
+        begin, job = jax.tree.map(lambda leaf: leaf[None], start_and_job)
         sent = send(upload, local.train(task, begin, job, job.steps[0], masked=False), job)
         return jax.tree.map(lambda leaf: leaf[0], sent)
 
@@ -94,9 +93,9 @@ def _train_in_chunks(
         return jnp.pad(leaf, [(0, spare)] + [(0, 0)] * (leaf.ndim - 1))
 
     start, jobs = jax.tree.map(pad, (start, jobs))
-    # Who does no step may still have something to send: then all chunks are visited, which costs no training.
-    idle = upload is None or common is not None
-    busy = -(-jnp.sum(jobs.steps > 0, dtype=jnp.int32) // chunk) if idle else (slots + spare) // chunk
+    # A client without steps may still have something to send: then all chunks are visited, which costs no training.
+    skip_idle = upload is None or common is not None
+    busy = -(-jnp.sum(jobs.steps > 0, dtype=jnp.int32) // chunk) if skip_idle else (slots + spare) // chunk
 
     def body(number: Int[Array, ""], done: Any) -> Any:
         def cut(leaf: Array) -> Array:
@@ -105,8 +104,8 @@ def _train_in_chunks(
         def paste(whole: Array, part: Array) -> Array:
             return jax.lax.dynamic_update_slice_in_dim(whole, part, number * chunk, 0)
 
-        begin, mine = jax.tree.map(cut, (start, jobs))
-        return jax.tree.map(paste, done, _train(local, task, begin, mine, common, upload))
+        begin, chunk_jobs = jax.tree.map(cut, (start, jobs))
+        return jax.tree.map(paste, done, _train(local, task, begin, chunk_jobs, common, upload))
 
     nothing = Sent(tree.zeros_like(start), jnp.zeros(slots + spare), tree.zeros_like(jobs.held))
     done = jax.lax.fori_loop(0, busy, body, nothing)

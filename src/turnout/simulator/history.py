@@ -1,4 +1,4 @@
-"""What a training leaves behind."""
+"""The results of a training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS = ("metric", "record")  # of the rows of a tidy table
 
 @dataclass(frozen=True)
 class History:
-    """Arrays by name, seeds first: metrics where the model was evaluated, records of every round, sums by client."""
+    """Arrays by name, seeds first: metrics where the model was evaluated, records of every round, sums per client."""
 
     seeds: tuple[int, ...]
     rounds: int
@@ -28,29 +28,29 @@ class History:
     records: dict[str, np.ndarray]  # (seed, round)
     clients: dict[str, np.ndarray]  # (seed, client)
     params: Any = field(repr=False)  # the final models, seeds first
-    attendance: Attendance | None = field(default=None, repr=False)  # who was there in the first seed's run
-    seconds: float | None = None  # that a run of one seed took, compilation left out
-    target: np.ndarray | None = field(default=None, repr=False)  # α, one a client
+    attendance: Attendance | None = field(default=None, repr=False)  # in the run of the first seed
+    seconds: float | None = None  # per seed, without compilation
+    target: np.ndarray | None = field(default=None, repr=False)  # α, one number per client
     pi: np.ndarray | None = field(default=None, repr=False)  # π, where the availability has a stationary law
     lam: np.ndarray | None = field(default=None, repr=False)  # λ, likewise
 
     @property
     def diverged(self) -> np.ndarray:
         """Which seeds ended with a model that is not finite."""
-        # Of a model that is lost, what should fall is infinite; an accuracy need not show it.
+        # A diverged model has infinite losses; its accuracy may still be finite.
         falling = [name for name in self.metrics if not metric_named(name).higher_is_better]
         if not falling:
             return ~np.all([_finite_rows(leaf) for leaf in jax.tree.leaves(self.params)], axis=0)
         return ~np.all([np.isfinite(self.metrics[name][:, -1]) for name in falling], axis=0)
 
     def final(self, metric: str) -> np.ndarray:
-        """Value of a metric after the last round, one a seed."""
+        """Value of a metric after the last round, one per seed."""
         if metric not in self.metrics:
             raise KeyError(f"no metric {metric!r}; this task has {', '.join(sorted(self.metrics))}")
         return self.metrics[metric][:, -1]
 
     def frame(self) -> pl.DataFrame:
-        """Tidy table: seed, round, kind, name, value. The kind is metric, or record of a round, counted from 1."""
+        """Tidy table: seed, round, kind, name, value. The kind is metric, or record of a round; rounds count from 1."""
         import polars as pl
 
         every = np.arange(1, self.rounds + 1)
@@ -62,7 +62,7 @@ class History:
         )
 
     def clients_frame(self) -> pl.DataFrame:
-        """One row a seed and client with the sums over all rounds."""
+        """One row per seed and client, with the sums over all rounds."""
         import polars as pl
 
         num_seeds, num_clients = next(iter(self.clients.values())).shape
@@ -73,18 +73,18 @@ class History:
         return pl.DataFrame(index | {name: values.ravel() for name, values in self.clients.items()})
 
     def attendance_frame(self) -> pl.DataFrame:
-        """One row a round and client that were watched in the run of the first seed, and the client's state."""
+        """One row per recorded round and client of the run of the first seed, with the client's state."""
         import polars as pl
 
         if self.attendance is None:
-            raise ValueError("this history does not tell who was there")
-        seen = self.attendance
-        codes = seen.states.ravel()
+            raise ValueError("this history has no attendance")
+        attendance = self.attendance
+        codes = attendance.states.ravel()
         return pl.DataFrame(
             {
-                "seed": np.full(codes.size, seen.seed, np.int64),
-                "round": np.repeat(seen.rounds.astype(np.int64), len(seen.clients)),
-                "client": np.tile(seen.clients.astype(np.int64), len(seen.rounds)),
+                "seed": np.full(codes.size, attendance.seed, np.int64),
+                "round": np.repeat(attendance.rounds.astype(np.int64), len(attendance.clients)),
+                "client": np.tile(attendance.clients.astype(np.int64), len(attendance.rounds)),
                 "state": pl.Series(STATES, dtype=pl.Enum(STATES)).gather(codes),
             }
         )

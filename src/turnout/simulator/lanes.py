@@ -21,17 +21,18 @@ from turnout.simulator import placement as side_by_side
 from turnout.simulator.attendance import Attendance
 from turnout.simulator.history import History
 from turnout.simulator.loop import Plan
+from turnout.simulator.programs import group_ran
 from turnout.simulator.trial import Group, Law, Trial, as_arrays
 from turnout.tasks.base import Task
 from turnout.uploads import Plain
 from turnout.world import World
 
-Latest = dict[str, float]  # the newest value of each metric, mean over those that run together
+Latest = dict[str, float]  # the newest value of each metric, mean over the lanes of a crew
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How long to run, and when to look."""
+    """How long to run, and when to evaluate and report."""
 
     rounds: int
     every: int  # rounds between evaluations
@@ -70,7 +71,8 @@ def run_group(
     stacked = _stack([as_arrays(trial) for trial in group.trials]), _stack(group.laws)
 
     def inputs(plan: Plan, crew: np.ndarray) -> tuple[Any, ...]:
-        trial, law = _pick(stacked, crew // len(seeds))
+        rows = crew // len(seeds)
+        trial, law = jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, stacked)
         return task, trial, law, plan, roots[crew % len(seeds)]
 
     def compiled(plan: Plan, width: int) -> Programs:
@@ -86,7 +88,9 @@ def run_group(
     with ThreadPoolExecutor(side_by_side.num_workers()) as pool:
         parts = list(pool.map(run, crews))
     whole = jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
-    return _histories(whole, task, group, seeds, pace, plan)
+    histories = _histories(whole, task, group, seeds, pace, plan)
+    group_ran()
+    return histories
 
 
 def _stack(trees: Sequence[Any]) -> Any:
@@ -94,12 +98,8 @@ def _stack(trees: Sequence[Any]) -> Any:
     return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), rest[0])
 
 
-def _pick(stacked: Any, rows: np.ndarray) -> Any:
-    return jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, stacked)
-
-
 def _plan(task: Task, trials: Sequence[Trial], roots: Any, pace: Pace) -> tuple[Plan, int]:
-    """What fixes shapes, and how many lanes should run side by side."""
+    """The plan, which fixes shapes, and the number of lanes that should run side by side."""
     num_clients = task.num_clients
     needed = {trial.strategy.capacity(crowd) for trial in trials for crowd in (1, num_clients)}
     crowd = usual = num_clients
@@ -125,28 +125,24 @@ def _plan(task: Task, trials: Sequence[Trial], roots: Any, pace: Pace) -> tuple[
 
 
 def crowd_sizes(worlds: list[World], roots: Any, rounds: int) -> tuple[int, int]:
-    """The largest number of clients available at once, and one that is seldom exceeded."""
-    found = _count_crowd(_stack(_different(worlds)), roots, jnp.asarray(rounds, jnp.int32))
-    mean = np.asarray(found.total, np.float64) / rounds
-    spread = np.sqrt(np.maximum(np.asarray(found.squares, np.float64) / rounds - mean**2, 0.0))
-    return int(np.max(found.most)), int(np.ceil(np.max(mean + spread)))
-
-
-def _different(worlds: list[World]) -> list[World]:
-    """Only the first, if the others are the same."""
-    first = worlds[0]
-    return [first] if all(eqx.tree_equal(first, other) is True for other in worlds[1:]) else worlds
+    """The largest number of clients available at once, and a number that is rarely exceeded."""
+    if all(eqx.tree_equal(worlds[0], other) is True for other in worlds[1:]):
+        worlds = worlds[:1]
+    crowd = _count_crowd(_stack(worlds), roots, jnp.asarray(rounds, jnp.int32))
+    mean = np.asarray(crowd.total, np.float64) / rounds
+    spread = np.sqrt(np.maximum(np.asarray(crowd.squares, np.float64) / rounds - mean**2, 0.0))
+    return int(np.max(crowd.most)), int(np.ceil(np.max(mean + spread)))
 
 
 def _room(count: int) -> int:
-    """Up to a power of two, so that runs of similar length share a compiled program."""
+    """The next power of two, 64 at least, so that runs of similar length share a compiled program."""
     return max(64, 1 << (count - 1).bit_length())
 
 
 def _fitting(
     lanes: int, plan: Plan, width: int, compiled: Callable[[Plan, int], Programs]
 ) -> tuple[Plan, int, Programs]:
-    """Programs that fit the device: of fewer lanes side by side if need be, and then of fewer slots."""
+    """Programs that fit on the device: with fewer lanes side by side if necessary, and then with fewer slots."""
     limit = side_by_side.memory()
     while True:
         programs = compiled(plan, width)
@@ -160,7 +156,7 @@ def _fitting(
 
 
 class _Progress:
-    """Rounds done, on average over the crews, reported as they come, with what the last to report had come to."""
+    """Reports the mean number of finished rounds over the crews, with the metrics of the crew that moved on last."""
 
     def __init__(self, report: Callable[[int, Latest], None], crews: int) -> None:
         self._report, self._crews, self._done = report, crews, 0
@@ -174,7 +170,7 @@ class _Progress:
 
 
 class Programs(NamedTuple):
-    """The compiled parts of a run, made before threads share them: jax's configuration contexts do not reach them."""
+    """Compiled parts of a run, made before threads share them: jax's configuration contexts do not reach threads."""
 
     begin: Callable[..., loop.Carry]
     advance: Callable[..., tuple[loop.Carry, loop.Written]]
@@ -185,7 +181,7 @@ class Programs(NamedTuple):
         begin = _begin.lower(*inputs).compile()
         carry = begin(*inputs)
         advance = _advance.lower((*inputs, pace.bounds(0, 0)), carry).compile()
-        return cls(begin, advance, _finish.lower(*inputs, carry).compile())
+        return cls(begin, advance, _finish.lower(inputs, carry).compile())
 
     def bytes_needed(self) -> int:
         """Most memory that a call takes, arguments and results included; 0 where the compiler does not say."""
@@ -193,15 +189,15 @@ class Programs(NamedTuple):
 
 
 def _bytes_of(program: Any) -> int:
-    found = program.compiled.memory_analysis()
-    if found is None:
+    sizes = program.compiled.memory_analysis()
+    if sizes is None:
         return 0
-    held = found.argument_size_in_bytes + found.output_size_in_bytes - found.alias_size_in_bytes
-    return held + found.temp_size_in_bytes
+    held = sizes.argument_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
+    return held + sizes.temp_size_in_bytes
 
 
 def _run_crew(programs: Programs, inputs: tuple[Any, ...], pace: Pace, progress: _Progress) -> dict[str, Any]:
-    """Metrics, records, sums by client and final models of some lanes, lanes first."""
+    """Metrics, records, sums per client and final models of the lanes of a crew, lanes first."""
     begun = time.perf_counter()
     carry, metrics, records, before = programs.begin(*inputs), [], [], 0
     for first in range(0, pace.blocks, pace.stride):
@@ -212,7 +208,7 @@ def _run_crew(programs: Programs, inputs: tuple[Any, ...], pace: Pace, progress:
         records.append({name: np.asarray(values)[:, : done - before] for name, values in written.records.items()})
         progress.add(done - before, metrics[-1])
         before = done
-    params, by_client = programs.finish(*inputs, carry)
+    params, by_client = programs.finish(inputs, carry)
     clients = carry.tally.summary(pace.rounds) | by_client
     parts = {"metrics": _joined(metrics), "records": _joined(records), "clients": clients, "params": params}
     assert carry.roll is not None  # `begin` makes one
@@ -245,36 +241,34 @@ def _advance(inputs: tuple[Any, ...], carry: loop.Carry) -> tuple[loop.Carry, lo
 
 
 @eqx.filter_jit
-def _finish(
-    task: Task, trials: Trial, law: Any, plan: Plan, roots: Any, carry: loop.Carry
-) -> tuple[Any, dict[str, Any]]:
-    return eqx.filter_vmap(loop.finish, in_axes=(*_BY_LANE, 0))(task, trials, law, plan, roots, carry)
+def _finish(inputs: tuple[Any, ...], carry: loop.Carry) -> tuple[Any, dict[str, Any]]:
+    return eqx.filter_vmap(loop.finish, in_axes=(*_BY_LANE, 0))(*inputs, carry)
 
 
 def check_overflow(overflow: np.ndarray) -> None:
-    """Refuse a result in which a strategy asked more clients than it had announced."""
-    if lost := int(np.nansum(overflow)):
-        raise RuntimeError(f"{lost} asked clients found no slot: the strategy's capacity is below what it asks")
+    """Refuse a result in which a strategy asked more clients than its capacity."""
+    if unplaced := int(np.nansum(overflow)):
+        raise RuntimeError(f"{unplaced} asked clients found no slot: the strategy's capacity is below what it asks")
 
 
 def _histories(
     whole: dict[str, Any], task: Task, group: Group, seeds: tuple[int, ...], pace: Pace, plan: Plan
 ) -> list[History]:
-    """What the lanes wrote, trial by trial."""
+    """One history per trial, from the results of all lanes."""
     check_overflow(whole["records"].pop(OVERFLOW))
     evaluated = np.minimum(np.arange(pace.blocks) * pace.every, pace.rounds)
     params, target = eqx.filter_eval_shape(task.init, jr.key(0)), np.asarray(task.fleet.target)
 
     def history(number: int, law: Law) -> History:
         rows = slice(number * len(seeds), (number + 1) * len(seeds))
-        mine = jax.tree.map(lambda leaf: leaf[rows], whole)
-        states, seconds = mine.pop("states")[0], float(mine.pop("seconds").mean())
-        num_clients = mine["clients"]["available"].shape[1]
-        seen = Attendance.of(seeds[0], states, plan.round_room // len(states), pace.rounds, num_clients)
-        uploads, upload = mine["records"]["uploads"], group.trials[number].upload or Plain()
-        mine["records"][BYTES_UPLOADED] = uploads.astype(np.int64) * upload.num_bytes(params)
+        results = jax.tree.map(lambda leaf: leaf[rows], whole)
+        states, seconds = results.pop("states")[0], float(results.pop("seconds").mean())
+        stride = plan.round_room // len(states)
+        attendance = Attendance.of(seeds[0], states, stride, pace.rounds, task.num_clients)
+        uploads, upload = results["records"]["uploads"], group.trials[number].upload or Plain()
+        results["records"][BYTES_UPLOADED] = uploads.astype(np.int64) * upload.num_bytes(params)
         pi, lam = (None, None) if law is None else (np.asarray(law[0]), np.asarray(law[1]))
         fleet = {"target": target, "pi": pi, "lam": lam}
-        return History(seeds, pace.rounds, evaluated, **mine, attendance=seen, seconds=seconds, **fleet)
+        return History(seeds, pace.rounds, evaluated, **results, attendance=attendance, seconds=seconds, **fleet)
 
     return [history(number, law) for number, law in enumerate(group.laws)]

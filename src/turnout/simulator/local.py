@@ -1,4 +1,4 @@
-"""What one client does in a round: some steps of any optimizer on its own data, from where the server says."""
+"""The local work of a client in a round: steps of any optimizer on its own data, from the model that it is sent."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ from turnout.uploads.base import UploadContext
 
 Batches = Literal["drawn", "shuffled"]
 SlotCounts = Int[Array, " slots"]
-_LONG_RUN = 10_000  # steps after which a momentum of up to 0.999 has settled
-TINY = 1e-6  # a gradient that nobody clips
+_SETTLING_STEPS = 10_000  # after which a momentum of up to 0.999 has settled
+_TINY_GRADIENT = 1e-6  # below any clipping threshold
 
 
 class Jobs(eqx.Module):
     """Local work to be done, one row per slot."""
 
     clients: SlotCounts
-    words: UInt32[Array, " slots"]  # a seed for each
+    words: UInt32[Array, " slots"]  # one seed per slot
     steps: SlotCounts
     rates: PerSlot  # η times the step scale
-    held: ClientState | None = None  # what the clients remember, where they do
-    context: UploadContext | None = None  # for what happens to the update on its way, where something does
+    held: ClientState | None = None  # the state of the clients, where they keep one
+    context: UploadContext | None = None  # of the upload transform, where there is one
 
 
 class Trained(eqx.Module):
-    """What local work came to, one row per job."""
+    """The results of local work, one row per job."""
 
     updates: Params  # Δ
-    losses: PerSlot  # mean loss met on the way
-    optimizer: Any = None  # its state at the end, where it lives on
+    losses: PerSlot  # mean loss over the steps
+    optimizer: Any = None  # its state at the end, where it is kept
 
 
 class Local(eqx.Module):
-    """The clients' optimizer: fresh every round, unless it is `lasting`, so that momentum lives on with its client.
+    """The clients' optimizer: fresh in every round, unless it is `lasting`: then a client keeps its momentum.
 
-    Step s of a round moves by `learning_rate(t) · scale / (1 + decay · s)` times what the optax transformation makes of
-    the gradient; without one it is plain SGD. The transformation's own learning rate comes on top, so it should be 1:
+    Step s of a round moves by `learning_rate(t) · scale / (1 + decay · s)` times the result of the optax transformation
+    of the gradient; without one it is plain SGD. The transformation's own learning rate multiplies that: set it to 1.
     `Local(learning_rate=1e-3, optimizer=optax.adam(1.0))` is Adam at 1e-3. `proximal` adds μ (w - w_start) to the
     gradient, as FedProx does.
     """
@@ -61,11 +61,11 @@ class Local(eqx.Module):
     batch_size: int = eqx.field(static=True, default=32)
     batches: Batches = eqx.field(static=True, default="drawn")
     optimizer: optax.GradientTransformation | None = eqx.field(static=True, default=None)
-    lasting: bool = eqx.field(static=True, default=False)  # the optimizer's state lives on between rounds
+    lasting: bool = eqx.field(static=True, default=False)  # clients keep the optimizer's state between rounds
 
     def __check_init__(self) -> None:
         if self.lasting and self.optimizer is None:
-            raise ValueError("lasting needs an optimizer whose state can live on, such as optax.sgd(1.0, momentum=0.9)")
+            raise ValueError("lasting needs an optimizer whose state can be kept, such as optax.sgd(1.0, momentum=0.9)")
         if self.batch_size < 1:
             raise ValueError(f"batch_size must be 1 or more, not {self.batch_size}")
         if self.batches not in ("drawn", "shuffled"):
@@ -80,7 +80,7 @@ class Local(eqx.Module):
     def train(self, task: Task, start: Params, jobs: Jobs, most: Scalar, masked: bool) -> Trained:
         """The work of all jobs; `most` is the largest number of steps.
 
-        `masked` says that numbers of steps differ, so that some jobs end before others.
+        `masked`: numbers of steps differ, so some jobs end before others.
         """
         slots = jobs.clients.shape[0]
         fresh = jax.vmap(self.fresh)(start) if jobs.held is None or not self.lasting else jobs.held.optimizer
@@ -127,20 +127,20 @@ class Local(eqx.Module):
         """‖a‖₁ of so many steps: how far the optimizer goes, in units of η, under a gradient that is always one.
 
         Exact for whatever is linear in the gradients: SGD, momentum, proximal and decayed SGD. A step scale that a
-        strategy asks for is left out: the strategy knows it. An optimizer that lasts is taken as it is in the long run,
-        when the momentum of earlier rounds is there from the first step.
+        strategy asks for is left out: the strategy knows it. A lasting optimizer is taken in its steady state, where
+        the first step already has the momentum of earlier rounds.
         """
         if self.optimizer is None and self.proximal is None and self.decay is None:
             return steps.astype(jnp.float32)
-        origin, lr = jnp.zeros(()), jnp.maximum(lr, 1e-12)  # the limit where a schedule has come to zero
+        origin, lr = jnp.zeros(()), jnp.maximum(lr, 1e-12)  # the limit where a schedule has reached zero
 
         def body(carry: tuple[Any, Any], s: Any) -> tuple[Any, Any]:
             place, state = self._move(carry[0], origin, jnp.ones(()), carry[1], s, lr)
             return (place, state), -place / lr
 
         state = self._settled() if self.lasting else self.fresh(origin)
-        _, went = jax.lax.scan(body, (origin, state), jnp.arange(most))
-        return jnp.concatenate([jnp.zeros(1), went])[jnp.minimum(steps, most)]
+        _, distances = jax.lax.scan(body, (origin, state), jnp.arange(most))
+        return jnp.concatenate([jnp.zeros(1), distances])[jnp.minimum(steps, most)]
 
     def _settled(self) -> Any:
         """State of the optimizer after many steps along a gradient that is always one; computed once, while tracing."""
@@ -151,13 +151,13 @@ class Local(eqx.Module):
             return optimizer.update(jnp.ones(()), state, place)[1], None
 
         with jax.ensure_compile_time_eval():
-            return jax.lax.scan(body, optimizer.init(place), length=_LONG_RUN)[0]
+            return jax.lax.scan(body, optimizer.init(place), length=_SETTLING_STEPS)[0]
 
 
-@functools.lru_cache(maxsize=64)  # one warning per optimizer, however often what holds it is copied
+@functools.lru_cache(maxsize=64)  # one warning per optimizer, however often its Local is copied
 def _check_unit_rate(optimizer: optax.GradientTransformation) -> None:
-    """Refuse an optimizer that goes up the gradient, and warn of one that has a learning rate of its own."""
-    updates, gentle = first_updates(optimizer, (1.0, 1.0)), first_updates(optimizer, (TINY,))
+    """Refuse an optimizer that climbs the gradient, and warn of one that has a learning rate of its own."""
+    updates, gentle = first_updates(optimizer, (1.0, 1.0)), first_updates(optimizer, (_TINY_GRADIENT,))
     if updates is None or gentle is None:
         return
     if updates.sum() > 0:
@@ -166,7 +166,7 @@ def _check_unit_rate(optimizer: optax.GradientTransformation) -> None:
             "optax.sgd(1.0, momentum=0.9) does and optax.trace(0.9) does not"
         )
     # At rate 1 adaptive optimizers make steps of about 1. Clipping ones do not, but leave tiny gradients as they are.
-    length, slope = np.abs(updates).max(), np.abs(gentle).max() / TINY
+    length, slope = np.abs(updates).max(), np.abs(gentle).max() / _TINY_GRADIENT
     if not (0.9 < length < 4 or 0.9 < slope < 2):
         warnings.warn(
             f"the optimizer's first steps under a gradient of 1 are up to {length:.3g} long, and learning_rate "

@@ -46,20 +46,20 @@ from turnout.world import Nature, World, WorldState
 
 @dataclass(frozen=True)
 class Plan:
-    """What fixes shapes, and so makes a program of its own."""
+    """What fixes shapes: each plan is a program of its own."""
 
     slots: int
     most_available: int
-    room: int  # evaluations there is room for
-    round_room: int  # rounds there is room for
-    common_steps: int | None  # local steps, if always and everywhere the same
+    room: int  # capacity in evaluations
+    round_room: int  # capacity in rounds
+    common_steps: int | None  # local steps, if the same for all clients and rounds
     most_steps: int
     chunk: int  # slots trained together when numbers of steps differ
-    metrics: tuple[str, ...] | None  # those to take; all that the task has if None
+    metrics: tuple[str, ...] | None  # those to compute; all that the task has if None
 
 
 class Bounds(NamedTuple):
-    """Which part of a run to play; traced, so that one program serves every length and every cut."""
+    """The part of a run to play; traced, so that one program serves every length and every segment."""
 
     first: Int[Array, ""]  # block
     last: Int[Array, ""]  # block after the last
@@ -68,22 +68,22 @@ class Bounds(NamedTuple):
 
 
 class Carry(eqx.Module):
-    """All that lives on from round to round."""
+    """The state that is carried from round to round."""
 
     world: WorldState
     server: ServerState
     tally: Tally
-    roll: Roll | None = None  # where somebody wants to see who was there
-    clients: ClientState | None = None  # where something of theirs lives on
+    roll: Roll | None = None  # where attendance is recorded
+    clients: ClientState | None = None  # where clients keep a state
 
 
 class Clients(eqx.Module):
-    """Those who answer the server: by training on data, or otherwise."""
+    """The clients that answer the server, by training on data or otherwise."""
 
     @property
     @abc.abstractmethod
     def fleet(self) -> Fleet:
-        """By how much each should count."""
+        """How much each client should count."""
 
     @abc.abstractmethod
     def losses(self, trial: Trial, plan: Plan, root: RandomKey, t: Round, available: Mask, params: Params) -> PerClient:
@@ -131,18 +131,18 @@ def begin(task: Task, trial: Trial, law: Law, plan: Plan, root: RandomKey) -> Ca
 
 
 def watched(facts: Facts, state: Any, process: Process, root: RandomKey) -> Any:
-    """What a server knows that has watched the availability for some rounds before round 0.
+    """The facts of a server that has watched the availability for some rounds before round 0.
 
-    That past is a run of the same process with a stream of its own: how long it was does not change what is to come, so
-    strategies with and without one meet the same absences.
+    That past is a run of the same process with its own random stream. Its length does not change the later rounds, so
+    strategies with and without a past meet the same absences.
     """
     if facts.rounds_watched == 0:
         return state
     key = round_key(root, Stream.PAST)
 
     def step(carry: tuple[Any, Any], t: Array) -> tuple[tuple[Any, Any], None]:
-        where, available = process.step(carry[0], t, jr.fold_in(key, t + 1))
-        return (where, facts.watch(carry[1], available)), None
+        process_state, available = process.step(carry[0], t, jr.fold_in(key, t + 1))
+        return (process_state, facts.watch(carry[1], available)), None
 
     start = (process.init(jr.fold_in(key, 0)), state)
     (_, state), _ = jax.lax.scan(step, start, jnp.arange(facts.rounds_watched))
@@ -152,16 +152,16 @@ def watched(facts: Facts, state: Any, process: Process, root: RandomKey) -> Any:
 def finish(
     task: Task, trial: Trial, law: Law, plan: Plan, root: RandomKey, carry: Carry
 ) -> tuple[Params, dict[str, PerClient]]:
-    """The model to ship, and how it fares on each client."""
+    """The model to ship, and its metrics per client."""
     params = trial.server(task.fleet, plan.slots).model(carry.server)
-    found = task.per_client(params)
-    return params, {name: found[name] for name in found if plan.metrics is None or name in plan.metrics}
+    by_client = task.per_client(params)
+    return params, {name: by_client[name] for name in by_client if plan.metrics is None or name in plan.metrics}
 
 
 def play_round(
     clients: Clients, trial: Trial, law: Law, plan: Plan, root: RandomKey, t: Round, carry: Carry
 ) -> tuple[Carry, dict[str, Float[Array, ""]]]:
-    """One round from nature's decision to the record of what came of it."""
+    """One round, from the world's draw to the record of the results."""
     server = trial.server(clients.fleet, plan.slots)
     world, nature = trial.world.step(carry.world, root, t)
     lr = trial.local.rate(t)
@@ -182,7 +182,9 @@ def play_round(
     reach = cohort.take(truth.reach)
     sent = clients.work(trial, plan, server.start(state, cohort), jobs, reach)
     if not trial.strategy.admits_all:
-        norms = tree.row_norms(jax.lax.stop_gradient(sent.updates))  # lengths decide who uploads, and are no part of it
+        norms = tree.row_norms(
+            jax.lax.stop_gradient(sent.updates)
+        )  # norms decide who uploads; no gradient flows through that
         cohort = server.admit(state, view, cohort, norms, root)
     cohort = nature.deliver(cohort)
     reports = Reports.arrived(cohort, sent.updates, sent.losses, reach)
@@ -222,30 +224,24 @@ def _record(view: View, cohort: Cohort, weight: Array, jobs: Jobs) -> dict[str, 
 
 
 class Written(eqx.Module):
-    """Room for what one segment writes down."""
+    """Arrays for the results of one segment."""
 
     metrics: dict[str, Float[Array, " evaluations"]]
     records: dict[str, Float[Array, " rounds"]]
 
 
 def advance(
-    task: Task,
-    trial: Trial,
-    law: Law,
-    plan: Plan,
-    root: RandomKey,
-    bounds: Bounds,
-    carry: Carry,
+    task: Task, trial: Trial, law: Law, plan: Plan, root: RandomKey, bounds: Bounds, carry: Carry
 ) -> tuple[Carry, Written]:
     """Blocks first ≤ b < last: evaluate the model, then play the rounds until the next evaluation.
 
-    Bounds are traced, so a run cut into other segments is the same program, and the same to the last bit.
+    Bounds are traced, so other segments run the same program, with the same results to the last bit.
     """
     first, last, every, rounds = bounds
 
     def evaluate(now: Carry) -> dict[str, Array]:
-        found = task.evaluate(trial.server(task.fleet, plan.slots).model(now.server))
-        return {name: found[name] for name in plan.metrics or found}
+        values = task.evaluate(trial.server(task.fleet, plan.slots).model(now.server))
+        return {name: values[name] for name in plan.metrics or values}
 
     def one_round(t: Array, state: tuple[Carry, dict[str, Array]]) -> tuple[Carry, dict[str, Array]]:
         now, records = state
@@ -254,8 +250,8 @@ def advance(
 
     def one_block(b: Array, state: tuple[Carry, Written]) -> tuple[Carry, Written]:
         now, written = state
-        found = evaluate(now)
-        metrics = {name: room.at[b - first].set(found[name]) for name, room in written.metrics.items()}
+        values = evaluate(now)
+        metrics = {name: room.at[b - first].set(values[name]) for name, room in written.metrics.items()}
         stop = jnp.minimum((b + 1) * every, rounds)
         now, records = jax.lax.fori_loop(b * every, stop, one_round, (now, written.records))
         return now, Written(metrics, records)
@@ -276,7 +272,7 @@ class Crowd(NamedTuple):
 
 
 def count_crowd(world: World, root: RandomKey, rounds: Int[Array, ""]) -> Crowd:
-    """The world played alone for so many rounds; a run replays it later from the same keys."""
+    """Play the world alone for `rounds` rounds; a run replays it later from the same keys."""
 
     def body(t: Array, state: tuple[WorldState, Crowd]) -> tuple[WorldState, Crowd]:
         world_state, crowd = state

@@ -1,4 +1,4 @@
-"""How much runs side by side: lanes of a program, and slots of a lane, by what the device is and holds."""
+"""How much runs side by side, lanes of a program and slots of a lane, depending on the device and its memory."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def num_workers() -> int:
 
 
 def memory() -> int | None:
-    """Bytes that one program may take, where the device says what it has."""
-    found = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
-    return None if found is None else int(_GPU_SHARE * found)
+    """Bytes that one program may take, None where the device does not report its memory."""
+    limit = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit")
+    return None if limit is None else int(_GPU_SHARE * limit)
 
 
 def lanes_together(lanes: int, slots: int, job_floats: int, equal_steps: bool) -> int:
-    """Lanes side by side: on a CPU what its cache holds, on a GPU all, unless steps differ and fewer keep it busy."""
+    """Lanes side by side: on a CPU what fits its cache, on a GPU all, unless steps differ and fewer keep it busy."""
     if not on_cpu():
         return lanes if equal_steps else even(lanes, _jobs_to_keep_busy(job_floats))
     together = max(1, _CACHE_FLOATS // (slots * job_floats))
@@ -43,15 +43,15 @@ def lanes_together(lanes: int, slots: int, job_floats: int, equal_steps: bool) -
 
 
 def even(lanes: int, most: int) -> int:
-    """The width of crews of at most that many lanes, so that the last is nearly full."""
+    """The width of crews of at most `most` lanes, so that the last crew is nearly full."""
     return -(-lanes // -(-lanes // most))
 
 
 def slots_together(task: Task, usual: int, width: int, job_floats: int, equal_steps: bool) -> int:
     """Slots of a lane trained side by side.
 
-    One by one on a CPU where the task's model is better trained so. Equal steps: all that a usual round has, so that a
-    second chunk is seldom needed. Unequal steps: few, since a chunk lasts as long as its longest; on a GPU as many as
+    One by one on a CPU where the task's model is better trained so. Equal steps: all slots of a usual round, so that a
+    second chunk is rarely needed. Unequal steps: few, since a chunk lasts as long as its longest; on a GPU as many as
     keep it busy, which may be one.
     """
     if on_cpu() and task.one_by_one_on_cpu:
@@ -67,7 +67,7 @@ def _jobs_to_keep_busy(job_floats: int) -> int:
 
 
 def rounded(count: int) -> int:
-    """Up to a multiple of eight, so that nearby sizes share a compiled program."""
+    """The next multiple of eight, so that nearby sizes share a compiled program."""
     return max(8, -(-count // 8) * 8)
 
 
@@ -79,6 +79,6 @@ def job_floats_of(task: Task, batch_size: int) -> int:
 
 
 def crews_of(count: int, width: int) -> list[np.ndarray]:
-    """Lanes that run side by side, all crews of one size; the last is filled up with lanes that are then dropped."""
+    """Lanes in crews of equal size that run side by side; the last is filled up with lanes that are then dropped."""
     filled = np.pad(np.arange(count), (0, -count % width), mode="edge")
     return list(filled.reshape(-1, width))

@@ -1,4 +1,4 @@
-"""Compiled programs on disk and in memory. The caches belong to the whole process, so nothing here acts unasked."""
+"""Compiled programs on disk and in memory. The caches belong to the whole process, so nothing here acts by itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jax
 
-_GROUPS_KEPT = 16  # whose programs stay in memory: each maps up to a thousand pieces, and Linux grants 65,530
+_GROUPS_KEPT = 16  # whose programs stay in memory: each maps up to a thousand regions, and Linux allows 65,530
 _groups_since_clearing: int | None = None  # None: nothing is ever dropped
 
 
@@ -29,7 +29,7 @@ def keep_few_programs() -> None:
     """From now on, drop all compiled programs of this process, the caller's too, after every 16 groups of trials.
 
     A process that keeps hundreds of programs runs out of memory maps and dies. With `use_compilation_cache` they stay
-    on disk, so that what is needed again is read rather than compiled.
+    on disk, and are read instead of compiled when needed again.
     """
     global _groups_since_clearing
     _groups_since_clearing = _groups_since_clearing or 0

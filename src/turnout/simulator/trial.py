@@ -1,4 +1,4 @@
-"""One thing to simulate, whether it can be, and which of several run as one program."""
+"""A trial: one simulation to run, its checks, and which trials run as one program."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ Law = tuple[PerClient, PerClient] | None  # (π, λ) of a world
 
 
 class Trial(eqx.Module):
-    """A strategy in a world, with the clients' and the server's settings. Leaves of equal trials may be stacked."""
+    """A strategy in a world, with the settings of clients and server. Trials of equal structure can be stacked."""
 
     strategy: Strategy
     world: World
     local: Local = Local()
     settings: ServerSettings = ServerSettings()
-    uploads: Upload = Plain()  # what happens to an update on its way to the server
+    uploads: Upload = Plain()  # transform of an update on its way to the server
 
     @property
     def facts(self) -> Facts:
-        """What the server knows: the truth, where nothing else is set."""
+        """What the server knows: the truth, if nothing else is set."""
         return Oracle() if self.settings.facts is None else self.settings.facts
 
     @property
@@ -51,7 +51,7 @@ class Trial(eqx.Module):
         return None if isinstance(self.uploads, Plain) else self.uploads
 
     def client_state(self, params: Params, num_clients: int) -> ClientState | None:
-        """What the clients remember before round 0, one row each; None if nothing lives on."""
+        """State of the clients before round 0, one row per client; None if they keep none."""
         optimizer = self.local.fresh(params) if self.local.lasting else None
         return ClientState.empty(params, optimizer, self.upload, num_clients)
 
@@ -81,13 +81,13 @@ def check_trial_in_fleet(fleet: Fleet, trial: Trial) -> None:
     if wanted and isinstance(trial.facts, Oracle) and not isinstance(trial.world.availability, ErgodicProcess):
         name, process = type(trial.strategy).__name__, type(trial.world.availability).__name__
         raise ValueError(
-            f"{name} needs {' and '.join(sorted(wanted))}, but {process} has no stationary law to tell an oracle: "
+            f"{name} needs {' and '.join(sorted(wanted))}, but {process} has no stationary law for an oracle: "
             "let the server estimate them (facts = Online())"
         )
 
 
 def check_uploads(strategy: Strategy, uploads: Upload) -> None:
-    """Raise a ValueError that says why, if a strategy cannot make sense of what is done to its updates."""
+    """Raise a ValueError that says why, if a strategy cannot work with this transform of its updates."""
     name, parts = type(strategy).__name__, list(all_parts(uploads))
     if any(isinstance(part, Difference) for part in parts):
         raise ValueError(
@@ -97,20 +97,20 @@ def check_uploads(strategy: Strategy, uploads: Upload) -> None:
     if not strategy.admits_all and any(part.adds_noise for part in parts):
         raise ValueError(f"{name} chooses uploads by the lengths of updates, which noise hides: take one or the other")
     if strategy.memory_on_clients:
-        Difference(uploads)  # says what cannot stand inside it
+        Difference(uploads)  # raises if the transform cannot stand inside
 
 
 @dataclass(frozen=True)
 class Group:
     """Trials that have the same structure and shapes, so that they stack into one program."""
 
-    members: tuple[int, ...]  # their places among all
+    members: tuple[int, ...]  # indices among all trials
     trials: tuple[Trial, ...]
     laws: tuple[Law, ...]
 
 
 def grouped(trials: Sequence[Trial]) -> list[Group]:
-    """All trials, those that differ in numbers only together; a world that several share is asked for its law once."""
+    """All trials, grouped where they differ in numbers only; the law of a shared world is computed once."""
     kinds: list[tuple[Any, list[int]]] = []
     for index, trial in enumerate(trials):
         arrays, rest = eqx.partition(as_arrays(trial), eqx.is_array)
