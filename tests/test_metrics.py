@@ -8,7 +8,7 @@ import pytest
 
 import turnout
 from turnout import metrics
-from turnout.metrics import METRICS, RECORDS, metric_named, record_named, usual_name
+from turnout.metrics import BYTES_UPLOADED, METRICS, RECORDS, metric_named, record_named, usual_name
 
 SOURCE = Path(turnout.__file__).parent
 
@@ -76,3 +76,11 @@ def test_no_other_file_spells_a_metric_or_reads_its_name():
 
 def _constants(node):
     return [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (24325336, "24.3 MB"), (6.1e15, "6.1e+03 TB")]
+)
+def test_bytes_are_shown_in_their_unit(value, text):
+    assert record_named(BYTES_UPLOADED).number(value) == text
+    assert record_named("uploads").number(9969.4) == "9,969"

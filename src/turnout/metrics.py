@@ -131,6 +131,14 @@ class Record:
     cost: bool = False  # adds up over the rounds: tables have its sum, curves can be drawn over it
     simulated: bool = True  # whether simulations have it; runs on real nodes have all
     counted: bool = True  # by the compiled loop, rather than from what it counts
+    in_bytes: bool = False
+
+    def number(self, value: float) -> str:
+        """A value as it is shown."""
+        if not self.in_bytes:
+            return f"{value:,.0f}"
+        power = min(4, max(0, len(f"{value:.0f}") - 1) // 3)
+        return f"{value / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
 BYTES_UPLOADED = "bytes_uploaded"  # simulated: lost uploads included; on real nodes: what was received
@@ -139,7 +147,7 @@ RECORDS = (
     Record("available", "Available clients"),
     Record("cohort", "Clients asked to train"),
     Record("uploads", "Uploads", cost=True),
-    Record(BYTES_UPLOADED, "Bytes uploaded", cost=True, counted=False),
+    Record(BYTES_UPLOADED, "Bytes uploaded", cost=True, counted=False, in_bytes=True),
     Record("arrived", "Uploads that arrived"),
     Record("weight_sum", "Sum of the weights"),
     Record("local_steps", "Local steps", cost=True),

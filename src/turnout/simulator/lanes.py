@@ -22,7 +22,7 @@ from turnout.simulator.attendance import Attendance
 from turnout.simulator.history import History
 from turnout.simulator.loop import Plan
 from turnout.simulator.programs import group_ran
-from turnout.simulator.trial import Group, Law, Trial, as_arrays
+from turnout.simulator.trial import Law, Trial, TrialGroup, as_arrays
 from turnout.tasks.base import Task
 from turnout.uploads import Plain
 from turnout.world import World
@@ -58,7 +58,7 @@ class Pace:
 
 
 def run_group(
-    task: Task, group: Group, seeds: tuple[int, ...], pace: Pace, report: Callable[[int, Latest], None]
+    task: Task, group: TrialGroup, seeds: tuple[int, ...], pace: Pace, report: Callable[[int, Latest], None]
 ) -> list[History]:
     """One history per trial.
 
@@ -252,7 +252,7 @@ def check_overflow(overflow: np.ndarray) -> None:
 
 
 def _histories(
-    whole: dict[str, Any], task: Task, group: Group, seeds: tuple[int, ...], pace: Pace, plan: Plan
+    whole: dict[str, Any], task: Task, group: TrialGroup, seeds: tuple[int, ...], pace: Pace, plan: Plan
 ) -> list[History]:
     """One history per trial, from the results of all lanes."""
     check_overflow(whole["records"].pop(OVERFLOW))

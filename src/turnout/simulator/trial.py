@@ -101,7 +101,7 @@ def check_uploads(strategy: Strategy, uploads: Upload) -> None:
 
 
 @dataclass(frozen=True)
-class Group:
+class TrialGroup:
     """Trials that have the same structure and shapes, so that they stack into one program."""
 
     members: tuple[int, ...]  # indices among all trials
@@ -109,7 +109,7 @@ class Group:
     laws: tuple[Law, ...]
 
 
-def grouped(trials: Sequence[Trial]) -> list[Group]:
+def grouped(trials: Sequence[Trial]) -> list[TrialGroup]:
     """All trials, grouped where they differ in numbers only; the law of a shared world is computed once."""
     kinds: list[tuple[Any, list[int]]] = []
     for index, trial in enumerate(trials):
@@ -124,7 +124,7 @@ def grouped(trials: Sequence[Trial]) -> list[Group]:
             kinds.append((kind, [index]))
     laws = {key: world.law() for key, world in {id(trial.world): trial.world for trial in trials}.items()}
     return [
-        Group(tuple(members), tuple(trials[i] for i in members), tuple(laws[id(trials[i].world)] for i in members))
+        TrialGroup(tuple(members), tuple(trials[i] for i in members), tuple(laws[id(trials[i].world)] for i in members))
         for _, members in kinds
     ]
 

@@ -11,7 +11,7 @@ import numpy as np
 from turnout.diagnosis.reading.columns import FLAGS, TEXT, TIMES
 from turnout.diagnosis.reading.errors import LogError
 from turnout.diagnosis.reading.numbering import Numbering
-from turnout.diagnosis.reading.table import Table, first_line, refuse_file
+from turnout.diagnosis.reading.table import LogTable, first_line, refuse_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,7 +26,7 @@ DATES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
 class Rows:
     """The requested columns, under our names."""
 
-    table: Table
+    table: LogTable
     codes: dict[str, np.ndarray]  # int32, -1 for an empty field
     names: dict[str, np.ndarray]  # what the codes stand for, in order of first appearance
     numbers: dict[str, np.ndarray]  # float64, NaN if there is no number; seconds for times
@@ -57,7 +57,7 @@ class Rows:
             self.refuse(np.arange(self.count) == row, lambda r: f"has {column} = {self.written(column, r)}; {must}")
 
 
-def read_rows(table: Table, columns: dict[str, str]) -> Rows:
+def read_rows(table: LogTable, columns: dict[str, str]) -> Rows:
     """Read columns (our name: the file's), `ROWS_AT_ONCE` rows at a time; a row keeps a few bytes per column."""
     import polars as pl
 
@@ -90,7 +90,7 @@ def read_rows(table: Table, columns: dict[str, str]) -> Rows:
     return Rows(table, codes, names, numbers, not_numbers)
 
 
-def _refuse_long(table: Table, column: str, codes: np.ndarray, names: pl.Series) -> None:
+def _refuse_long(table: LogTable, column: str, codes: np.ndarray, names: pl.Series) -> None:
     """Refuse long names: arrays of text have a fixed width, so one long name makes all of them long."""
     letters = names.str.len_chars().to_numpy()
     if letters.max(initial=0) > MAX_NAME_LETTERS:
@@ -101,7 +101,7 @@ def _refuse_long(table: Table, column: str, codes: np.ndarray, names: pl.Series)
         )
 
 
-def _batches(table: Table, columns: dict[str, str]) -> Iterator[pl.DataFrame]:
+def _batches(table: LogTable, columns: dict[str, str]) -> Iterator[pl.DataFrame]:
     import polars as pl
 
     if table.format == "parquet":

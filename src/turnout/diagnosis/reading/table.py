@@ -22,7 +22,7 @@ DELIMITERS = ",;\t"
 
 
 @dataclass(frozen=True)
-class Table:
+class LogTable:
     """The file of the rows and the names of its columns."""
 
     path: str  # as the user wrote it
@@ -43,7 +43,7 @@ class Table:
 
 
 @contextmanager
-def open_table(path: str) -> Iterator[Table]:
+def open_table(path: str) -> Iterator[LogTable]:
     """The table in a file; a gzipped file is unpacked temporarily."""
     file = Path(path)
     if file.is_dir():
@@ -76,7 +76,7 @@ def _count_lines(file: Path) -> int:
         return sum(1 for _ in lines)
 
 
-def _recognise(path: str, file: Path, start: IO[bytes]) -> Table:
+def _recognise(path: str, file: Path, start: IO[bytes]) -> LogTable:
     """Format and header, by the first bytes; the file's ending matters only for Parquet."""
     first = start.readline(1 << 20)
     if not first.strip():
@@ -84,15 +84,15 @@ def _recognise(path: str, file: Path, start: IO[bytes]) -> Table:
             raise LogError(f"{path}: line 1 is blank; the header must be the first line")
         raise LogError(f"{path}: is empty; there must be a header, such as round,client, and a row")
     if first[:4] == b"PAR1" or file.suffix == ".parquet":
-        return Table(path, file, "parquet", _parquet_header(path, file))
+        return LogTable(path, file, "parquet", _parquet_header(path, file))
     if b"\0" in first:
         raise LogError(f"{path}: line 1 holds zero bytes; save the file as UTF-8 text (not UTF-16), or as Parquet")
     text = _decoded(path, first, 1, 0).removeprefix("\ufeff")
     if text.lstrip().startswith("{"):
-        return Table(path, file, "jsonl", _keys(path, file))
+        return LogTable(path, file, "jsonl", _keys(path, file))
     text = text.rstrip("\r\n")
     delimiter = max(DELIMITERS, key=text.count)
-    return Table(path, file, "csv", next(csv.reader([text], delimiter=delimiter)), delimiter)
+    return LogTable(path, file, "csv", next(csv.reader([text], delimiter=delimiter)), delimiter)
 
 
 def _parquet_header(path: str, file: Path) -> list[str]:
@@ -140,7 +140,7 @@ def first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0] or type(error).__name__
 
 
-def refuse_file(table: Table) -> None:
+def refuse_file(table: LogTable) -> None:
     """Search line by line for what the fast reader could not read, and raise an error that names it."""
     if table.format == "parquet":
         return
@@ -159,7 +159,7 @@ def refuse_file(table: Table) -> None:
         raise LogError(f"{table.path}: line {opened} opens a quotation mark that is never closed; close or remove it")
 
 
-def _refuse_fields(table: Table, text: str, number: int) -> None:
+def _refuse_fields(table: LogTable, text: str, number: int) -> None:
     if text.count(table.delimiter) < len(table.header):
         return
     fields = len(next(csv.reader([text], delimiter=table.delimiter)))

@@ -131,7 +131,7 @@ def _spent(points: Points, record: Record) -> Column:
     for point in points.points:
         values = point.history.records.get(record.name)
         mean = None if values is None else float(values.sum(axis=1).mean())
-        cells.append(Cell("–" if mean is None else f"{mean:,.0f}", mean))
+        cells.append(Cell("–" if mean is None else record.number(mean), mean))
     return Column(record.title, tuple(cells), record.name)
 
 
