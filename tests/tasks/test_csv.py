@@ -86,7 +86,7 @@ def test_numbers_can_be_predicted_and_columns_chosen(file):
 @pytest.mark.parametrize(
     ("text", "options", "complaint"),
     [
-        ("user,label,x\n1,0,1\n", {}, "there is no column 'client': it has user, label, x"),
+        ("user,label,x\n1,0,1\n", {}, "there is no column 'client': known: label, user, x"),
         (ROWS, {"label": "labell"}, "did you mean 'label'"),
         (ROWS.replace("3,30", "3,"), {}, "line 4: 'height' is empty, as in 1 rows"),
         (ROWS.replace("3,30", "tall,30"), {}, "line 4: 'age' is 'tall', not a finite number"),
