@@ -40,7 +40,7 @@ NARROW = {
     "files": {"errors"},
     "availability": {"types", "arguments", "files"},
     "strategies": {"types", "tree"},
-    "tasks": {"types", "streams", "tree", "metrics", "files"},
+    "tasks": {"errors", "types", "streams", "tree", "metrics", "files"},
     "theory": {"types", "arguments", "availability"},
     "server": {"types", "optimizers", "streams", "tree", "strategies"},
     "uploads": {"types", "streams", "tree"},

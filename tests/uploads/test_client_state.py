@@ -10,6 +10,7 @@ import turnout
 from turnout import availability, compute, links, simulate_trials, tasks
 from turnout.auditor.auditing import audit_trials
 from turnout.simulator import client_state, loop
+from turnout.simulator.clients import Plan, Trainees
 from turnout.simulator.local import Local
 from turnout.simulator.trial import Trial, check_trial
 from turnout.strategies import MIFA, FedAvg, FedAWE, OptimalSampling, Separated
@@ -105,13 +106,13 @@ def _clients_after(one, rounds):
     root, plan = jax.random.key(0), _plan()
     carry = loop.begin(TASK, one, one.world.law(), plan, root)
     for t in range(rounds):
-        carry, _ = loop.play_round(loop.Trainees(TASK), one, one.world.law(), plan, root, jnp.asarray(t), carry)
+        carry, _ = loop.play_round(Trainees(TASK), one, one.world.law(), plan, root, jnp.asarray(t), carry)
     assert carry.clients is not None
     return carry.clients
 
 
 def _plan():
-    return loop.Plan(NUM_CLIENTS, NUM_CLIENTS, 64, 64, None, 4, NUM_CLIENTS, None)
+    return Plan(NUM_CLIENTS, NUM_CLIENTS, 64, 64, None, 4, NUM_CLIENTS, None)
 
 
 def test_reach_of_a_lasting_momentum_is_that_of_the_long_run():

@@ -29,10 +29,11 @@ from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
 from turnout.simulator import chosen_seeds, loop
 from turnout.simulator.client_state import ClientState
+from turnout.simulator.clients import Clients, Plan
 from turnout.simulator.cohort_work import Sent, send
 from turnout.simulator.lanes import check_overflow, crowd_sizes
 from turnout.simulator.local import Jobs, Local, Trained
-from turnout.simulator.loop import Carry, Clients, Plan
+from turnout.simulator.loop import Carry
 from turnout.simulator.placement import num_workers, rounded
 from turnout.simulator.trial import Trial, as_arrays
 from turnout.types import Fleet, Mask, Params, PerClient, PerSlot, RandomKey, Round

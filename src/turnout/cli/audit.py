@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli.compilation import prepare_compilation
-from turnout.cli.folders import import_from, new_folder, stem_of
+from turnout.cli.folders import opened
 from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Settings
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 
@@ -26,13 +26,9 @@ def audit_command(
 ) -> None:
     """Show which clients each strategy trains for, without training: only the server's decisions are played."""
     with one_line_errors(debug):
-        import_from(Path.cwd(), Path(experiment).absolute().parent)
+        described, folder = opened(experiment, settings, out, "-audit")
         from turnout.experiment.audits import audit_experiment
-        from turnout.experiment.config import read_experiment
-        from turnout.files.whole import free_folder
 
-        folder = free_folder(out or new_folder(f"{stem_of(experiment)}-audit"))
-        described = read_experiment(experiment, tuple(settings or []))
         prepare_compilation()
         with progress_bar(not quiet, "playing") as progress:
             audit = audit_experiment(described, rounds, seeds, progress)

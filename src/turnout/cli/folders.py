@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from turnout.experiment.config import Experiment
 
 
 def new_folder(stem: str) -> Path:
@@ -21,6 +26,16 @@ def stem_of(experiment: str) -> str:
     if path.name == "experiment.toml":
         return re.sub(r"-\d{8}-\d{6}$", "", path.absolute().parent.name)
     return path.stem
+
+
+def opened(source: str, settings: Sequence[str] | None, out: Path | None, suffix: str = "") -> tuple[Experiment, Path]:
+    """The experiment that a command was given, and a free folder for what comes of it."""
+    import_from(Path.cwd(), Path(source).absolute().parent)
+    from turnout.experiment.config import read_experiment
+    from turnout.files.whole import free_folder
+
+    experiment = read_experiment(source, tuple(settings or ()))
+    return experiment, free_folder(out or new_folder(f"{stem_of(source)}{suffix}"))
 
 
 def import_from(*folders: Path) -> None:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnout.cli.compilation import prepare_compilation
-from turnout.cli.folders import import_from, new_folder, stem_of
+from turnout.cli.folders import opened
 from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Settings
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 
 if TYPE_CHECKING:
+    from turnout.experiment.config import Experiment as Described
     from turnout.experiment.run import Run
 
 
@@ -30,8 +31,8 @@ def run_command(
     """Simulate the strategies of an experiment and compare them; without an argument, a demo."""
     changes = [f"{name}={value}" for name, value in (("rounds", rounds), ("seeds", seeds)) if value is not None]
     with one_line_errors(debug):
-        folder = out or new_folder(stem_of(experiment))
-        finished = _simulate(experiment, (*(settings or []), *changes), folder, show_progress=not quiet)
+        described, folder = opened(experiment, (*(settings or []), *changes), out)
+        finished = _simulate(described, folder, show_progress=not quiet)
         if as_json:
             from turnout.report.run.run_words import summary
 
@@ -42,19 +43,14 @@ def run_command(
             _print_result(finished, experiment, folder)
 
 
-def _simulate(source: str, settings: tuple[str, ...], folder: Path, show_progress: bool) -> Run:
-    """Check, build and run an experiment, and write its run folder."""
-    import_from(Path.cwd(), Path(source).absolute().parent)
-    from turnout.experiment.config import read_experiment
+def _simulate(described: Described, folder: Path, show_progress: bool) -> Run:
+    """Build and run an experiment, and write its run folder."""
     from turnout.experiment.run import run
     from turnout.experiment.store import save
-    from turnout.files.whole import free_folder
 
-    experiment = read_experiment(source, settings)
-    free_folder(folder)
     prepare_compilation()
     with progress_bar(show_progress) as bar:
-        finished = run(experiment, progress=bar, watch=bar and bar.watch)
+        finished = run(described, progress=bar, watch=bar and bar.watch)
     save(finished, folder, extra=lambda run, work: _show(run, work, folder.name))
     return finished
 

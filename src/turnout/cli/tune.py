@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from turnout.cli.compilation import prepare_compilation
-from turnout.cli.folders import import_from, new_folder, stem_of
+from turnout.cli.folders import opened
 from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Settings
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 from turnout.metrics import VALIDATION_ACCURACY
@@ -36,15 +37,9 @@ def tune_command(
 ) -> None:
     """Choose each strategy's learning rates, or whatever is swept, by validation data."""
     with one_line_errors(debug):
-        import_from(Path.cwd(), Path(experiment).absolute().parent)
-        from dataclasses import replace
-
-        from turnout.experiment.config import read_experiment
+        asked, folder = opened(experiment, settings, out, "-tuned")
         from turnout.experiment.tuning import save_tuned, tune
-        from turnout.files.whole import free_folder
 
-        folder = free_folder(out or new_folder(f"{stem_of(experiment)}-tuned"))
-        asked = read_experiment(experiment, tuple(settings or []))
         searched = replace(asked, seeds=tuple(range(FIRST_SEED, FIRST_SEED + seeds)), rounds=rounds or asked.rounds)
         prepare_compilation()
         with progress_bar(not quiet, "searching") as progress:

@@ -19,8 +19,8 @@ from turnout.metrics import BYTES_UPLOADED, OVERFLOW
 from turnout.simulator import loop
 from turnout.simulator import placement as side_by_side
 from turnout.simulator.attendance import Attendance
+from turnout.simulator.clients import Plan
 from turnout.simulator.history import History
-from turnout.simulator.loop import Plan
 from turnout.simulator.programs import group_ran
 from turnout.simulator.trial import Law, Trial, TrialGroup, as_arrays
 from turnout.tasks.base import Task

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import abc
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -20,20 +19,16 @@ from turnout.server.server import ServerState
 from turnout.server.tally import Tally
 from turnout.simulator.attendance import Roll
 from turnout.simulator.client_state import ClientState
-from turnout.simulator.cohort_work import Sent, train_cohort
+from turnout.simulator.clients import Clients, Plan, Trainees
 from turnout.simulator.local import Jobs, Local
 from turnout.simulator.trial import Law, Trial
 from turnout.streams import Stream, client_words, round_key
 from turnout.tasks.base import Task
 from turnout.types import (
-    Ask,
     Cohort,
-    Fleet,
     Known,
-    Mask,
     Params,
     PerClient,
-    PerSlot,
     RandomKey,
     Reports,
     Round,
@@ -42,20 +37,6 @@ from turnout.types import (
 )
 from turnout.uploads.base import UploadContext
 from turnout.world import Nature, World, WorldState
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What fixes shapes: each plan is a program of its own."""
-
-    slots: int
-    most_available: int
-    room: int  # capacity in evaluations
-    round_room: int  # capacity in rounds
-    common_steps: int | None  # local steps, if the same for all clients and rounds
-    most_steps: int
-    chunk: int  # slots trained together when numbers of steps differ
-    metrics: tuple[str, ...] | None  # those to compute; all that the task has if None
 
 
 class Bounds(NamedTuple):
@@ -75,45 +56,6 @@ class Carry(eqx.Module):
     tally: Tally
     roll: Roll | None = None  # where attendance is recorded
     clients: ClientState | None = None  # where clients keep a state
-
-
-class Clients(eqx.Module):
-    """The clients that answer the server, by training on data or otherwise."""
-
-    @property
-    @abc.abstractmethod
-    def fleet(self) -> Fleet:
-        """How much each client should count."""
-
-    @abc.abstractmethod
-    def losses(self, trial: Trial, plan: Plan, root: RandomKey, t: Round, available: Mask, params: Params) -> PerClient:
-        """Fresh loss of the server's model on every available client, zero for the others."""
-
-    @abc.abstractmethod
-    def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> Sent:
-        """What a cohort sends."""
-
-
-class Trainees(Clients):
-    """Clients that train on the data of a task."""
-
-    task: Task
-
-    @property
-    def fleet(self) -> Fleet:
-        return self.task.fleet
-
-    def losses(self, trial: Trial, plan: Plan, root: RandomKey, t: Round, available: Mask, params: Params) -> PerClient:
-        """Loss on one fresh batch."""
-        task = self.task
-        present = Cohort.pack(Ask.of(available, available.astype(jnp.float32)), plan.most_available)
-        words = client_words(round_key(root, Stream.PROBE, t), present.ids)
-        clients = jnp.minimum(present.ids, task.num_clients - 1)
-        losses = jax.vmap(lambda client, word: trial.local.probe(task, params, client, word))(clients, words)
-        return jnp.zeros(task.num_clients).at[present.ids].set(losses, mode="drop")
-
-    def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> Sent:
-        return train_cohort(trial.local, self.task, start, jobs, plan.common_steps, plan.chunk, trial.upload)
 
 
 RECORDED = (*(record.name for record in RECORDS if record.simulated and record.counted), OVERFLOW)
