@@ -19,28 +19,29 @@ MOST_NAMED = 10  # clients in a table
 
 def page(diagnosis: Diagnosis) -> str:
     """The whole page; every section that the log has something for."""
-    told, charts = sentences(diagnosis), diagnosis_charts(diagnosis)
-    lead, *more = told["summary"]
+    text, charts = sentences(diagnosis), diagnosis_charts(diagnosis)
+    lead, *more = text["summary"]
 
     def part(title: str, subject: str, *names: str) -> str:
-        return section(title, paragraph(told[subject]), figures(charts, *names))
+        return section(title, paragraph(text[subject]), figures(charts, *names))
 
     parts = [
         paragraph([lead], "lead"),
         _at_a_glance(diagnosis),
-        paragraph([*more, *told["log"]]),
+        paragraph([*more, *text["log"]]),
         part("Availability", "availability", "availability", "correlation"),
         part("Who moves together", "company", "sizes"),
         part("Cycles", "cycles", *(name for name in charts if name.startswith("cycle-"))),
         part("Rest between participations", "separation"),
         part("Change over time", "drift"),
-        _weights_part(diagnosis, charts),
+        _weights(diagnosis, charts),
         part("How long the fleet remembers", "mixing", "mixing"),
         _ranking(diagnosis),
-        section("The fitted world beside the log", paragraph(told["world"]), _likeness(diagnosis, charts)),
+        section("The fitted world beside the log", paragraph(text["world"]), _likeness(diagnosis, charts)),
         _warnings(diagnosis.log.warnings),
     ]
-    return shell.page(f"Who takes part: {_name(diagnosis.source)}", parts, charts, narrow=True)
+    source = diagnosis.source.replace("\\", "/").rpartition("/")[2]
+    return shell.page(f"Who takes part: {source}", parts, charts, narrow=True)
 
 
 def _at_a_glance(diagnosis: Diagnosis) -> str:
@@ -52,24 +53,17 @@ def _at_a_glance(diagnosis: Diagnosis) -> str:
     return glance({f"{percent(share)} {words}": share for words, share in shares.items()})
 
 
-def _name(source: str) -> str:
-    return source.replace("\\", "/").rpartition("/")[2]
-
-
-def _weights_words(diagnosis: Diagnosis) -> str:
+def _weights(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
     weights = diagnosis.findings.weights
     plain = ""
     if abs(weights.plain_distance - weights.weighted_distance) > 1e-6:
         plain = f" An average without weights would be {percent(weights.plain_distance)} away."
-    return (
+    text = (
         "Averaging whoever is there, by what they should count, gives each client an effective weight. The total "
         f"variation from the target is {percent(weights.weighted_distance)}.{plain} These clients are most behind it:"
     )
-
-
-def _weights_part(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
     behind = behind_table(diagnosis, MOST_NAMED).html()
-    return section("Whom FedAvg trains for", paragraph([_weights_words(diagnosis)]), behind, figures(charts, "weights"))
+    return section("Whom FedAvg trains for", paragraph([text]), behind, figures(charts, "weights"))
 
 
 def _ranking(diagnosis: Diagnosis) -> str:
@@ -80,13 +74,13 @@ def _ranking(diagnosis: Diagnosis) -> str:
 
 def _likeness(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
     likeness = diagnosis.likeness
-    some = "" if likeness.num_clients == diagnosis.log.num_clients else f" over {likeness.num_clients:,} of the clients"
-    band = paragraph([f"Band or whisker: the least to the most of {likeness.seeds} simulated logs{some}."], "soft")
+    sample = (
+        "" if likeness.num_clients == diagnosis.log.num_clients else f" over {likeness.num_clients:,} of the clients"
+    )
+    band = paragraph([f"Band or whisker: the least to the most of {likeness.seeds} simulated logs{sample}."], "soft")
     return band + figures(charts, *map(comparison_name, likeness.comparisons))
 
 
 def _warnings(warnings: Sequence[str]) -> str:
-    if not warnings:
-        return ""
     items = "".join(f"<li>{escape(warning)}</li>\n" for warning in warnings)
-    return f"<section><h2>What was mended or doubtful while reading</h2>\n<ul>\n{items}</ul></section>"
+    return section("What was mended or doubtful while reading", f"<ul>\n{items}</ul>" if items else "")

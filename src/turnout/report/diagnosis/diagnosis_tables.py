@@ -24,12 +24,12 @@ TITLES = {
 
 
 def overview(diagnosis: Diagnosis) -> Group:
-    """First the sentence that matters most, then one line a subject, then the strategies, then what to doubt."""
-    told = sentences(diagnosis)
-    lead, *more = told["summary"]
+    """The most important sentence, one line per subject, the warnings, and the strategies."""
+    text = sentences(diagnosis)
+    lead, *more = text["summary"]
     grid = Grid.grid(padding=(0, 2))
     for name, title in TITLES.items():
-        grid.add_row(Text(title, style="bold", no_wrap=True), Text(" ".join(told[name])))
+        grid.add_row(Text(title, style="bold", no_wrap=True), Text(" ".join(text[name])))
     for warning in diagnosis.log.warnings:
         grid.add_row(Text("warning", style="bold", no_wrap=True), Text(warning))
     parts = [Text(lead, style="bold"), *map(Text, more), Text(""), grid]

@@ -1,4 +1,4 @@
-"""A diagnosis in plain words, the most telling sentence first."""
+"""A diagnosis in plain words, the most important sentence first."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from turnout.diagnosis.findings.cycles import Cycle
 from turnout.diagnosis.findings.lag_one import lag_one
 from turnout.report.audit.audit_words import who_is_fair, with_half
 
-FAIR = 0.05  # total variation below which plain averaging does about what it is asked
+FAIR = 0.05  # total variation below which plain averaging is about right
 FORGOTTEN = 0.1  # share of its target below which a client hardly counts
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+PEAKS = {"daily": "{:.0f} h", "weekly": "{:.0f} hours into the week", "unnamed": "round {:.0f} of it"}
 
 
 def sentences(diagnosis: Diagnosis) -> dict[str, list[str]]:
@@ -93,75 +94,67 @@ def _log(diagnosis: Diagnosis) -> list[str]:
     length = "rounds" if log.slot_seconds is None else f"slots of {duration(log.slot_seconds)}"
     whole = "" if log.slot_seconds is None else f" ({duration(log.slot_seconds * log.num_slots)})"
     watched = log.num_clients * log.num_slots if log.watched is None else int(log.watched.length.sum())
-    told = [f"{log.num_clients:,} clients over {log.num_slots:,} {length}{whole}."]
+    lines = [f"{log.num_clients:,} clients over {log.num_slots:,} {length}{whole}."]
     if log.watched is not None:
-        told.append(f"A client was watched {percent(watched / (log.num_clients * log.num_slots))} of that time.")
+        lines.append(f"A client was watched {percent(watched / (log.num_clients * log.num_slots))} of that time.")
     empty = diagnosis.findings.weights.empty_slots
     if empty:
-        told.append(f"Nobody was there in {percent(empty / log.num_slots)} of it.")
-    return told
+        lines.append(f"Nobody was there in {percent(empty / log.num_slots)} of it.")
+    return lines
 
 
 def _availability(diagnosis: Diagnosis) -> list[str]:
     rates = diagnosis.findings.rates
-    known = np.isfinite(rates.pi)
-    if not known.any():
+    watched = np.isfinite(rates.pi)
+    if not watched.any():
         return ["No client was watched."]
-    low, middle, high = np.quantile(rates.pi[known], [0.05, 0.5, 0.95])
-    told = [
+    low, middle, high = np.quantile(rates.pi[watched], [0.05, 0.5, 0.95])
+    lines = [
         f"The median client is there {percent(middle)} of the time; nine in ten are there between {percent(low)} and "
         f"{percent(high)}."
     ]
-    changing = known & (rates.on > 0) & (rates.on < rates.watched)
+    changing = watched & (rates.on > 0) & (rates.on < rates.watched)
     if not changing.any():
-        return [*told, "No client both came and stayed away, so nothing is known of its correlation."]
+        return [*lines, "No client both came and stayed away, so nothing is known of its correlation."]
     surely = percent(float(rates.persistent[changing].mean()))
-    told.append(
+    lines.append(
         f"{surely} of the clients that both came and stayed away surely have memory (λ ≠ 0 at a false discovery rate "
         f"of 5 %); their median λ̂ is {float(np.median(rates.lam[changing])):.2f}."
     )
     neighbours = lag_one(diagnosis.log)
     if np.isfinite(neighbours).any():
         slot = "round" if diagnosis.log.slot_seconds is None else f"slot of {duration(diagnosis.log.slot_seconds)}"
-        told.append(f"Their median autocorrelation from one {slot} to the next is {np.nanmedian(neighbours):z.2f}.")
-    return told
+        lines.append(f"Their median autocorrelation from one {slot} to the next is {np.nanmedian(neighbours):z.2f}.")
+    return lines
 
 
 def _company(diagnosis: Diagnosis) -> list[str]:
-    found = diagnosis.findings.clusters
-    if not found.count:
+    clusters = diagnosis.findings.clusters
+    if not clusters.count:
         return ["No clients move together beyond the course of the whole fleet."]
-    sample = f" {found.sampled:,} courses were compared pair by pair." if found.sampled is not None else ""
-    strength = float(np.average(found.strength, weights=found.sizes))
+    sample = f" {clusters.sampled:,} courses were compared pair by pair." if clusters.sampled is not None else ""
+    strength = float(np.average(clusters.strength, weights=clusters.sizes))
     return [
-        f"{percent(found.share)} of the clients move together with others, in {found.count:,} groups of up to "
-        f"{int(found.sizes[0]):,}; two clients of a group have a correlation of {strength:.2f} on average.{sample}"
+        f"{percent(clusters.share)} of the clients move together with others, in {clusters.count:,} groups of up to "
+        f"{int(clusters.sizes[0]):,}; two clients of a group have a correlation of {strength:.2f} on average.{sample}"
     ]
 
 
 def _cycles(diagnosis: Diagnosis) -> list[str]:
-    cycles = diagnosis.findings.cycles
-    looked = [cycle for cycle in (cycles.daily, cycles.weekly, cycles.unnamed) if cycle is not None]
-    if not looked:
-        return ["The log is too short to show a cycle."]
-    return [_cycle(diagnosis, cycle) for cycle in looked]
+    tested = diagnosis.findings.cycles.tested
+    return [_cycle(cycle) for cycle in tested] if tested else ["The log is too short to show a cycle."]
 
 
-def _cycle(diagnosis: Diagnosis, cycle: Cycle) -> str:
+def _cycle(cycle: Cycle) -> str:
     name = f"cycle of {cycle.period:.4g} rounds" if cycle.name == "unnamed" else f"{cycle.name} cycle"
     if not cycle.found:
         return f"No {name} is seen (p = {cycle.p_value:.2g})."
-    at = f"{cycle.peak:.0f} h" if cycle.name == "daily" else span_of_peak(diagnosis, cycle)
+    at = PEAKS[cycle.name].format(cycle.peak)
     low, high = percent(float(np.nanmin(cycle.profile))), percent(float(np.nanmax(cycle.profile)))
     return (
         f"There is a {name}: the fleet is fullest at {at}, with {high} of it there, and {low} when it is emptiest. "
         f"The cycle explains {percent(cycle.variance_share)} of the fleet's ups and downs (p = {cycle.p_value:.2g})."
     )
-
-
-def span_of_peak(diagnosis: Diagnosis, cycle: Cycle) -> str:
-    """Where a cycle that is no day is at its height."""
-    return f"{cycle.peak:.0f} hours into the week" if cycle.name == "weekly" else f"round {cycle.peak:.0f} of it"
 
 
 def _separation(diagnosis: Diagnosis) -> list[str]:
@@ -202,12 +195,12 @@ def _mixing(diagnosis: Diagnosis) -> list[str]:
 def _world(diagnosis: Diagnosis) -> list[str]:
     fitted, likeness = diagnosis.fitted, diagnosis.likeness
     kind = fitted.kind.replace("_", " ")
-    told = [f"A {kind} world was fitted."]
+    lines = [f"A {kind} world was fitted."]
     if likeness.alike:
-        told.append(f"{likeness.seeds} logs simulated from it are like the real one in all that was compared.")
+        lines.append(f"{likeness.seeds} logs simulated from it are like the real one in all that was compared.")
     else:
-        told.append(f"Logs simulated from it differ from the real one in: {', '.join(likeness.differences)}.")
-    return told + [f"{note[0].upper()}{note[1:]}." for note in fitted.notes]
+        lines.append(f"Logs simulated from it differ from the real one in: {', '.join(likeness.differences)}.")
+    return lines + [f"{note[0].upper()}{note[1:]}." for note in fitted.notes]
 
 
 def ranking_words(diagnosis: Diagnosis) -> list[str]:
@@ -215,7 +208,7 @@ def ranking_words(diagnosis: Diagnosis) -> list[str]:
     ranking = diagnosis.ranking
     if ranking is None:
         return []
-    some = "" if ranking.clients == diagnosis.log.num_clients else f", on a sample of {ranking.clients:,} clients"
-    how = f"An audit of {ranking.rounds:,} rounds in the fitted world{some}; the server estimates what it must know."
+    sample = "" if ranking.clients == diagnosis.log.num_clients else f", on a sample of {ranking.clients:,} clients"
+    how = f"An audit of {ranking.rounds:,} rounds in the fitted world{sample}; the server estimates what it must know."
     fair = [rank.strategy for rank in ranking.ranks if rank.consistent]
     return [how, who_is_fair(fair, ranking.best.strategy, percent(ranking.best.distance))]

@@ -21,7 +21,7 @@ from turnout.tasks.quadratics import Quadratics
 
 @dataclass(frozen=True)
 class ErrorSplit:
-    """Distances at the end of a run, one a seed; `total` is at most the sum of the two others."""
+    """Distances at the end of a run, one per seed; `total` is at most the sum of the two others."""
 
     total: np.ndarray  # from the model to the optimum
     optimisation: np.ndarray  # from the model to where the strategy's own weights lead
@@ -29,7 +29,7 @@ class ErrorSplit:
 
 
 def error_splits(run: Run) -> dict[str, ErrorSplit]:
-    """By label; nothing for tasks without a known optimum and for strategies whose weights do not tell their way.
+    """By label; only for tasks with a known optimum and strategies whose weights determine where they lead.
 
     A memory weighs old updates too, which the sums by client do not count, and unequal work changes what a weight is
     worth: these are left out.

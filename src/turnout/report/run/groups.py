@@ -46,24 +46,24 @@ def groups_of(pi: np.ndarray, lam: np.ndarray | None) -> list[Group]:
     spells = None if lam is None else np.abs(lam) >= CORRELATED
     mixed = spells is not None and bool(spells.any()) and not bool(spells.all())
     kinds: list[bool | None] = [False, True] if mixed else [None]
-    found = []
+    by_availability = []
     for share in np.unique(pi):
         for kind in kinds:
             members = (pi == share) if kind is None else (pi == share) & (spells == kind)
             if members.any():
-                found.append(Group(float(share), kind, members))
-    return found
+                by_availability.append(Group(float(share), kind, members))
+    return by_availability
 
 
 def weight_shares(outcome: Outcome) -> np.ndarray:
-    """Share of all weight given to each client, one row a seed; nothing where no weight was given."""
+    """Share of all weight given to each client, one row per seed; zeros if no weight was given."""
     weight = outcome.history.clients["weight"].astype(np.float64)
     total = weight.sum(axis=1, keepdims=True)
     return np.divide(weight, total, out=np.zeros_like(weight), where=total != 0)
 
 
 def attention(run: Points) -> pl.DataFrame:
-    """Share of the weight that each group got and should have got, in percent: one row a label and group."""
+    """Share of the weight that each group got and should have got, in percent: one row per label and group."""
     rows = []
     for outcome in run.points:
         shares = weight_shares(outcome)

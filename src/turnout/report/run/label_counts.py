@@ -31,10 +31,10 @@ def label_counts_figure(
         raise ValueError("the labels of the task are numbers, not classes: there is nothing to count")
     counts = label_counts(np.asarray(part.labels), np.asarray(part.owners), task.num_clients)
     shown = min(task.num_clients, SHOWN_CLIENTS)
-    some = "" if shown == task.num_clients else f"The first {shown} of {task.num_clients:,} clients."
+    part = "" if shown == task.num_clients else f"The first {shown} of {task.num_clients:,} clients."
     words = {"train": "trains on", "validation": "validates on", "test": "is tested on"}
     charts = label_counts_charts(counts[:shown])
-    return figure(charts, f"What each client {words[split]}", [title, some], columns=1, legend=False, spacing=8)
+    return figure(charts, f"What each client {words[split]}", [title, part], columns=1, legend=False, spacing=8)
 
 
 def label_counts_charts(counts: np.ndarray) -> list[Chart]:
