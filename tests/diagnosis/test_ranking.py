@@ -6,6 +6,7 @@ import pytest
 from turnout.diagnosis.reading.log import Log
 from turnout.diagnosis.world import ranking
 from turnout.diagnosis.world.fit import Fitted
+from turnout.diagnosis.world.likeness import part
 from turnout.strategies import MIFA, FedAvg
 
 PAIR = {"fedavg": FedAvg(), "mifa": MIFA()}
@@ -41,7 +42,7 @@ def test_a_large_fleet_is_sampled_and_clusters_stay_clusters(monkeypatch):
     world = Fitted("clustered", 6, {"clusters": labels, "pi": [0.9, 0.8, 0.7, 0.2], "lam": [0.1, 0.2, 0.3, 0.4]})
     chosen = np.sort(np.random.default_rng(0).choice(6, 3, replace=False))
     kept = sorted({labels[k] for k in chosen})
-    cut = ranking._cut(world, chosen)
+    cut = part(world, chosen).parameters
     assert [cut["pi"][c] for c in cut["clusters"]] == [world.parameters["pi"][labels[k]] for k in chosen]
     assert len(cut["pi"]) == len(kept)
     found = ranking.rank(a_log(6), world, np.full(6, 1 / 6), 100, {"fedavg": FedAvg()})

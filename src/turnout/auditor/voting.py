@@ -94,7 +94,7 @@ def play_trials(
     plans = _plans(fleet, trials, plain, roots, length * SEGMENTS)
     done = itertools.count(1)
 
-    def one(trial: Trial, plan: Plan) -> Votes:
+    def play(trial: Trial, plan: Plan) -> Votes:
         votes = jax.tree.map(np.asarray, _play_lanes(fleet, trial, trial.world.law(), plan, roots, length, count))
         if report is not None:
             report(next(done))
@@ -102,7 +102,7 @@ def play_trials(
         return votes
 
     with ThreadPoolExecutor(num_workers()) as pool:
-        return list(pool.map(one, plain, plans))
+        return list(pool.map(play, plain, plans))
 
 
 def _without_way(trial: Trial) -> Trial:

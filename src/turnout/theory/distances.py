@@ -19,8 +19,7 @@ def chi_square_to_effective(target: Values, effective: Values) -> float:
 
     Infinite where a client with a target has no effective weight; a client with neither adds nothing.
     """
-    alpha, p = _pair(target, effective)
-    return _chi_square(alpha, p)
+    return _chi_square(*_pair(target, effective))
 
 
 def chi_square_to_target(target: Values, effective: Values) -> float:
@@ -31,8 +30,7 @@ def chi_square_to_target(target: Values, effective: Values) -> float:
 
 def kl_to_effective(target: Values, effective: Values) -> float:
     """KL(α‖p) = Σ_k α_k ln(α_k / p_k), in nats; infinite where a client with a target has no effective weight."""
-    alpha, p = _pair(target, effective)
-    return _kl(alpha, p)
+    return _kl(*_pair(target, effective))
 
 
 def kl_to_target(target: Values, effective: Values) -> float:

@@ -91,13 +91,13 @@ def _checked(rates: Values, noise: Values, offset: float, total: float) -> tuple
 
 def _multipliers(pi: np.ndarray, a: np.ndarray, offset: float, total: float) -> tuple[np.ndarray, np.ndarray]:
     """ι and θ for the first n clients, for every n; clients are sorted by falling availability."""
-    zero, one = np.cumsum(1 / a), np.cumsum(pi / a)
+    s0, s1 = np.cumsum(1 / a), np.cumsum(pi / a)  # S_0 and S_1
     # The variance is the same wherever π is measured from; from its largest value, less is lost to cancellation.
     below = pi[0] - pi
-    variance = np.maximum(zero * np.cumsum(below**2 / a) - np.cumsum(below / a) ** 2, 0.0)
-    square = total**2 + 2 * offset * zero
-    iota = square / (total * one + np.sqrt(total**2 * one**2 + variance * square))
-    return iota, (iota * one - total) / zero
+    variance = np.maximum(s0 * np.cumsum(below**2 / a) - np.cumsum(below / a) ** 2, 0.0)
+    square = total**2 + 2 * offset * s0
+    iota = square / (total * s1 + np.sqrt(total**2 * s1**2 + variance * square))
+    return iota, (iota * s1 - total) / s0
 
 
 def _best_sum(problem: _FixedSum, slope: float, unbiased: float) -> float:

@@ -78,9 +78,7 @@ def gap_law(chain: OrderChain, client: int, longest: int) -> np.ndarray:
 
 
 def _windows(num_clients: int, batch: int, depth: int) -> Iterator[Window]:
-    count = math.factorial(num_clients) // (
-        math.factorial(batch) ** depth * math.factorial(num_clients - batch * depth)
-    )
+    count = math.perm(num_clients, batch * depth) // math.factorial(batch) ** depth
     if count > MAX_STATES:
         raise ValueError(
             f"{num_clients} clients in batches of {batch} with {depth} batches to remember make {count} states: "

@@ -29,11 +29,13 @@ def eigenvalues(transition: Transition, count: int | None = None) -> np.ndarray:
     size = num_states(matrix)
     wanted = size if count is None else min(at_least("count", count, 1), size)
     if size <= DENSE_STATES:
-        return _by_modulus(_all_eigenvalues(matrix))[:wanted]
+        dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+        values = np.linalg.eigvalsh(np.sqrt(dense * dense.T)) if is_reversible(dense) else np.linalg.eigvals(dense)
+        return _by_modulus(values)[:wanted]
     if wanted > size - 3:
         raise ValueError(f"count = {wanted} of {size} states: must be at most {size - 3}")
     sparse = sp.csr_array(matrix)
-    values = _ends(sparse, wanted) if is_reversible(sparse) else _outermost(sparse, wanted)
+    values = _ends(sparse, wanted) if is_reversible(sparse) else _converged(eigs, sparse, wanted, "LM", _start(size))
     return _by_modulus(values)[:wanted]
 
 
@@ -58,11 +60,6 @@ def relaxation_time(transition: Transition) -> float:
     return 1 / gap if gap > 0 else np.inf
 
 
-def _all_eigenvalues(matrix: np.ndarray | sp.csr_array) -> np.ndarray:
-    dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
-    return np.linalg.eigvalsh(np.sqrt(dense * dense.T)) if is_reversible(dense) else np.linalg.eigvals(dense)
-
-
 def _ends(matrix: sp.csr_array, count: int) -> np.ndarray:
     """Both ends of the spectrum of a reversible chain, which is that of the symmetric matrix sqrt(P_xy P_yx)."""
     symmetric = sp.csr_array((matrix * matrix.T).sqrt())
@@ -74,10 +71,6 @@ def _ends(matrix: sp.csr_array, count: int) -> np.ndarray:
     squared = sp.csc_matrix(symmetric @ symmetric)
     _, vectors = eigsh(squared, count + 1, sigma=1 + SHIFT_MARGIN, v0=start)
     return np.linalg.eigvalsh(vectors.T @ (symmetric @ vectors))
-
-
-def _outermost(matrix: sp.csr_array, count: int) -> np.ndarray:
-    return _converged(eigs, matrix, count, "LM", _start(num_states(matrix)))
 
 
 def _converged(

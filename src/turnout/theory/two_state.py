@@ -126,6 +126,6 @@ def _check_correlation(lam: np.ndarray) -> None:
     refuse(~((flat >= -1) & (flat < 1)), lambda k: f"client {k} has lam = {flat[k]:g}", "must lie in [-1, 1)")
 
 
-def _pair(one: Numbers, other: Numbers) -> tuple[np.ndarray, np.ndarray]:
-    first, second = np.broadcast_arrays(np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64))
-    return np.array(first), np.array(second)
+def _pair(first: Numbers, second: Numbers) -> tuple[np.ndarray, np.ndarray]:
+    left, right = np.broadcast_arrays(np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64))
+    return np.array(left), np.array(right)

@@ -16,6 +16,8 @@ from turnout.diagnosis.findings.run_sums import excess_of, over_runs, per_slot, 
 from turnout.diagnosis.reading.log import Log
 from turnout.statistics import evenly
 
+Labels = Int[np.ndarray, " clients"]
+
 MAX_CELLS, MAX_CLIENTS = 15_000_000, 3000  # of the matrix whose rows are compared
 MIN_CORRELATION = 0.2  # of a cluster, however significant
 MIN_RELATIVE_MATCH = 0.7  # of a recruit with the course of a cluster, relative to that of its members
@@ -27,7 +29,7 @@ MIN_CHANGES = 4  # of a pattern that several clients share exactly, for it not t
 class Clusters:
     """Which clients move together."""
 
-    label: Int[np.ndarray, " clients"]  # cluster of each client, the largest first; -1: moves alone
+    label: Labels  # cluster of each client, the largest first; -1: moves alone
     sizes: Int[np.ndarray, " clusters"]
     strength: Float[np.ndarray, " clusters"]  # mean correlation of two clients of the cluster
     identical: int  # clients with exactly the same course as another
@@ -44,7 +46,7 @@ class Clusters:
         return float((self.label >= 0).mean())
 
     @property
-    def unit(self) -> Int[np.ndarray, " clients"]:
+    def unit(self) -> Labels:
         """The independent unit of each client, numbered from 0: its cluster, or the client itself."""
         alone = self.label < 0
         return np.where(alone, self.count + np.cumsum(alone) - 1, self.label)
@@ -77,7 +79,7 @@ def _moving(log: Log) -> Bool[np.ndarray, " clients"]:
     return np.bincount(present.client, inner, minlength=log.num_clients) >= MIN_CHANGES
 
 
-def _patterns(log: Log) -> Int[np.ndarray, " clients"]:
+def _patterns(log: Log) -> Labels:
     """The same number for clients with the same runs, by hashes: a random 64-bit word for every change of state."""
     words = np.random.default_rng(0).integers(0, 2**63, (2, log.num_slots + 1), dtype=np.uint64)
     total = np.zeros(len(log.present.client) + 1, np.uint64)
@@ -91,9 +93,7 @@ def _patterns(log: Log) -> Int[np.ndarray, " clients"]:
     return np.unique(pattern, return_inverse=True)[1].ravel()
 
 
-def _linked(
-    log: Log, rates: Rates, cycles: Cycles, pattern: Int[np.ndarray, " clients"]
-) -> tuple[Int[np.ndarray, " clients"], int | None]:
+def _linked(log: Log, rates: Rates, cycles: Cycles, pattern: Labels) -> tuple[Labels, int | None]:
     """Labels before sorting (-1: alone), and the number of patterns compared, if not all."""
     _, first = np.unique(pattern, return_index=True)
     moving = _moving(log)
@@ -133,9 +133,7 @@ def _groups(compared: Deviations) -> Int[np.ndarray, " rows"]:
     return group
 
 
-def _recruit(
-    log: Log, rates: Rates, group: Int[np.ndarray, " clients"], chosen: Int[np.ndarray, " rows"], residual: Matrix
-) -> None:
+def _recruit(log: Log, rates: Rates, group: Labels, chosen: Int[np.ndarray, " rows"], residual: Matrix) -> None:
     """Assign clients outside the sample to the cluster whose mean course they follow."""
     observed, count = watched_runs(log), log.num_clients
     names, sizes = np.unique(group[chosen][group[chosen] >= 0], return_counts=True)
@@ -153,7 +151,7 @@ def _recruit(
     group[outside & _moving(log)] = join[outside & _moving(log)]
 
 
-def _spread(group: Int[np.ndarray, " clients"], pattern: Int[np.ndarray, " clients"]) -> Int[np.ndarray, " clients"]:
+def _spread(group: Labels, pattern: Labels) -> Labels:
     """All clients of a pattern share a cluster; a shared pattern without a cluster becomes one."""
     of_pattern = np.full(pattern.max(initial=-1) + 1, -1, np.int64)
     np.maximum.at(of_pattern, pattern, group)
@@ -162,7 +160,7 @@ def _spread(group: Int[np.ndarray, " clients"], pattern: Int[np.ndarray, " clien
     return of_pattern[pattern]
 
 
-def _by_size(label: Int[np.ndarray, " clients"]) -> Int[np.ndarray, " clients"]:
+def _by_size(label: Labels) -> Labels:
     """Number clusters from the largest to the smallest; single clients are no cluster."""
     inside = label >= 0
     if not inside.any():
@@ -175,7 +173,7 @@ def _by_size(label: Int[np.ndarray, " clients"]) -> Int[np.ndarray, " clients"]:
     return ranked
 
 
-def _strengths(log: Log, label: Int[np.ndarray, " clients"], count: int) -> Float[np.ndarray, " clusters"]:
+def _strengths(log: Log, label: Labels, count: int) -> Float[np.ndarray, " clusters"]:
     """Mean correlation of the presence of two clients, from at most fifty clients per cluster."""
     strengths = np.ones(count)
     order = np.argsort(label, kind="stable")

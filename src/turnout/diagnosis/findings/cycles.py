@@ -14,8 +14,18 @@ from scipy.stats import f as f_law
 from scipy.stats import t as t_law
 
 from turnout.diagnosis.findings.rates import Rates, discoveries
-from turnout.diagnosis.findings.run_sums import PerClient, excess_of, sample, select, transform, watched_runs
+from turnout.diagnosis.findings.run_sums import (
+    PerClient,
+    PerSlot,
+    excess_of,
+    sample,
+    select,
+    transform,
+    watched_runs,
+)
 from turnout.diagnosis.reading.log import Log
+
+PerFrequency = Float[np.ndarray, " tried"]
 
 DAY = 86400.0
 HARMONICS = 3
@@ -41,7 +51,7 @@ class Cycle:
     peak: float  # hours after midnight (weekly: that before slot 0); without a clock, slots after slot 0
     profile: Float[
         np.ndarray, " bins"
-    ]  # share of the fleet present, over equal parts of the cycle from where `peak` counts
+    ]  # share of the fleet present, in equal parts of the cycle from the zero of `peak`
     client_peak: PerClient  # each client's own peak, in the units of `peak`; NaN where unclear
     client_amplitude: PerClient  # of each client's first harmonic, shrunk by the share of its power that is noise
     client_p_value: PerClient  # of no cycle
@@ -62,9 +72,13 @@ class Cycles:
     unnamed: Cycle | None  # the strongest of any length; None: there is a clock, or no spectrum to search
 
     @property
+    def tested(self) -> list[Cycle]:
+        return [cycle for cycle in (self.daily, self.weekly, self.unnamed) if cycle is not None]
+
+    @property
     def found(self) -> list[Cycle]:
         """The significant cycles."""
-        return [cycle for cycle in (self.daily, self.weekly, self.unnamed) if cycle is not None and cycle.found]
+        return [cycle for cycle in self.tested if cycle.found]
 
 
 def cycles(log: Log, rates: Rates) -> Cycles:
@@ -119,9 +133,7 @@ def _test(log: Log, pi: PerClient, lam: PerClient, frequency: float, span: float
     return _beyond(tried, pooled, np.abs(sums.sum(axis=1)) ** 2)
 
 
-def _whitening(
-    pi: PerClient, lam: PerClient, frequency: Float[np.ndarray, " tried"]
-) -> Float[np.ndarray, "tried clients"]:
+def _whitening(pi: PerClient, lam: PerClient, frequency: PerFrequency) -> Float[np.ndarray, "tried clients"]:
     """One over the spectrum of each client's chain, so that all clients count the same at all frequencies."""
     lam = np.clip(lam, -0.98, 0.98)
     variance = np.nan_to_num(pi * (1 - pi))
@@ -144,9 +156,7 @@ def _spectrum(log: Log, pi: PerClient, frequency: float) -> Complex[np.ndarray, 
     return presence - np.nan_to_num(pi) * transform(watched_runs(log), frequency, log.num_slots, count)
 
 
-def _beyond(
-    frequency: Float[np.ndarray, " tried"], pooled: Float[np.ndarray, " tried"], fleet: Float[np.ndarray, " tried"]
-) -> float:
+def _beyond(frequency: PerFrequency, pooled: PerFrequency, fleet: PerFrequency) -> float:
     """p-value of the power at the first frequency against the others.
 
     The pooled power of many clients has a narrow law on a log scale; it is compared with a straight line through its
@@ -191,7 +201,7 @@ def _search(log: Log, rates: Rates) -> Cycle | None:
     return describe(log, rates, "unnamed", period, min(1.0, float(p_value[best]) * len(tried)))
 
 
-def _fundamental(tried: Int[np.ndarray, " tried"], p_value: Float[np.ndarray, " tried"]) -> int:
+def _fundamental(tried: Int[np.ndarray, " tried"], p_value: PerFrequency) -> int:
     """The most significant frequency, or the one of which it is a harmonic, if that is significant too."""
     best = int(np.argmin(p_value))
     for harmonic in range(HARMONICS, 1, -1):
@@ -216,16 +226,14 @@ def describe(log: Log, rates: Rates, name: str, period: float, p_value: float) -
     phase = np.mod((np.arange(log.num_slots) + start + 0.5) / period, 1.0)
     excess, watched = excess_of(log, rates.pi)
     design = harmonics(phase, HARMONICS)
-    fitted = _fit(design, excess, watched)
-    residual = _weighted_mean((excess - design @ fitted) ** 2, watched)
-    total = _weighted_mean(excess**2, watched)
+    fitted = weighted_fit(design, excess, watched)
+    residual = weighted_mean((excess - design @ fitted) ** 2, watched)
+    total = weighted_mean(excess**2, watched)
     mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
     smooth = harmonics((np.arange(720) + 0.5) / 720, HARMONICS) @ fitted
     unit = period * (log.slot_seconds / 3600 if log.slot_seconds else 1.0)
-    if p_value < MAX_P_VALUE:
-        peak, swing, client_p = _clients(log, rates, period, start)
-    else:  # without a cycle there is no phase
-        peak, swing, client_p = np.full(log.num_clients, np.nan), np.zeros(log.num_clients), np.ones(log.num_clients)
+    neighbours = _neighbours(1 / period, _span(log), period) if p_value < MAX_P_VALUE else []
+    peak, swing, client_p = _clients(log, rates, period, start, neighbours)
     variance = np.maximum(np.nan_to_num(rates.pi * (1 - rates.pi)), 1e-12)
     return Cycle(
         name=name,
@@ -249,39 +257,33 @@ def harmonics(phase: Float[np.ndarray, " points"], count: int) -> Float[np.ndarr
     return np.concatenate([np.cos(turns), np.sin(turns)], axis=1)
 
 
-def _fit(
-    design: Float[np.ndarray, "slots columns"],
-    values: Float[np.ndarray, " slots"],
-    weight: Float[np.ndarray, " slots"],
+def weighted_fit(
+    design: Float[np.ndarray, "slots columns"], values: PerSlot, weight: PerSlot
 ) -> Float[np.ndarray, " columns"]:
+    """Coefficients of the columns, by weighted least squares."""
     scaled = design * weight[:, None]
     return np.linalg.lstsq(scaled.T @ design, scaled.T @ values, rcond=1e-9)[0]
 
 
-def _weighted_mean(values: Float[np.ndarray, " slots"], weight: Float[np.ndarray, " slots"]) -> float:
+def weighted_mean(values: PerSlot, weight: PerSlot) -> float:
+    """Mean over the slots; 0 where all weights are 0."""
     return float((values * weight).sum() / max(weight.sum(), 1e-300))
 
 
-def _profile(
-    phase: Float[np.ndarray, " slots"],
-    excess: Float[np.ndarray, " slots"],
-    watched: Float[np.ndarray, " slots"],
-    bins: int,
-) -> Float[np.ndarray, " bins"]:
+def _profile(phase: PerSlot, excess: PerSlot, watched: PerSlot, bins: int) -> Float[np.ndarray, " bins"]:
     place = np.minimum((phase * bins).astype(np.int64), bins - 1)
     number = np.bincount(place, watched, minlength=bins)
     return np.bincount(place, excess * watched, minlength=bins) / np.maximum(number, 1)
 
 
-def _clients(log: Log, rates: Rates, period: float, start: float) -> tuple[PerClient, PerClient, PerClient]:
+def _clients(
+    log: Log, rates: Rates, period: float, start: float, neighbours: list[float]
+) -> tuple[PerClient, PerClient, PerClient]:
     """Peak (a share of the cycle), amplitude and p-value of each client's first harmonic."""
-    span = _span(log)
-    neighbours = _neighbours(1 / period, span, period)
+    if not neighbours:  # nothing to compare with, or no cycle and so no phase
+        return np.full(log.num_clients, np.nan), np.zeros(log.num_clients), np.ones(log.num_clients)
     own = _spectrum(log, rates.pi, 1 / period)
     count = np.maximum(rates.watched, 1)
-    if not neighbours:
-        nothing = np.full(log.num_clients, np.nan)
-        return nothing, np.zeros(log.num_clients), np.ones(log.num_clients)
     noise = np.mean([np.abs(_spectrum(log, rates.pi, f)) ** 2 for f in neighbours], axis=0)
     power = np.abs(own) ** 2
     p_value = np.where(noise > 0, f_law.sf(power / np.maximum(noise, 1e-300), 2, 2 * len(neighbours)), 1.0)

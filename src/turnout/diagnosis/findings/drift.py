@@ -9,10 +9,19 @@ from jaxtyping import Bool, Float, Int
 from scipy.linalg import solve_toeplitz
 from scipy.special import betaln, kolmogorov, ndtr
 
-from turnout.diagnosis.findings.cycles import Cycles, harmonics
-from turnout.diagnosis.findings.rates import PRIOR_LEAVE, PRIOR_STAY, Rates, Transitions, discoveries, transitions
+from turnout.diagnosis.findings.cycles import Cycles, harmonics, weighted_fit, weighted_mean
+from turnout.diagnosis.findings.rates import (
+    PRIOR_LEAVE,
+    PRIOR_STAY,
+    Counts,
+    Rates,
+    Transitions,
+    discoveries,
+    transitions,
+)
 from turnout.diagnosis.findings.run_sums import (
     PerClient,
+    PerSlot,
     excess_of,
     own_time,
     per_block,
@@ -23,8 +32,6 @@ from turnout.diagnosis.findings.run_sums import (
     window,
 )
 from turnout.diagnosis.reading.log import Log
-
-PerSlot = Float[np.ndarray, " slots"]
 
 BLOCKS = 12
 MIN_BLOCKS = 4
@@ -61,7 +68,7 @@ class Drift:
 class _Blocks:
     """Each client's own time in blocks of equal length."""
 
-    length: Int[np.ndarray, " clients"]
+    length: Counts
     present: Float[np.ndarray, "clients blocks"]  # slots of presence; 0 in blocks that are not full
     full: Bool[np.ndarray, "clients blocks"]
 
@@ -90,8 +97,8 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
     return Drift(
         fleet_p_value=fleet_p,
         change_slot=slot if changed else None,
-        level_before=mean + (_mean(excess[:slot], watched[:slot]) if changed else 0.0),
-        level_after=mean + (_mean(excess[slot:], watched[slot:]) if changed else 0.0),
+        level_before=mean + (weighted_mean(excess[:slot], watched[:slot]) if changed else 0.0),
+        level_after=mean + (weighted_mean(excess[slot:], watched[slot:]) if changed else 0.0),
         client_p_value=client_p,
         drifting=drifting,
         pooled_p_value=pooled,
@@ -102,18 +109,13 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
     )
 
 
-def _mean(values: PerSlot, weight: PerSlot) -> float:
-    return float((values * weight).sum() / max(float(weight.sum()), 1e-300))
-
-
 def _cycle_part(log: Log, cycles: Cycles, excess: PerSlot, watched: PerSlot) -> PerSlot:
     """The part of the fleet's activity that the cycles explain."""
     if not cycles.found:
         return np.zeros(log.num_slots)
     slot = np.arange(log.num_slots)
     design = np.concatenate([harmonics(slot / cycle.period, 3) for cycle in cycles.found], axis=1)
-    weighted = design * watched[:, None]
-    return design @ np.linalg.lstsq(weighted.T @ design, weighted.T @ excess, rcond=1e-9)[0]
+    return design @ weighted_fit(design, excess, watched)
 
 
 def _chains_variance(log: Log, rates: Rates, unit: Int[np.ndarray, " clients"] | None) -> float:
@@ -203,9 +205,7 @@ def _inflation(blocks: _Blocks, pi: PerClient, lam: PerClient) -> float:
     return float(np.median(measured[places] / expected[places])) if places.any() and expected.max() > 0 else 1.0
 
 
-def _clients(
-    blocks: _Blocks, lam: PerClient, inflation: float
-) -> tuple[PerClient, PerClient, Int[np.ndarray, " clients"]]:
+def _clients(blocks: _Blocks, lam: PerClient, inflation: float) -> tuple[PerClient, PerClient, Counts]:
     """Per client: p-value of a constant rate, mean square of its CUSUM (NaN if untestable), slot of its maximum.
 
     The long-run variance of a chain is π(1 - π)(1 + λ)/(1 - λ) per slot.
@@ -265,25 +265,21 @@ def _absences(log: Log, moves: Transitions) -> tuple[Bool[np.ndarray, " clients"
     before, after = _watched_outside(log, first, last)
     leave = np.maximum(moves.off_on - (before > 0), 0) + PRIOR_LEAVE
     stay = np.maximum(moves.off_off - before - after, 0) + PRIOR_STAY
-
     log_norm = betaln(leave, stay)
 
-    def unlikely(absence: Int[np.ndarray, " clients"]) -> Bool[np.ndarray, " clients"]:
+    def unlikely(absence: Counts) -> Bool[np.ndarray, " clients"]:
         chance = np.exp(betaln(leave, stay + absence) - log_norm)
         return discoveries(np.where(ever_present, chance, 1.0)) & ever_present
 
     return unlikely(before), unlikely(after)
 
 
-def _watched_outside(
-    log: Log, first: Int[np.ndarray, " clients"], last: Int[np.ndarray, " clients"]
-) -> tuple[Int[np.ndarray, " clients"], Int[np.ndarray, " clients"]]:
+def _watched_outside(log: Log, first: Counts, last: Counts) -> tuple[Counts, Counts]:
     """Watched slots of each client before its first presence and after its last."""
     observed = watched_runs(log)
 
-    def number(length: Int[np.ndarray, " runs"]) -> Int[np.ndarray, " clients"]:
+    def number(length: Int[np.ndarray, " runs"]) -> Counts:
         return np.bincount(observed.client, np.maximum(length, 0), minlength=log.num_clients).astype(np.int64)
 
-    before = number(np.minimum(observed.end, first[observed.client]) - observed.first)
-    after = number(observed.end - np.maximum(observed.first, last[observed.client]))
-    return before, after
+    before = np.minimum(observed.end, first[observed.client]) - observed.first
+    return number(before), number(observed.end - np.maximum(observed.first, last[observed.client]))

@@ -60,6 +60,6 @@ def received(log: Log, weight: PerClient) -> PerClient:
     return weight * over_runs(log.present, share, log.num_clients) / max(int(filled.sum()), 1)
 
 
-def total_variation(one: PerClient, other: PerClient) -> float:
+def total_variation(first: PerClient, second: PerClient) -> float:
     """½ Σ |p - q|; unlike in `theory`, one of them may be zero, since clients with a target may never have come."""
-    return float(np.abs(one - other).sum() / 2)
+    return float(np.abs(first - second).sum() / 2)

@@ -8,11 +8,14 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from turnout.diagnosis.findings.rates import Rates
-from turnout.diagnosis.findings.run_sums import PerClient, excess_of, sample
+from turnout.diagnosis.findings.run_sums import PerClient, PerSlot, excess_of, sample
 from turnout.diagnosis.reading.log import Log
 
+Lags = Int[np.ndarray, " lags"]
+PerLag = Float[np.ndarray, " lags"]
+
 MAX_CELLS, MAX_CLIENTS = 20_000_000, 1000  # of the matrix whose autocorrelation is taken
-MAX_LAGS = 500
+MAX_LAGS, SHORT_LAGS, FAR_LAGS = 500, 24, 60  # the largest; all up to here; so many beyond
 MIN_WATCHED_SHARE = 0.1  # of the largest number of watched clients, for a slot to represent the fleet
 
 
@@ -25,22 +28,23 @@ class Mixing:
     relaxation_high: PerClient
     slowest: int  # the client with the largest lower end of the relaxation time
     integrated: PerClient  # Σ_s λ^|s| = (1 + λ̂) / (1 - λ̂): slots worth one independent slot
-    lags: Int[np.ndarray, " lags"]
-    curve: Float[np.ndarray, " lags"]  # median autocorrelation of the clients at each lag
-    curve_low: Float[np.ndarray, " lags"]  # quartiles
-    curve_high: Float[np.ndarray, " lags"]
-    fleet_curve: Float[np.ndarray, " lags"]  # autocorrelation of the share of the fleet that is present
+    lags: Lags
+    curve: PerLag  # median autocorrelation of the clients at each lag
+    curve_low: PerLag  # quartiles
+    curve_high: PerLag
+    fleet_curve: PerLag  # autocorrelation of the share of the fleet that is present
     sampled: int | None  # clients behind the curve, if not all
 
 
-def mixing(log: Log, rates: Rates, horizon: int | None = None) -> Mixing:
+def mixing(log: Log, rates: Rates) -> Mixing:
     """Relaxation times from λ̂, and autocorrelation curves from pairs of slots that were both watched."""
-    most = min(log.num_slots // 2, MAX_LAGS if horizon is None else horizon)
-    lags = _spaced(most)
+    lags = _spaced(min(log.num_slots // 2, MAX_LAGS))
     chosen = sample(log, MAX_CELLS, MAX_CLIENTS)
     curves = autocorrelation(log.matrix(chosen), log.watched_matrix(chosen), lags)
     defined = curves[np.isfinite(curves[:, 0])]
-    low, middle, high = _quartiles(defined, len(lags))
+    if not len(defined):
+        defined = np.full((1, len(lags)), np.nan)
+    low, middle, high = np.quantile(defined, [0.25, 0.5, 0.75], axis=0)
     return Mixing(
         relaxation=1 / (1 - np.abs(rates.lam)),
         relaxation_low=1 / (1 - _least_size(rates.lam_low, rates.lam_high)),
@@ -56,16 +60,14 @@ def mixing(log: Log, rates: Rates, horizon: int | None = None) -> Mixing:
     )
 
 
-def _fleet(log: Log, rates: Rates) -> Float[np.ndarray, " slots"]:
+def _fleet(log: Log, rates: Rates) -> PerSlot:
     """Share of the fleet that is present, minus what its clients' rates predict; NaN where few are watched."""
     excess, watched = excess_of(log, rates.pi)
     return np.where(watched >= max(1.0, MIN_WATCHED_SHARE * float(watched.max(initial=0.0))), excess, np.nan)
 
 
 def autocorrelation(
-    present: Bool[np.ndarray, "clients slots"],
-    watched: Bool[np.ndarray, "clients slots"],
-    lags: Int[np.ndarray, " lags"],
+    present: Bool[np.ndarray, "clients slots"], watched: Bool[np.ndarray, "clients slots"], lags: Lags
 ) -> Float[np.ndarray, "clients lags"]:
     """Autocorrelation of each row at each lag, over the pairs of watched slots; NaN for rows that never change."""
     return np.concatenate(
@@ -76,9 +78,7 @@ def autocorrelation(
     )
 
 
-def autocorrelation_of(
-    series: Float[np.ndarray, " slots"], lags: Int[np.ndarray, " lags"]
-) -> Float[np.ndarray, " lags"]:
+def autocorrelation_of(series: PerSlot, lags: Lags) -> PerLag:
     """Autocorrelation of one series over the slots where it is known."""
     defined = np.isfinite(series)
     return _correlated(np.where(defined, series, 0.0)[None], defined[None].astype(np.float64), lags)[0]
@@ -102,7 +102,7 @@ def _pieces(count: int, slots: int) -> list[slice]:
 
 
 def _correlated(
-    values: Float[np.ndarray, "rows slots"], watched: Float[np.ndarray, "rows slots"], lags: Int[np.ndarray, " lags"]
+    values: Float[np.ndarray, "rows slots"], watched: Float[np.ndarray, "rows slots"], lags: Lags
 ) -> Float[np.ndarray, "rows lags"]:
     number = np.maximum(watched.sum(axis=1, keepdims=True), 1)
     centred = (values - (values * watched).sum(axis=1, keepdims=True) / number) * watched
@@ -113,22 +113,12 @@ def _correlated(
     return np.where(variance > 1e-12, products / np.maximum(variance, 1e-12), np.nan)
 
 
-def _spaced(most: int, every: int = 24, count: int = 60) -> Int[np.ndarray, " lags"]:
+def _spaced(most: int) -> Lags:
     """All short lags, then geometrically spaced ones."""
     if most < 1:
         return np.zeros(1, np.int64)
-    far = np.round(np.geomspace(min(every, most), most, count)).astype(np.int64)
-    return np.unique(np.r_[np.arange(min(every, most) + 1), far])
-
-
-def _quartiles(
-    curves: Float[np.ndarray, "defined lags"], count: int
-) -> tuple[Float[np.ndarray, " lags"], Float[np.ndarray, " lags"], Float[np.ndarray, " lags"]]:
-    if len(curves) == 0:
-        nothing = np.full(count, np.nan)
-        return nothing, nothing, nothing
-    low, middle, high = np.quantile(curves, [0.25, 0.5, 0.75], axis=0)
-    return low, middle, high
+    far = np.round(np.geomspace(min(SHORT_LAGS, most), most, FAR_LAGS)).astype(np.int64)
+    return np.unique(np.r_[np.arange(min(SHORT_LAGS, most) + 1), far])
 
 
 def _least_size(low: PerClient, high: PerClient) -> PerClient:

@@ -20,6 +20,8 @@ from turnout.diagnosis.reading.log import Log
 
 Matrix = Float[np.ndarray, "rows slots"]  # in single precision, since large matrices are multiplied
 Pairs = Float[np.ndarray, "rows rows"]
+PerPair = Float[np.ndarray, " pairs"]
+Places = Int[np.ndarray, " pairs"]  # rows of the pairs
 
 FALSE_LINK_RATE = 0.01  # false discovery rate among pairs
 MIN_FLEET = 10  # in a smaller fleet the activity of the others is mostly that of a client's own cluster
@@ -93,13 +95,7 @@ def _bartlett(residual: Matrix) -> Pairs:
     return np.maximum(1 + 2 * (rho @ rho.T).astype(np.float64), 1.0)
 
 
-def _tail(
-    compared: Deviations,
-    row: Int[np.ndarray, " pairs"],
-    column: Int[np.ndarray, " pairs"],
-    score: Float[np.ndarray, " pairs"],
-    inflated: Float[np.ndarray, " pairs"],
-) -> Float[np.ndarray, " pairs"]:
+def _tail(compared: Deviations, row: Places, column: Places, score: PerPair, inflated: PerPair) -> PerPair:
     """p-value of the slots that two clients share.
 
     Shared slots O with expectation E and variance φE are modelled as φ times a Poisson number of mean E/φ. For two
@@ -121,7 +117,7 @@ def _tail(
     return p_value
 
 
-def _products(rows: Matrix, i: Int[np.ndarray, " pairs"], j: Int[np.ndarray, " pairs"]) -> Float[np.ndarray, " pairs"]:
+def _products(rows: Matrix, i: Places, j: Places) -> PerPair:
     """Inner products of these pairs of rows, one by one if they are few."""
     if 20 * len(i) > len(rows) ** 2:
         return (rows @ rows.T)[i, j].astype(np.float64)

@@ -177,7 +177,8 @@ def _runs_test(runs: Counts, on: Counts, watched: Counts) -> PerClient:
     testable = (on > 0) & (off > 0)
     total = np.maximum(watched, 1)
     mean = on * (off + 1) / total
-    variance = _hypergeometric_variance(total, off + 1, on)
+    share = (off + 1) / total
+    variance = on * share * (1 - share) * (total - on) / np.maximum(total - 1, 1)  # of a hypergeometric number
     p_value = np.ones(len(runs))
     # Large counts are close to normal, and the exact tail of a million clients would take minutes.
     large = testable & (variance > 25)
@@ -187,11 +188,6 @@ def _runs_test(runs: Counts, on: Counts, watched: Counts) -> PerClient:
     law = hypergeom(total[few], (off + 1)[few], on[few])
     p_value[few] = np.minimum(1.0, 2 * np.minimum(law.cdf(runs[few]), law.sf(runs[few] - 1)))
     return np.minimum(p_value, 1.0)
-
-
-def _hypergeometric_variance(total: Counts, marked: Counts, drawn: Counts) -> PerClient:
-    share = marked / total
-    return drawn * share * (1 - share) * (total - drawn) / np.maximum(total - 1, 1)
 
 
 def adjusted(p_value: PerClient) -> PerClient:
@@ -205,9 +201,9 @@ def adjusted(p_value: PerClient) -> PerClient:
     return result
 
 
-def discoveries(p_value: PerClient, rate: float = FALSE_DISCOVERY_RATE) -> Bool[np.ndarray, " clients"]:
-    """The clients to name, such that at most this share of them is expected to be named wrongly."""
-    return adjusted(p_value) <= rate
+def discoveries(p_value: PerClient) -> Bool[np.ndarray, " clients"]:
+    """The clients to name, such that at most 5 % of them are expected to be named wrongly."""
+    return adjusted(p_value) <= FALSE_DISCOVERY_RATE
 
 
 def _ratio_quantile(

@@ -15,7 +15,7 @@ from turnout.availability.markov import lowest_correlation
 from turnout.diagnosis.findings.all_findings import Findings
 from turnout.diagnosis.findings.clusters import Clusters, clusters
 from turnout.diagnosis.findings.cycles import Cycle, harmonics
-from turnout.diagnosis.findings.memory import Mixing, mixing
+from turnout.diagnosis.findings.memory import Mixing, PerLag, mixing
 from turnout.diagnosis.findings.rates import Rates, rates
 from turnout.diagnosis.findings.rests import Gaps, odds
 from turnout.diagnosis.findings.run_sums import PerClient, over_runs, per_slot, watched_runs, window
@@ -81,10 +81,7 @@ def fit(log: Log, findings: Findings) -> Fitted:
 
 
 def _slowness(
-    memory: Mixing,
-    lam: PerClient,
-    cycle_share: PerClient | None = None,
-    course: Float[np.ndarray, " lags"] | None = None,
+    memory: Mixing, lam: PerClient, cycle_share: PerClient | None = None, course: PerLag | None = None
 ) -> float:
     """The power of λ at which chains forget as fast as the log does, at all lags rather than at lag one.
 
@@ -186,15 +183,10 @@ def _separated(log: Log, rates: Rates, clustering: Clusters, gaps: Gaps) -> dict
     drawn = rates.on[leader].astype(np.float64)
     chosen = np.zeros(log.num_clients)
     chosen[leader] = 1.0
-    drawn_per_slot = per_slot(log.present, log.num_slots, chosen)
-    batch = max(1, round(float(drawn_per_slot.mean())))
+    batch = max(1, round(float(per_slot(log.present, log.num_slots, chosen).mean())))
     separation = min(gaps.separation, len(leader) // batch - 1)
     share = (drawn + 0.5) / (rates.watched[leader] + 1)
-    parameters: dict[str, Any] = {
-        "weights": _plain(odds(share, batch, separation)),
-        "batch": batch,
-        "separation": separation,
-    }
+    parameters = {"weights": _plain(odds(share, batch, separation)), "batch": batch, "separation": separation}
     return parameters | ({"groups": unit.tolist()} if together else {})
 
 

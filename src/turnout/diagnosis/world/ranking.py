@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from turnout.auditor import Audited, audit
 from turnout.availability.base import Process
 from turnout.diagnosis.reading.log import Log
 from turnout.diagnosis.world.fit import Fitted
+from turnout.diagnosis.world.likeness import part
 from turnout.diagnosis.world.links_and_steps import steps_of, success_of
 from turnout.server.facts import Online
 from turnout.strategies.base import Strategy
@@ -78,7 +78,7 @@ def rank(
         if fitted.kind == "minimum_separation":
             return None  # clients take turns, so a sample is another fleet
         chosen = np.sort(np.random.default_rng(0).choice(fitted.num_clients, SAMPLE_SIZE, replace=False))
-        fitted = Fitted(fitted.kind, len(chosen), _cut(fitted, chosen), fitted.first_slot, fitted.notes)
+        fitted = part(fitted, chosen)
     importance = np.asarray(target, np.float64)[chosen]
     if not importance.sum() > 0:
         return None
@@ -97,22 +97,6 @@ def _rank(entry: Audited) -> Rank:
         memory=entry.strategy.server_memory,
         note=entry.strategy.consistent,
     )
-
-
-def _cut(fitted: Fitted, chosen: np.ndarray) -> dict[str, Any]:
-    """The arguments of the chosen clients; empty clusters are dropped."""
-    parameters = dict(fitted.parameters)
-    if fitted.kind == "clustered":
-        label = np.asarray(parameters["clusters"])[chosen]
-        kept, renamed = np.unique(label, return_inverse=True)
-        parameters["clusters"] = renamed.tolist()
-        for name in ("pi", "lam"):
-            parameters[name] = np.asarray(parameters[name])[kept].tolist()
-        return parameters
-    return {
-        name: np.asarray(values)[chosen].tolist() if np.size(values) == fitted.num_clients else values
-        for name, values in parameters.items()
-    }
 
 
 def _world(log: Log, process: Process, chosen: np.ndarray) -> World:

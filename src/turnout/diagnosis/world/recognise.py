@@ -77,10 +77,7 @@ def _of_drift(drift: Drift) -> str:
 
 
 def _of_cycles(cycles: Cycles) -> str:
-    tested = [cycle for cycle in (cycles.daily, cycles.weekly, cycles.unnamed) if cycle is not None]
-    if not tested:
-        return "the log is too short to show a cycle"
-    return "; ".join(_of_cycle(cycle) for cycle in tested)
+    return "; ".join(map(_of_cycle, cycles.tested)) or "the log is too short to show a cycle"
 
 
 def _of_cycle(cycle: Cycle) -> str:

@@ -12,8 +12,7 @@ SHOWN = 3  # clients named on either side
 def audit_words(audit: Audit) -> list[str]:
     """What a reader should take away."""
     sentences = [_on_the_first(audit.entries[0]), _on_the_rest(audit)]
-    said = dict.fromkeys(note for entry in audit.entries for note in entry.notes)
-    for note in said:
+    for note in dict.fromkeys(note for entry in audit.entries for note in entry.notes):
         concerned = [entry.label for entry in audit.entries if note in entry.notes]
         sentences.append(f"{'All' if len(concerned) == len(audit.entries) else ', '.join(concerned)}: {note}.")
     return [sentence for sentence in sentences if sentence]
@@ -33,7 +32,7 @@ def _on_the_first(entry: Audited) -> str:
 
 
 def with_half(weights: np.ndarray) -> np.ndarray:
-    """The fewest clients that have half of the weight together."""
+    """The fewest clients that together have half of the weight."""
     order = np.argsort(-weights, kind="stable")
     return order[: int(np.searchsorted(np.cumsum(weights[order]), 0.5 - 1e-12)) + 1]
 

@@ -37,8 +37,8 @@ def curves(
 ) -> Charts:
     """A metric over the rounds: one line per label in a band of one standard deviation over the seeds.
 
-    Of rounds, that of the untrained model is left out: it would take up most of the axis. `points` are for an x whose
-    neighbours have nothing to do with each other.
+    Round 0, the untrained model, is left out: it would take up most of the axis. `points` draws dots instead of lines,
+    for an x without an order.
     """
     shown = _of_metric(curves, metric)
     about, styles = metric_named(metric), _styles(curve.label for curve in shown)
@@ -79,19 +79,19 @@ def sweep(
     log_x: bool = False,
     log_y: bool = False,
 ) -> Charts:
-    """A measure over a swept number, one line per strategy, and straight across those that do not have it.
+    """A measure over a swept number, one line per strategy; strategies without the number are horizontal lines.
 
-    A panel in which nobody has it goes straight across the others, under its name. The number is that of `over` in
-    labels such as "CA-Fed kappa=0.1", or, where `over` is "panel", the first one in the panel's name.
+    A panel in which no label has it becomes horizontal lines in the others, under its name. The number is that of
+    `over` in labels such as "CA-Fed kappa=0.1", or, where `over` is "panel", the first one in the panel's name.
     """
-    placed = [_placed(one, over) for one in _measured(curves, measure) if np.isfinite(one.mean)]
+    placed = [_placed(ending, over) for ending in _measured(curves, measure) if np.isfinite(ending.mean)]
     lines: dict[tuple[str, str], list[Ending]] = {}
-    for one in _across_panels(placed):
-        lines.setdefault((one.panel, one.label), []).append(one)
+    for ending in _across_panels(placed):
+        lines.setdefault((ending.panel, ending.label), []).append(ending)
     styles = _styles(label for _, label in lines)
     series = []
     for (panel, label), line in lines.items():
-        x, mean, spread = (np.array([getattr(one, name) for one in line]) for name in ("x", "mean", "spread"))
+        x, mean, spread = (np.array([getattr(ending, name) for ending in line]) for name in ("x", "mean", "spread"))
         swept = x if np.isfinite(x).all() else None
         series.append((panel, Series(label, styles[label], mean, swept, mean - spread, mean + spread)))
     across, up = Axis(x_title or over, log=log_x), Axis(title or measure_title(measure), log=log_y)
@@ -99,16 +99,16 @@ def sweep(
 
 
 def groups(curves: Sequence[Curve]) -> Charts:
-    """How much the clients of each class count, over how much they should; classes by π and λ.
+    """Weight of each class of clients over its target; classes by π and λ.
 
-    Taken from curves over the clients: "weight" and "pi", and "lam" and "target" where they are known. Without a target
-    all clients should count alike.
+    Taken from curves over the clients: "weight" and "pi", and "lam" and "target" if there are any. Without a target
+    all clients should count the same.
     """
     shown = _of_metric(curves, "weight")
     styles = _styles(curve.label for curve in shown)
     ratios = {(curve.panel, curve.label): _by_class(curve, curves) for curve in shown}
     longest = max(ratios.values(), key=len)
-    names = tuple(dict.fromkeys([*longest, *(name for one in ratios.values() for name in one)]))
+    names = tuple(dict.fromkeys([*longest, *(name for by_class in ratios.values() for name in by_class)]))
     series = []
     for (panel, label), by_class in ratios.items():
         nothing = np.full(len(next(iter(by_class.values()))), np.nan)
@@ -125,7 +125,7 @@ def _by_panel(
     kind: Kind, x: Axis, y: Axis, series: Sequence[tuple[str, Series]], rules: tuple[Rule, ...] = ()
 ) -> Charts:
     return {
-        panel: Chart(kind, panel, x, y, tuple(one for name, one in series if name == panel), rules=rules)
+        panel: Chart(kind, panel, x, y, tuple(line for name, line in series if name == panel), rules=rules)
         for panel in dict.fromkeys(name for name, _ in series)
     }
 
@@ -155,7 +155,7 @@ def _of_metric(curves: Sequence[Curve], metric: str) -> list[Curve]:
 
 
 def _places(count: int, most: int, log: bool) -> np.ndarray:
-    """Which places of a long curve are drawn: all, or so many from its beginning to its end."""
+    """Indices of the points that are drawn: all, or `most` of them from the first to the last."""
     if count <= most:
         return np.arange(count)
     spread = np.geomspace(1, count, most) - 1 if log else np.linspace(0, count - 1, most)
@@ -191,31 +191,32 @@ def _measured(curves: Sequence[Curve], measure: Measure) -> Iterator[Ending]:
             yield Ending(panel, label, mean, spread, f"{mean:.4g}")
 
 
-def _placed(one: Ending, over: str) -> Ending:
+def _placed(ending: Ending, over: str) -> Ending:
     """The measure with its place on the swept axis, and a label without it."""
     if over == "panel":
-        number = re.search(r"\d+(\.\d+)?", one.panel)
+        number = re.search(r"\d+(\.\d+)?", ending.panel)
         if number is None:
-            raise ValueError(f"a sweep over panels needs a number in each name; there is none in {one.panel!r}")
-        return replace(one, x=float(number.group()), panel="")
-    number = re.search(rf"(?:^| ){re.escape(over)}=([-+.\deE]+)", one.label)
+            raise ValueError(f"a sweep over panels needs a number in each name; there is none in {ending.panel!r}")
+        return replace(ending, x=float(number.group()), panel="")
+    number = re.search(rf"(?:^| ){re.escape(over)}=([-+.\deE]+)", ending.label)
     if number is None:
-        return one
-    return replace(one, x=float(number.group(1)), label=one.label.replace(number.group(), "").strip())
+        return ending
+    return replace(ending, x=float(number.group(1)), label=ending.label.replace(number.group(), "").strip())
 
 
-def _across_panels(measured: Sequence[Ending]) -> Iterator[Ending]:
-    """The measures of panels that have the swept number, and those of other panels in each of them."""
-    swept = list(dict.fromkeys(one.panel for one in measured if np.isfinite(one.x)))
-    for one in measured:
-        if one.panel in swept or not swept:
-            yield one
+def _across_panels(endings: Sequence[Ending]) -> Iterator[Ending]:
+    """The measures of panels with a swept number; those of the other panels are repeated in each of these."""
+    swept = list(dict.fromkeys(ending.panel for ending in endings if np.isfinite(ending.x)))
+    for ending in endings:
+        if ending.panel in swept or not swept:
+            yield ending
         else:
-            yield from (replace(one, panel=panel, label=f"{one.panel}: {one.label}") for panel in swept)
+            label = f"{ending.panel}: {ending.label}"
+            yield from (replace(ending, panel=panel, label=label) for panel in swept)
 
 
 def measure_title(measure: Measure) -> str:
-    """What a measure is, as the title of an axis."""
+    """The title of an axis that shows a measure."""
     name, metric = measure["name"], metric_named(measure.get("metric", ""))
     if name in SHARES:
         return "Share of all weight (%)" if name == "weight_share" else "Asked when available (%)"

@@ -1,4 +1,4 @@
-"""The figure of a reproduced claim, from what its folder holds."""
+"""The figure of a reproduced claim, drawn from its folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from turnout.report.page.on_paper import PANEL, figure
 from turnout.reproduction.measured import CURVES, Curve, read_curves
 from turnout.reproduction.tables import function_and_arguments
 
-ALONE = 560  # width of a panel that has no other beside it
+ALONE = 560  # width of a single panel
 SCALE = 1.25  # pixels of the image per pixel of the chart: results are kept beside the code, and should be small
 SPREADS = {
     "curves": "Line: mean over {seeds}. Band: one standard deviation.",
@@ -31,7 +31,7 @@ def write_figure(folder: Path) -> Path:
 
 
 def claim_figure(claim: dict[str, Any], curves: Sequence[Curve]) -> Any:
-    """The figure that a claim asks for; without a word of it, the curves of the first metric there is."""
+    """The figure that a claim describes; by default, the curves of its first metric."""
     asked = claim.get("figure") or {"name": "curves", "metric": curves[0].metric}
     describe, arguments = function_and_arguments(FIGURES, asked, "figure", ("curves",))
     charts = describe(curves, **arguments)
@@ -41,7 +41,7 @@ def claim_figure(claim: dict[str, Any], curves: Sequence[Curve]) -> Any:
 
 
 def source(claim: dict[str, Any]) -> str:
-    """Where a claim stands: authors, year, and the place in the paper."""
+    """The source of a claim: authors, year, and the place in the paper."""
     paper = short_citation(claim["paper"]) if claim.get("paper") else ""
     where = claim.get("where", "")
     return f"{paper}, {where}" if paper and where else paper or where.capitalize()

@@ -1,4 +1,4 @@
-"""A page of claims and what came of them, from stored results."""
+"""A page of claims and their verdicts, from stored results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from turnout.reproduction.stored import read_result
 Result = dict[str, Any]
 
 FILES = ("claim.toml", CURVES, "tuning.csv", "result.json")
-PROFILES = ("full", "quick")  # the larger one is shown where there are both
+PROFILES = ("full", "quick")  # the first that exists is shown
 OVERVIEW = ("claim", "what it says", "file", "paper", "here", "verdict")
 BEYOND = "Beyond the papers"
 SHORT = 70  # letters of a number that still fits the overview
@@ -43,26 +43,26 @@ def claims_page(folder: Path, beside: Path) -> str:
     ]
     heading = ""
     for place, result in results:
-        if (mine := _heading(result)) != heading:
-            heading = mine
+        if _heading(result) != heading:
+            heading = _heading(result)
             lines += ["", f"## {heading}"]
-        lines += ["", *_section(result, place, _link(place, beside))]
+        lines += ["", _section(result, place, _link(place, beside))]
     return "\n".join(lines) + "\n"
 
 
 def stored(folder: Path) -> list[tuple[Path, Result]]:
-    """The result of every claim and where it is: papers by name and claims by name in them, our own last.
+    """The folder and the result of every claim, sorted by paper, then by name; claims of our own come last.
 
-    A claim goes before panels of it that were run alone, whose folders have longer names.
+    A claim comes before its panels that were run alone, since their folders have longer names.
     """
-    found: dict[str, tuple[Path, Result]] = {}
+    by_name: dict[str, tuple[Path, Result]] = {}
     for profile in PROFILES:
         for file in sorted((folder / profile).glob("*/result.json")):
             result = read_result(file.parent)
-            found.setdefault(result["name"], (file.parent, result))
-    if not found:
+            by_name.setdefault(result["name"], (file.parent, result))
+    if not by_name:
         raise ExperimentError(f"{folder}: holds no result of a reproduction, as {folder / 'quick' / 'NAME'} would be")
-    return sorted(found.values(), key=lambda one: (not one[1]["paper"], _heading(one[1]), one[1]["name"]))
+    return sorted(by_name.values(), key=lambda item: (not item[1]["paper"], _heading(item[1]), item[1]["name"]))
 
 
 def _heading(result: Result) -> str:
@@ -76,7 +76,7 @@ def _overview(results: Sequence[tuple[Result, str]]) -> Table:
 
 
 def _row(result: Result, link: str) -> Iterator[str]:
-    """The first check that has a number of the paper, rather than a margin, and ours beside it."""
+    """One row of the overview, with a check that has a number of the paper if there is one."""
     short = [check for check in result["checks"] if len(check["ours"]) <= SHORT and len(check["paper"]) <= SHORT]
     short.sort(key=lambda check: (not check["paper"], check["paper"].startswith("±")))
     shown = short[0] if short else {"paper": "", "ours": "see below"}
@@ -90,34 +90,27 @@ def _row(result: Result, link: str) -> Iterator[str]:
     yield result["verdict"] + (f" ({held} of {in_all})" if in_all > 1 else "")
 
 
-def _section(result: Result, place: Path, link: str) -> Iterator[str]:
-    yield f'<a id="{result["name"]}"></a>'
-    yield ""
-    yield f"### {result['title']}"
-    yield ""
-    yield f"{source(result)}. {result['claim']}"
-    yield ""
-    yield f"**{result['verdict'].capitalize()}.**"
-    yield ""
-    yield from checks_table(result["checks"], "check").markdown()
-    if (place / "figure.png").is_file():
-        yield ""
-        yield f"![{markdown_text(result['title'])}]({link}/figure.png)"
-    yield ""
-    for words in (result.get("notes", ""), _skipped(result), _edges(result)):
-        if words:
-            yield words
-            yield ""
+def _section(result: Result, place: Path, link: str) -> str:
+    has_figure = (place / "figure.png").is_file()
+    skipped = (f"Not run: {panel} ({reason})." for panel, reason in result.get("skipped", {}).items())
     files = [f"[{file}]({link}/{file})" for file in FILES if (place / file).is_file()]
-    yield f"`{result['command']}`: {_circumstances(result)} Files: {', '.join(files)}."
-
-
-def _skipped(result: Result) -> str:
-    return " ".join(f"Not run: {panel} ({reason})." for panel, reason in result.get("skipped", {}).items())
+    parts = (
+        f'<a id="{result["name"]}"></a>',
+        f"### {result['title']}",
+        f"{source(result)}. {result['claim']}",
+        f"**{result['verdict'].capitalize()}.**",
+        "\n".join(checks_table(result["checks"], "check").markdown()),
+        f"![{markdown_text(result['title'])}]({link}/figure.png)" if has_figure else "",
+        result.get("notes", ""),
+        " ".join(skipped),
+        _edges(result),
+        f"`{result['command']}`: {_circumstances(result)} Files: {', '.join(files)}.",
+    )
+    return "\n\n".join(filter(None, parts))
 
 
 def _edges(result: Result) -> str:
-    """Whose best rates lie at the edge of what was tried."""
+    """The labels whose best learning rates lie at the edge of the grid."""
     panels = result.get("at_edge", {})
     edges = [f"{', '.join(labels)}{f' in {panel}' if panel else ''}" for panel, labels in panels.items()]
     return f"Best at the edge of the grid of rates: {'; '.join(edges)}." if edges else ""

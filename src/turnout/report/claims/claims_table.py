@@ -1,4 +1,4 @@
-"""What claims came to, as a table and in words."""
+"""Verdicts on claims, as a table and in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PLURALS = {"holds": "hold", "does not hold": "do not hold", "holds in part": "ho
 
 
 def claims_table(results: list[dict[str, Any]]) -> Table:
-    """One row per check, the first of each claim under its name; of a claim that was not run, why."""
+    """One row per check, the first with the name of its claim; for a claim that was not run, the reason."""
     names, checks = [], []
     for result in results:
         why = {"says": result["title"], "paper": "", "ours": result.get("reason", ""), "verdict": "not run"}
@@ -34,14 +34,16 @@ def checks_table(checks: list[dict[str, Any]], first: str) -> Table:
 
 
 def claims_words(results: list[dict[str, Any]]) -> list[str]:
-    """How many claims hold, and where the one folder is."""
-    said = [counted(results)]
+    """How many claims hold; for a single claim, its verdict and folder."""
+    sentences = [counted(results)]
     if len(results) == 1 and "folder" in results[0]:
         (only,) = results
-        said = [f"{only['claim']} {only['verdict'].capitalize()} here ({only['seeds']} runs, {only['seconds']:.0f} s)."]
-        said += [f"Note: {only['notes']}"] if only["notes"] else []
-        said.append(f"Folder: {only['folder']}")
-    return said
+        sentences = [
+            f"{only['claim']} {only['verdict'].capitalize()} here ({only['seeds']} runs, {only['seconds']:.0f} s)."
+        ]
+        sentences += [f"Note: {only['notes']}"] if only["notes"] else []
+        sentences.append(f"Folder: {only['folder']}")
+    return sentences
 
 
 def counted(results: list[dict[str, Any]]) -> str:

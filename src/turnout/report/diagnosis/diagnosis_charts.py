@@ -36,9 +36,8 @@ def diagnosis_charts(diagnosis: Diagnosis) -> dict[str, Drawing]:
         "weights": _weights(diagnosis),
         "mixing": _forgetting(diagnosis),
     }
-    cycles = diagnosis.findings.cycles
-    for cycle in (cycles.daily, cycles.weekly, cycles.unnamed):
-        if cycle is not None and (cycle.found or cycle.name == "daily"):
+    for cycle in diagnosis.findings.cycles.tested:
+        if cycle.found or cycle.name == "daily":
             charts[f"cycle-{cycle.name}"] = _profile(cycle)
     for comparison in diagnosis.likeness.comparisons:
         charts[comparison_name(comparison)] = _beside(comparison)

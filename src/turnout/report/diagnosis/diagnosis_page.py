@@ -34,13 +34,14 @@ def page(diagnosis: Diagnosis) -> str:
         part("Cycles", "cycles", *(name for name in charts if name.startswith("cycle-"))),
         part("Rest between participations", "separation"),
         part("Change over time", "drift"),
-        _weights_part(diagnosis, charts),
+        _weights(diagnosis, charts),
         part("How long the fleet remembers", "mixing", "mixing"),
         _ranking(diagnosis),
         section("The fitted world beside the log", paragraph(texts["world"]), _likeness(diagnosis, charts)),
         _warnings(diagnosis.log.warnings),
     ]
-    return shell.page(f"Who takes part: {_name(diagnosis.source)}", parts, charts, narrow=True)
+    source = diagnosis.source.replace("\\", "/").rpartition("/")[2]
+    return shell.page(f"Who takes part: {source}", parts, charts, narrow=True)
 
 
 def _at_a_glance(diagnosis: Diagnosis) -> str:
@@ -52,24 +53,17 @@ def _at_a_glance(diagnosis: Diagnosis) -> str:
     return glance({f"{percent(share)} {words}": share for words, share in shares.items()})
 
 
-def _name(source: str) -> str:
-    return source.replace("\\", "/").rpartition("/")[2]
-
-
-def _weights_words(diagnosis: Diagnosis) -> str:
+def _weights(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
     weights = diagnosis.findings.weights
     plain = ""
     if abs(weights.plain_distance - weights.weighted_distance) > 1e-6:
         plain = f" An average without weights would be {percent(weights.plain_distance)} away."
-    return (
+    text = (
         "Averaging whoever is there, by what they should count, gives each client an effective weight. The total "
         f"variation from the target is {percent(weights.weighted_distance)}.{plain} These clients are most behind it:"
     )
-
-
-def _weights_part(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
     behind = behind_table(diagnosis, MOST_NAMED).html()
-    return section("Whom FedAvg trains for", paragraph([_weights_words(diagnosis)]), behind, figures(charts, "weights"))
+    return section("Whom FedAvg trains for", paragraph([text]), behind, figures(charts, "weights"))
 
 
 def _ranking(diagnosis: Diagnosis) -> str:
@@ -86,7 +80,5 @@ def _likeness(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
 
 
 def _warnings(warnings: Sequence[str]) -> str:
-    if not warnings:
-        return ""
     items = "".join(f"<li>{escape(warning)}</li>\n" for warning in warnings)
-    return f"<section><h2>What was mended or doubtful while reading</h2>\n<ul>\n{items}</ul></section>"
+    return section("What was mended or doubtful while reading", f"<ul>\n{items}</ul>" if items else "")

@@ -1,4 +1,4 @@
-"""A diagnosis in plain words, the most telling sentence first."""
+"""A diagnosis in plain words, the most important sentence first."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from turnout.diagnosis.findings.cycles import Cycle
 from turnout.diagnosis.findings.lag_one import lag_one
 from turnout.report.audit.audit_words import who_is_fair, with_half
 
-FAIR = 0.05  # total variation below which plain averaging does about what it is asked
+FAIR = 0.05  # total variation below which plain averaging is about right
 FORGOTTEN = 0.1  # share of its target below which a client hardly counts
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+PEAKS = {"daily": "{:.0f} h", "weekly": "{:.0f} hours into the week", "unnamed": "round {:.0f} of it"}
 
 
 def sentences(diagnosis: Diagnosis) -> dict[str, list[str]]:
@@ -140,28 +141,20 @@ def _company(diagnosis: Diagnosis) -> list[str]:
 
 
 def _cycles(diagnosis: Diagnosis) -> list[str]:
-    cycles = diagnosis.findings.cycles
-    looked = [cycle for cycle in (cycles.daily, cycles.weekly, cycles.unnamed) if cycle is not None]
-    if not looked:
-        return ["The log is too short to show a cycle."]
-    return [_cycle(diagnosis, cycle) for cycle in looked]
+    tested = diagnosis.findings.cycles.tested
+    return [_cycle(cycle) for cycle in tested] if tested else ["The log is too short to show a cycle."]
 
 
-def _cycle(diagnosis: Diagnosis, cycle: Cycle) -> str:
+def _cycle(cycle: Cycle) -> str:
     name = f"cycle of {cycle.period:.4g} rounds" if cycle.name == "unnamed" else f"{cycle.name} cycle"
     if not cycle.found:
         return f"No {name} is seen (p = {cycle.p_value:.2g})."
-    at = f"{cycle.peak:.0f} h" if cycle.name == "daily" else span_of_peak(diagnosis, cycle)
+    at = PEAKS[cycle.name].format(cycle.peak)
     low, high = percent(float(np.nanmin(cycle.profile))), percent(float(np.nanmax(cycle.profile)))
     return (
         f"There is a {name}: the fleet is fullest at {at}, with {high} of it there, and {low} when it is emptiest. "
         f"The cycle explains {percent(cycle.variance_share)} of the fleet's ups and downs (p = {cycle.p_value:.2g})."
     )
-
-
-def span_of_peak(diagnosis: Diagnosis, cycle: Cycle) -> str:
-    """Where a cycle that is no day is at its height."""
-    return f"{cycle.peak:.0f} hours into the week" if cycle.name == "weekly" else f"round {cycle.peak:.0f} of it"
 
 
 def _separation(diagnosis: Diagnosis) -> list[str]:

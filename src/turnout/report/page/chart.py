@@ -1,4 +1,4 @@
-"""What a chart shows, described once: `on_page` hands it to the script of a page, `on_paper` draws it with Altair."""
+"""Descriptions of charts: `on_page` passes them to the script of a page, `on_paper` draws them with Altair."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Kind = Literal[
     "bars",  # side by side above each name of the x axis, with whiskers
     # on paper only:
     "sweep",  # lines through dots with whiskers; a series without x goes straight across
-    "ranges",  # one row per series, each a dot with its whisker and its name, along the y axis, which lies
-    "discs",  # one for each x and y, by size
+    "ranges",  # one row per series: a dot with a whisker along the y axis, which is drawn horizontally
+    "discs",  # one per pair of x and y, by size
 ]
 HEIGHT = 280
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What lies along one side of a chart."""
+    """One axis of a chart."""
 
     title: str
     unit: str = ""
     log: bool = False
-    zero: bool = False  # is always in view
+    zero: bool = False  # the axis includes 0
     domain: tuple[float, float] | None = None
-    names: tuple[str, ...] = ()  # of things side by side, in place of numbers
-    choices: Mapping[str, str] = field(default_factory=dict)  # what a page can draw its curves over, by name: titles
+    names: tuple[str, ...] = ()  # of the categories, instead of numbers
+    choices: Mapping[str, str] = field(default_factory=dict)  # titles of what a page can draw its curves over, by name
 
     @property
     def heading(self) -> str:
@@ -42,7 +42,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class More:
-    """What else is known of each point of a series, or of each row of cells."""
+    """A further value of each point of a series, or of each row of cells."""
 
     title: str
     values: np.ndarray
@@ -70,7 +70,7 @@ class Rule:
     """A dashed line straight across, such as a target."""
 
     y: float
-    label: str = ""  # the series that it belongs to, and is hidden with
+    label: str = ""  # of its series, with which it is hidden
     style: Style | None = None
 
 
@@ -88,7 +88,7 @@ class Chart:
     targets: np.ndarray | None = None  # a line across the bars of each name
     keyed: bool = False  # the colours are not those of the page's strategies: a key below the chart explains them
     height: int = HEIGHT
-    width: int | None = None  # on paper; on a page all the room there is
+    width: int | None = None  # on paper; on a page charts fill their column
     wide: bool = False  # on a page: has a row of its own
 
 
@@ -113,14 +113,14 @@ class Picture:
     y: Axis
     series: tuple[Cells, ...]
     states: Mapping[str, Style]
-    num_clients: int  # of the fleet, shown or not
+    num_clients: int  # of the whole fleet
     note: str = ""
     kind: Literal["picture"] = "picture"
     height: int = 420
     wide: bool = True
 
     def caption(self, clients: int, rounds: np.ndarray) -> str:
-        """The note, and how much of the fleet and of the run is shown with so many clients and these rounds."""
+        """The note, and which part of the fleet and of the run these clients and rounds are."""
         stride = int(rounds[1] - rounds[0]) if len(rounds) > 1 else 1
         part = "" if clients == self.num_clients else f" {clients} of {self.num_clients:,} clients."
         return self.note + part + ("" if stride == 1 else f" One round in {stride}.")

@@ -1,4 +1,4 @@
-"""One colour a strategy, the same in every figure, told apart by colour-blind readers too."""
+"""One colour per strategy, the same in every figure, also for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
     "#D55E00",
     "#CC79A7",
 )
-BROWN, GREY, OLIVE, MAROON = "#8C510A", "#7F7F7F", "#7F7F00", "#7A1F3D"  # for those that are seen in a crowd
+BROWN, GREY, OLIVE, MAROON = "#8C510A", "#7F7F7F", "#7F7F00", "#7A1F3D"  # for strategies that appear among many
 PALETTE = (ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE, BLACK)
-USUAL = {  # those often seen together, in the papers and beyond, kept apart
+USUAL = {  # strategies that are often compared get different colours
     "fedavg": VERMILION,
     "unbiased": BLUE,
     "more_available": ORANGE,
@@ -57,12 +57,12 @@ class Style:
 
 
 def colour(strategy: str) -> str:
-    """The colour of a strategy by its name alone."""
+    """The colour of a strategy, by its name."""
     return USUAL.get(strategy) or PALETTE[zlib.crc32(strategy.encode()) % len(PALETTE)]
 
 
 def strategy_called(label: str, strategies: Collection[str]) -> str:
-    """The strategy that a label names, with whatever after it: "CA-Fed kappa=0.1" is ca_fed; else its first part."""
+    """The strategy at the beginning of a label ("CA-Fed kappa=0.1" is ca_fed), else the label before its settings."""
     letters = _letters(label)
     named = [strategy for strategy in strategies if letters.startswith(_letters(strategy))]
     return max(named, key=len, default=label.partition("=")[0].rpartition(" ")[0] if "=" in label else label)
@@ -73,7 +73,7 @@ def _letters(text: str) -> str:
 
 
 def line_styles(labels: Sequence[str], strategies: Sequence[str]) -> dict[str, Style]:
-    """How each label is drawn, given its strategy; tints and dashes tell apart lines of one colour."""
+    """The style of each label, given its strategy; lines of one colour differ by tint and dash."""
     colours = [colour(strategy) for strategy in strategies]
     styles = {}
     for place, (label, shade) in enumerate(zip(labels, colours, strict=True)):
@@ -83,13 +83,13 @@ def line_styles(labels: Sequence[str], strategies: Sequence[str]) -> dict[str, S
 
 
 def _tint(shade: str, share: float) -> str:
-    """A colour mixed with so much white."""
+    """A colour mixed with this share of white."""
     parts = (int(shade[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(part + (255 - part) * share):02X}" for part in parts)
 
 
 def on_dark(shade: str) -> str:
-    """The colour on dark paper: black turns white, and what is too dark gets as much white as it needs."""
+    """The colour on dark paper: black becomes white, and dark colours are lightened until they are legible."""
     if shade == BLACK:
         return "#F2F2F2"
     for share in range(20):

@@ -1,4 +1,4 @@
-"""Charts on a page: the figures around them, and their numbers for the script in assets that draws them."""
+"""Charts on a page: the figures around them, and their numbers for the script that draws them."""
 
 from __future__ import annotations
 
@@ -13,24 +13,31 @@ import numpy as np
 from turnout.report.page.chart import Drawing, Picture
 from turnout.report.page.colours import Style
 
-DIGITS = 5  # of a number: more cannot be seen
-AROUND = ("title", "note", "wide", "keyed", "width", "num_clients")  # of a chart: for the page rather than the script
+DIGITS = 5  # of a number: more are not visible
+AROUND = (
+    "title",
+    "note",
+    "wide",
+    "keyed",
+    "width",
+    "num_clients",
+)  # fields of a chart for the page, not for the script
 
 
 def for_script(drawing: Drawing) -> dict[str, Any]:
-    """A chart as assets/chart.js draws it: what the description says, without what it leaves out."""
+    """A chart as assets/chart.js draws it: the fields of its description that are not empty."""
     return {name: value for name, value in _plain(drawing).items() if name not in AROUND}
 
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        named = ((one.name, getattr(value, one.name)) for one in fields(value))
-        return {name: packed(one) if name == "cells" else _plain(one) for name, one in named if not _empty(one)}
+        named = ((field.name, getattr(value, field.name)) for field in fields(value))
+        return {name: packed(part) if name == "cells" else _plain(part) for name, part in named if not _empty(part)}
     if isinstance(value, np.ndarray):
         return numbers(value)
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+        return {name: _plain(part) for name, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _empty(value: Any) -> bool:
@@ -38,25 +45,25 @@ def _empty(value: Any) -> bool:
 
 
 def numbers(values: np.ndarray) -> list[float | None]:
-    """Plain numbers with as many digits as can be seen, null where not finite."""
+    """Plain numbers with few digits, null where not finite."""
     return [float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None for value in values.tolist()]
 
 
 def packed(states: np.ndarray) -> str:
-    """Cells of four states: four in a byte, the first in its lowest bits, as base64."""
+    """Cells of four states as base64: four cells per byte, the first in the lowest bits."""
     flat = states.ravel().astype(np.uint8)
     rows = np.pad(flat, (0, -len(flat) % 4)).reshape(-1, 4)
     return base64.b64encode((rows << np.arange(0, 8, 2, dtype=np.uint8)).sum(axis=1, dtype=np.uint8).tobytes()).decode()
 
 
 def figures(charts: Mapping[str, Drawing], *names: str) -> str:
-    """Those charts that exist, side by side where there is room."""
+    """Those of the charts that exist, side by side if there is room."""
     drawn = "".join(_figure(name, charts[name]) for name in names if name in charts)
     return f'<div class="charts">{drawn}</div>' if drawn else ""
 
 
 def _figure(name: str, drawing: Drawing) -> str:
-    """The place in which a chart is drawn, with its switches and the same in numbers."""
+    """The element in which a chart is drawn, with its switches and a table of its numbers."""
     text = drawing.note
     if isinstance(drawing, Picture):
         text = drawing.caption(len(drawing.series[0].clients), drawing.series[0].rounds)
@@ -82,7 +89,7 @@ def _series_switch(name: str, drawing: Drawing) -> str:
 
 
 def _key(drawing: Drawing) -> str:
-    """What the colours of this chart mean, where they are not those of the strategies."""
+    """The meaning of the colours, if they are not those of the strategies."""
     if isinstance(drawing, Picture):
         meanings = drawing.states
     else:
@@ -95,7 +102,7 @@ def _key(drawing: Drawing) -> str:
 
 
 def axis_switch(charts: Mapping[str, Drawing]) -> str:
-    """One switch for what all charts are drawn over that leave a choice."""
+    """One switch for the horizontal axis of all charts that have a choice."""
     choices = {name: title for drawing in charts.values() for name, title in drawing.x.choices.items()}
     if len(choices) < 2:
         return ""
@@ -108,7 +115,7 @@ def axis_switch(charts: Mapping[str, Drawing]) -> str:
 
 
 def legend(styles: Mapping[str, Style]) -> str:
-    """A switch for every strategy, which shows or hides it in all charts; nothing for one alone."""
+    """One button per strategy that shows or hides it in all charts; nothing for a single strategy."""
     if len(styles) < 2:
         return ""
     buttons = "".join(

@@ -36,11 +36,11 @@ def figure(
     legend: bool = True,
     spacing: int = 30,
 ) -> alt.TopLevelMixin:
-    """Charts side by side, each below its name where they have names, under one title and some lines of words."""
+    """Charts side by side, each below its name if there are names, under one title and some lines of text."""
     charts = [drawing for drawing in drawings if isinstance(drawing, Chart)]
     in_a_row = min(len(drawings), columns) * max([width, *(_width(chart, width) for chart in charts)])
     keys = _keys(charts, in_a_row, legend) if charts else ()
-    panels = [_panel(one, width, keys) if isinstance(one, Chart) else _cells(one) for one in drawings]
+    panels = [_panel(drawing, width, keys) if isinstance(drawing, Chart) else _cells(drawing) for drawing in drawings]
     wrapped = [part for line in lines for part in textwrap.wrap(line, in_a_row // LETTER, break_on_hyphens=False)]
     if len(panels) == 1:
         return framed(panels[0], title, wrapped)
@@ -49,7 +49,7 @@ def figure(
 
 
 def framed(chart: Any, title: str, lines: Sequence[str]) -> alt.TopLevelMixin:
-    """Title and lines above, legible letters throughout."""
+    """The chart below a title and some lines, with large letters."""
     heading = alt.TitleParams(title, subtitle=list(lines), anchor="start", fontSize=18, subtitleFontSize=13, offset=14)
     return (
         chart.properties(title=heading, padding=16)
@@ -60,7 +60,7 @@ def framed(chart: Any, title: str, lines: Sequence[str]) -> alt.TopLevelMixin:
 
 
 def caption(drawing: Drawing) -> str:
-    """The note of a chart; of a picture with how much of it is drawn."""
+    """The note of a chart; for a picture, also which part of it is drawn."""
     if isinstance(drawing, Chart):
         return drawing.note
     first = drawing.series[0]
@@ -91,7 +91,7 @@ def _keys(charts: Sequence[Chart], width: int, legend: bool) -> tuple[alt.Color,
 
 
 def _width(chart: Chart, width: int) -> int:
-    """The width of a chart: what it asks for, or what it is given, and room for all bars."""
+    """The width of a chart: its own if it has one, else the given width, or more if its bars need it."""
     return chart.width or max(width, len(chart.x.names) * max(GROUP, BAR * len(chart.series) + 30))
 
 
@@ -106,7 +106,7 @@ def _panel(chart: Chart, width: int, keys: Sequence[Any]) -> Any:
 
 
 class At(NamedTuple):
-    """What the marks of a chart are drawn from, and where."""
+    """The data and encodings from which the marks of a chart are drawn."""
 
     base: alt.Chart
     x: alt.X
@@ -234,12 +234,12 @@ MARKS: dict[Kind, Callable[[Chart, At], list[alt.Chart]]] = {
 
 
 def _shown(cells: Cells) -> tuple[np.ndarray, slice]:
-    """Which rows of a picture are drawn, and which columns: these at an even distance, as they are times."""
+    """Rows and columns of a picture that are drawn; columns are evenly spaced, as they are times."""
     return evenly(len(cells.clients), SHOWN_CLIENTS), slice(None, None, -(-len(cells.rounds) // SHOWN_ROUNDS))
 
 
 def _cells(picture: Picture) -> Any:
-    """Spells of one state as bars. They travel as one text: Altair refuses a table of so many rows."""
+    """Spells of one state as bars, given as CSV text, since Altair refuses tables with so many rows."""
     (cells,) = picture.series
     rows, columns = _shown(cells)
     states, rounds = cells.cells[rows][:, columns], cells.rounds[columns].tolist()
@@ -256,7 +256,7 @@ def _cells(picture: Picture) -> Any:
 
 
 def _spells(states: np.ndarray, ends: Sequence[int], names: Sequence[str]) -> str:
-    """Every stretch of one state as a line of CSV; being away is the ground."""
+    """One line of CSV per spell of one state; absences are not drawn."""
     lines = ["row,from,to,state"]
     for row, line in enumerate(states):
         edges = np.concatenate([[0], np.flatnonzero(np.diff(line)) + 1, [len(line)]])

@@ -1,4 +1,4 @@
-"""The one shell of all pages: a single HTML file that asks nothing of anywhere, in light and dark, wide and narrow."""
+"""The shell of all pages: one HTML file that loads nothing else, in light and dark, wide and narrow."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _json(value: Any) -> str:
 
 
 def section(title: str, *parts: str) -> str:
-    """A heading and what stands below it; nothing at all where there is nothing to say."""
+    """A heading and the parts below it; nothing if all parts are empty."""
     inside = "\n".join(part for part in parts if part)
     return f"<section><h2>{escape(title)}</h2>\n{inside}</section>" if inside else ""
 
@@ -64,7 +64,7 @@ def paragraph(lines: Iterable[str], kind: str = "") -> str:
 
 
 def glance(shares: Mapping[str, float]) -> str:
-    """Shares as bars that need no axis, by the words in them: what somebody in a hurry should see."""
+    """Shares as bars without an axis, by the words in them: the result at a glance."""
     rows = "".join(
         f'<div><b style="width:{100 * min(1.0, max(0.0, share)):.1f}%"></b><span>{escape(words)}</span></div>'
         for words, share in shares.items()
@@ -73,7 +73,7 @@ def glance(shares: Mapping[str, float]) -> str:
 
 
 def copied(name: str, text: str) -> str:
-    """Text to be taken elsewhere, with a button that takes it."""
+    """Text with a button that copies it."""
     return (
         f'<pre id="{escape(name)}" tabindex="0">{escape(text)}</pre>'
         f'<button type="button" data-copy="{escape(name)}">Copy</button>'

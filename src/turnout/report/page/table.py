@@ -1,4 +1,4 @@
-"""A table of results, described once: written to a terminal, to a page, as Markdown, and as records for a program."""
+"""Tables of results, written to a terminal, to a page, as Markdown, and as records for a program."""
 
 from __future__ import annotations
 

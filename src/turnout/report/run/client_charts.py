@@ -1,4 +1,4 @@
-"""Charts of what became of the clients: who was there, who counts, who is served, who waits."""
+"""Charts of the clients: who was there, who counts, who is served, who waits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from turnout.simulator.attendance import STATES, Attendance
 from turnout.statistics import evenly
 
 MOST_PICTURES = 20  # strategies whose attendance is shown; in a page each takes up to 40 kB
-MOST_CLIENTS, LEAST_CLIENTS = 400, 50  # shown of a strategy; more would only hide each other
+MOST_CLIENTS, LEAST_CLIENTS = 400, 50  # shown per strategy; more would cover each other
 IN_ALL = 4000  # dots of all strategies together
 MOST_SHARES = 200  # of all clients, at which a sorted curve is drawn
 LEAST_TOP, MOST_TOP = 2.0, 20.0  # of an axis of weights over targets
@@ -73,14 +73,14 @@ def client_weights(points: Points) -> Chart | None:
 
 
 def about_clients(series: Series, names: Sequence[str], available: np.ndarray, target: np.ndarray) -> Series:
-    """A series of one point per client, with what is known of each."""
+    """A series of one point per client, with name, availability and target of each."""
     more = More("available", 100 * available, "%"), More("target", 100 * target, "%")
     return replace(series, names=tuple(f"client {name}" for name in names), more=more)
 
 
 def weights_chart(series: Sequence[Series], x: Axis, whiskers: str) -> Chart:
-    """The chart of every client's weight, of a run or of an audit; the last words say what the whiskers are."""
-    top = max(np.nanmax(one.y, initial=1.0) for one in series)
+    """The chart of every client's weight, of a run or of an audit; `whiskers` explains the whiskers."""
+    top = max(np.nanmax(line.y, initial=1.0) for line in series)
     return Chart(
         "dots",
         "Weight of each client, over its target",
@@ -110,7 +110,7 @@ def staleness(points: Points) -> Chart | None:
 
 
 def _sorted(points: Points, name: str, factor: float = 1.0) -> tuple[Series, ...]:
-    """A number per client, mean over the seeds, from the least to the most, of the strategies that have it."""
+    """A number per client, mean over the seeds, in ascending order, for the strategies that have it."""
     styles, series = styles_of(points), []
     for point in points.points:
         if name in point.history.clients:
@@ -124,7 +124,7 @@ def _sorted(points: Points, name: str, factor: float = 1.0) -> tuple[Series, ...
 
 
 def _names(outcome: Outcome, clients: np.ndarray) -> tuple[str, ...]:
-    """What these clients are called: their names where they have any, else their numbers."""
+    """Names of these clients, or their numbers if they have none."""
     return tuple(str(k) if outcome.names is None else outcome.names[k] for k in clients.tolist())
 
 

@@ -1,4 +1,4 @@
-"""What is shown side by side: the outcomes of one run, of several, or a history on its own."""
+"""The outcomes that are shown together: of one run, of several, or of a single history."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def styles_of(points: Points) -> dict[str, Style]:
 
 
 def compared(runs: Sequence[tuple[str, Run]]) -> Compared:
-    """The outcomes of all runs, under their labels; where two are alike, all have the name of their run in front."""
+    """The outcomes of all runs; if two labels are the same, the name of the run is put before every label."""
     labels = [outcome.label for _, run in runs for outcome in run.points]
     alike = len(set(labels)) < len(labels)
     points = [
@@ -55,7 +55,7 @@ def common_metrics(points: Points) -> set[str]:
 
 
 def shown_metrics(points: Points) -> list[Metric]:
-    """The metrics that are worth a column, the most telling first; all outcomes have them."""
+    """The metrics that are shown, the most important first; all outcomes have them."""
     names = common_metrics(points)
     if TEST_ACCURACY in names:
         names -= {TEST_LOSS}

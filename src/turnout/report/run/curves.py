@@ -1,4 +1,4 @@
-"""Learning curves: means over the seeds, their spread, and what a round costs."""
+"""Learning curves: means over the seeds, their spread, and the cost of the rounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from turnout.report.run.error_split import ErrorSplit
 from turnout.simulator.history import History
 from turnout.statistics import evenly
 
-MOST_POINTS = 500  # of a curve; more would not be told apart
+MOST_POINTS = 500  # of a curve; more would not be visible
 LEAST_POINTS = 60
 IN_ALL = 5000  # points of all curves of a chart together, so that a page of many strategies stays light
 COSTS = {record.name: record.title for record in RECORDS if record.cost}
@@ -23,7 +23,7 @@ AXES = {"round": "Round"} | COSTS  # what a curve can be drawn over
 def learning_curves(points: Points, metric: Metric, splits: Mapping[str, ErrorSplit] | None = None) -> Chart:
     """A metric over the rounds, or over what they cost, in a band of one standard deviation over the seeds.
 
-    Of the distance to an optimum, also how near the weights of each run lead, where the split of its error is given.
+    The chart of the distance to the optimum also shows the bias of each run, if the split of its error is given.
     """
     most = max(LEAST_POINTS, min(MOST_POINTS, IN_ALL // len(points.points)))
     seeds, styles, series = len(points.points[0].history.seeds), styles_of(points), []
@@ -42,13 +42,13 @@ def learning_curves(points: Points, metric: Metric, splits: Mapping[str, ErrorSp
     if metric.name == DISTANCE and splits:
         floors = tuple(Rule(float(split.bias.mean()), label, styles[label]) for label, split in splits.items())
         note += " Dashed: how far off the weights of this run lead, by themselves."
-    choices = {name: title for name, title in AXES.items() if any(name in one.over for one in series)}
+    choices = {name: title for name, title in AXES.items() if any(name in curve.over for curve in series)}
     x, y = Axis(AXES["round"], choices=choices), Axis(metric.title, "%" if metric.percent else "", log)
     return Chart("lines", metric.title, x, y, tuple(series), note, floors)
 
 
 def mean_and_spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation over the first axis, of what is finite; no spread where there is one value only."""
+    """Mean and standard deviation of the finite values over the first axis; no spread for a single value."""
     finite = np.isfinite(values)
     count = finite.sum(axis=0)
     safe = np.where(finite, values, 0.0)
@@ -58,7 +58,7 @@ def mean_and_spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def costs(history: History) -> dict[str, np.ndarray]:
-    """What was spent before each evaluation, mean over the seeds."""
+    """Costs up to each evaluation, mean over the seeds."""
     spent = {"round": history.evaluated.astype(np.float64)}
     for name in COSTS:
         if name in history.records:

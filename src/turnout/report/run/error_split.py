@@ -29,7 +29,7 @@ class ErrorSplit:
 
 
 def error_splits(run: Run) -> dict[str, ErrorSplit]:
-    """By label; nothing for tasks without a known optimum and for strategies whose weights do not tell their way.
+    """By label; only for tasks with a known optimum and strategies whose weights determine where they lead.
 
     A memory weighs old updates too, which the sums by client do not count, and unequal work changes what a weight is
     worth: these are left out.

@@ -93,14 +93,14 @@ def write_figures(run: Points, folder: Path) -> None:
 
 
 def _curves(points: Points, metric: str | None) -> alt.TopLevelMixin:
-    charts = [learning_curves(points, one) for one in _drawn(points, metric)]
+    charts = [learning_curves(points, shown) for shown in _drawn(points, metric)]
     return figure(charts, "How well the model does, round by round", [title_of(points), charts[0].note])
 
 
 def _drawn(points: Points, metric: str | None) -> list[Metric]:
-    """All metrics that are worth a panel, or the one that is named."""
+    """The metrics that have a panel, or the named one."""
     if metric is None:
-        return [one for one in shown_metrics(points) if one.name != WORST_DECILE]
+        return [shown for shown in shown_metrics(points) if shown.name != WORST_DECILE]
     if metric not in (shared := common_metrics(points)):
         raise ValueError(f"there is no metric {metric!r}: known: {', '.join(sorted(shared))}")
     return [metric_named(metric)]

@@ -103,7 +103,7 @@ def _summary(points: Compared, sources: Sequence[Source]) -> str:
 
 
 def _of_one(points: Compared) -> str:
-    """What can be said where there is nothing to compare."""
+    """The result of a single strategy."""
     metrics, point = shown_metrics(points), points.points[0]
     if not metrics:
         return "No metric was taken in all of these runs: what is left is who took part."
@@ -112,7 +112,7 @@ def _of_one(points: Compared) -> str:
 
 
 def _circumstances(sources: Sequence[Source]) -> Iterator[str]:
-    """How to get the same again, run by run, and whom to cite."""
+    """How to repeat each run, and what to cite."""
     for number, source in enumerate(sources):
         text = source.run.toml
         if len(text) > LONGEST_FILE:
@@ -125,15 +125,12 @@ def _circumstances(sources: Sequence[Source]) -> Iterator[str]:
             _facts(source),
             f"<details><summary>The whole experiment</summary>{copied(f'toml-{number}', text)}</details>",
         )
-    entries = dict.fromkeys(entry for source in sources for entry in _cited(source.run))
+    documents = (source.run.experiment.document() for source in sources)
+    entries = dict.fromkeys(entry for document in documents for entry in cited_in(document)[0])
     if entries:
         summary = f"BibTeX of {len(entries)} reference{'s' if len(entries) > 1 else ''}"
         bibtex = copied("bibtex", "\n\n".join(entries))
         yield section("Cite", f"<details><summary>{summary}</summary>{bibtex}</details>")
-
-
-def _cited(run: Run) -> list[str]:
-    return cited_in(run.experiment.document())[0]
 
 
 def _facts(source: Source) -> str:

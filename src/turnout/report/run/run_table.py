@@ -23,12 +23,12 @@ def results(points: Points) -> Table:
     metrics = shown_metrics(points)
     others = {name for outcome in outcomes for name in outcome.history.metrics} - {metric.name for metric in metrics}
     columns = [
-        Column("Strategy", tuple(Cell(one.label, one.label, style=styles[one.label]) for one in outcomes), "label"),
-        Column.hidden("strategy", [one.strategy for one in outcomes]),
-        Column.hidden("settings", [one.settings for one in outcomes]),
-        Column.hidden("diverged", [int(one.history.diverged.sum()) for one in outcomes]),
+        Column("Strategy", tuple(Cell(each.label, each.label, style=styles[each.label]) for each in outcomes), "label"),
+        Column.hidden("strategy", [each.strategy for each in outcomes]),
+        Column.hidden("settings", [each.settings for each in outcomes]),
+        Column.hidden("diverged", [int(each.history.diverged.sum()) for each in outcomes]),
         *(_finals(points, metric, metric not in _fitting(points, metrics)) for metric in metrics),
-        *(Column.hidden(name, [_final(one, name) for one in outcomes], "final") for name in sorted(others)),
+        *(Column.hidden(name, [_final(each, name) for each in outcomes], "final") for name in sorted(others)),
         *(_against_first(points, metric, metric is metrics[0]) for metric in metrics),
         *(_spent(points, record) for record in COSTS),
         Column.of("Seconds per run", map(_seconds, outcomes), page_only=True),

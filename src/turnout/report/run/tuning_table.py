@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from turnout.experiment.tuning import Choice, Tuned
 from turnout.report.page.table import Cell, Column, Table
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 def choices_table(tuned: Tuned) -> Table:
     """One row per strategy: what was chosen, how well it did, and the rest of its grid."""
     choices = tuned.choices
+    texts = [_listed(choice.chosen) or "nothing swept" for choice in choices]
     columns = (
         Column.of("strategy", [choice.label for choice in choices], key="label"),
-        Column.of("chosen", map(_settings, choices), [choice.chosen for choice in choices], key="chosen", words=True),
+        Column.of("chosen", texts, [choice.chosen for choice in choices], key="chosen", words=True),
         Column(tuned.metric, tuple(_spread(choice.values[choice.grid.index(choice.best)]) for choice in choices)),
         Column("second best", tuple(map(_second, choices))),
         Column.of("points", [str(len(choice.grid)) for choice in choices]),
@@ -37,24 +36,19 @@ def choices_summary(tuned: Tuned) -> dict[str, Any]:
 
 def choices_words(tuned: Tuned) -> list[str]:
     """What to be wary of: values at the edge of a grid, and points that diverged."""
-    said = []
-    for choice in tuned.choices:
-        if edge := choice.at_edge():
-            said.append(
-                f"{choice.label}: {_listed(edge.items())} lies at the edge of its grid: a wider one may be better."
-            )
+    warnings = [
+        f"{choice.label}: {_listed(edge)} lies at the edge of its grid: a wider one may be better."
+        for choice in tuned.choices
+        if (edge := choice.at_edge())
+    ]
     lost = sum(int((~np.isfinite(choice.values)).any(axis=1).sum()) for choice in tuned.choices)
     if lost:
-        said.append(f"{lost} points of the grids diverged in some run and were not chosen.")
-    return said
+        warnings.append(f"{lost} points of the grids diverged in some run and were not chosen.")
+    return warnings
 
 
-def _settings(choice: Choice) -> str:
-    return _listed(choice.chosen.items()) or "nothing swept"
-
-
-def _listed(settings: Iterable[tuple[str, object]]) -> str:
-    return ", ".join(f"{key} = {value}" for key, value in settings)
+def _listed(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"{key} = {value}" for key, value in settings.items())
 
 
 def _second(choice: Choice) -> Cell:

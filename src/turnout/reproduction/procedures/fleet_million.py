@@ -1,4 +1,4 @@
-"""A fleet of a million clients, a thousand of them per round: costs, and accuracy on rare clients' data."""
+"""A fleet of a million clients, a thousand of them per round: time, memory and accuracy."""
 
 from __future__ import annotations
 
