@@ -114,8 +114,8 @@ def test_debug_shows_the_whole_traceback_with_the_same_exit_code(run_with, monke
 
 
 EXPERIMENT_STEPS = {  # parts of a run that turn refusals into mistakes of the experiment
-    "run": ("turnout.experiment.run.simulate_trials", ["run"]),
-    "tune": ("turnout.experiment.run.simulate_trials", ["tune", "--metric", "train_loss"]),
+    "run": ("turnout.experiment.run.run_group", ["run"]),
+    "tune": ("turnout.experiment.run.run_group", ["tune", "--metric", "train_loss"]),
     "audit": ("turnout.experiment.audits.audit_trials", ["audit"]),
     "check": ("turnout.experiment.build.check_trial", ["run"]),
     "calibrate": ("turnout.auditor.calibrate.mean_moves", ["run", "--set", "calibrate=fedavg"]),

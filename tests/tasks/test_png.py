@@ -65,7 +65,7 @@ GOOD = png(some_image(6, 5, 3), 2, [4] * 6)
         (b"GIF89a", "no PNG"),
         (png(some_image(5, 5, 3), 2, [0] * 5), "other than 6 × 5"),
         (png(some_image(6, 5, 3), 2, [0] * 6, interlaced=1), "not interlaced"),
-        (png(some_image(6, 5, 3), 2, [0] * 6, depth=16), "8 bits a channel"),
+        (png(some_image(6, 5, 3), 2, [0] * 6, depth=16), "8 bits per channel"),
         (png(some_image(6, 5, 3), 2, [7] * 6), "unknown filter 7"),
         (png(some_image(6, 5, 1), 3, [0] * 6), "palette"),
         (GOOD[:33] + piece(b"IDAT", zlib.compress(b"few")), "incomplete"),

@@ -1,4 +1,4 @@
-"""`turnout audit`: for whom the strategies of an experiment would train."""
+"""`turnout audit`: which clients the strategies of an experiment would train for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def audit_command(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Tell which clients each strategy trains for, without training: the server's decisions only."""
+    """Show which clients each strategy trains for, without training: only the server's decisions are played."""
     with one_line_errors(debug):
         import_from(Path.cwd(), Path(experiment).absolute().parent)
         from turnout.experiment.audits import audit_experiment
@@ -35,14 +35,14 @@ def audit_command(
         described = read_experiment(experiment, tuple(settings or []))
         prepare_compilation()
         with progress_bar(not quiet, "playing") as progress:
-            found = audit_experiment(described, rounds, seeds, progress)
+            audit = audit_experiment(described, rounds, seeds, progress)
         from turnout.report.audit.audit_folder import save_audit
         from turnout.report.audit.audit_table import audit_summary, audit_table
         from turnout.report.audit.audit_words import audit_words
 
-        save_audit(found, folder, described.to_toml(), described.title)
+        save_audit(audit, folder, described.to_toml(), described.title)
         if as_json:
-            typer.echo(json.dumps(audit_summary(found) | {"folder": str(folder)}, indent=2))
+            typer.echo(json.dumps(audit_summary(audit) | {"folder": str(folder)}, indent=2))
         elif quiet:
             typer.echo(str(folder))
         else:
@@ -50,4 +50,4 @@ def audit_command(
                 f"\nPage: {folder / 'audit.html'}",
                 f"Next: turnout run {experiment}   (train the strategies and compare)",
             )
-            print_lines(audit_table(found, described.title), audit_words(found), *ends)
+            print_lines(audit_table(audit, described.title), audit_words(audit), *ends)

@@ -1,4 +1,4 @@
-"""What commands do with compiled programs. A command has its process to itself; the library must not presume that."""
+"""Compiled programs of commands. A command owns its process; the library must not assume that it does."""
 
 from __future__ import annotations
 

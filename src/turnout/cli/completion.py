@@ -1,11 +1,11 @@
-"""What the shell offers when a name is begun; nothing heavy is imported for it."""
+"""Completions of names in the shell, without heavy imports."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-Offer = tuple[str, str]  # a name, and what it is
+Offer = tuple[str, str]  # a name, and its summary
 FIGURES = ("curves", "availability", "weights", "groups", "clients", "staleness")  # of `turnout plot`
 
 
@@ -28,7 +28,7 @@ def citable(incomplete: str) -> Iterator[Offer]:
 
 
 def kinds(incomplete: str) -> Iterator[Offer]:
-    """What can be listed."""
+    """Kinds that can be listed."""
     from turnout.experiment.registry import KINDS
 
     yield from ((kind, "") for kind in KINDS if kind.startswith(incomplete))
@@ -48,7 +48,7 @@ def runs(incomplete: str) -> Iterator[Offer]:
 
 
 def figures(incomplete: str) -> Iterator[Offer]:
-    """What can be drawn of a run."""
+    """Figures of a run."""
     yield from ((kind, "") for kind in FIGURES if kind.startswith(incomplete))
 
 
@@ -60,8 +60,8 @@ def _of(kind: str, incomplete: str) -> Iterator[Offer]:
 
 def _files(incomplete: str, endings: tuple[str, ...]) -> Iterator[Offer]:
     """Files with such an ending, and the folders on the way to others."""
-    begun = Path(incomplete)
-    folder, start = (begun, "") if incomplete.endswith("/") else (begun.parent, begun.name)
+    typed = Path(incomplete)
+    folder, start = (typed, "") if incomplete.endswith("/") else (typed.parent, typed.name)
     if not folder.is_dir():
         return
     for path in sorted(folder.iterdir()):

@@ -1,4 +1,4 @@
-"""`turnout diagnose`: what a participation log tells."""
+"""`turnout diagnose`: what a participation log says about a fleet."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ def diagnose_command(
         int | None, typer.Option(help="Rounds that were played, where nobody came to the last of them.")
     ] = None,
     audit_rounds: Annotated[
-        int,
-        typer.Option("--audit", metavar="ROUNDS", min=0, help="Length of the audit that ranks; 0: none."),
+        int, typer.Option("--audit", metavar="ROUNDS", min=0, help="Length of the audit that ranks; 0: none.")
     ] = 4000,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the page; runs/<log>-diagnosis-<time> if not given.")
@@ -48,18 +47,18 @@ def diagnose_command(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Tell from a participation log who comes when, and whom the model is trained for."""
+    """Show from a participation log which clients come when, and which ones the model is trained for."""
     with one_line_errors(debug):
         folder = out or new_folder(f"{Path(log).name.split('.')[0]}-diagnosis")
-        found = _diagnose(log, slot, clients, rounds, audit_rounds, folder, show_progress=not quiet)
+        diagnosis = _diagnose(log, slot, clients, rounds, audit_rounds, folder, show_progress=not quiet)
         if as_json:
             from turnout.report.diagnosis.diagnosis_folder import numbers
 
-            typer.echo(json.dumps({"folder": str(folder)} | numbers(found), indent=2))
+            typer.echo(json.dumps({"folder": str(folder)} | numbers(diagnosis), indent=2))
         elif quiet:
             typer.echo(str(folder))
         else:
-            _print_diagnosis(found, folder)
+            _print_diagnosis(diagnosis, folder)
 
 
 def _diagnose(
@@ -71,7 +70,7 @@ def _diagnose(
     folder: Path,
     show_progress: bool,
 ) -> Diagnosis:
-    """Read and diagnose a log, and leave the folder with its page."""
+    """Read and diagnose a log, and write the folder with its page."""
     from rich.console import Console
 
     console = Console(stderr=True, quiet=not show_progress or not sys.stderr.isatty())
@@ -81,7 +80,7 @@ def _diagnose(
 
         free_folder(folder)
         prepare_compilation()
-        found = diagnose(
+        diagnosis = diagnose(
             _log_file(log),
             slot_seconds=slot,
             num_rounds=rounds,
@@ -92,20 +91,20 @@ def _diagnose(
         status.update("writing")
         from turnout.report.diagnosis.diagnosis_folder import save
 
-        save(found, folder)
-    return found
+        save(diagnosis, folder)
+    return diagnosis
 
 
 def _log_file(log: str) -> str:
-    """The log itself, also of the folder of a run on real nodes."""
+    """The file of the log, which may be in the folder of a run on real nodes."""
     from turnout.experiment.stored_attendance import LOG
 
     inside = Path(log) / LOG
     return str(inside) if inside.is_file() else log
 
 
-def _print_diagnosis(found: Diagnosis, folder: Path) -> None:
+def _print_diagnosis(diagnosis: Diagnosis, folder: Path) -> None:
     from turnout.report.diagnosis.diagnosis_tables import overview
 
     ends = (f"\nPage: {folder / 'diagnosis.html'}", f"Next: turnout run {folder / 'world.toml'}   (the fitted world)")
-    print_lines(overview(found), [], *ends)
+    print_lines(overview(diagnosis), [], *ends)

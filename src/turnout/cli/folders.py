@@ -1,4 +1,4 @@
-"""Folders that commands leave, and where experiments find modules of the user."""
+"""Folders that commands write, and where modules of the user are found."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def new_folder(stem: str) -> Path:
-    """A folder under runs/, named after what it comes from and the time."""
+    """A folder under runs/, named after its source and the time."""
     return Path("runs") / f"{stem}-{datetime.now():%Y%m%d-%H%M%S}"
 
 

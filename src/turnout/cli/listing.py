@@ -1,4 +1,4 @@
-"""`turnout list` and `turnout cite`: what there is to name, and whom to cite for it."""
+"""`turnout list` and `turnout cite`: what an experiment can name, and what to cite for it."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def list_command(
     with one_line_errors(debug):
         from turnout.experiment import registry
 
-        found = {each: registry.entries(each) for each in ([kind] if kind else registry.KINDS)}
+        by_kind = {name: registry.entries(name) for name in ([kind] if kind else registry.KINDS)}
         if as_json:
-            listed = {each: [_table(entry) for entry in entries.values()] for each, entries in found.items()}
-            typer.echo(json.dumps(listed, indent=2, ensure_ascii=False))
+            tables = {name: [_table(entry) for entry in entries.values()] for name, entries in by_kind.items()}
+            typer.echo(json.dumps(tables, indent=2, ensure_ascii=False))
         elif quiet:
-            typer.echo("\n".join(name for entries in found.values() for name in entries))
+            typer.echo("\n".join(name for entries in by_kind.values() for name in entries))
         else:
-            _print_entries(found)
+            _print_entries(by_kind)
 
 
 def _table(entry: Entry) -> dict[str, Any]:
-    """An entry for another program; what an experiment fills in by itself is no parameter."""
+    """An entry for another program; arguments that an experiment fills in are no parameters."""
     return {
         "name": entry.name,
         "summary": entry.summary,
@@ -57,13 +57,13 @@ def _parameter(text: str) -> tuple[str, str | None]:
     return name, default if has_default else None
 
 
-def _print_entries(found: dict[str, dict[str, Entry]]) -> None:
+def _print_entries(by_kind: dict[str, dict[str, Entry]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console(highlight=False)
-    for each, entries in found.items():
+    for kind, entries in by_kind.items():
         table = Table.grid(padding=(0, 2))
         for entry in entries.values():
             about = Text(entry.summary)
@@ -72,11 +72,11 @@ def _print_entries(found: dict[str, dict[str, Entry]]) -> None:
             if entry.parameters:
                 about.append("\n" + ", ".join(entry.parameters), style="dim")
             table.add_row(Text(entry.name, style="bold", no_wrap=True), about)
-        console.print(Text(each, style="bold underline"), table, "")
+        console.print(Text(kind, style="bold underline"), table, "")
 
 
 def _traits(traits: dict[str, Any]) -> str:
-    """What a strategy must be told, what it costs the server and when it is right, in one line."""
+    """What a strategy needs, its memory on the server and when it is consistent, in one line."""
     words = {"needs": ", ".join(traits["needs"]) or "nothing"} if "needs" in traits else {}
     words |= {"server memory": traits["server_memory"], "consistent": traits["consistent"]}
     return "; ".join(f"{name} {text}" for name, text in words.items() if text)
@@ -99,10 +99,10 @@ def cite_command(
     with one_line_errors(debug):
         from turnout.experiment.citations import cited
 
-        found, unknown = cited(source)
+        bibtex, unknown = cited(source)
         if as_json:
-            typer.echo(json.dumps({"bibtex": list(found), "unknown": list(unknown)}, indent=2, ensure_ascii=False))
+            typer.echo(json.dumps({"bibtex": bibtex, "unknown": unknown}, indent=2, ensure_ascii=False))
             return
         for name in () if quiet else unknown:
             typer.echo(f"no reference is known for {name}", err=True)
-        typer.echo("\n\n".join(found))
+        typer.echo("\n\n".join(bibtex))

@@ -75,7 +75,7 @@ def _claims(
 
 
 def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> list[dict[str, Any]]:
-    """Results in order; a claim that was run before is not run again, one that cannot run says why."""
+    """Results in order; a claim that was run before is not run again, and one that cannot run gives the reason."""
     import shutil
 
     from turnout.reproduction.reproduce import reproduce
@@ -108,21 +108,21 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
 def _refreshed(folder: Path, quiet: bool) -> list[dict[str, Any]]:
     from turnout.reproduction.stored import refresh
 
-    found = sorted(path.parent for path in folder.rglob("result.json"))
-    if not found:
+    folders = sorted(path.parent for path in folder.rglob("result.json"))
+    if not folders:
         raise UserError(f"{folder}: holds no result of a reproduction")
     draw = _drawing()
     with progress_bar(not quiet, "checking") as progress:
         results = []
-        for number, each in enumerate(found):
-            results.append(refresh(each, draw) | {"folder": str(each)})
+        for number, stored in enumerate(folders):
+            results.append(refresh(stored, draw) | {"folder": str(stored)})
             if progress is not None:
-                progress((number + 1) / len(found))
+                progress((number + 1) / len(folders))
     return results
 
 
 def _drawing() -> Any:
-    """How a figure is drawn, or None where the libraries for it are not installed."""
+    """The function that draws a figure, or None if its libraries are not installed."""
     try:
         from turnout.report.claims.claim_figure import write_figure
     except ImportError as error:
@@ -153,6 +153,6 @@ def _show(results: list[dict[str, Any]], names: list[str], as_json: bool, quiet:
 
 
 def _next(results: list[dict[str, Any]], names: list[str]) -> Iterator[str]:
-    """What to type after one claim in its quick size."""
+    """The next command after one claim in its quick size."""
     if len(names) == len(results) == 1 and results[0]["profile"] == "quick":
         yield f"Next: turnout reproduce {names[0]} --full   (in the paper's size)"

@@ -43,7 +43,7 @@ def run_command(
 
 
 def _simulate(source: str, settings: tuple[str, ...], folder: Path, show_progress: bool) -> Run:
-    """Check, build and run an experiment, and leave its run folder."""
+    """Check, build and run an experiment, and write its run folder."""
     import_from(Path.cwd(), Path(source).absolute().parent)
     from turnout.experiment.config import read_experiment
     from turnout.experiment.run import run
@@ -60,7 +60,7 @@ def _simulate(source: str, settings: tuple[str, ...], folder: Path, show_progres
 
 
 def _show(finished: Run, work: Path, name: str) -> None:
-    """Write what people look at first: the report, and its two main figures as files."""
+    """Write the report, and its two main figures as files."""
     from turnout.report.run.plots import write_figures
     from turnout.report.run.run_page import add_report
 

@@ -24,7 +24,7 @@ PACKAGE = Path(__file__).parents[1]
 
 
 class Bar:
-    """A bar with the time left, and what the metrics have come to; call it with the share that is done."""
+    """A bar with the time left, and the newest value of a metric; call it with the share that is done."""
 
     def __init__(self, bar: Any, doing: str) -> None:
         self._bar, self._doing = bar, doing
@@ -35,7 +35,7 @@ class Bar:
         self._bar.update(self._task, completed=share, description=self._doing)
 
     def watch(self, latest: dict[str, float]) -> None:
-        """Show the training loss, or what else there is."""
+        """Show the training loss, or another metric without it."""
         name = TRAIN_LOSS if TRAIN_LOSS in latest else next(iter(sorted(latest)), None)
         if name is not None:
             self._bar.update(self._task, latest=f"{metric_named(name).words} {latest[name]:.3g}")
@@ -43,7 +43,7 @@ class Bar:
 
 @contextmanager
 def progress_bar(wanted: bool, doing: str = "training") -> Iterator[Bar | None]:
-    """A bar on a terminal, nothing elsewhere; it leaves no trace."""
+    """A bar on a terminal, nothing elsewhere; it disappears at the end."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
@@ -58,7 +58,7 @@ def progress_bar(wanted: bool, doing: str = "training") -> Iterator[Bar | None]:
 
 
 def print_lines(table: Any, sentences: list[str], *last: str) -> None:
-    """A table, what it means, and lines that a terminal must not break, such as paths."""
+    """Print a table, sentences about it, and lines that a terminal must not break, such as paths."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -71,7 +71,7 @@ def print_lines(table: Any, sentences: list[str], *last: str) -> None:
 
 @contextmanager
 def one_line_errors(debug: bool) -> Iterator[None]:
-    """What the user can mend is one line and exit code 2; a crash says where it happened, with exit code 1."""
+    """Print a mistake of the user in one line, with exit code 2; a crash also says where, with exit code 1."""
     try:
         yield
     except (typer.Exit, BrokenPipeError):  # a reader that went away, as `head` does, is no error
@@ -99,7 +99,7 @@ def _in_one_line(error: Exception) -> str:
 
 
 def _crash(error: Exception) -> str:
-    """What happened, and in a second line where: the innermost place, and the last one within turnout before it."""
+    """The error, and in a second line its place: the innermost call, and the last one within turnout before it."""
     calls = frames(error)
     inside = [call for call in calls if package_of(call) == PACKAGE.name]
     places = dict.fromkeys(_place(call) for call in (calls[-1], inside[-1]))

@@ -1,4 +1,4 @@
-"""`turnout tune`: the best of each strategy's sweep, by validation data."""
+"""`turnout tune`: the best point of each strategy's sweep, by validation data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from turnout.metrics import VALIDATION_ACCURACY
 if TYPE_CHECKING:
     from turnout.experiment.tuning import Tuned
 
-FIRST_SEED = 1000  # of a search, so that the seeds of the later run are fresh
+FIRST_SEED = 1000  # of a search, so that a later run has fresh seeds
 
 
 def tune_command(

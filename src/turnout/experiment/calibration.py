@@ -24,9 +24,7 @@ def calibrated(batch: Batch, reference: str, rounds: int) -> Batch:
 def _reference(point: Point, points: Sequence[Point], reference: str) -> int:
     """Index of the first point of the chosen strategy that agrees with this one in all keys that both sweep."""
     for index, other in enumerate(points):
-        shared = (point.settings.keys() & other.settings.keys()) - {
-            key for key in other.settings if key.startswith("strategy.")
-        }
+        shared = [key for key in point.settings if key in other.settings and not key.startswith("strategy.")]
         if other.entrant == reference and all(point.settings[key] == other.settings[key] for key in shared):
             return index
     raise ExperimentError(f"calibrate: {reference!r} has no run to compare {point.label!r} with")

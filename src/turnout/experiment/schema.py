@@ -159,7 +159,7 @@ def _is_array(hint: Any) -> bool:
 
 
 def _is_object(hint: Any) -> bool:
-    """Something built by name in its turn: an optimizer, a schedule, a model."""
+    """Whether the annotation is an object that is built by name: an optimizer, a schedule, a model."""
     plain = (bool, int, float, complex, str, Path, types.NoneType)
     return hint not in plain and not _is_array(hint) and typing.get_origin(hint) is not typing.Literal
 

@@ -55,12 +55,11 @@ def rows_of_zeros(fleet: Fleet, params: Params) -> Params:
 def check_memory(strategy: Strategy, fleet: Fleet, make_state: Callable[[], Any], room: int | None = None) -> None:
     """Refuse a strategy whose state, that of its clients included, does not fit on the device, before it is allocated.
 
-    `room` is the memory in bytes, what the device says of itself if not given; nothing is refused where it says
-    nothing.
+    `room` is the memory in bytes, that of the device if not given. Where that is unknown, nothing is refused.
     """
     room = _device_memory() if room is None else room
-    state = eqx.filter_eval_shape(make_state)
-    needed = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state) if _is_sized(leaf))
+    shapes = eqx.filter(eqx.filter_eval_shape(make_state), lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
+    needed = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
     if room is not None and needed > room:
         name = type(strategy).__name__
         raise ValueError(
@@ -68,10 +67,6 @@ def check_memory(strategy: Strategy, fleet: Fleet, make_state: Callable[[], Any]
             f"the device has {room / _GIB:.1f} GiB: take fewer clients, a smaller model, or a strategy without "
             "a memory of one model per client, such as FedAU"
         )
-
-
-def _is_sized(leaf: Any) -> bool:
-    return hasattr(leaf, "size") and hasattr(leaf, "dtype")
 
 
 def _device_memory() -> int | None:

@@ -15,7 +15,7 @@ from turnout.tasks.models.losses import Loss, loss_named
 from turnout.tasks.models.model import Model
 from turnout.types import PerClient
 
-Importance = str | Sequence[float] | np.ndarray  # "size", "uniform", or one number a client
+Importance = str | Sequence[float] | np.ndarray  # "size", "uniform", or one number per client
 PARTS = {"train": partition.TRAIN, "validation": partition.VALIDATION, "test": partition.TEST}
 
 CHUNK_NUMBERS = 2**21  # input numbers evaluated at once, 8 MiB of floats
@@ -41,7 +41,7 @@ def from_arrays(
     Clients are numbered from 0 and each needs a training sample. Where no validation data are given, a random
     `validation_share` of each client's training samples (rounded down, drawn with `seed`) is held out; test data are
     never touched. Bytes stay bytes on the device and are read as `scale * byte + shift` when a batch is cut, with
-    one number each or one a channel; other inputs are taken as they are.
+    one number for all or one per channel; other inputs are taken as they are.
     """
     judge = loss_named(loss)
     given = {"train": train, "validation": validation, "test": test}
@@ -98,7 +98,7 @@ def from_pool(
         return Split.group(pool, labels[entries], owners[entries], num_clients, pool_rows[entries], scale, shift)
 
     train, validation, test = (split(part) for part in PARTS.values())
-    assert train is not None  # check_pool saw a training sample of everyone
+    assert train is not None  # check_pool has found a training sample of every client
     return DataTask(
         train,
         validation,
@@ -112,11 +112,11 @@ def from_pool(
 
 
 def importance_of(importance: Importance, sizes: np.ndarray) -> PerClient:
-    """How much each client counts: by its training samples, all alike, or as given."""
+    """How much each client counts: by its training samples, all the same, or as given."""
     if isinstance(importance, str):
         values = {"size": sizes, "uniform": np.ones(sizes.size)}.get(importance)
         if values is None:
-            raise ValueError(f"importance is {importance!r}; it must be 'size', 'uniform' or one number a client")
+            raise ValueError(f"importance is {importance!r}; it must be 'size', 'uniform' or one number per client")
     else:
         values = np.asarray(importance, np.float64)
     if values.shape != sizes.shape:

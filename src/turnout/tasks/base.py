@@ -1,4 +1,4 @@
-"""What a task is: the clients' data, the model that fits it, and how to judge a model."""
+"""The interface of a task: the clients' data, a model to fit, and its evaluation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Task(eqx.Module):
     """A federated problem: minimise Σ_k α_k F_k over the clients k.
 
     Everything is pure and traced per client: `batch` and `loss` see one client and are mapped over the cohort. A task
-    without data (a quadratic) has one sample a client and ignores `positions`.
+    without data (a quadratic) has one sample per client and ignores `positions`.
     """
 
     @property
@@ -43,12 +43,12 @@ class Task(eqx.Module):
 
     @abc.abstractmethod
     def loss(self, params: Params, batch: Batch, present: Float[Array, " batch"]) -> Float[Array, ""]:
-        """Mean loss over the batch, penalties included; `present` is 0 for padding, 1 else."""
+        """Mean loss over the batch, penalties included; `present` is 0 for padding, else 1."""
 
     def training_loss(
         self, params: Params, batch: Batch, present: Float[Array, " batch"], word: UInt32[Array, ""]
     ) -> Float[Array, ""]:
-        """The loss whose gradient is followed, where training draws random numbers: `word` is a seed for them."""
+        """The loss whose gradient is followed; `word` is a seed for random numbers of the model, such as dropout."""
         return self.loss(params, batch, present)
 
     @abc.abstractmethod
@@ -90,14 +90,14 @@ class Task(eqx.Module):
 def target_mean(values: PerClient, importance: PerClient) -> Float[Array, ""]:
     """Mean over the clients that have a value, weighted by importance."""
     weight = jnp.where(jnp.isnan(values), 0.0, importance)
-    counted = jnp.where(weight > 0, values, 0.0)  # an infinite loss of a client that does not count stays out
+    counted = jnp.where(weight > 0, values, 0.0)  # leaves out an infinite loss of a client without weight
     return divide(jnp.sum(counted * weight), jnp.sum(weight), otherwise=jnp.nan)
 
 
 def worst_decile(values: PerClient) -> Float[Array, ""]:
-    """Mean over the tenth of the clients that fare worst, at least one."""
-    known = ~jnp.isnan(values)
-    count = (jnp.sum(known, dtype=jnp.int32) + 9) // 10
-    ordered = jnp.sort(jnp.where(known, values, jnp.inf))
+    """Mean over the worst tenth of the clients, at least one."""
+    has_value = ~jnp.isnan(values)
+    count = (jnp.sum(has_value, dtype=jnp.int32) + 9) // 10
+    ordered = jnp.sort(jnp.where(has_value, values, jnp.inf))
     worst = (jnp.arange(ordered.shape[0]) < count) & jnp.isfinite(ordered)
     return divide(jnp.sum(jnp.where(worst, ordered, 0.0)), jnp.sum(worst, dtype=values.dtype), otherwise=jnp.nan)

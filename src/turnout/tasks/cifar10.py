@@ -27,7 +27,7 @@ ARCHIVE = Remote(  # the binary version: the other ones are pickles, which run c
 )
 MEMBERS = {"train": tuple(f"data_batch_{number}.bin" for number in range(1, 6)), "test": ("test_batch.bin",)}
 DIFFERENCED = {"train": ("cifar10_train_1.npz", "cifar10_train_2.npz"), "test": ("cifar10_test.npz",)}
-# Of the images and of the labels, as arrays of bytes, whatever file they came in.
+# Of the images and of the labels as arrays of bytes, whatever their file.
 CHECKSUMS = {
     "train": (
         "sha256:47af8b02cfcfb6cdf3dbbd1969ad7f1b70f4413f6f80f437b020ee4e5bc8304a",
@@ -43,7 +43,7 @@ RECORD = 1 + 3 * 32 * 32  # bytes: a label, then the red, the green and the blue
 
 @dataclass(frozen=True)
 class CIFAR10Options(ImageOptions):
-    """For colours a network, without a penalty."""
+    """Defaults for colour images: a network, without a penalty."""
 
     model: ModelName = "cnn_ca_fed"
     ridge: float = 0.0
@@ -92,8 +92,8 @@ def read_archive(path: Path) -> tuple[Images, Images]:
     """Both parts from the archive of the binary version."""
     wanted = [name for part in MEMBERS.values() for name in part]
     with reading(path):
-        found = {Path(name).name: content for name, content in read_members(path, lambda n: Path(n).name in wanted)}
-        records = {name: parse_records(name, found[name]) for name in wanted}
+        files = {Path(name).name: content for name, content in read_members(path, lambda n: Path(n).name in wanted)}
+        records = {name: parse_records(name, files[name]) for name in wanted}
     train, test = (np.concatenate([records[name] for name in MEMBERS[part]]) for part in MEMBERS)
     return checked(path, "train", *split_records(train)), checked(path, "test", *split_records(test))
 

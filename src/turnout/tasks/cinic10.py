@@ -34,7 +34,7 @@ SIDE = 32
 
 @dataclass(frozen=True)
 class CINIC10Options(ImageOptions):
-    """For colours a network, without a penalty."""
+    """Defaults for colour images: a network, without a penalty."""
 
     model: ModelName = "cnn_fedacs_cinic10"
     ridge: float = 0.0
@@ -67,14 +67,14 @@ def load() -> tuple[Images, Images, Images]:
 
 
 def convert(archive: Path, converted: Path) -> tuple[Images, Images, Images]:
-    """The three sets from the archive, class by class and by name, and kept as arrays beside it."""
-    found: dict[str, list[tuple[int, str, bytes]]] = {part: [] for part in PARTS}
+    """The three sets from the archive, sorted by class and name; they are also stored as arrays beside it."""
+    files: dict[str, list[tuple[int, str, bytes]]] = {part: [] for part in PARTS}
     with reading(archive):
         verify_file(archive, ARCHIVE.checksum)
         for name, content in read_members(archive, lambda name: name.endswith(".png")):
             *_, part, kind, file = PurePosixPath(name).parts
-            found[part].append((CLASSES.index(kind), file, content))
-        sets = {part: _images(sorted(members)) for part, members in found.items()}
+            files[part].append((CLASSES.index(kind), file, content))
+        sets = {part: _images(sorted(members)) for part, members in files.items()}
     arrays = {f"{part}_images": images.pixels for part, images in sets.items()}
     keep_npz(converted, **arrays, **{f"{part}_labels": images.labels for part, images in sets.items()})
     return sets["train"], sets["valid"], sets["test"]

@@ -1,4 +1,4 @@
-"""Your own data from a CSV file: a row a sample, with a column that says whose it is."""
+"""Your own data from a CSV file: one row per sample, with a column for its client."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def csv(
     """Make a task of a CSV (also .csv.gz) or Parquet file.
 
     Args:
-        path: the file; one that is not found from here is looked for in the folder that TURNOUT_DATA names.
+        path: the file; also looked for in the folder that TURNOUT_DATA names.
         client: column of the clients, text or numbers; they are numbered as the file first names them.
-        label: column of what is to be predicted: a class, text or a number, or for "squared" any number.
-        features: columns of numbers to predict from; all columns that are left, if none are named.
+        label: column to predict: a class, text or a number, or for "squared" any number.
+        features: columns of numbers to predict from; all other columns if none are named.
         part: column that says train, validation or test of each row; without one, rows are held out at random.
         loss: "cross_entropy" for classes, "logistic" for two of them with one output, "squared" for numbers.
         model: "linear", "mlp" with these `hidden` layers, or a model of your own.
@@ -44,8 +44,8 @@ def csv(
         standardise: bring each feature to mean 0 and deviation 1 over the training rows.
         ridge: factor of the penalty ½ ‖w‖².
         importance: how much a client counts: by its training rows ("size"), or all alike ("uniform").
-        validation: share of each client's rows that is held out to choose by.
-        test: share of each client's rows that is held out to judge by.
+        validation: share of each client's rows that is held out for validation.
+        test: share of each client's rows that is held out for testing.
         seed: of the choice of held-out rows.
 
     """
@@ -69,7 +69,7 @@ def csv(
 
 
 def _standardised(inputs: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """Features as seen from the training rows; one that never changes there is only shifted."""
+    """Features with mean 0 and deviation 1 over the training rows; one that is constant there is only shifted."""
     training = inputs[parts == TRAIN]
     mean, deviation = training.mean(axis=0), training.std(axis=0)
     return ((inputs - mean) / np.where(deviation > 0, deviation, 1.0)).astype(np.float32)

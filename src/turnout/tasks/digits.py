@@ -13,7 +13,7 @@ from turnout.tasks.data.partition import PARTITIONS, TRAIN, divide, draw_groups,
 from turnout.tasks.models.model import linear, mlp
 
 NUM_PIXELS, NUM_CLASSES, BRIGHTEST = 64, 10, 16
-MIN_SIZE = 5  # so that with the default shares every client has something to train, validate and test
+MIN_SIZE = 5  # so that with the default shares every client has training, validation and test images
 
 
 def digits(

@@ -1,4 +1,4 @@
-"""FEMNIST: handwritten digits and letters, each client a writer, 62 classes (LEAF, Caldas et al. 2018)."""
+"""FEMNIST: handwritten digits and letters, one writer per client, 62 classes (LEAF, Caldas et al. 2018)."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def femnist(
     pixels: Pixels = "standard",
     seed: int = 0,
 ) -> DataTask:
-    """Classify characters, a writer a client: LEAF's own training and test images of each.
+    """Classify characters, with one writer per client and LEAF's own split into training and test images.
 
     Writers with fewer than `min_size` training images are left out; of the others `num_clients` are drawn, all if not
-    said. The data are 105 writers where only LEAF's sample is at hand, 3,400 when downloaded.
+    given. The data have 105 writers if only LEAF's sample is at hand, 3,400 when downloaded.
     """
     written = of_classes(load(), classes)
     trained = written.split == 0
@@ -124,7 +124,7 @@ def read_arrays(path: Path) -> Writing:
         if written.images.shape != (count, SIDE, SIDE) or written.images.dtype != np.uint8:
             raise ValueError(f"its images are {written.images.dtype} of shape {written.images.shape}")
         if {written.writer.shape, written.split.shape} != {(count,)}:
-            raise ValueError("its arrays do not go together")
+            raise ValueError("its arrays differ in length")
     return written
 
 
@@ -172,7 +172,7 @@ def convert(archive: Path, converted: Path) -> Writing:
 
 
 def read_federated(archive: Path) -> Iterator[Page]:
-    """Pages from the two HDF5 files of the archive: a group a writer."""
+    """Pages from the two HDF5 files of the archive, with one group per writer."""
     try:
         import h5py  # pyright: ignore[reportMissingImports]
     except ImportError as error:

@@ -21,9 +21,9 @@ QuadraticBatch = tuple[Int[Array, " batch"], Float[Array, "batch dimension"]]
 class Quadratics(Task):
     """Minimise Σ α_m F_m with F_m(x) = ½ (x − E_m)ᵀ H_m (x − E_m).
 
-    The curvature H_m is one number a client (times the identity), a diagonal, or a whole matrix, symmetric and positive
-    definite. A client's samples differ by the term ⟨offset, x − E_m⟩, so their gradients are noisy; the offsets sum to
-    zero, so the mean over the samples is F_m exactly.
+    The curvature H_m is one number per client (times the identity), a diagonal, or a whole matrix, symmetric and
+    positive definite. A client's samples differ by the term ⟨offset, x − E_m⟩, so their gradients are noisy; the
+    offsets sum to zero, so the mean over the samples is F_m exactly.
 
     Deviation: for a general H_m their appendix C writes E_m for H_m times the minimiser; here E_m is the minimiser.
     """
@@ -45,7 +45,7 @@ class Quadratics(Task):
         importance: Importance = "uniform",
         start: Any = None,
     ) -> Quadratics:
-        """Quadratics from plain arrays or nested lists; one number for the curvature is everybody's."""
+        """Quadratics from plain arrays or nested lists; one number for the curvature holds for all clients."""
         points = check_finite("centres", centres, (2,))
         num_clients, dimension = points.shape
         bends = check_curvature(check_finite("curvature", curvature, (0, 1, 2, 3)), num_clients, dimension)
@@ -119,7 +119,7 @@ def check_finite(name: str, values: Any, ranks: tuple[int, ...]) -> np.ndarray:
 
 
 def check_curvature(curvature: np.ndarray, num_clients: int, dimension: int) -> np.ndarray:
-    """The curvature with one row a client, or why it is not symmetric and positive definite."""
+    """The curvature with one row per client; a ValueError if it is not symmetric and positive definite."""
     if curvature.ndim == 0:
         curvature = np.full(num_clients, curvature)
     shapes = [(num_clients,), (num_clients, dimension), (num_clients, dimension, dimension)]
@@ -147,10 +147,10 @@ def quadratics(
 ) -> Quadratics:
     """Quadratics with centres E_m ~ N(0, spread² I), or with the given ones, which then say how many clients there are.
 
-    `curvature` is the largest eigenvalue of each H_m, common or one a client, and `condition` its ratio to the
+    `curvature` is the largest eigenvalue of each H_m, for all or one per client, and `condition` its ratio to the
     smallest; where that is not 1, eigenvalues are spaced evenly in the logarithm and axes are drawn for each client.
     `noise` is the standard deviation of each coordinate of a sample's gradient over the client's `num_samples` samples,
-    100 of them if not said.
+    100 of them if not given.
     """
     if min(num_clients, dimension) < 1 or spread < 0 or noise < 0 or condition < 1:
         raise ValueError(

@@ -24,14 +24,14 @@ def synthetic_binary(
     importance: Literal["size", "uniform"] = "size",
     seed: int = 0,
 ) -> DataTask:
-    """Logistic regression where half of the clients see each label turned over with probability `flip`.
+    """Logistic regression where half of the clients see each label flipped with probability `flip`.
 
     One model w* ~ N(0, I) serves all; inputs are N(0, I). Clients of the first group draw labels with probability
-    σ(⟨w*, x⟩), those of the second with (1 − flip) σ + flip (1 − σ). A client's group is the toss of a coin, as in the
-    paper, or the first and the second half of the clients, as in its public code.
+    σ(⟨w*, x⟩), those of the second with (1 − flip) σ + flip (1 − σ). A client's group is drawn with a coin, as in the
+    paper, or the groups are the two halves of the clients, as in its public code.
 
-    The paper says neither the dimension nor how many samples test a model; its public code has 10 and, in the script of
-    its table, 150. The `samples_per_client` samples are all for training, the others are drawn besides.
+    The paper gives neither the dimension nor the number of test samples; its public code has 10 and, in the script of
+    its table, 150. The `samples_per_client` samples are all for training, the others are drawn in addition.
     """
     counts = {TRAIN: samples_per_client, VALIDATION: validation_per_client, TEST: test_per_client}
     if num_clients < 1 or num_features < 1 or samples_per_client < 1 or min(counts.values()) < 0:

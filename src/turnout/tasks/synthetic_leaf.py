@@ -1,4 +1,4 @@
-"""LEAF's synthetic(γ, δ): softmax clients whose models and inputs differ as much as one asks (as in CA-Fed)."""
+"""LEAF's synthetic(γ, δ): softmax clients whose models and inputs differ by given amounts (as in CA-Fed)."""
 
 from __future__ import annotations
 
@@ -92,16 +92,16 @@ def draw_samples(
     """Inputs and labels of samples that are grouped by owner."""
     model_mean = gamma * generator.standard_normal(num_clients)  # μ
     input_mean = delta * generator.standard_normal(num_clients)  # B
-    apart = 0.0 if iid else 1.0  # by how much clients differ whatever γ and δ
+    apart = 0.0 if iid else 1.0  # spread of the centres beside γ and δ
     centre = input_mean[:, None] + apart * generator.standard_normal((num_clients, num_features))  # v
     deviation = np.arange(1, num_features + 1) ** -0.6  # the square root of the variance j^-1.2
     inputs = centre[owners] + deviation * generator.standard_normal((owners.size, num_features))
     labels = np.empty(owners.size, np.int64)
     ends = np.cumsum(np.bincount(owners, minlength=num_clients))
     weight, bias = np.zeros((num_classes, num_features)), np.zeros(num_classes)
-    for k, mine in enumerate(np.split(inputs, ends[:-1])):
+    for k, own in enumerate(np.split(inputs, ends[:-1])):
         if k == 0 or not iid:
             weight = model_mean[k] + generator.standard_normal((num_classes, num_features))
             bias = model_mean[k] + generator.standard_normal(num_classes)
-        labels[ends[k] - len(mine) : ends[k]] = np.argmax(mine @ weight.T + bias, axis=1)
+        labels[ends[k] - len(own) : ends[k]] = np.argmax(own @ weight.T + bias, axis=1)
     return inputs, labels

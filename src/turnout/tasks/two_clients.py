@@ -1,4 +1,4 @@
-"""Two clients that pull apart: example 1 of FedLaAvg's paper, where FedAvg ends arbitrarily far off."""
+"""Two clients with different optima: example 1 of FedLaAvg's paper, where FedAvg ends arbitrarily far off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a contract says that it was broken."""
+"""Claims that raise an AssertionError when they do not hold."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ def require(holds: bool, claim: str) -> None:
         raise AssertionError(claim)
 
 
-def require_close(found: Any, wanted: Any, claim: str, tolerance: float = 2e-5) -> None:
+def require_close(actual: Any, expected: Any, claim: str, tolerance: float = 2e-5) -> None:
     """Two trees of the same shape must agree, relative to the larger of one and their size."""
-    leaves = zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True)
-    for a, b in leaves:
+    for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
         a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
         gap = np.max(np.abs(a - b) / np.maximum(1.0, np.abs(b)), initial=0.0)
         require(bool(gap <= tolerance), f"{claim}: differs by {gap:.2g}")
@@ -31,9 +30,9 @@ def require_finite(values: Any, claim: str) -> None:
         require(bool(jnp.all(jnp.isfinite(leaf))), claim)
 
 
-def require_same_form(found: Any, wanted: Any, claim: str) -> None:
+def require_same_form(actual: Any, expected: Any, claim: str) -> None:
     """Two trees must have the same structure, shapes and dtypes, or a compiled loop cannot carry them."""
-    require(jax.tree.structure(found) == jax.tree.structure(wanted), f"{claim}: the structure changes")
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+    require(jax.tree.structure(actual) == jax.tree.structure(expected), f"{claim}: the structure changes")
+    for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
         a, b = jnp.asarray(a), jnp.asarray(b)
         require(a.shape == b.shape and a.dtype == b.dtype, f"{claim}: {b.dtype}{b.shape} becomes {a.dtype}{a.shape}")

@@ -17,7 +17,7 @@ from turnout.testing.claims import require, require_close, require_same_form
 def check_process(process: Process, *, rounds: int = 2000, replicas: int = 32) -> None:
     """Raise an AssertionError unless the process keeps its contract.
 
-    It compiles and maps over keys, keeps the form of its state, answers with one truth value a client, repeats itself
+    It compiles and maps over keys, keeps the form of its state, answers with one truth value per client, repeats itself
     for the same key, and, where it states a stationary law, obeys it within sampling error.
     """
     key = jr.key(0)
@@ -43,13 +43,13 @@ def _play(rounds: int) -> Any:
 
     @eqx.filter_jit
     def play(process: Process, keys: Any) -> Any:
-        def one(key: Any) -> Any:
+        def replica(key: Any) -> Any:
             def body(state: Any, t: Any) -> tuple[Any, Any]:
                 return process.step(state, t, jr.fold_in(key, t + 1))
 
             return jax.lax.scan(body, process.init(jr.fold_in(key, 0)), jnp.arange(rounds))[1]
 
-        return jax.vmap(one)(keys)
+        return jax.vmap(replica)(keys)
 
     return play
 
@@ -68,6 +68,6 @@ def _check_law(process: ErgodicProcess, masks: np.ndarray) -> None:
 def _check_mean(samples: np.ndarray, law: np.ndarray, name: str) -> None:
     """Means over independent replicas against the law, within six standard errors and float precision."""
     error = samples.std(axis=0, ddof=1) / np.sqrt(samples.shape[0])
-    found = samples.mean(axis=0)
-    for client in np.flatnonzero(np.abs(found - law) > 6 * error + 2e-3):
-        require(False, f"{name} of client {client} is stated as {law[client]:.4f} but played as {found[client]:.4f}")
+    mean = samples.mean(axis=0)
+    for client in np.flatnonzero(np.abs(mean - law) > 6 * error + 2e-3):
+        require(False, f"{name} of client {client} is stated as {law[client]:.4f} but played as {mean[client]:.4f}")

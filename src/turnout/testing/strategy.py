@@ -31,9 +31,9 @@ _SPARE_SLOTS = 5  # the result must not depend on them
 def check_strategy(strategy: Strategy, *, rounds: int = 20) -> None:
     """Raise an AssertionError unless the strategy keeps its contract.
 
-    It compiles and maps over seeds; keeps the form of its state; is finite and still when nobody comes, in round 0 too;
-    asks only who is available; treats clients alike; does not depend on the number of slots; and, driven one round at a
-    time with clients in plain numpy, trains the same model as the compiled simulator.
+    It compiles and maps over seeds; keeps the form of its state; is finite and at rest when nobody comes, in round 0
+    too; asks only available clients; treats clients alike; and does not depend on the number of slots. Driven one round
+    at a time with clients in plain numpy, it trains the same model as the compiled simulator.
     """
     stage = _stage()
     strategy.check(stage.task.fleet)
@@ -118,13 +118,10 @@ class _Drive:
         probed = losses if self.server.strategy.probes else None
         now = jnp.asarray(t, jnp.int32)
         view, cohort, state, start = _open(self.server, self.state, now, jnp.asarray(available), truth, probed, root)
-        self._check_ask(cohort)
-        updates = self._train_all(cohort, np.asarray(start), steps)
-        self.state = _close(self.server, state, view, cohort, jnp.asarray(updates), jnp.asarray(delivers), truth, root)
-
-    def _check_ask(self, cohort: Cohort) -> None:
         require_finite((cohort.weight, cohort.scale, cohort.copies), "what is asked must be finite")
         require(int(cohort.overflow) == 0, "capacity gives fewer slots than clients are asked")
+        updates = self._train_all(cohort, np.asarray(start), steps)
+        self.state = _close(self.server, state, view, cohort, jnp.asarray(updates), jnp.asarray(delivers), truth, root)
 
     def _train_all(self, cohort: Cohort, start: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """Updates of the active slots; the others hold NaN, to show that they are never read."""
@@ -165,12 +162,13 @@ def _check_alike(strategy: Strategy, stage: _Stage) -> None:
     order = np.array([3, 0, 6, 1, 5, 2, 4])
     other = stage.relabelled(order)
     available = np.array([True, True, False, True, True, False, True])
-    here, there = _mean_ask(strategy, stage, available), _mean_ask(strategy, other, available[order])
-    error = 6 * np.sqrt(here[1][order] + there[1]) + 1e-5
-    require(bool(np.all(np.abs(here[0][order] - there[0]) <= error)), "select must treat clients alike")
-    if float(here[1].max()) == 0.0 and type(strategy).admit is Strategy.admit:
-        found, wanted = _play_masks(strategy, other, order), _play_masks(strategy, stage, np.arange(_NUM_CLIENTS))
-        require_close(found, wanted, "relabelling the clients must not change the model", 1e-4)
+    mean, variance = _mean_ask(strategy, stage, available)
+    other_mean, other_variance = _mean_ask(strategy, other, available[order])
+    error = 6 * np.sqrt(variance[order] + other_variance) + 1e-5
+    require(bool(np.all(np.abs(mean[order] - other_mean) <= error)), "select must treat clients alike")
+    if float(variance.max()) == 0.0 and type(strategy).admit is Strategy.admit:
+        models = _play_masks(strategy, other, order), _play_masks(strategy, stage, np.arange(_NUM_CLIENTS))
+        require_close(*models, "relabelling the clients must not change the model", 1e-4)
 
 
 def _mean_ask(strategy: Strategy, stage: _Stage, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

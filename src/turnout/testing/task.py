@@ -18,20 +18,21 @@ from turnout.types import Params
 def check_task(task: Task, *, clients: int = 5) -> None:
     """Raise an AssertionError unless the task keeps its contract, tried on its first few clients."""
     sizes, importance = np.asarray(task.sizes), np.asarray(task.importance)
-    require(sizes.shape == importance.shape == (task.num_clients,), "sizes and importance must have one entry a client")
+    require(
+        sizes.shape == importance.shape == (task.num_clients,), "sizes and importance must have one entry per client"
+    )
     require(bool(np.all(sizes >= 1)), f"every client needs a sample; client {int(np.argmin(sizes))} has {sizes.min()}")
     require(bool(np.all(importance >= 0) and importance.sum() > 0), "importance must be 0 or more, and not all 0")
     params = task.init(jr.key(0))
     require_finite(params, "initial parameters must be finite")
-    some = jnp.arange(min(clients, task.num_clients))
-    _check_loss(task, params, some)
+    _check_loss(task, params, jnp.arange(min(clients, task.num_clients)))
     _check_metrics(task, params)
     if task.optimum is not None:
         _check_optimum(task)
 
 
-def _check_loss(task: Task, params: Params, some: jax.Array) -> None:
-    whole = int(jnp.max(task.sizes[some]))
+def _check_loss(task: Task, params: Params, ids: jax.Array) -> None:
+    whole = int(jnp.max(task.sizes[ids]))
 
     def mean_loss(client: jax.Array, room: int) -> jax.Array:
         places = jnp.arange(room)
@@ -42,17 +43,17 @@ def _check_loss(task: Task, params: Params, some: jax.Array) -> None:
     @jax.jit
     def together() -> tuple[jax.Array, jax.Array, jax.Array, Params]:
         losses, padded = (
-            jax.vmap(lambda client, room=room: mean_loss(client, room))(some) for room in (whole, whole + 3)
+            jax.vmap(lambda client, room=room: mean_loss(client, room))(ids) for room in (whole, whole + 3)
         )
-        batch = task.batch(some[0], jnp.zeros(1, jnp.int32))
+        batch = task.batch(ids[0], jnp.zeros(1, jnp.int32))
         gradient = jax.grad(lambda p: task.loss(p, batch, jnp.ones(1)))(params)
-        return losses, padded, task.per_client(params)[TRAIN_LOSS][some], gradient
+        return losses, padded, task.per_client(params)[TRAIN_LOSS][ids], gradient
 
     losses, padded, stated, gradient = together()
     require_finite(losses, "the loss must be finite at the initial parameters")
     require_close(padded, losses, "padding with present = 0 must not change a loss")
-    one = jax.jit(lambda client: mean_loss(client, whole))
-    alone = jnp.stack([one(client) for client in some])
+    compiled = jax.jit(lambda client: mean_loss(client, whole))
+    alone = jnp.stack([compiled(client) for client in ids])
     require_close(alone, losses, "losses mapped over clients must equal losses one by one")
     require_close(stated, losses, f"{TRAIN_LOSS} must be the mean loss over a client's training data", 1e-4)
     require_same_form(gradient, params, "the gradient must look like the parameters")
@@ -63,7 +64,7 @@ def _check_metrics(task: Task, params: Params) -> None:
     by_client, overall = eqx.filter_jit(lambda p: (task.per_client(p), task.evaluate(p)))(params)
     require(set(by_client) <= set(PER_CLIENT), f"metrics must be among {sorted(PER_CLIENT)}, not {sorted(by_client)}")
     for name, values in by_client.items():
-        require(values.shape == (task.num_clients,), f"{name} must have one entry a client, not shape {values.shape}")
+        require(values.shape == (task.num_clients,), f"{name} must have one entry per client, not shape {values.shape}")
         if metric_named(name).percent:
             shares = np.asarray(values)[~np.isnan(values)]
             require(bool(np.all((shares >= 0) & (shares <= 1))), f"{name} must be a share between 0 and 1")

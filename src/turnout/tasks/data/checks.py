@@ -1,4 +1,4 @@
-"""What is refused in a user's data, with what is wrong, where, and what would be right."""
+"""Checks of a user's data; an error says what is wrong, where, and what would be right."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from turnout.tasks.data import partition
 from turnout.tasks.models.losses import Loss
 from turnout.tasks.models.model import Model
 
-Samples = tuple[Any, Any, Any]  # inputs, labels, owners: one row, one label and one client's index a sample
+Samples = tuple[Any, Any, Any]  # inputs, labels, owners: one row, one label and one client index per sample
 Checked = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def check_parts(given: dict[str, Samples], model: Model, judge: Loss) -> dict[str, Checked]:
-    """Every part as arrays that go together."""
+    """Every part as arrays that fit together."""
     checked = {name: check_samples(name, part) for name, part in given.items()}
     first = checked["train"][0]
     for name, (inputs, labels, owners) in checked.items():
@@ -41,7 +41,7 @@ def check_pool(
     model: Model,
     judge: Loss,
 ) -> np.ndarray:
-    """The labels of entries over a pool, once everything fits."""
+    """The labels of entries over a pool, after all checks."""
     check_finite("pool", "inputs", inputs)
     check_owners(owners, parts, num_clients)
     if rows.min() < 0 or rows.max() >= len(inputs):
@@ -55,7 +55,7 @@ def check_samples(name: str, samples: Samples) -> tuple[np.ndarray, np.ndarray, 
     if not len(inputs) == len(labels) == len(owners) or labels.ndim != 1 or owners.ndim != 1:
         raise ValueError(
             f"{name}: inputs, labels and owners are of shape {inputs.shape}, {labels.shape} and {owners.shape}; "
-            "there must be one label and one owner a sample"
+            "there must be one label and one owner per sample"
         )
     if len(inputs) == 0:
         raise ValueError(f"{name}: there is no sample; leave the part out instead")
@@ -125,7 +125,7 @@ def check_ridge(ridge: float) -> float:
 
 
 def num_outputs(model: Model, inputs: np.ndarray) -> int:
-    """How many outputs the model gives, found without computing; says so if it refuses the inputs."""
+    """Number of outputs of the model, from shapes alone; a ValueError if it does not take the inputs."""
     dtype = jnp.float32 if inputs.dtype == np.uint8 else inputs.dtype
     batch = jax.ShapeDtypeStruct((2, *inputs.shape[1:]), dtype)
     try:

@@ -1,4 +1,4 @@
-"""Samples in a table of the user's: whose each row is, what is to be predicted, and from what."""
+"""Samples in a table of the user: the client, the label and the features of each row."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PARTS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
 
 @dataclass(frozen=True)
 class SampleTable:
-    """A file's rows as arrays, and what its own names for clients, classes and features were."""
+    """The rows of a file as arrays, with its names of clients, classes and features."""
 
-    inputs: np.ndarray  # a row a sample
+    inputs: np.ndarray  # one row per sample
     labels: np.ndarray  # indices into `classes`, or numbers
     owners: np.ndarray  # indices into `clients`
-    parts: np.ndarray | None  # as by `partition.divide`, where the file says
+    parts: np.ndarray | None  # as by `partition.divide`, if the file has such a column
     clients: tuple[str, ...]  # in the order in which the file first names them
-    classes: tuple[str, ...]  # sorted, numbers by size; none where labels are numbers to be met
+    classes: tuple[str, ...]  # sorted, numbers by size; none where labels are numbers to predict
     features: tuple[str, ...]
 
 
@@ -43,9 +43,13 @@ def read_table(
 ) -> SampleTable:
     """Read a CSV (also .csv.gz) or Parquet file; `kind` of label is "class", "binary" or "real"."""
     rows = _rows(path)
-    where = _Where(path, rows.columns)
+    where = _Where(path)
     special = [client, label, *([part] if part else [])]
-    where.check_columns([*special, *features])
+    for name in (*special, *features):
+        if name not in rows.columns:
+            close = difflib.get_close_matches(name, rows.columns, n=1, cutoff=0.5)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            raise ValueError(f"{path}: there is no column {name!r}: {hint}it has {', '.join(rows.columns)}")
     if len(set(special)) < len(special):
         raise ValueError(f"{path}: client, label and part must be different columns, given {', '.join(special)}")
     wanted = features or tuple(name for name in rows.columns if name not in special)
@@ -66,7 +70,7 @@ def read_table(
 
 
 def _rows(path: str) -> pl.DataFrame:
-    """Every cell as text, so that what is wrong with one can be told; blank cells are missing."""
+    """Every cell as text, so that an error can quote it; blank cells are missing."""
     import polars as pl
 
     file = located(path)
@@ -79,14 +83,14 @@ def _rows(path: str) -> pl.DataFrame:
         reason = " ".join(str(error).split()).split(". ")[0]
         raise ValueError(f"{path}: cannot be read as a table: {reason}") from None
     if not rows.height:
-        raise ValueError(f"{path}: has no row; there must be a header and a row a sample")
+        raise ValueError(f"{path}: has no row; there must be a header and one row per sample")
     rows.columns = [name.strip() for name in rows.columns]
     stripped = rows.with_columns(pl.all().str.strip_chars())
     return stripped.with_columns(pl.when(pl.all() != "").then(pl.all()))
 
 
 def _delimiter(file: Path) -> str:
-    """Which of the usual ones the header has most of."""
+    """The delimiter that is most frequent in the header."""
     with file.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
     with gzip.open(file) if packed else file.open("rb") as lines:
@@ -96,17 +100,9 @@ def _delimiter(file: Path) -> str:
 
 @dataclass(frozen=True)
 class _Where:
-    """Complaints that name the file, the line and the column."""
+    """Checks whose errors name the file, the line and the column."""
 
     path: str
-    columns: list[str]
-
-    def check_columns(self, names: list[str]) -> None:
-        for name in names:
-            if name not in self.columns:
-                close = difflib.get_close_matches(name, self.columns, n=1, cutoff=0.5)
-                hint = f"did you mean {close[0]!r}? " if close else ""
-                raise ValueError(f"{self.path}: there is no column {name!r}: {hint}it has {', '.join(self.columns)}")
 
     def check_filled(self, rows: pl.DataFrame, names: list[str]) -> None:
         for name in names:

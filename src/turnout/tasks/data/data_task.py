@@ -19,7 +19,7 @@ from turnout.types import Params, PerClient, RandomKey, Scalar, divide
 Inputs = Shaped[Array, "batch ..."]
 Labels = Shaped[Array, " batch"]
 DataBatch = tuple[Inputs, Labels]
-Factor = float | tuple[float, ...]  # one number, or one a channel, which is the last axis
+Factor = float | tuple[float, ...]  # one number, or one per channel, which is the last axis
 
 
 class Split(eqx.Module):
@@ -77,7 +77,7 @@ class Split(eqx.Module):
 
 
 def along(factor: Factor, rank: int) -> Array:
-    """The factor in a shape that goes with arrays of that rank."""
+    """The factor in a shape that broadcasts with arrays of that rank."""
     numbers = jnp.asarray(factor, jnp.float32)
     return numbers.reshape((1,) * (rank - 1) + (-1,)) if numbers.size > 1 else numbers.reshape(())
 

@@ -28,7 +28,7 @@ class Images(NamedTuple):
 
 
 class Colours(NamedTuple):
-    """Mean and deviation of the pixels on the scale from 0 to 1: one for all, or one a channel."""
+    """Mean and deviation of the pixels on the scale from 0 to 1: one for all, or one per channel."""
 
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
@@ -39,12 +39,12 @@ class Colours(NamedTuple):
             return 1 / 255, 0.0
         if pixels != "standard":
             raise ValueError(f"pixels is {pixels!r}; it must be 'standard' (mean 0, deviation 1) or 'unit' (0 to 1)")
-        return tuple(1 / (255 * one) for one in self.deviation), tuple(-m / d for m, d in zip(*self, strict=True))
+        return tuple(1 / (255 * d) for d in self.deviation), tuple(-m / d for m, d in zip(*self, strict=True))
 
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """The arguments that tasks of images share: who gets which images, and what learns from them."""
+    """The arguments that image tasks share: how images are dealt to clients, and the model."""
 
     num_clients: int = 100
     partition: Way = "dirichlet"
@@ -68,7 +68,9 @@ class ImageOptions:
         if self.partition not in ways.PARTITIONS:
             raise ValueError(f"partition is {self.partition!r}; it must be one of {', '.join(ways.PARTITIONS)}")
         clusters = self.num_clients if self.clusters is None else self.clusters
-        members = ways.members_of_each(self.num_clients, clusters)
+        if not 1 <= clusters <= self.num_clients or self.num_clients % clusters:
+            raise ValueError(f"clusters is {clusters}; it must be a divisor of the {self.num_clients} clients")
+        members = self.num_clients // clusters
         options = {"alpha": self.alpha, "min_size": self.min_size * members} if self.partition == "dirichlet" else {}
         owning = ways.PARTITIONS[self.partition](labels, clusters, seed=self.seed, **options)
         return owning if members == 1 else ways.shared_out(owning, members, self.seed)
@@ -90,11 +92,11 @@ class ImageOptions:
 def image_task(
     train: Images, test: Images, options: ImageOptions, colours: Colours, validation: Images | None = None
 ) -> DataTask:
-    """Deal the training images as asked, and the others after them.
+    """Deal the training images as the options say, and the other images accordingly.
 
-    Test images follow the clients' own laws (`partition.alike`), or are one common set: that is booked to client 0,
-    all others have none, and so a mean over the clients is the accuracy on the set as it is. Validation images that
-    come as a set of their own are dealt like test images and take the place of a share of the training images.
+    Test images follow the clients' own laws (`partition.alike`), or are one common set. That belongs to client 0 and
+    the others have none, so that a mean over the clients is the accuracy on the whole set. Validation images that
+    come as a set of their own are dealt like test images, and no training images are held out.
     """
     num_classes, seed = int(train.labels.max()) + 1, options.seed
     share = 1.0 if options.num_images is None else check_share(options.num_images, train.labels.size)

@@ -1,6 +1,6 @@
 """Who owns which sample: seeded ways to spread labelled data over clients.
 
-Every function works on the host, with numpy's generator seeded by its `seed`, and answers with one number a sample.
+Every function works on the host, with numpy's generator seeded by its `seed`, and returns one number per sample.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def dirichlet(labels: Labels, num_clients: int, alpha: float, min_size: int = 1,
     """Spread each class over the clients in proportions drawn from a symmetric Dirichlet(alpha).
 
     Small alpha gives clients of few classes and uneven sizes. Clients left with fewer than `min_size` samples are then
-    filled up from whoever holds most.
+    filled up from the largest clients.
 
     Deviation: others draw again until everyone has enough, which may never end when clients are many.
     """
@@ -81,10 +81,10 @@ def one_class_a_client(labels: Labels, num_clients: int, seed: int = 0) -> Owner
 def by_writer(writers: Owners, num_clients: int | None = None, min_size: int = 1, seed: int = 0) -> Owners:
     """Make each writer a client; samples of those left out get −1.
 
-    Writers of fewer than `min_size` samples are left out. Of the others so many as asked for are drawn, all if not
-    said; they keep their order.
+    Writers of fewer than `min_size` samples are left out. Of the others `num_clients` are drawn, all if not
+    given; they keep their order.
     """
-    known, places, sizes = np.unique(writers, return_inverse=True, return_counts=True)
+    names, places, sizes = np.unique(writers, return_inverse=True, return_counts=True)
     (enough,) = np.nonzero(sizes >= min_size)
     num_clients = enough.size if num_clients is None else num_clients
     if not 1 <= num_clients <= enough.size:
@@ -92,7 +92,7 @@ def by_writer(writers: Owners, num_clients: int | None = None, min_size: int = 1
             f"{num_clients} clients were asked of {enough.size} writers who have {min_size} samples or more"
         )
     chosen = np.sort(np.random.default_rng(seed).choice(enough, num_clients, replace=False))
-    numbers = np.full(known.size, -1, np.int64)
+    numbers = np.full(names.size, -1, np.int64)
     numbers[chosen] = np.arange(num_clients)
     return numbers[places.reshape(-1)]
 
@@ -104,10 +104,10 @@ def alike(
     num_clients: int,
     seed: int = 0,
 ) -> Owners:
-    """Deal other samples so that a client gets of every class in proportion to what it owns already.
+    """Deal other samples so that each client gets every class in proportion to what it owns already.
 
-    So test samples follow each client's own law. Of a class with n samples, a client with the share s of it has ns of
-    them, rounded; a class that nobody owns is dealt by the clients' sizes.
+    So test samples follow the label law of each client. A client that owns a share s of a class gets s · n of its n
+    samples, rounded; a class that no client owns is dealt by the clients' sizes.
     """
     generator = np.random.default_rng(seed)
     sizes = np.bincount(owned_by, minlength=num_clients)
@@ -121,13 +121,6 @@ def alike(
     return owners
 
 
-def members_of_each(num_clients: int, clusters: int) -> int:
-    """The size of equal clusters."""
-    if not 1 <= clusters <= num_clients or num_clients % clusters:
-        raise ValueError(f"clusters is {clusters}; it must be a divisor of the {num_clients} clients")
-    return num_clients // clusters
-
-
 def shared_out(clusters: Owners, members: int, seed: int = 0) -> Owners:
     """Deal the samples of each cluster evenly to its members: cluster c has clients c · members and the next ones."""
     order, rank, _ = _random_ranks(clusters, seed)
@@ -137,7 +130,7 @@ def shared_out(clusters: Owners, members: int, seed: int = 0) -> Owners:
 
 
 def _random_ranks(owners: Owners, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Samples owner by owner in random order, their places there, and how many each owner has."""
+    """Samples sorted by owner, in random order within each; their ranks there; and the number of samples per owner."""
     order = np.lexsort((np.random.default_rng(seed).random(owners.shape[0]), owners))
     sizes = np.bincount(owners)
     return order, np.arange(owners.shape[0]) - np.repeat(np.cumsum(sizes) - sizes, sizes), sizes
@@ -161,7 +154,7 @@ def divide(owners: Owners, validation: float = 0.0, test: float = 0.0, seed: int
             "together less than one"
         )
     order, rank, sizes = _random_ranks(owners, seed)
-    # The nudge makes ⌊0.29 · 100⌋ the 29 that was meant.
+    # The small addend corrects rounding: ⌊0.29 · 100⌋ must be 29.
     num_test = np.repeat(np.floor(test * sizes + 1e-9), sizes)
     num_validation = np.repeat(np.floor(validation * sizes + 1e-9), sizes)
     parts = np.empty(owners.shape[0], np.int8)
@@ -180,7 +173,7 @@ def random_pairs(num_classes: int, count: int, seed: int = 0) -> list[tuple[int,
 
 
 def draw_groups(num_clients: int, groups: str, generator: np.random.Generator) -> Bool[np.ndarray, " clients"]:
-    """Whether each client is of the second of two groups: a coin a client, or the second half of them."""
+    """Whether each client is in the second of two groups: by a coin per client, or the second half of the clients."""
     if groups == "random":
         return generator.random(num_clients) < 0.5
     if groups == "halves":

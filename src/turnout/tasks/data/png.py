@@ -13,10 +13,10 @@ CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # by colour type: grey, colour, palet
 
 
 def read_pngs(files: Sequence[bytes], height: int, width: int) -> np.ndarray:
-    """Colours (images, height, width, 3) of PNG files of one size, 8 bits a channel; opacity is left out.
+    """Colours (images, height, width, 3) of PNG files of one size, 8 bits per channel; opacity is left out.
 
-    Files of one colour type are undone together, so that the filters, which go from pixel to pixel, take their time
-    once for all images.
+    Files of one colour type are decoded together, so that the loop over pixels, which the filters need, runs once for
+    all images.
     """
     pixels = np.empty((len(files), height, width, 3), np.uint8)
     groups: dict[int, list[tuple[int, bytes, np.ndarray | None]]] = {}
@@ -40,7 +40,7 @@ def _open(file: bytes, height: int, width: int) -> tuple[int, bytes, np.ndarray 
         if name == b"IHDR":
             across, down, depth, kind, _, _, interlaced = struct.unpack(">IIBBBBB", content)
             if (down, across, depth, interlaced) != (height, width, 8, 0) or kind not in CHANNELS:
-                raise ValueError(f"it holds a PNG other than {height} × {width} of 8 bits a channel, not interlaced")
+                raise ValueError(f"it holds a PNG other than {height} × {width} of 8 bits per channel, not interlaced")
         elif name == b"PLTE":
             palette = np.frombuffer(content, np.uint8).reshape(-1, 3)
         elif name == b"IDAT":
@@ -81,7 +81,7 @@ def unfilter(lines: np.ndarray, channels: int) -> np.ndarray:
 def _nearest(left: np.ndarray, up: np.ndarray, corner: np.ndarray) -> np.ndarray:
     """Paeth's guess: of the three neighbours the one nearest to left + up − corner; ties go in this order."""
     target = left + up - corner
-    far_left, far_up, far_corner = (abs(target - one) for one in (left, up, corner))
+    far_left, far_up, far_corner = (abs(target - guess) for guess in (left, up, corner))
     return np.where((far_left <= far_up) & (far_left <= far_corner), left, np.where(far_up <= far_corner, up, corner))
 
 

@@ -1,4 +1,4 @@
-"""Builders that take the same arguments: these stand once, as the fields of a class."""
+"""Builders that share their arguments, which are declared once, as the fields of a class."""
 
 from __future__ import annotations
 

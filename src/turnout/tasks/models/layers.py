@@ -1,7 +1,7 @@
-"""Layers of image networks: plain descriptions, each with its parameters and what it does.
+"""Layers of image networks.
 
 A layer has `init(key, shape)`, which gives its parameters and the shape of its output, and `apply(params, inputs,
-word)`, where `word` is a source of random bits while training and None when a model is judged.
+word)`, where `word` is a source of random bits in training and None in evaluation.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Conv(Layer):
 def convolve(weight: Float[Array, "patch features"], images: Pictures, size: int, padding: int) -> Outcome:
     """Convolution as one matrix product: every patch of the images, as a row, times the kernel.
 
-    Where each client has a kernel of its own, the convolution of the compiler becomes one in groups, which it does
-    several times more slowly than this product.
+    Where each client has a kernel of its own, the convolution of the compiler becomes one in groups, which is
+    several times slower than this product.
     """
     rows = patches(images, size, padding)
     flat = rows.reshape(-1, rows.shape[-1]) @ weight  # one tall product: two axes in front cost a third more on a CPU
@@ -116,7 +116,7 @@ class Dense(Layer):
 
 @dataclass(frozen=True)
 class Relu(Layer):
-    """Whatever is negative becomes zero."""
+    """Negative numbers become zero."""
 
     def apply(self, params: Params, inputs: Array, word: Word | None) -> Array:
         return jax.nn.relu(inputs)
@@ -137,7 +137,7 @@ class Dropout(Layer):
 
 
 def run_layers(layers: tuple[Layer, ...], params: Any, inputs: Array, word: Word | None) -> Array:
-    """A batch through all layers; each layer that draws has bits of its own."""
-    for place, (layer, mine) in enumerate(zip(layers, params, strict=True)):
-        inputs = layer.apply(mine, inputs, None if word is None else scramble(word + jnp.uint32(place)))
+    """A batch through all layers; each layer has its own random bits."""
+    for place, (layer, layer_params) in enumerate(zip(layers, params, strict=True)):
+        inputs = layer.apply(layer_params, inputs, None if word is None else scramble(word + jnp.uint32(place)))
     return inputs

@@ -1,4 +1,4 @@
-"""Losses of single samples, and what counts as a right answer."""
+"""Losses per sample, and whether an answer is correct."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Loss:
     """How a model's outputs are judged against the labels."""
 
     per_sample: Callable[[Array, Array], Array]
-    correct: Callable[[Array, Array], Array] | None  # None where nothing is right or wrong, as in regression
+    correct: Callable[[Array, Array], Array] | None  # None for regression
     labels: Literal["class", "binary", "real"]
 
 

@@ -1,4 +1,4 @@
-"""Models as pairs of pure functions, so that any library's network fits in a line."""
+"""Models as pairs of pure functions, so that a network of any library fits in one line."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Model:
 
     init: Callable[[RandomKey], Params]
     apply: Callable[[Params, Array], Array]
-    # What is trained where that is not `apply`, as with dropout: it also takes a word of random bits.
+    # Used in training instead of `apply`, as for dropout: it also takes a word of random bits.
     apply_noisily: Callable[[Params, Array, Any], Array] | None = None
-    # Whether clients are better trained one after another on a CPU: so where the step of one fills the cache.
+    # Whether clients train faster one after another on a CPU, because the step of one fills the cache.
     one_by_one_on_cpu: bool = False
 
     @classmethod
@@ -72,7 +72,7 @@ def linear(num_inputs: int, num_outputs: int, bias: bool = True) -> Model:
 
 
 def linear_apply(params: Params, inputs: Inputs) -> Outputs:
-    # Weight stored (outputs, features) and outputs formed class-major: with one weight a client this is a batched
+    # Weight stored (outputs, features) and outputs formed class-major: with one weight per client this is a batched
     # product that XLA's CPU backend does twice as fast.
     features = inputs.reshape(inputs.shape[0], -1)
     outputs = jnp.einsum("cd,bd->cb", params["weight"], features)

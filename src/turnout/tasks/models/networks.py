@@ -1,4 +1,4 @@
-"""Networks for images, those of the papers by name."""
+"""Networks for images; those of the papers have names."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def network(image: Shape, layers: tuple[Layer, ...]) -> Model:
     shape = (*image, 1) if len(image) == 2 else image
 
     def init(key: RandomKey) -> Params:
-        found, now = [], shape
+        params, now = [], shape
         for place, layer in enumerate(layers):
-            params, now = layer.init(jr.fold_in(key, place), now)
-            found.append(params)
-        return found
+            layer_params, now = layer.init(jr.fold_in(key, place), now)
+            params.append(layer_params)
+        return params
 
     def run(params: Params, inputs: Array, word: Word | None) -> Array:
         return run_layers(layers, params, inputs.reshape(inputs.shape[0], *shape), word)
@@ -83,8 +83,8 @@ def cnn_fedacs_mnist(num_classes: int) -> tuple[Layer, ...]:
     """FedACS's network for MNIST: C(1,10), C(10,20) D, L(50), L(10), with ReLU and pooling between.
 
     Deviation: the paper's table prints neither ReLU nor pooling, which would leave a linear map; the layers printed are
-    those of a well-known PyTorch example, whose ReLU and pooling are functions and no layers, and stand here where they
-    stand there.
+    those of a well-known PyTorch example, where ReLU and pooling are functions instead of layers; here they are in the
+    same places.
     """
     convolutions = (Conv(10), Pool(), Relu(), Conv(20), Dropout(0.2), Pool(), Relu())
     return (*convolutions, Dense(50), Relu(), Dense(num_classes, last=True))
@@ -109,8 +109,8 @@ def cnn_fedacs_cinic10(num_classes: int) -> tuple[Layer, ...]:
 
 
 NETWORKS: dict[str, Callable[[int], tuple[Layer, ...]]] = {
-    found.__name__: found
-    for found in (
+    build.__name__: build
+    for build in (
         cnn_ca_fed,
         cnn_ca_fed_one_dense,
         cnn_debiased,
