@@ -24,17 +24,7 @@ from turnout.simulator.local import Jobs, Local
 from turnout.simulator.trial import Law, Trial
 from turnout.streams import Stream, client_words, round_key
 from turnout.tasks.base import Task
-from turnout.types import (
-    Cohort,
-    Known,
-    Params,
-    PerClient,
-    RandomKey,
-    Reports,
-    Round,
-    Scalar,
-    View,
-)
+from turnout.types import Cohort, Known, Params, PerClient, RandomKey, Reports, Round, Scalar, View
 from turnout.uploads.base import UploadContext
 from turnout.world import Nature, World, WorldState
 

@@ -14,15 +14,7 @@ from scipy.stats import f as f_law
 from scipy.stats import t as t_law
 
 from turnout.diagnosis.findings.rates import Rates, discoveries
-from turnout.diagnosis.findings.run_sums import (
-    PerClient,
-    PerSlot,
-    excess_of,
-    sample,
-    select,
-    transform,
-    watched_runs,
-)
+from turnout.diagnosis.findings.run_sums import PerClient, PerSlot, excess_of, sample, select, transform, watched_runs
 from turnout.diagnosis.reading.log import Log
 
 PerFrequency = Float[np.ndarray, " tried"]
