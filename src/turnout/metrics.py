@@ -133,7 +133,7 @@ class Record:
     counted: bool = True  # by the compiled loop, rather than from what it counts
     in_bytes: bool = False
 
-    def number(self, value: float) -> str:
+    def number(self, value: float | int) -> str:
         """A value as it is shown."""
         if not self.in_bytes:
             return f"{value:,.0f}"

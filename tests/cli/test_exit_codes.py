@@ -93,7 +93,7 @@ def test_a_crash_says_where_and_has_exit_code_1(run_with, expression):
 def test_a_system_error_without_a_file_is_no_mistake(run_with):
     result = run_with(raising(OSError("disk full")))
     assert result.exit_code == 1
-    assert re.search(r"^  at \S+:\d+, called at turnout/cli/run\.py:\d+ ", result.stderr, re.MULTILINE)
+    assert re.search(r"^  at \S+:\d+, called at turnout/cli/folders\.py:\d+ ", result.stderr, re.MULTILINE)
 
 
 def test_a_crash_within_turnout_names_its_own_line(turnout, monkeypatch):
@@ -166,7 +166,8 @@ def test_figures_are_left_out_for_a_missing_library_only(monkeypatch, capsys):
     from turnout.cli.reproduce import _drawing
 
     figures = "turnout.report.claims.claim_figure"
-    monkeypatch.delitem(sys.modules, figures, raising=False)
+    for name in (figures, "turnout.report.page.on_paper"):  # the modules that import altair
+        monkeypatch.delitem(sys.modules, name, raising=False)
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "altair", None)
         assert _drawing() is None
