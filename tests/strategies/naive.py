@@ -42,13 +42,18 @@ def ca_fed_kept(alpha, pi, lam, gap, bias, tolerance, clusters=None):
 class NaiveCAFed:
     """The server of CA-Fed: what it remembers, and the weights it gives in a round."""
 
-    def __init__(self, alpha, pi, lam, bias, memory=0.0, tolerance=0.0):
+    def __init__(self, alpha, pi, lam, bias, memory=0.0, tolerance=0.0, unseen="first"):
         self.alpha, self.pi, self.lam = alpha, pi, lam
-        self.bias, self.memory, self.tolerance = bias, memory, tolerance
+        self.bias, self.memory, self.tolerance, self.unseen = bias, memory, tolerance, unseen
         self.loss, self.best = {}, {}
 
     def weights(self, available, losses):
-        for k in (k for k, here in enumerate(available) if here):
+        here = [k for k, is_here in enumerate(available) if is_here]
+        if here and not self.loss and self.unseen == "first":
+            mean = sum(losses[k] for k in here) / len(here)
+            self.loss = {k: losses[k] if k in here else mean for k in range(len(self.alpha))}
+            self.best = dict(self.loss)
+        for k in here:
             before = self.loss.get(k, losses[k])
             self.loss[k] = self.memory * before + (1 - self.memory) * losses[k]
             self.best[k] = min(self.best.get(k, math.inf), self.loss[k])

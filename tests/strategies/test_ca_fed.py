@@ -33,20 +33,36 @@ def test_memory_is_the_weight_of_the_past(play):
     game.round([1, 0, 0], [0.0] * 3, losses=[8.0, 0.0, 0.0])
     game.round([1, 1, 0], [0.0] * 3, losses=[4.0, 3.0, 0.0])
     state = game.state.strategy
-    np.testing.assert_allclose(state.loss, [0.25 * 8 + 0.75 * 4, 3.0, 0.0])
-    np.testing.assert_allclose(state.best, [5.0, 3.0, 0.0])
+    np.testing.assert_allclose(state.loss, [0.25 * 8 + 0.75 * 4, 0.25 * 8 + 0.75 * 3, 8.0])
+    np.testing.assert_allclose(state.best, [5.0, 4.25, 8.0])
     np.testing.assert_array_equal(state.seen, [True, True, False])
 
 
-def test_clients_never_seen_have_the_mean_of_the_others():
+def test_the_estimate_of_a_client_never_seen_stays_at_the_mean_of_the_first_round(play):
+    game = play(CAFed())
+    game.round([0, 0, 0], [0.0] * 3, losses=[7.0, 7.0, 7.0])  # nobody is there: no estimate yet
+    game.round([1, 1, 0], [0.0] * 3, losses=[4.0, 2.0, 9.0])
+    np.testing.assert_allclose(game.state.strategy.loss, [4.0, 2.0, 3.0])
+    game.round([1, 1, 0], [0.0] * 3, losses=[1.0, 1.0, 9.0])
+    np.testing.assert_allclose(game.state.strategy.loss, [1.0, 1.0, 3.0])
+    game.round([0, 0, 1], [0.0] * 3, losses=[9.0, 9.0, 5.0])
+    np.testing.assert_allclose(game.state.strategy.loss, [1.0, 1.0, 5.0])
+    np.testing.assert_allclose(game.state.strategy.best, [1.0, 1.0, 3.0])
+
+
+def test_or_follows_the_mean_of_the_others(play):
     state = CAFedState(
         loss=jnp.array([4.0, 2.0, 0.0]), best=jnp.array([1.0, 2.0, 0.0]), seen=jnp.array([True, True, False])
     )
-    loss, best = CAFed()._filled(state)
+    loss, best = CAFed(unseen="mean")._filled(state)
     np.testing.assert_allclose(loss, [4.0, 2.0, 3.0])
     np.testing.assert_allclose(best, [1.0, 2.0, 1.5])
-    _, known = CAFed(optimum=0.5)._filled(state)
+    _, known = CAFed(unseen="mean", optimum=0.5)._filled(state)
     np.testing.assert_allclose(known, [0.5, 0.5, 0.5])
+    game = play(CAFed(unseen="mean", memory=0.25))
+    game.round([1, 0, 0], [0.0] * 3, losses=[8.0, 0.0, 0.0])
+    game.round([1, 1, 0], [0.0] * 3, losses=[4.0, 3.0, 0.0])
+    np.testing.assert_allclose(game.state.strategy.loss, [5.0, 3.0, 0.0])
 
 
 def test_an_infinite_optimum_is_the_running_minimum():
@@ -97,13 +113,14 @@ def test_who_cannot_come_is_not_kept():
     np.testing.assert_array_equal(kept_by([0.5, 0.5, 0.0], [0.0, 0.5, 1.0], [0.0] * 3, [1.0] * 3, 9.0), [0, 1, 0])
 
 
-def test_fifty_rounds_as_the_paper_prints_them(play):
+@pytest.mark.parametrize("unseen", ["first", "mean"])
+def test_fifty_rounds_as_the_paper_prints_them(play, unseen):
     draw = np.random.default_rng(1)
     importance = draw.uniform(0.5, 2.0, 9).astype(np.float32)
     pi, lam = draw.uniform(0.1, 0.9, 9).astype(np.float32), draw.uniform(-0.4, 0.9, 9).astype(np.float32)
     alpha = (importance / importance.sum()).astype(float)
-    naive = NaiveCAFed(alpha, pi.astype(float), lam.astype(float), bias=4 * 0.3, memory=0.2)
-    game = play(CAFed(kappa=0.3, memory=0.2), importance=tuple(importance), pi=pi, lam=lam)
+    naive = NaiveCAFed(alpha, pi.astype(float), lam.astype(float), bias=4 * 0.3, memory=0.2, unseen=unseen)
+    game = play(CAFed(kappa=0.3, memory=0.2, unseen=unseen), importance=tuple(importance), pi=pi, lam=lam)
     left_out = 0
     for t in range(50):
         available = (draw.random(9) < pi) & (t % 10 != 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,13 +16,14 @@ from turnout.types import Ask, Fleet, Mask, Params, PerClient, RandomKey, Scalar
 
 Clusters = Int[Array, " clients"]
 Bits = UInt32[Array, " clients"]
+Unseen = Literal["first", "mean"]
 Compensated = tuple[Float[Array, ""], Float[Array, ""]]  # a sum, and what its rounding has lost
 
 _MIN_CLIENTS_FOR_DIGITS = 2**16  # from which on a sort by digits is faster
 
 
 class CAFedState(eqx.Module):
-    loss: PerClient  # F̂, filtered; zero before the client is first seen
+    loss: PerClient  # F̂, filtered; zero before there is an estimate
     best: PerClient  # F̂*, smallest F̂ so far; likewise
     seen: Mask
 
@@ -45,8 +46,10 @@ class CAFed(Strategy[CAFedState]):
 
     Deviation: while no gap is known (all g = 0, as in the first round) nobody is left out; by the letter of algorithm 1
     ties are accepted and one client would remain.
-    Deviation: a client never seen has the mean loss and the mean minimum of those seen, at any time and not only in the
-    first round, which may be empty.
+    Equation 17 leaves the estimate of an absent client as it was. It needs a first value for clients not seen yet:
+    that is the mean loss of those seen in the first round that is not empty, as in the public code, and it stays until
+    the client comes (`unseen="first"`). With `unseen="mean"` such a client has the mean loss and the mean minimum of
+    those seen so far, anew in every round: its gap then shrinks with theirs instead of staying at that of the start.
     Deviation: with a cohort, all available clients report a loss, not the drawn ones only.
     """
 
@@ -61,6 +64,7 @@ class CAFed(Strategy[CAFedState]):
     memory: Scalar = 0.0  # 1 - β of equation 17, weight of the past in F̂
     tolerance: Scalar = 0.0  # τ, smallest decrease of ε for which a client is left out
     cohort: Scalar | None = None  # clients asked per round, drawn among the kept; all kept ones if not given
+    unseen: Unseen = eqx.field(static=True, default="first")  # F̂ of clients never seen, see above
     optimum: Scalar | PerClient | None = None  # F*, least losses where known; the running minimum if not given
     clusters: Clusters | Sequence[int] | None = eqx.field(converter=_as_clusters, default=None)  # left out as one
 
@@ -70,6 +74,8 @@ class CAFed(Strategy[CAFedState]):
 
     def check(self, fleet: Fleet) -> None:
         super().check(fleet)
+        if self.unseen not in ("first", "mean"):
+            raise ValueError(f"unseen must be 'first' or 'mean', not {self.unseen!r}")
         if self.clusters is not None:
             assignment = jnp.asarray(self.clusters)
             if assignment.shape != (fleet.num_clients,):
@@ -92,27 +98,32 @@ class CAFed(Strategy[CAFedState]):
         return Ask.of(drawn, weight * share), state
 
     def _update(self, state: CAFedState, view: View) -> CAFedState:
-        """State with the losses of this round filtered in; the first loss of a client is taken as it is."""
+        """State with the losses of this round filtered in; where there is no estimate yet, a loss is taken as it is."""
         if view.losses is None:
             raise ValueError("CAFed needs the losses of the available clients in its view")
         memory = jnp.asarray(self.memory, state.loss.dtype)
-        mixed = jnp.where(state.seen, memory * state.loss + (1.0 - memory) * view.losses, view.losses)
+        estimated = jnp.any(state.seen) if self.unseen == "first" else state.seen
+        mixed = jnp.where(estimated, memory * state.loss + (1.0 - memory) * view.losses, view.losses)
         loss = jnp.where(view.available, mixed, state.loss)
-        best = jnp.where(state.seen, jnp.minimum(state.best, loss), loss)
+        if self.unseen == "first":
+            loss = jnp.where(estimated | view.available, loss, _mean(view.losses, view.available))
+        best = jnp.where(estimated, jnp.minimum(state.best, loss), loss)
         return CAFedState(loss, best, state.seen | view.available)
 
     def _filled(self, state: CAFedState) -> tuple[PerClient, PerClient]:
-        """F̂ and F* of all clients; a client never seen has the mean of the others."""
-        count = jnp.sum(state.seen, dtype=state.loss.dtype)
-
-        def fill(values: PerClient) -> PerClient:
-            return jnp.where(state.seen, values, divide(jnp.sum(jnp.where(state.seen, values, 0.0)), count))
-
-        loss = fill(state.loss)
+        """F̂ and F* of all clients, those never seen included."""
+        loss, best = state.loss, state.best
+        if self.unseen == "mean":
+            loss, best = (jnp.where(state.seen, values, _mean(values, state.seen)) for values in (loss, best))
         if self.optimum is None:
-            return loss, fill(state.best)
+            return loss, best
         optimum = jnp.broadcast_to(jnp.asarray(self.optimum, loss.dtype), loss.shape)
-        return loss, jnp.where(jnp.any(state.seen), jnp.minimum(optimum, fill(state.best)), loss)
+        return loss, jnp.where(jnp.any(state.seen), jnp.minimum(optimum, best), loss)
+
+
+def _mean(values: PerClient, among: Mask) -> Scalar:
+    """Mean over some of the clients, 0 over none."""
+    return divide(jnp.sum(jnp.where(among, values, 0.0)), jnp.sum(among, dtype=values.dtype))
 
 
 @jax.jit
