@@ -56,7 +56,7 @@ def test_every_kind_of_world_is_accepted(diagnosis, experiment, fitted):
     places = points(read)
     assert [place.label for place in places] == list(STRATEGIES)
     (batch,) = build(places)
-    assert batch.trials[0].world.availability.num_clients == 7
+    assert batch.setups[0].trials[0].world.availability.num_clients == 7
 
 
 def test_links_steps_and_target_are_those_of_the_log(diagnosis):

@@ -49,4 +49,4 @@ def test_each_point_is_calibrated_by_the_reference_in_its_own_world(tiny):
     assert found["fedavg pi=0.5"] == found["fedavg pi=1"] == 1.0
     assert found["unbiased pi=0.5"] == pytest.approx(0.5, rel=1e-4)
     assert found["unbiased pi=1"] == pytest.approx(1.0, rel=1e-4)
-    assert after.trials[2].local.learning_rate == pytest.approx(0.1 * found["unbiased pi=0.5"])
+    assert after.setups[0].trials[2].local.learning_rate == pytest.approx(0.1 * found["unbiased pi=0.5"])

@@ -120,7 +120,7 @@ def test_the_server_takes_any_optimizer_and_a_radius(tiny):
     adaptive = change(tiny, "server={ optimizer = { name = 'adam', eps = 1e-3 }, learning_rate = 0.01, radius = 5 }")
     for experiment, radius in ((momentum, None), (adaptive, 5)):
         assert Experiment.read(tomllib.loads(experiment.to_toml())) == experiment
-        trial = build(points(experiment))[0].trials[0]
+        trial = build(points(experiment))[0].setups[0].trials[0]
         assert trial.settings.radius == radius
         assert trial.settings.optimizer is not PLAIN_STEP
     with pytest.raises(ExperimentError, match="radius must be above 0, not 0"):
@@ -156,7 +156,7 @@ def test_shipped_experiments_can_be_read(name):
 def test_third_party_builders_take_part(tiny):
     tiny["strategies"].append({"name": "turnout.strategies.fedavg:FedAvg", "normaliser": "all"})
     experiment = Experiment.read(tiny)
-    trials = build(points(experiment))[0].trials
+    trials = build(points(experiment))[0].setups[0].trials
     assert trials[-1].strategy.normaliser == "all"
 
 
@@ -164,7 +164,7 @@ def test_schedules_of_optax_are_learning_rates(tiny):
     tiny["local"]["learning_rate"] = {"name": "exponential_decay", "init_value": 0.1, "transition_steps": 1}
     tiny["local"]["learning_rate"]["decay_rate"] = [0.5, 0.9]
     found = points(Experiment.read(tiny))
-    trial = build(found[:1])[0].trials[0]
+    trial = build(found[:1])[0].setups[0].trials[0]
     assert float(trial.local.rate(1)) == pytest.approx(0.05)
     assert found[0].settings == {"strategy.cohort": 2, "local.learning_rate.decay_rate": 0.5}
 
@@ -174,11 +174,14 @@ def test_uploads_are_tables_that_nest(tiny):
     nested = f"uploads={{ name = 'error_feedback', inner = {chain} }}"
     experiment = change(tiny, nested)
     assert Experiment.read(tomllib.loads(experiment.to_toml())) == experiment
-    trial = build(points(experiment))[0].trials[0]
+    trial = build(points(experiment))[0].setups[0].trials[0]
     assert trial.uploads == ErrorFeedback(Chain((EightBit(), TopK(0.5))))
-    assert build(points(change(tiny)))[0].trials[0].upload is None
+    assert build(points(change(tiny)))[0].setups[0].trials[0].upload is None
     own = change(tiny, nested, "strategies.1.uploads={ name = 'top_k', share = [0.1, 0.2] }")
-    assert [str(trial.uploads) for trial in build(points(own))[0].trials[-2:]] == ["TopK(share=0.1)", "TopK(share=0.2)"]
+    assert [str(trial.uploads) for trial in build(points(own))[0].setups[0].trials[-2:]] == [
+        "TopK(share=0.1)",
+        "TopK(share=0.2)",
+    ]
 
 
 @pytest.mark.parametrize(

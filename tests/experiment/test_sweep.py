@@ -37,7 +37,7 @@ def test_such_an_argument_is_swept_by_saying_so(tiny):
     tiny["availability"] = {"name": "bernoulli", "pi": {"sweep": [0.1, [0.1, 0.2, 0.3, 0.4, 0.5]]}}
     found = points(Experiment.read(tiny))
     assert [point.settings["availability.pi"] for point in found[:2]] == [0.1, [0.1, 0.2, 0.3, 0.4, 0.5]]
-    assert len(build(found)[0].trials) == 6
+    assert len(build(found)[0].setups[0].trials) == 6
 
 
 def test_a_strategy_overrides_for_itself_alone(tiny):
@@ -56,7 +56,7 @@ def test_a_strategy_overrides_for_itself_alone(tiny):
 def test_optimizers_can_be_swept(tiny):
     tiny["local"]["optimizer"] = [{"name": "sgd", "momentum": 0.9}, {"name": "adam"}]
     assert labels(tiny)[-2:] == ["unbiased optimizer=sgd", "unbiased optimizer=adam"]
-    assert len(build(points(Experiment.read(tiny)))[0].trials) == 6
+    assert len(build(points(Experiment.read(tiny)))[0].setups[0].trials) == 6
 
 
 def test_equal_values_are_refused(tiny):
@@ -74,13 +74,13 @@ def test_numbers_of_a_sweep_are_of_one_type(tiny):
 def test_points_of_one_task_and_world_share_them(tiny):
     tiny["task"]["spread"] = [1.0, 2.0]
     batches = build(points(Experiment.read(tiny)))
-    assert [len(batch.trials) for batch in batches] == [3, 3]
-    assert batches[0].trials[0].world is batches[0].trials[2].world
+    assert [len(batch.setups[0].trials) for batch in batches] == [3, 3]
+    assert batches[0].setups[0].trials[0].world is batches[0].setups[0].trials[2].world
 
 
 def test_equal_optimizers_are_one_object(tiny):
     tiny["local"]["optimizer"] = {"name": "sgd", "momentum": 0.9}
-    trials = build(points(Experiment.read(tiny)))[0].trials
+    trials = build(points(Experiment.read(tiny)))[0].setups[0].trials
     assert trials[0].local.optimizer is trials[1].local.optimizer
 
 
@@ -88,5 +88,5 @@ def test_epochs_know_sizes_and_batch_size(tiny):
     tiny["task"] |= {"noise": 1.0, "num_samples": 20}
     tiny["local"] = {"batch_size": 8}
     tiny["compute"] = {"name": "fixed", "steps": 2, "unit": "epochs"}
-    trial = build(points(Experiment.read(tiny)))[0].trials[0]
+    trial = build(points(Experiment.read(tiny)))[0].setups[0].trials[0]
     assert trial.world.compute.most == 6  # two passes of three batches

@@ -27,7 +27,7 @@ def widths(monkeypatch):
     found, plain = [], group.Programs.compiled.__func__
 
     def compiled(cls, inputs, pace):
-        found.append((inputs[-1].shape[0], inputs[3].chunk))
+        found.append((inputs[-1].shape[0], inputs[4].chunk))
         return plain(cls, inputs, pace)
 
     monkeypatch.setattr(group.Programs, "compiled", classmethod(compiled))

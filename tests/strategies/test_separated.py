@@ -139,16 +139,16 @@ def test_in_an_experiment_the_inner_strategy_is_a_table():
     assert Experiment.read(experiment.document()) == experiment
     found = points(experiment)
     assert [point.label for point in found] == [f"separated cohort={c} separation={r}" for c in (2, 3) for r in (1, 3)]
-    strategy = build(found)[0].trials[1].strategy
+    strategy = build(found)[0].setups[0].trials[1].strategy
     assert isinstance(strategy.strategy, FedAvg)
     assert (int(strategy.strategy.cohort), int(strategy.separation)) == (2, 3)
 
 
 def test_a_name_alone_and_a_sweep_of_strategies():
     experiment = read({"name": "separated", "separation": 1, "strategy": ["unbiased", {"name": "more_available"}]})
-    found = build(points(experiment))[0].trials
+    found = build(points(experiment))[0].setups[0].trials
     assert [type(trial.strategy.strategy) for trial in found] == [Unbiased, MoreAvailable]
-    alone = build(points(read({"name": "separated", "separation": 1, "strategy": "unbiased"})))[0].trials
+    alone = build(points(read({"name": "separated", "separation": 1, "strategy": "unbiased"})))[0].setups[0].trials
     assert isinstance(alone[0].strategy.strategy, Unbiased)
 
 

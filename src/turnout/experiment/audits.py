@@ -18,11 +18,14 @@ def audit_experiment(
     seeds: int | Sequence[int] = 1,
     progress: Callable[[float], None] | None = None,
 ) -> Audit:
-    """Audit every point of the experiment, under its label, with the rounds and seeds given here."""
+    """Audit every point of the experiment, under its label, with the rounds and seeds given here.
+
+    Where every run has a draw of its own, the audit is that of the first run's.
+    """
     if rounds < 1:
         raise ExperimentError(f"rounds must be 1 or more, not {rounds}")
     grid = points(experiment)
-    batches = build(grid)
+    batches = build(grid, experiment.seeds[:1])
     total = sum(len(batch.points) for batch in batches)
     parts: list[Audit] = []
     for batch in batches:
@@ -32,9 +35,10 @@ def audit_experiment(
             if progress is not None:
                 progress((before + done) / total)
 
-        trials = {point.label: trial for point, trial in zip(batch.points, batch.trials, strict=True)}
+        (setup,) = batch.setups
+        trials = {point.label: trial for point, trial in zip(batch.points, setup.trials, strict=True)}
         with mistakes_at("audit"):
-            parts.append(audit_trials(batch.task.fleet, trials, rounds=rounds, seeds=seeds, progress=report))
+            parts.append(audit_trials(setup.task.fleet, trials, rounds=rounds, seeds=seeds, progress=report))
     entries = {entry.label: entry for part in parts for entry in part.entries}
     ordered = tuple(entries[point.label] for point in grid)
     return Audit(ordered, parts[0].rounds, parts[0].seeds)

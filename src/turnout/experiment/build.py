@@ -1,9 +1,9 @@
-"""From points to objects: every task once, every world once, and one trial per point."""
+"""From points to objects: every task once, every world once, and one trial per point; or so for every seed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from turnout.experiment.errors import ExperimentError, mistakes_at
@@ -14,29 +14,57 @@ from turnout.world import World
 
 
 @dataclass(frozen=True)
-class Batch:
-    """The points that share a task, ready to be simulated together."""
+class Setup:
+    """A task, and one trial per point on it."""
 
     task: Task
-    points: tuple[Point, ...]
     trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The points that share their data, ready to be simulated together."""
+
+    points: tuple[Point, ...]
+    setups: tuple[Setup, ...]  # one for all seeds, or one per seed where data or worlds are drawn by it
     rate_factors: tuple[float, ...] | None = None  # calibration factors of the local learning rates
 
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """One task for all seeds, or one per seed."""
+        tasks = tuple(setup.task for setup in self.setups)
+        return tasks[:1] if all(task is tasks[0] for task in tasks) else tasks
 
-def build(points: Sequence[Point]) -> tuple[Batch, ...]:
-    """All objects of an experiment, in batches by task; mistakes that only show here name their place, too."""
-    by_task: dict[str, list[Point]] = {}
+
+def build(points: Sequence[Point], seeds: Sequence[int] = (0,)) -> tuple[Batch, ...]:
+    """All objects of an experiment, in batches by task; mistakes that only show here name their place, too.
+
+    Where a seed is that of the run, every seed of `seeds` has a draw of its own.
+    """
+    batches: dict[tuple[str, tuple[str, ...]], list[Point]] = {}
     for point in points:
-        by_task.setdefault(point.task.key, []).append(point)
-    return tuple(_batch(members) for members in by_task.values())
+        batches.setdefault((point.task.key, point.drawn), []).append(point)
+    return tuple(_batch(members, seeds if drawn else seeds[:1]) for (_, drawn), members in batches.items())
 
 
-def _batch(points: list[Point]) -> Batch:
-    task = points[0].task.build()
+def _batch(points: list[Point], seeds: Sequence[int]) -> Batch:
+    setups: list[Setup] = []
+    for seed in seeds:
+        drawn = [point.of_run(seed) for point in points]
+        task = _task(drawn[0]) if points[0].task.drawn or not setups else setups[0].task
+        worlds: dict[str, World] = {}
+        trials = [_trial(task, point, worlds) for point in drawn]
+        if setups:  # all but the world is the same, and must be: draws run as one program
+            trials = [replace(first, world=trial.world) for first, trial in zip(setups[0].trials, trials, strict=True)]
+        setups.append(Setup(task, tuple(trials)))
+    return Batch(tuple(points), tuple(setups))
+
+
+def _task(point: Point) -> Task:
+    task = point.task.build()
     if not isinstance(task, Task):
-        raise ExperimentError(f"task: {points[0].task.name!r} builds a {type(task).__name__}, not a Task")
-    worlds: dict[str, World] = {}
-    return Batch(task, tuple(points), tuple(_trial(task, point, worlds) for point in points))
+        raise ExperimentError(f"task: {point.task.name!r} builds a {type(task).__name__}, not a Task")
+    return task
 
 
 def _trial(task: Task, point: Point, worlds: dict[str, World]) -> Trial:

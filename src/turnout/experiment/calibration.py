@@ -12,13 +12,17 @@ from turnout.experiment.sweep import Point
 
 
 def calibrated(batch: Batch, reference: str, rounds: int) -> Batch:
-    """The batch with calibrated local learning rates, and their factors."""
+    """The batch with calibrated local learning rates, and their factors: means, where every seed has its own."""
     chosen = [_reference(point, batch.points, reference) for point in batch.points]
-    with mistakes_at("calibrate"):
-        moves = calibrate.mean_moves(batch.task.fleet, batch.trials, rounds=rounds)
-    factors = tuple(float(moves[index] / move) for index, move in zip(chosen, moves, strict=True))
-    trials = tuple(calibrate.scaled(trial, factor) for trial, factor in zip(batch.trials, factors, strict=True))
-    return replace(batch, trials=trials, rate_factors=factors)
+    setups, factors = [], []
+    for setup in batch.setups:
+        with mistakes_at("calibrate"):
+            moves = calibrate.mean_moves(setup.task.fleet, setup.trials, rounds=rounds)
+        factors.append([float(moves[index] / move) for index, move in zip(chosen, moves, strict=True)])
+        trials = tuple(calibrate.scaled(trial, factor) for trial, factor in zip(setup.trials, factors[-1], strict=True))
+        setups.append(replace(setup, trials=trials))
+    means = tuple(sum(of_point) / len(of_point) for of_point in zip(*factors, strict=True))
+    return replace(batch, setups=tuple(setups), rate_factors=means)
 
 
 def _reference(point: Point, points: Sequence[Point], reference: str) -> int:

@@ -47,6 +47,12 @@ class Tables:
     server: Part
     facts: Part
 
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """What every seed has of its own, by `seed = "run"`: data, a world, both or nothing."""
+        world = any(part.drawn for part in (self.availability, self.links, self.compute))
+        return (*(["data"] if self.task.drawn else []), *(["world"] if world else []))
+
 
 PARTS = tuple(table.name for table in fields(Tables))
 KEYS = ("title", "claim", "rounds", "seeds", "evaluate_every", "metrics", "calibrate", *PARTS, "strategies")

@@ -15,6 +15,8 @@ from turnout.simulator.local import Local
 from turnout.strategies.base import Strategy
 from turnout.uploads import Upload
 
+RUN_SEED = "run"  # `seed = "run"`: the seed of the run, so that every run has a draw of its own
+DRAWN = ("tasks", "availability", "links", "compute")  # kinds whose seed may be that of the run
 Path = tuple[str, ...]  # of keys into a table, to an argument
 OF_OPTAX = {"optimizer": "optimizers", "learning_rate": "schedules"}  # arguments that name a builder of optax
 # Arguments that are not keys of the table: the server's facts and an optimizer's learning rate are given elsewhere.
@@ -41,6 +43,15 @@ class Part:
     def key(self) -> str:
         """A text that equal parts share."""
         return json.dumps([self.kind, self.name, self.arguments], sort_keys=True)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether every run has a draw of its own."""
+        return self.kind in DRAWN and self.arguments.get("seed") == RUN_SEED
+
+    def of_run(self, seed: int) -> Part:
+        """The part as the run with this seed has it."""
+        return replace(self, arguments=self.arguments | {"seed": seed}) if self.drawn else self
 
     def table(self) -> dict[str, Any]:
         """As TOML."""
@@ -147,6 +158,10 @@ def _split(kind: str, table: Any, where: str) -> tuple[str, dict[str, Any]]:
 def _read_argument(part: Part, parameter: schema.Parameter, value: Any) -> Any:
     where = f"{part.where}.{parameter.name}"
     kind = kind_inside(parameter)
+    if parameter.name == "seed" and part.kind in DRAWN and isinstance(value, str):
+        if value != RUN_SEED:
+            raise ExperimentError(f'{where}: given {schema.shown(value)}, expected a whole number or "{RUN_SEED}"')
+        return value
     if kind in ("optimizers", "strategies", "uploads"):
         value = [_named(item) for item in value] if isinstance(value, list) else _named(value)
     value = schema.read(parameter, value, where)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,11 @@ class Outcome:
     point: Point | None = field(default=None, repr=False)  # as the experiment describes it
     task: Task | None = field(default=None, repr=False)  # kept after a run if its optimum is known
 
+    @property
+    def one_world(self) -> Outcome:
+        """Only the first seed, if every seed has a world of its own: there a client is another one with every seed."""
+        return replace(self, history=self.history.of_first_seed()) if self.history.drawn else self
+
     @classmethod
     def of(cls, point: Point, history: History, **more: Any) -> Outcome:
         """The outcome of a point of an experiment."""
@@ -53,7 +58,7 @@ class Outcome:
 
     @property
     def target(self) -> np.ndarray:
-        """α, one number per client; uniform where the history does not have it."""
+        """α, one number per client, or one row per seed; uniform where the history does not have it."""
         if self.history.target is not None:
             return self.history.target
         num_clients = next(iter(self.history.clients.values())).shape[1]
@@ -136,11 +141,12 @@ def _clients(outcome: Outcome) -> pl.DataFrame:
     history = outcome.history
     facts = {"target": outcome.target, "pi": history.pi, "lam": history.lam}
     num_seeds = len(history.seeds)
-    missing = np.full(outcome.target.shape, np.nan)
+    everyone = num_seeds, outcome.target.shape[-1]
     columns = {
-        name: pl.Series(np.tile(missing if values is None else values, num_seeds).astype(np.float64)).fill_nan(None)
+        name: pl.Series(np.broadcast_to(np.nan if values is None else values, everyone).ravel().astype(np.float64))
         for name, values in facts.items()
     }
+    columns = {name: values.fill_nan(None) for name, values in columns.items()}
     if outcome.names is not None:
         columns["name"] = pl.Series(list(outcome.names) * num_seeds, dtype=pl.String)
     return history.clients_frame().with_columns(**columns)
@@ -181,25 +187,25 @@ def outcomes(
     """The outcome of every point as it is finished, program by program; labels in `without` need not be run."""
     batches = [
         batch if experiment.calibrate is None else calibrated(batch, experiment.calibrate, experiment.rounds)
-        for batch in build(grid)
+        for batch in build(grid, experiment.seeds)
     ]
     segment = max(1, experiment.rounds // SEGMENTS)
     with mistakes_at(""):
         pace = Pace(experiment.rounds, experiment.evaluate_every, segment, experiment.metrics)
         seeds = chosen_seeds(experiment.seeds)
         for batch in batches:
-            check_metrics(batch.task, pace.metrics)
+            check_metrics(batch.tasks[0], pace.metrics)
         programs = [
             (batch, group)
             for batch in batches
-            for group in grouped(batch.trials)
+            for group in grouped([setup.trials for setup in batch.setups])
             if any(batch.points[i].label not in without for i in group.members)
         ]
         shares = None if progress is None else lambda done, total: progress(done / total)
         for number, (batch, group) in enumerate(programs):
             report = share_of_progress(shares, watch, number, len(programs), pace.rounds)
-            histories = run_group(batch.task, group, seeds, pace, report)
+            histories = run_group(batch.tasks, group, seeds, pace, report)
             for i, history in zip(group.members, histories, strict=True):
                 factor = batch.rate_factors[i] if batch.rate_factors else 1.0
-                task = batch.task if DISTANCE in history.metrics else None
+                task = batch.tasks[0] if DISTANCE in history.metrics and len(batch.tasks) == 1 else None
                 yield Outcome.of(batch.points[i], history, rate_factor=factor, task=task)

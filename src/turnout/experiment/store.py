@@ -96,8 +96,7 @@ def load(folder: str | Path) -> Run:
             _history(experiment, rows, client_rows, params),
             attendance=attendances.get(point.label),
             seconds=about.get("seconds_of_a_run", {}).get(point.label),
-            target=marks["target"].to_numpy(),
-            **{name: None if marks[name].null_count() else marks[name].to_numpy() for name in ("pi", "lam")},
+            **{name: _by_draw(client_rows[name], len(experiment.seeds)) for name in ("target", "pi", "lam")},
         )
         factor = about.get("rate_factors", {}).get(point.label, 1.0)
         names = tuple(marks["name"].to_list()) if "name" in marks.columns else None
@@ -105,6 +104,14 @@ def load(folder: str | Path) -> Run:
     origin = {key: value for key, value in about.items() if key in circumstances.KEYS}
     notes = {key: value for key, value in about.items() if key not in (*OF_RUN, *circumstances.KEYS)}
     return Run(experiment, tuple(outcomes), about["seconds"], notes, origin)
+
+
+def _by_draw(column: pl.Series, num_seeds: int) -> np.ndarray | None:
+    """One number per client, one row per seed where they differ, None where it is not known."""
+    if column.null_count():
+        return None
+    rows = column.to_numpy().reshape(num_seeds, -1)
+    return rows[0] if (rows == rows[0]).all() else rows
 
 
 def _with_kind(frame: pl.DataFrame) -> pl.DataFrame:

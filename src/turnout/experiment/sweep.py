@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from turnout.experiment.config import NAMED, PARTS, Entrant, Experiment, Tables
@@ -19,6 +19,10 @@ class Point(Tables):
     entrant: str  # the label without settings
     settings: dict[str, Any]  # the swept keys and their values here
     strategy: Part
+
+    def of_run(self, seed: int) -> Point:
+        """The point as the run with this seed has it."""
+        return replace(self, **{role: getattr(self, role).of_run(seed) for role in PARTS})
 
 
 def points(experiment: Experiment) -> tuple[Point, ...]:

@@ -1,7 +1,7 @@
 """The checks of a claim: each compares the curves with a statement of the paper.
 
 Strategies meet the same absences seed by seed, so differences are paired. A check is decided where the 95 % interval of
-the mean difference (Student's t) leaves no doubt.
+the mean difference (Student's t) leaves no doubt, and never by a single seed, unless the numbers of a claim are exact.
 """
 
 from __future__ import annotations
@@ -18,8 +18,14 @@ from turnout.reproduction.measured import Curve, Measured
 from turnout.reproduction.measures import measure_values, measure_words
 from turnout.reproduction.numbers import Unit, lead_in_words, raw, shown, spread_in_words
 from turnout.reproduction.tables import function_and_arguments
-from turnout.reproduction.verdicts import Finding, Verdict, in_order, verdict_of_lead
-from turnout.statistics import Interval, mean, minus, rank_correlation
+from turnout.reproduction.verdicts import (
+    Finding,
+    verdict_of_equality,
+    verdict_of_lead,
+    verdict_of_order,
+    verdict_without_any_seed,
+)
+from turnout.statistics import mean, minus, rank_correlation
 
 Table = dict[str, Any]
 
@@ -29,24 +35,23 @@ def ahead(
     measure: Table,
     label: str,
     of: list[str] | None = None,
-    panel: str | None = None,
+    panel: str = "",
     paper: float | None = None,
     unit: Unit = "",
     smaller_is_better: bool = False,
 ) -> Iterator[Finding]:
     """One strategy is ahead of all others: the smallest of the paired differences counts."""
-    for name in _panels(measured, panel):
-        values = measure_values(measured, measure, name, label)
-        rivals = [other for other in (of or measured.labels(name)) if other != label]
-        sign = -1.0 if smaller_is_better else 1.0
-        leads = {rival: sign * minus(values, measure_values(measured, measure, name, rival)) for rival in rivals}
-        second = min(rivals, key=lambda rival: mean(leads[rival]))
-        yield Finding(
-            says=_in_panel(f"{label} ahead of {_and(rivals)} in {measure_words(measure)}", name),
-            paper="" if paper is None else shown(raw(paper, unit), unit, signed=True),
-            ours=f"{lead_in_words(leads[second], unit)} over {second}",
-            verdict=verdict_of_lead(leads[second]),
-        )
+    values = measure_values(measured, measure, panel, label)
+    rivals = [other for other in (of or measured.labels(panel)) if other != label]
+    sign = -1.0 if smaller_is_better else 1.0
+    leads = {rival: sign * minus(values, measure_values(measured, measure, panel, rival)) for rival in rivals}
+    second = min(rivals, key=lambda rival: mean(leads[rival]))
+    yield Finding(
+        says=_in_panel(f"{label} ahead of {_and(rivals)} in {measure_words(measure)}", panel),
+        paper="" if paper is None else shown(raw(paper, unit), unit, signed=True),
+        ours=f"{lead_in_words(leads[second], unit)} over {second}",
+        verdict=verdict_of_lead(leads[second]),
+    )
 
 
 def equals(
@@ -56,28 +61,26 @@ def equals(
     within: float,
     to: str | None = None,
     value: float | None = None,
-    panel: str | None = None,
+    panel: str = "",
     unit: Unit = "",
 ) -> Iterator[Finding]:
-    """A measure equals that of another strategy, or a number, within a margin plus twice the standard error."""
+    """A measure equals that of another strategy, or a number, within a margin: so does the whole interval."""
     if (to is None) == (value is None):
         raise ExperimentError("equals: give either to, a label, or value, a number")
     margin = raw(within, unit)
-    for name in _panels(measured, panel):
-        for strategy in [label] if isinstance(label, str) else label:
-            values = measure_values(measured, measure, name, strategy)
-            if value is None:
-                goal, others = str(to), measure_values(measured, measure, name, str(to))
-            else:
-                goal, others = shown(raw(value, unit), unit), np.full_like(values, raw(value, unit))
-            difference = minus(values, others)
-            interval = Interval.of(difference)
-            yield Finding(
-                says=_in_panel(f"{strategy} equals {goal}", name),
-                paper=f"± {shown(margin, unit)}",
-                ours=lead_in_words(difference, unit),
-                verdict="holds" if abs(interval.mean) <= margin + 2 * interval.standard_error else "does not hold",
-            )
+    for strategy in [label] if isinstance(label, str) else label:
+        values = measure_values(measured, measure, panel, strategy)
+        if value is None:
+            goal, others = str(to), measure_values(measured, measure, panel, str(to))
+        else:
+            goal, others = shown(raw(value, unit), unit), np.full_like(values, raw(value, unit))
+        difference = minus(values, others)
+        yield Finding(
+            says=_in_panel(f"{strategy} equals {goal}", panel),
+            paper=f"± {shown(margin, unit)}",
+            ours=lead_in_words(difference, unit),
+            verdict=verdict_of_equality(difference, margin),
+        )
 
 
 def ordered(
@@ -86,19 +89,18 @@ def ordered(
     labels: list[str] | None = None,
     rising: bool = True,
     slack: float = 0.0,
-    panel: str | None = None,
+    panel: str = "",
     unit: Unit = "",
 ) -> Iterator[Finding]:
-    """A measure rises, or falls, along a list of strategies; steps back within the slack and noise are allowed."""
-    for name in _panels(measured, panel):
-        row = labels or measured.labels(name)
-        values = [measure_values(measured, measure, name, label) for label in row]
-        yield Finding(
-            says=_in_panel(f"{'rises' if rising else 'falls'} along {_and(row)}", name),
-            paper="",
-            ours=", ".join(shown(float(of_label.mean()), unit) for of_label in values),
-            verdict="holds" if in_order(values, rising, raw(slack, unit)) else "does not hold",
-        )
+    """A measure rises, or falls, along a list of strategies; steps back within the slack are allowed."""
+    row = labels or measured.labels(panel)
+    values = [measure_values(measured, measure, panel, label) for label in row]
+    yield Finding(
+        says=_in_panel(f"{'rises' if rising else 'falls'} along {_and(row)}", panel),
+        paper="",
+        ours=", ".join(shown(float(of_label.mean()), unit) for of_label in values),
+        verdict=verdict_of_order(values, rising, raw(slack, unit)),
+    )
 
 
 def ordered_measures(
@@ -107,25 +109,23 @@ def ordered_measures(
     measures: list[Table],
     rising: bool = True,
     slack: float = 0.0,
-    panel: str | None = None,
+    panel: str = "",
     unit: Unit = "",
 ) -> Iterator[Finding]:
     """As `ordered`, along several measures of one strategy, such as one for each class of clients.
 
     Only seeds that have all of them count: a class may never be available.
     """
-    for name in _panels(measured, panel):
-        all_seeds = np.stack([measure_values(measured, measure, name, label) for measure in measures])
-        values = list(all_seeds[:, ~np.isnan(all_seeds).any(axis=0)])
-        lacking = all_seeds.shape[1] - values[0].size
-        verdict: Verdict = "holds" if in_order(values, rising, raw(slack, unit)) else "does not hold"
-        yield Finding(
-            says=_in_panel(f"{label}: {'rises' if rising else 'falls'} along {len(measures)} measures", name),
-            paper="",
-            ours=", ".join(shown(mean(row), unit) for row in values if row.size)
-            + (f" ({lacking} runs lack one)" if lacking else ""),
-            verdict=verdict if values[0].size else "undecided",
-        )
+    all_seeds = np.stack([measure_values(measured, measure, panel, label) for measure in measures])
+    values = list(all_seeds[:, ~np.isnan(all_seeds).any(axis=0)])
+    lacking = all_seeds.shape[1] - values[0].size
+    yield Finding(
+        says=_in_panel(f"{label}: {'rises' if rising else 'falls'} along {len(measures)} measures", panel),
+        paper="",
+        ours=", ".join(shown(mean(row), unit) for row in values if row.size)
+        + (f" ({lacking} runs lack one)" if lacking else ""),
+        verdict=verdict_of_order(values, rising, raw(slack, unit)),
+    )
 
 
 def best_moves(
@@ -134,37 +134,45 @@ def best_moves(
     labels: list[str],
     xs: list[int],
     rising: bool = True,
-    panel: str | None = None,
+    panel: str = "",
 ) -> Iterator[Finding]:
-    """As x grows, the strategy that is best on average moves along the list in one direction, at least once."""
+    """As x grows, the strategy that is best on average moves along the list in one direction, at least once.
+
+    That must be so whichever seed is left out.
+    """
     sign = 1.0 if metric_named(metric).higher_is_better else -1.0
-    for name in _panels(measured, panel):
-        curves = [measured.curve(name, label, metric) for label in labels]
-        taken = np.unique([int(np.argmin(np.abs(curves[0].x - x))) for x in xs])
-        means = np.stack([curve.values[:, taken].mean(axis=0) for curve in curves])
-        places = np.argmax(sign * means, axis=0)
-        steps = np.diff(places) if rising else -np.diff(places)
-        yield Finding(
-            says=_in_panel(f"the best {metric} moves {'up' if rising else 'down'} the row with time", name),
-            paper="",
-            ours="; ".join(f"{x:g}: {labels[best]}" for x, best in zip(curves[0].x[taken], places, strict=True)),
-            verdict="holds" if (steps >= 0).all() and (steps > 0).any() else "does not hold",
-        )
+    curves = [measured.curve(panel, label, metric) for label in labels]
+    taken = np.unique([int(np.argmin(np.abs(curves[0].x - x))) for x in xs])
+    values = sign * np.stack([curve.values[:, taken] for curve in curves])
+
+    def places(seeds: np.ndarray) -> np.ndarray:
+        return np.argmax(values[:, seeds].mean(axis=1), axis=0)
+
+    def moves(seeds: np.ndarray) -> bool:
+        steps = np.diff(places(seeds)) if rising else -np.diff(places(seeds))
+        return bool((steps >= 0).all() and (steps > 0).any())
+
+    bests = zip(curves[0].x[taken], places(np.arange(values.shape[1])), strict=True)
+    yield Finding(
+        says=_in_panel(f"the best {metric} moves {'up' if rising else 'down'} the row with time", panel),
+        paper="",
+        ours="; ".join(f"{x:g}: {labels[best]}" for x, best in bests),
+        verdict=verdict_without_any_seed(moves, values.shape[1]),
+    )
 
 
 def within_bound(
-    measured: Measured, measure: Table, label: str, most: float, panel: str | None = None, unit: Unit = ""
+    measured: Measured, measure: Table, label: str, most: float, panel: str = "", unit: Unit = ""
 ) -> Iterator[Finding]:
     """A measure stays at or below a bound in every run."""
     bound = raw(most, unit)
-    for name in _panels(measured, panel):
-        values = measure_values(measured, measure, name, label)
-        yield Finding(
-            says=_in_panel(f"{label}: {measure_words(measure)} at most {shown(bound, unit)} in every run", name),
-            paper=shown(bound, unit),
-            ours=f"at most {shown(float(values.max()), unit)} in {values.size}",
-            verdict="holds" if bool((values <= bound).all()) else "does not hold",
-        )
+    values = measure_values(measured, measure, panel, label)
+    yield Finding(
+        says=_in_panel(f"{label}: {measure_words(measure)} at most {shown(bound, unit)} in every run", panel),
+        paper=shown(bound, unit),
+        ours=f"at most {shown(float(values.max()), unit)} in {values.size}",
+        verdict="holds" if bool((values <= bound).all()) else "does not hold",
+    )
 
 
 def best_is(
@@ -172,53 +180,56 @@ def best_is(
     measure: Table,
     label: str,
     numbers: dict[str, Any] | None = None,
-    panel: str | None = None,
+    panel: str = "",
     unit: Unit = "",
     smaller_is_better: bool = False,
 ) -> Iterator[Finding]:
     """One strategy has the best number of a table; the paper's numbers are shown beside ours."""
-    for name in _panels(measured, panel):
-        values = {each: measure_values(measured, measure, name, each) for each in measured.labels(name)}
-        sign = 1.0 if smaller_is_better else -1.0
-        means = {each: sign * mean(of_seeds) for each, of_seeds in values.items()}
-        second = min((each for each in means if each != label), key=means.__getitem__)
-        lead = minus(values[label], values[second]) * -sign
-        yield Finding(
-            says=_in_panel(f"{label} is best in {measure_words(measure)}", name),
-            paper="; ".join(f"{each} {shown(raw(number, unit), unit)}" for each, number in (numbers or {}).items()),
-            ours="; ".join(f"{each} {spread_in_words(of_seeds, unit)}" for each, of_seeds in values.items()),
-            verdict=verdict_of_lead(lead),
-        )
+    values = {each: measure_values(measured, measure, panel, each) for each in measured.labels(panel)}
+    sign = 1.0 if smaller_is_better else -1.0
+    means = {each: sign * mean(of_seeds) for each, of_seeds in values.items()}
+    second = min((each for each in means if each != label), key=means.__getitem__)
+    lead = minus(values[label], values[second]) * -sign
+    yield Finding(
+        says=_in_panel(f"{label} is best in {measure_words(measure)}", panel),
+        paper="; ".join(f"{each} {shown(raw(number, unit), unit)}" for each, number in (numbers or {}).items()),
+        ours="; ".join(f"{each} {spread_in_words(of_seeds, unit)}" for each, of_seeds in values.items()),
+        verdict=verdict_of_lead(lead),
+    )
 
 
 def table(
     measured: Measured,
     measure: Table,
     numbers: dict[str, Any],
-    panel: str | None = None,
+    panel: str = "",
     unit: Unit = "",
     agreement: float = 0.8,
 ) -> Iterator[Finding]:
     """The paper's numbers beside ours; the check holds if both order the strategies about the same.
 
-    About the same: Kendall's rank correlation is at least `agreement`. "never" counts as infinite. Strategies that a
-    changed experiment left out are listed as not run.
+    About the same: Kendall's rank correlation is at least `agreement`, whichever seed is left out. "never" counts as
+    infinite. Strategies that a changed experiment left out are listed as not run.
     """
     theirs = {label: raw(number, unit) for label, number in numbers.items()}
-    for name in _panels(measured, panel):
-        run = [label for label in theirs if label in measured.labels(name)]
-        if len(run) < 2:
-            yield Finding(_in_panel("the order of the strategies", name), "", "fewer than two of them ran", "not run")
-            continue
-        ours = {label: measure_values(measured, measure, name, label) for label in run}
-        order = rank_correlation([theirs[label] for label in run], [mean(values) for values in ours.values()])
-        words = {label: spread_in_words(ours[label], unit) if label in ours else "not run" for label in theirs}
-        yield Finding(
-            says=_in_panel("the order of the strategies", name),
-            paper="; ".join(f"{label} {shown(number, unit)}" for label, number in theirs.items()),
-            ours="; ".join(f"{label} {text}" for label, text in words.items()) + f" (τ = {order:.2f})",
-            verdict="holds" if order >= agreement else "does not hold",
-        )
+    run = [label for label in theirs if label in measured.labels(panel)]
+    if len(run) < 2:
+        yield Finding(_in_panel("the order of the strategies", panel), "", "fewer than two of them ran", "not run")
+        return
+    ours = {label: measure_values(measured, measure, panel, label) for label in run}
+
+    def order(seeds: np.ndarray) -> float:
+        return rank_correlation([theirs[label] for label in run], [mean(ours[label][seeds]) for label in run])
+
+    num_seeds = len(ours[run[0]])
+    words = {label: spread_in_words(ours[label], unit) if label in ours else "not run" for label in theirs}
+    yield Finding(
+        says=_in_panel("the order of the strategies", panel),
+        paper="; ".join(f"{label} {shown(number, unit)}" for label, number in theirs.items()),
+        ours="; ".join(f"{label} {text}" for label, text in words.items())
+        + f" (τ = {order(np.arange(num_seeds)):.2f})",
+        verdict=verdict_without_any_seed(lambda seeds: order(seeds) >= agreement, num_seeds),
+    )
 
 
 CHECKS: dict[str, Callable[..., Iterator[Finding]]] = {
@@ -233,25 +244,33 @@ def check_and_arguments(table: Any, number: int) -> tuple[Callable[..., Iterator
     return function_and_arguments(CHECKS, rest, f"checks[{number}]", ("measured",))
 
 
-def all_findings(checks: list[Table], curves: Sequence[Curve], skipped: dict[str, str]) -> tuple[Finding, ...]:
-    """The findings of all checks of a claim on these curves; checks of a skipped panel are "not run"."""
+def all_findings(
+    checks: list[Table],
+    curves: Sequence[Curve],
+    skipped: dict[str, str],
+    steps: dict[str, str] | None = None,
+    exact: bool = False,
+) -> tuple[Finding, ...]:
+    """The findings of all checks of a claim on these curves; checks of a skipped panel are "not run".
+
+    `steps` are those of the panels. With `exact` numbers one seed decides.
+    """
     measured = Measured(curves)
     findings: list[Finding] = []
     for number, table in enumerate(checks):
         function, arguments = check_and_arguments(table, number)
         if (panel := arguments.get("panel")) in skipped:
-            findings.append(Finding(f"{panel}: {table['name']}", "", skipped[panel], "not run"))
-        else:
-            findings += (_reworded(finding, table, measured.panels) for finding in function(measured, **arguments))
+            findings.append(Finding(f"{panel}: {table['name']}", "", skipped[panel], "not run", panel))
+            continue
+        for name in _panels(measured, panel):
+            seeds = max(len(curve.seeds) for curve in curves if curve.panel == name)
+            for finding in function(measured, **arguments | {"panel": name}):
+                undecided = seeds < 2 and not exact and finding.verdict != "not run"
+                verdict = "undecided" if undecided else finding.verdict
+                says = _in_panel(table["says"], "" if panel else name) if "says" in table else finding.says
+                step = (steps or {}).get(name, "")
+                findings.append(replace(finding, says=says, verdict=verdict, panel=name, step=step))
     return tuple(findings)
-
-
-def _reworded(finding: Finding, table: Table, panels: list[str]) -> Finding:
-    """The finding in the claim's own words, if it has any; the panel stays in front if the check names none."""
-    if "says" not in table:
-        return finding
-    panel = next((f"{name}: " for name in panels if "panel" not in table and finding.says.startswith(f"{name}: ")), "")
-    return replace(finding, says=panel + table["says"])
 
 
 def _panels(measured: Measured, panel: str | None) -> list[str]:

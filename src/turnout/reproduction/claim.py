@@ -8,7 +8,7 @@ import importlib
 import itertools
 import pkgutil
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,17 +22,19 @@ from turnout.experiment.schema import shown
 from turnout.experiment.tuning import check_metric
 from turnout.metrics import COSTS
 from turnout.reproduction import procedures
-from turnout.reproduction.checks import check_and_arguments
+from turnout.reproduction.checks import all_findings, check_and_arguments
 from turnout.reproduction.measured import Curve
 from turnout.reproduction.measures import MEASURES
 from turnout.reproduction.tables import function_and_arguments
+from turnout.reproduction.verdicts import STEPS, Finding
 
 Profile = Literal["quick", "full"]
 Document = dict[str, Any]
 
-TEXTS = ("title", "paper", "where", "claim", "notes")
+TEXTS = ("title", "paper", "where", "claim", "summary", "notes", "authors")
 RUNS = ("experiment", "panels", "procedure", "tuning", "clients", "costs")  # what decides the numbers
-SAYS = (*TEXTS, "checks", "figure")  # what is said of them
+SAYS = (*TEXTS, "checks", "figure", "exact")  # what is said of them
+STEP = "step"  # key of a panel: the setting in which it is run
 PANEL = "panel="  # begins a change that restricts the claim to this panel
 KEYS = (*SAYS, *RUNS, "profiles", "same_runs_as", "changed")
 OF_CLIENTS = ("weight", "asked", "available", "arrived", "stalest")
@@ -68,6 +70,17 @@ class Claim:
     def runs(self) -> Document:
         """The part of the document that decides the numbers."""
         return _runs_of(self.document)
+
+    @property
+    def steps(self) -> dict[str, str]:
+        """The step of each panel that has one: the setting in which it is run, see `STEPS`."""
+        panels = self.document.get("panels", {}).items()
+        return {name: panel[STEP] for name, panel in panels if STEP in panel}
+
+    def findings(self, curves: Sequence[Curve], skipped: dict[str, str]) -> tuple[Finding, ...]:
+        """What the checks find on the curves of all panels."""
+        exact = self.document.get("exact", False)
+        return all_findings(self.document["checks"], curves, skipped, self.steps, exact)
 
     @property
     def changed(self) -> list[str]:
@@ -247,7 +260,10 @@ def _procedure(table: Any) -> Callable[[], list[Curve]]:
 
 def _panels(document: Document) -> dict[str, Experiment]:
     experiments = {}
-    for name, changes in (document.get("panels") or {"": {}}).items():
+    for name, panel in (document.get("panels") or {"": {}}).items():
+        changes = {key: value for key, value in panel.items() if key != STEP}
+        if (step := panel.get(STEP)) is not None and step not in STEPS:
+            raise ExperimentError(f"panel {name!r}: step: there is no {shown(step)}: {nearest(str(step), STEPS)}")
         try:
             experiments[name] = Experiment.read({"title": document["title"]} | merged(document["experiment"], changes))
         except ExperimentError as error:

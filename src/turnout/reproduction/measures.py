@@ -94,29 +94,28 @@ def cost_to(entry: StrategyCurves, metric: str, target: float, cost: str = "loca
 
 def weight_share(entry: StrategyCurves, pi: Sequence[float] = (0.0, 1.0), lam: Sequence[float] = (-1.0, 1.0)) -> Values:
     """Share of all weight that the clients of a class got: their π and λ lie in these intervals, ends included."""
-    members = _members(entry, pi, lam)
     weight = entry["weight"].values
-    return weight[:, members].sum(axis=1) / weight.sum(axis=1)
+    return _of_members(entry, "weight", pi, lam) / weight.sum(axis=1)
 
 
 def weight_over_target(
     entry: StrategyCurves, pi: Sequence[float] = (0.0, 1.0), lam: Sequence[float] = (-1.0, 1.0)
 ) -> Values:
     """A class's share of all weight over its share of the target: 1 is its due."""
-    target = entry["target"].values[0]
-    return weight_share(entry, pi, lam) / (target[_members(entry, pi, lam)].sum() / target.sum())
+    return weight_share(entry, pi, lam) / (_of_members(entry, "target", pi, lam) / entry["target"].values.sum(axis=1))
 
 
 def asked_share(entry: StrategyCurves, pi: Sequence[float] = (0.0, 1.0), lam: Sequence[float] = (-1.0, 1.0)) -> Values:
     """Share of their available rounds in which the clients of a class were asked; NaN if they never were available."""
-    members = _members(entry, pi, lam)
-    asked, available = (entry[name].values[:, members].sum(axis=1) for name in ("asked", "available"))
+    asked, available = (_of_members(entry, name, pi, lam) for name in ("asked", "available"))
     return np.divide(asked, available, out=np.full(asked.shape, np.nan), where=available > 0)
 
 
-def _members(entry: StrategyCurves, pi: Sequence[float], lam: Sequence[float]) -> np.ndarray:
-    rates, correlations = entry["pi"].values[0], entry["lam"].values[0]
-    return (pi[0] <= rates) & (rates <= pi[1]) & (lam[0] <= correlations) & (correlations <= lam[1])
+def _of_members(entry: StrategyCurves, name: str, pi: Sequence[float], lam: Sequence[float]) -> Values:
+    """Sum over the clients of a class, one per seed; π and λ are those of all seeds, or of each its own."""
+    rates, correlations = entry["pi"].values, entry["lam"].values
+    members = (pi[0] <= rates) & (rates <= pi[1]) & (lam[0] <= correlations) & (correlations <= lam[1])
+    return np.where(members, entry[name].values, 0).sum(axis=1)
 
 
 def _smoothed(values: np.ndarray, average: int) -> np.ndarray:

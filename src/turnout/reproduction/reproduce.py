@@ -18,7 +18,6 @@ from turnout.experiment.run import Outcome, Progress, outcomes
 from turnout.experiment.sweep import Point, points
 from turnout.experiment.tuning import RATES, tune, write_rows
 from turnout.files.whole import free_folder, whole_or_absent
-from turnout.reproduction.checks import all_findings
 from turnout.reproduction.claim import Claim, Search
 from turnout.reproduction.measured import CURVES, Curve, write_curves
 from turnout.reproduction.panels import Kept, Panel
@@ -46,7 +45,7 @@ class Reproduced:
 
     @property
     def verdict(self) -> str:
-        return overall([finding.verdict for finding in self.findings])
+        return overall(self.findings)
 
 
 def reproduce(
@@ -68,7 +67,7 @@ def reproduce(
         kept.forget(asked)
     panels, skipped = _run_panels(claim, kept, progress)
     reproduced = Reproduced(claim, panels, skipped, ())
-    reproduced = replace(reproduced, findings=all_findings(claim.document["checks"], reproduced.curves, skipped))
+    reproduced = replace(reproduced, findings=claim.findings(reproduced.curves, skipped))
     if folder is not None:
         save(reproduced, folder, draw)
         if not claim.panels_alone:
@@ -170,7 +169,8 @@ def _curves(panel: str, outcome: Outcome, clients: list[str], costs: list[str]) 
     if clients:
         for name, law in (("target", outcome.target), ("pi", past.pi), ("lam", past.lam)):
             if law is not None:
-                yield Curve(panel, outcome.label, name, numbers, past.seeds[:1], law[None])
+                rows = np.atleast_2d(law)
+                yield Curve(panel, outcome.label, name, numbers, past.seeds[: len(rows)], rows)
 
 
 def save(reproduced: Reproduced, out: str | Path, draw: Draw | None = None) -> Path:

@@ -10,7 +10,6 @@ from typing import Any
 
 from turnout.experiment.errors import ExperimentError
 from turnout.files.whole import free_folder, whole_or_absent
-from turnout.reproduction.checks import all_findings
 from turnout.reproduction.claim import Claim, read_claim
 from turnout.reproduction.measured import CURVES, read_curves
 from turnout.reproduction.verdicts import conclusion
@@ -22,7 +21,7 @@ def refresh(folder: Path, draw: Draw | None = None) -> dict[str, Any]:
     """Check a folder's curves again, by the shipped claim if its runs are still the same, and draw its figure."""
     stored = read_result(folder)
     claim = current_claim(folder)
-    findings = all_findings(claim.document["checks"], read_curves(folder / CURVES), stored["skipped"])
+    findings = claim.findings(read_curves(folder / CURVES), stored["skipped"])
     renewed = stored | claim.about | conclusion(findings) | {"command": claim.command}
     (folder / "claim.toml").write_text(claim.to_toml(), encoding="utf-8")
     write_result(folder, renewed)

@@ -1,62 +1,143 @@
-"""Findings of checks, the rules for a lead and for an order, and the overall verdict of a claim."""
+"""Findings of checks, the rules that decide them, and the overall verdict on a claim."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy import stats
 
-from turnout.statistics import Interval, mean, minus
+from turnout.statistics import LEVEL, Interval, minus
 
 Verdict = Literal["holds", "undecided", "does not hold", "not run"]
+Reproduction = Literal["reproduced", "reproduced in part", "undecided", "not reproduced", "not run"]
+
+# In which setting a panel runs, from the nearest to the authors to the fairest, and how a sentence goes on:
+STEPS = {
+    "public code": "with the settings of the public code",
+    "printed": "as printed",
+    "tuned": "under equal tuning",
+}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One check: its statement, the paper's number, ours, and the verdict."""
+    """One check: its statement, the paper's number, ours, and the verdict; and where it was taken."""
 
     says: str
     paper: str
     ours: str
     verdict: Verdict
+    panel: str = ""
+    step: str = ""  # of `STEPS`, where the panel has one
 
 
 def conclusion(findings: Sequence[Finding]) -> dict[str, Any]:
     """The verdict on a claim and its checks, for JSON."""
     return {
-        "verdict": overall([finding.verdict for finding in findings]),
+        "verdict": overall(findings),
+        "verdict_in_words": in_words(findings),
         "checks": [asdict(finding) for finding in findings],
     }
 
 
-def overall(verdicts: list[Verdict]) -> str:
-    """The verdict on a claim, from those of its checks."""
-    decided = [verdict for verdict in verdicts if verdict != "not run"]
+def overall(findings: Sequence[Finding]) -> Reproduction:
+    """The verdict on a claim; a claim with steps is reproduced if it is so as printed."""
+    steps = by_step(findings)
+    if not steps:
+        return _of_checks(findings)
+    if steps.get("printed") == "reproduced":
+        return "reproduced"
+    if any(kind in ("reproduced", "reproduced in part") for kind in steps.values()):
+        return "reproduced in part"
+    if "not reproduced" in steps.values():
+        return "not reproduced"
+    return "undecided" if "undecided" in steps.values() else "not run"
+
+
+def in_words(findings: Sequence[Finding]) -> str:
+    """The verdict with the steps in which it is so."""
+    kind, steps = overall(findings), by_step(findings)
+    if not steps or kind in ("undecided", "not run"):
+        return kind
+    if kind == "not reproduced":
+        return "not reproduced by any public setting" if set(steps.values()) == {kind} else kind
+    whole = [STEPS[step] for step, of_step in steps.items() if of_step == "reproduced"]
+    if kind == "reproduced":
+        return f"reproduced {' and '.join(whole)}"
+    if whole:
+        return f"reproduced only {' and '.join(whole)}"
+    return f"in part {' and '.join(STEPS[step] for step, of_step in steps.items() if of_step == kind)}"
+
+
+def by_step(findings: Sequence[Finding]) -> dict[str, Reproduction]:
+    """The verdict in each step that some finding has."""
+    return {
+        step: _of_checks(own) for step in STEPS if (own := [finding for finding in findings if finding.step == step])
+    }
+
+
+def _of_checks(findings: Sequence[Finding]) -> Reproduction:
+    decided = [finding.verdict for finding in findings if finding.verdict != "not run"]
     if not decided:
         return "not run"
     if all(verdict == "holds" for verdict in decided):
-        return "holds"
+        return "reproduced"
     if "holds" in decided:
-        return "holds in part"
-    return "does not hold" if "does not hold" in decided else "undecided"
+        return "reproduced in part"
+    return "not reproduced" if "does not hold" in decided else "undecided"
+
+
+def by_chance(findings: Sequence[Finding]) -> float:
+    """How many of the checks would be decided wrongly by chance alone, if none of the statements were true or false."""
+    return (1 - LEVEL) * sum(finding.verdict != "not run" for finding in findings)
 
 
 def verdict_of_lead(lead: np.ndarray) -> Verdict:
-    """The verdict by the interval of the lead, or by every seed if there is only one or a lead is infinite."""
-    if lead.size < 2 or not np.isfinite(lead).all():
-        return "holds" if bool((lead > 0).all()) else "does not hold" if bool((lead <= 0).all()) else "undecided"
+    """By the interval of the mean lead; by a sign test over the seeds if a lead is infinite."""
+    if not np.isfinite(lead).all():
+        ahead, behind = int((lead > 0).sum()), int((lead < 0).sum())
+        if ahead == behind:
+            return "undecided"
+        chance = float(stats.binom.cdf(min(ahead, behind), ahead + behind, 0.5))
+        return "undecided" if chance > (1 - LEVEL) / 2 else "holds" if ahead > behind else "does not hold"
     interval = Interval.of(lead)
     return "holds" if interval.low > 0 else "does not hold" if interval.high < 0 else "undecided"
 
 
-def in_order(values: list[np.ndarray], rising: bool, slack: float) -> bool:
-    """Whether the last value is beyond the first, and no step goes back by more than the slack and the noise."""
+def verdict_of_equality(difference: np.ndarray, margin: float) -> Verdict:
+    """Equal if the whole interval of the mean difference lies within the margin, unequal if all of it lies outside."""
+    if not np.isfinite(difference).all():
+        return "does not hold"
+    interval = Interval.of(difference)
+    if -margin <= interval.low and interval.high <= margin:
+        return "holds"
+    return "does not hold" if interval.low > margin or interval.high < -margin else "undecided"
+
+
+def verdict_of_order(values: Sequence[np.ndarray], rising: bool, slack: float) -> Verdict:
+    """In order if the last is surely beyond the first and no mean goes back by more than the slack.
+
+    Not in order if a step surely goes back by more than that, or the last is surely behind the first.
+    """
     if not values[0].size:
-        return False
+        return "undecided"
     sign = 1 if rising else -1
     steps = [Interval.of(sign * minus(b, a)) for a, b in itertools.pairwise(values)]
-    forth = mean(sign * minus(values[-1], values[0])) > 0
-    return forth and all(step.mean >= -slack - 2 * step.standard_error for step in steps)
+    forth = Interval.of(sign * minus(values[-1], values[0]))
+    if forth.high <= 0 or any(step.high < -slack for step in steps):
+        return "does not hold"
+    return "holds" if forth.low > 0 and all(step.mean >= -slack for step in steps) else "undecided"
+
+
+def verdict_without_any_seed(holds: Callable[[np.ndarray], bool], num_seeds: int) -> Verdict:
+    """For statements about means: decided if they stay the same whichever seed is left out.
+
+    `holds` says so for the chosen seeds.
+    """
+    everyone = np.arange(num_seeds)
+    answers = {holds(everyone), *(holds(np.delete(everyone, seed)) for seed in everyone if num_seeds > 1)}
+    return "undecided" if len(answers) > 1 else "holds" if answers.pop() else "does not hold"

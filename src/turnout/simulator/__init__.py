@@ -94,11 +94,11 @@ def simulate_trials(
     check_metrics(task, pace.metrics)
     for trial in trials:
         check_trial(task, trial)
-    groups = grouped(trials)
+    groups = grouped([trials])
     histories: dict[int, History] = {}
     for number, group in enumerate(groups):
         report = share_of_progress(progress, watch, number, len(groups), rounds)
-        histories.update(zip(group.members, run_group(task, group, chosen, pace, report), strict=True))
+        histories.update(zip(group.members, run_group([task], group, chosen, pace, report), strict=True))
     return [histories[i] for i in range(len(trials))]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -30,9 +30,21 @@ class History:
     params: Any = field(repr=False)  # the final models, seeds first
     attendance: Attendance | None = field(default=None, repr=False)  # in the run of the first seed
     seconds: float | None = None  # per seed, without compilation
-    target: np.ndarray | None = field(default=None, repr=False)  # α, one number per client
+    target: np.ndarray | None = field(default=None, repr=False)  # α, one number per client, or one row per seed
     pi: np.ndarray | None = field(default=None, repr=False)  # π, where the availability has a stationary law
     lam: np.ndarray | None = field(default=None, repr=False)  # λ, likewise
+
+    @property
+    def drawn(self) -> bool:
+        """Whether every seed has data or a world of its own."""
+        return any(values is not None and values.ndim > 1 for values in (self.target, self.pi))
+
+    def of_first_seed(self) -> History:
+        """The run of the first seed alone."""
+        arrays = {name: getattr(self, name) for name in ("metrics", "records", "clients", "params")}
+        of_fleet = {name: getattr(self, name) for name in ("target", "pi", "lam")}
+        own = {name: values[0] for name, values in of_fleet.items() if values is not None and values.ndim > 1}
+        return replace(self, seeds=self.seeds[:1], **jax.tree.map(lambda values: values[:1], arrays), **own)
 
     @property
     def diverged(self) -> np.ndarray:

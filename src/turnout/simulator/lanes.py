@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ from turnout.simulator.attendance import Attendance
 from turnout.simulator.clients import Plan
 from turnout.simulator.history import History
 from turnout.simulator.programs import group_ran
-from turnout.simulator.trial import Law, Trial, TrialGroup, as_arrays
+from turnout.simulator.trial import Trial, TrialGroup, as_arrays
 from turnout.tasks.base import Task
 from turnout.uploads import Plain
 from turnout.world import World
@@ -58,27 +59,29 @@ class Pace:
 
 
 def run_group(
-    task: Task, group: TrialGroup, seeds: tuple[int, ...], pace: Pace, report: Callable[[int, Latest], None]
+    tasks: Sequence[Task], group: TrialGroup, seeds: tuple[int, ...], pace: Pace, report: Callable[[int, Latest], None]
 ) -> list[History]:
-    """One history per trial.
+    """One history per trial. There is one task for all seeds, or one per seed.
 
     Every pair of a trial and a seed is a lane. A GPU runs as many lanes together as its memory holds. A CPU runs as
     many together as its cache holds, and such crews on all cores at once: side by side, large lanes only push each
     other out of the cache.
     """
     roots = jax.vmap(jr.key)(jnp.asarray(seeds, jnp.uint32))
-    count = len(group.trials) * len(seeds)
-    stacked = _stack([as_arrays(trial) for trial in group.trials]), _stack(group.laws)
+    num_trials, num_draws = len(group.members), len(group.draws)
+    count = num_trials * len(seeds)
+    stacked = _stack([as_arrays(trial) for trial in group.all_trials]), _stack(list(itertools.chain(*group.laws)))
+    common, own = tasks[0].beside(tasks) if len(tasks) > 1 else (tasks[0], None)
 
     def inputs(plan: Plan, crew: np.ndarray) -> tuple[Any, ...]:
-        rows = crew // len(seeds)
-        trial, law = jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, stacked)
-        return task, trial, law, plan, roots[crew % len(seeds)]
+        trial, seed = np.divmod(crew, len(seeds))
+        rows = trial + num_trials * (seed if num_draws > 1 else 0)
+        return common, _rows(own, seed), *_rows(stacked, rows), plan, roots[seed]
 
     def compiled(plan: Plan, width: int) -> Programs:
         return Programs.compiled(inputs(plan, np.arange(width)), pace)
 
-    plan, width, programs = _fitting(count, *_plan(task, group.trials, roots, pace), compiled)
+    plan, width, programs = _fitting(count, *_plan(tasks[0], group.all_trials, count, roots, pace), compiled)
     crews = side_by_side.crews_of(count, width)
     progress = _Progress(report, len(crews))
 
@@ -88,7 +91,7 @@ def run_group(
     with ThreadPoolExecutor(side_by_side.num_workers()) as pool:
         parts = list(pool.map(run, crews))
     whole = jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
-    histories = _histories(whole, task, group, seeds, pace, plan)
+    histories = _histories(whole, tasks, group, seeds, pace, plan)
     group_ran()
     return histories
 
@@ -98,19 +101,25 @@ def _stack(trees: Sequence[Any]) -> Any:
     return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), rest[0])
 
 
-def _plan(task: Task, trials: Sequence[Trial], roots: Any, pace: Pace) -> tuple[Plan, int]:
+def _rows(tree: Any, rows: np.ndarray) -> Any:
+    """These rows of all arrays."""
+    return jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, tree)
+
+
+def _plan(task: Task, trials: Sequence[Trial], lanes: int, roots: Any, pace: Pace) -> tuple[Plan, int]:
     """The plan, which fixes shapes, and the number of lanes that should run side by side."""
     num_clients = task.num_clients
     needed = {trial.strategy.capacity(crowd) for trial in trials for crowd in (1, num_clients)}
     crowd = usual = num_clients
     if len(needed) > 1 or trials[0].strategy.probes:
-        crowd, usual = crowd_sizes([as_arrays(trial).world for trial in trials], roots, pace.rounds)
+        worlds = {id(trial.world): as_arrays(trial).world for trial in trials}
+        crowd, usual = crowd_sizes(list(worlds.values()), roots, pace.rounds)
     slots, often = (max(trial.strategy.capacity(size) for trial in trials) for size in (crowd, usual))
     steps = {trial.world.compute.common for trial in trials}
     common = steps.pop() if len(steps) == 1 else None
     slots = min(num_clients, side_by_side.rounded(slots))
     job = side_by_side.job_floats_of(task, trials[0].local.batch_size)
-    width = side_by_side.lanes_together(len(trials) * roots.shape[0], slots, job, common is not None)
+    width = side_by_side.lanes_together(lanes, slots, job, common is not None)
     plan = Plan(
         slots=slots,
         most_available=min(num_clients, side_by_side.rounded(crowd)),
@@ -221,7 +230,17 @@ def _joined(pieces: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     return {name: np.concatenate([piece[name] for piece in pieces], axis=1) for name in pieces[0]}
 
 
-_BY_LANE = (None, eqx.if_array(0), eqx.if_array(0), None, 0)  # task, trial, law, plan, root
+# What lanes share of the task, what each has of its own, trial, law, plan, root:
+_BY_LANE = (None, eqx.if_array(0), eqx.if_array(0), eqx.if_array(0), None, 0)
+
+
+def _each_lane(function: Callable[..., Any], *more: Any) -> Callable[..., Any]:
+    """A function of one lane, for all lanes of a crew; `more` are the axes of further arguments."""
+
+    def of_lane(common: Task, own: Task | None, *rest: Any) -> Any:
+        return function(common if own is None else eqx.combine(common, own), *rest)
+
+    return eqx.filter_vmap(of_lane, in_axes=(*_BY_LANE, *more))
 
 
 @eqx.filter_jit
@@ -231,18 +250,18 @@ def _count_crowd(worlds: World, roots: Any, rounds: Any) -> loop.Crowd:
 
 
 @eqx.filter_jit
-def _begin(task: Task, trials: Trial, law: Any, plan: Plan, roots: Any) -> loop.Carry:
-    return eqx.filter_vmap(loop.begin, in_axes=_BY_LANE)(task, trials, law, plan, roots)
+def _begin(*inputs: Any) -> loop.Carry:
+    return _each_lane(loop.begin)(*inputs)
 
 
 @eqx.filter_jit(donate="all-except-first")
 def _advance(inputs: tuple[Any, ...], carry: loop.Carry) -> tuple[loop.Carry, loop.Written]:
-    return eqx.filter_vmap(loop.advance, in_axes=(*_BY_LANE, None, 0))(*inputs, carry)
+    return _each_lane(loop.advance, None, 0)(*inputs, carry)
 
 
 @eqx.filter_jit
 def _finish(inputs: tuple[Any, ...], carry: loop.Carry) -> tuple[Any, dict[str, Any]]:
-    return eqx.filter_vmap(loop.finish, in_axes=(*_BY_LANE, 0))(*inputs, carry)
+    return _each_lane(loop.finish, 0)(*inputs, carry)
 
 
 def check_overflow(overflow: np.ndarray) -> None:
@@ -252,23 +271,29 @@ def check_overflow(overflow: np.ndarray) -> None:
 
 
 def _histories(
-    whole: dict[str, Any], task: Task, group: TrialGroup, seeds: tuple[int, ...], pace: Pace, plan: Plan
+    whole: dict[str, Any], tasks: Sequence[Task], group: TrialGroup, seeds: tuple[int, ...], pace: Pace, plan: Plan
 ) -> list[History]:
     """One history per trial, from the results of all lanes."""
     check_overflow(whole["records"].pop(OVERFLOW))
     evaluated = np.minimum(np.arange(pace.blocks) * pace.every, pace.rounds)
-    params, target = eqx.filter_eval_shape(task.init, jr.key(0)), np.asarray(task.fleet.target)
+    params, target = eqx.filter_eval_shape(tasks[0].init, jr.key(0)), _by_draw([task.fleet.target for task in tasks])
 
-    def history(number: int, law: Law) -> History:
+    def history(number: int) -> History:
         rows = slice(number * len(seeds), (number + 1) * len(seeds))
         results = jax.tree.map(lambda leaf: leaf[rows], whole)
         states, seconds = results.pop("states")[0], float(results.pop("seconds").mean())
         stride = plan.round_room // len(states)
-        attendance = Attendance.of(seeds[0], states, stride, pace.rounds, task.num_clients)
-        uploads, upload = results["records"]["uploads"], group.trials[number].upload or Plain()
+        attendance = Attendance.of(seeds[0], states, stride, pace.rounds, tasks[0].num_clients)
+        uploads, upload = results["records"]["uploads"], group.draws[0][number].upload or Plain()
         results["records"][BYTES_UPLOADED] = uploads.astype(np.int64) * upload.num_bytes(params)
-        pi, lam = (None, None) if law is None else (np.asarray(law[0]), np.asarray(law[1]))
+        laws = [of_draw[number] for of_draw in group.laws]
+        pi, lam = (None, None) if laws[0] is None else map(_by_draw, zip(*laws, strict=True))
         fleet = {"target": target, "pi": pi, "lam": lam}
         return History(seeds, pace.rounds, evaluated, **results, attendance=attendance, seconds=seconds, **fleet)
 
-    return [history(number, law) for number, law in enumerate(group.laws)]
+    return [history(number) for number in range(len(group.members))]
+
+
+def _by_draw(values: Sequence[Any]) -> np.ndarray:
+    """One number per client; one row per seed if every seed has a draw of its own."""
+    return np.asarray(values[0]) if len(values) == 1 else np.stack([np.asarray(row) for row in values])

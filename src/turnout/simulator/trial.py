@@ -105,12 +105,20 @@ class TrialGroup:
     """Trials that have the same structure and shapes, so that they stack into one program."""
 
     members: tuple[int, ...]  # indices among all trials
-    trials: tuple[Trial, ...]
-    laws: tuple[Law, ...]
+    draws: tuple[tuple[Trial, ...], ...]  # the trials of the members: once for all seeds, or once per seed
+    laws: tuple[tuple[Law, ...], ...]  # likewise
+
+    @property
+    def all_trials(self) -> list[Trial]:
+        return [trial for trials in self.draws for trial in trials]
 
 
-def grouped(trials: Sequence[Trial]) -> list[TrialGroup]:
-    """All trials, grouped where they differ in numbers only; the law of a shared world is computed once."""
+def grouped(draws: Sequence[Sequence[Trial]]) -> list[TrialGroup]:
+    """All trials, grouped where they differ in numbers only; the law of a shared world is computed once.
+
+    There is one draw of the trials' worlds for all seeds, or one per seed; they differ in numbers only.
+    """
+    trials = draws[0]
     kinds: list[tuple[Any, list[int]]] = []
     for index, trial in enumerate(trials):
         arrays, rest = eqx.partition(as_arrays(trial), eqx.is_array)
@@ -122,11 +130,15 @@ def grouped(trials: Sequence[Trial]) -> list[TrialGroup]:
                 break
         else:
             kinds.append((kind, [index]))
-    laws = {key: world.law() for key, world in {id(trial.world): trial.world for trial in trials}.items()}
-    return [
-        TrialGroup(tuple(members), tuple(trials[i] for i in members), tuple(laws[id(trials[i].world)] for i in members))
-        for _, members in kinds
-    ]
+    worlds = {id(trial.world): trial.world for trials in draws for trial in trials}
+    laws = {key: world.law() for key, world in worlds.items()}
+    groups = []
+    for _, members in kinds:
+        chosen = tuple(tuple(trials[i] for i in members) for trials in draws)
+        groups.append(
+            TrialGroup(tuple(members), chosen, tuple(tuple(laws[id(trial.world)] for trial in own) for own in chosen))
+        )
+    return groups
 
 
 def as_arrays(trial: Trial) -> Trial:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, UInt32
 
@@ -75,6 +77,15 @@ class Task(eqx.Module):
     @property
     def fleet(self) -> Fleet:
         return Fleet(self.importance)
+
+    def beside(self, tasks: Sequence[Any]) -> tuple[Task, Task]:
+        """Draws of a task, this one the first, as two tasks: what they share, and arrays with one row per draw.
+
+        Each has None where the other has something, so that `equinox.combine` of the first with one row of the second
+        is a task again.
+        """
+        arrays, rest = zip(*(eqx.partition(task, eqx.is_array) for task in tasks), strict=True)
+        return rest[0], jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays)
 
     def evaluate(self, params: Params) -> dict[str, Float[Array, ""]]:
         """Metrics of one model, weighted by the target; the worst decile is that of test accuracy."""

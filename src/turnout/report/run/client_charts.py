@@ -28,7 +28,7 @@ STATE_STYLES: dict[str, Style] = dict(zip(STATES, (AWAY, *map(Style.of, (ORANGE,
 
 def attendance_picture(points: Points) -> Picture | None:
     """Who was there, asked and heard, strategy by strategy."""
-    shown = points.points[:MOST_PICTURES]
+    shown = [point.one_world for point in points.points[:MOST_PICTURES]]
     watched = [(point, point.history.attendance) for point in shown if point.history.attendance is not None]
     if not watched:
         return None
@@ -36,7 +36,7 @@ def attendance_picture(points: Points) -> Picture | None:
     note = f"One row per client, one column per round, seed {watched[0][1].seed}. From the top: {groups[0]}."
     if len(points.points) > MOST_PICTURES:
         note += f" The first {MOST_PICTURES} strategies."
-    x, y, num_clients = Axis("Round"), Axis("Clients"), points.points[0].target.shape[0]
+    x, y, num_clients = Axis("Round"), Axis("Clients"), points.points[0].target.shape[-1]
     return Picture("Who was there, who was asked, who was heard", x, y, cells, STATE_STYLES, num_clients, note)
 
 
@@ -58,7 +58,7 @@ def client_weights(points: Points) -> Chart | None:
     """Weight over target of each client, from the least available to the most."""
     most = max(LEAST_CLIENTS, min(MOST_CLIENTS, IN_ALL // len(points.points)))
     styles, series = styles_of(points), []
-    for point in points.points:
+    for point in (each.one_world for each in points.points):
         if "weight" in point.history.clients:
             order = _by_availability(point)
             order = order[point.target[order] > 0]
@@ -112,7 +112,7 @@ def staleness(points: Points) -> Chart | None:
 def _sorted(points: Points, name: str, factor: float = 1.0) -> tuple[Series, ...]:
     """A number per client, mean over the seeds, in ascending order, for the strategies that have it."""
     styles, series = styles_of(points), []
-    for point in points.points:
+    for point in (each.one_world for each in points.points):
         if name in point.history.clients:
             means = point.history.clients[name].astype(np.float64).mean(axis=0)
             finite = means[np.isfinite(means)]

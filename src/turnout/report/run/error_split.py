@@ -45,6 +45,8 @@ def error_splits(run: Run) -> dict[str, ErrorSplit]:
         if point.compute.name != "fixed" or not told_by_weights(outcome.strategy):
             continue
         key, task = point.task.key, outcome.task
+        if point.drawn:  # the optimum differs from seed to seed
+            continue
         if task is None:  # the run was read back
             task = built[key] = built[key] if key in built else _built(point)
         if isinstance(task, Quadratics):

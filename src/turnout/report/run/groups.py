@@ -65,7 +65,7 @@ def weight_shares(outcome: Outcome) -> np.ndarray:
 def attention(run: Points) -> pl.DataFrame:
     """Share of the weight that each group got and should have got, in percent: one row per label and group."""
     rows = []
-    for outcome in run.points:
+    for outcome in (point.one_world for point in run.points):
         shares = weight_shares(outcome)
         for place, group in enumerate(groups(outcome)):
             got = 100 * shares[:, group.members].sum(axis=1)

@@ -95,7 +95,7 @@ def _splits(sources: Sequence[Source], points: Compared) -> dict[str, ErrorSplit
 
 def _summary(points: Compared, sources: Sequence[Source]) -> str:
     first, *more = result(points) or [_of_one(points)]
-    clients = counts(point.target.shape[0] for point in points.points)
+    clients = counts(point.target.shape[-1] for point in points.points)
     rounds = counts(point.history.rounds for point in points.points)
     size = f"{clients} clients, {rounds} rounds, {counts(len(point.history.seeds) for point in points.points)} seeds"
     origin = f"From {len(sources)} runs: {', '.join(source.name for source in sources)}." if len(sources) > 1 else ""

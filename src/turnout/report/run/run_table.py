@@ -59,8 +59,15 @@ def _note(points: Points) -> str:
     if seeds == {1}:
         return f"After {rounds} rounds, one seed."
     paired = " Differences are paired by seed: in the same world all strategies meet the same absences."
-    spread = f"After {rounds} rounds, mean ± standard deviation over {counts(seeds)} seeds, the best in bold."
+    over = f"{counts(seeds)} seeds{_draws(points)}"
+    spread = f"After {rounds} rounds, mean ± standard deviation over {over}, the best in bold."
     return spread + (paired if len(points.points) > 1 else "")
+
+
+def _draws(points: Points) -> str:
+    """Where seeds have draws of their own: of what."""
+    parts = {name: None for outcome in points.points if outcome.point is not None for name in outcome.point.drawn}
+    return f", each with its own {' and '.join(parts)}" if parts else ""
 
 
 def counts(numbers: Iterable[int]) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -82,6 +84,13 @@ def along(factor: Factor, rank: int) -> Array:
     return numbers.reshape((1,) * (rank - 1) + (-1,)) if numbers.size > 1 else numbers.reshape(())
 
 
+_PARTS: tuple[Callable[[DataTask], Any], ...] = (
+    lambda task: task.train,
+    lambda task: task.validation,
+    lambda task: task.test,
+)
+
+
 class DataTask(Task):
     """Fit a model to the clients' samples: F_k is the mean loss over client k's training entries plus ½ ridge ‖w‖².
 
@@ -97,6 +106,17 @@ class DataTask(Task):
     worth: PerClient  # α, up to a common factor
     ridge: Scalar = 0.0
     chunk: int = eqx.field(static=True, default=4096)  # samples evaluated at once
+
+    def beside(self, tasks: Sequence[Any]) -> tuple[Task, Task]:
+        """Draws side by side: the inputs of all are one pool, held once where they are the same."""
+        pool, firsts = _pooled([task.train.inputs for task in tasks])
+        stacked = eqx.tree_at(lambda task: task.worth, self, jnp.stack([task.worth for task in tasks]))
+        for part in _PARTS:
+            if part(self) is not None:
+                splits = _splits_beside([part(task) for task in tasks], pool, firsts)
+                stacked = eqx.tree_at(part, stacked, splits)
+        own, common = eqx.partition(stacked, lambda leaf: eqx.is_array(leaf) and leaf is not pool)
+        return common, own
 
     @property
     def sizes(self) -> Int[Array, " clients"]:
@@ -173,6 +193,31 @@ class DataTask(Task):
         size = math.ceil(num_entries / num_chunks)
         entries = jnp.minimum(jnp.arange(num_chunks * size), num_entries - 1).reshape(num_chunks, size)
         return jax.tree.map(lambda rows: rows.reshape(-1)[:num_entries], jax.lax.map(evaluate, entries))
+
+
+def _pooled(pools: Sequence[Array]) -> tuple[Array, list[int]]:
+    """All inputs in one pool, and the row in it at which those of each draw begin."""
+    if all(pool is pools[0] or bool(jnp.array_equal(pool, pools[0])) for pool in pools[1:]):
+        return pools[0], [0] * len(pools)
+    ends = np.cumsum([len(pool) for pool in pools])
+    return jnp.concatenate(pools), [0, *ends[:-1].tolist()]
+
+
+def _splits_beside(splits: Sequence[Split], pool: Array, firsts: list[int]) -> Split:
+    """One row per draw of everything but the pool; entries are filled up with some that no client owns."""
+    longest, (num_clients,) = max(split.num_entries for split in splits), splits[0].sizes.shape
+    nobody = {"owners": num_clients}
+
+    def stacked(name: str) -> Array:
+        arrays = [getattr(split, name) for split in splits]
+        if name == "rows":
+            arrays = [rows + first for rows, first in zip(arrays, firsts, strict=True)]
+        room = longest if name in ("rows", "labels", "owners") else num_clients
+        return jnp.stack([jnp.pad(row, (0, room - len(row)), constant_values=nobody.get(name, 0)) for row in arrays])
+
+    names = ("rows", "labels", "owners", "starts", "sizes")
+    new = [pool, *map(stacked, names)]
+    return eqx.tree_at(lambda split: [split.inputs, *(getattr(split, name) for name in names)], splits[0], new)
 
 
 def client_mean(values: Float[Array, " entries"], split: Split) -> PerClient:
