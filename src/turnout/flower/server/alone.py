@@ -1,4 +1,4 @@
-"""One server at a time: two that write the same checkpoint in turns would undo each other's rounds."""
+"""One server per checkpoint: two that write the same one in turns would undo each other's rounds."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ Start = TypeVar("Start", bound=Callable[..., Any])
 
 @contextlib.contextmanager
 def held(path: Path | None) -> Iterator[None]:
-    """Keep every other server off a file; the system lets go when the process ends, however it ends.
-
-    Where there are no such locks, nobody is kept off.
-    """
+    """Lock a file against other servers until the process ends, however it ends; on Windows nothing is locked."""
     if path is None or fcntl is None:
         yield
         return
@@ -35,11 +32,11 @@ def held(path: Path | None) -> Iterator[None]:
 
 
 def alone(start: Start) -> Start:
-    """Let a strategy's `start` hold its checkpoint."""
+    """Lock the checkpoint while a strategy's `start` runs."""
 
     @functools.wraps(start)
-    def holding(self: Any, *words: Any, **options: Any) -> Any:
+    def holding(self: Any, *args: Any, **options: Any) -> Any:
         with held(self._books.checkpoint):
-            return start(self, *words, **options)
+            return start(self, *args, **options)
 
     return holding  # pyright: ignore[reportReturnType]

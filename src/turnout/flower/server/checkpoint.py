@@ -16,8 +16,8 @@ _PAST = "past-"
 
 
 def save(path: Path, driver: Driver, chronicle: Chronicle) -> None:
-    """Write the file; a crash leaves that of the round before."""
-    told, past = chronicle.state()
+    """Write the file; after a crash the previous one is still there."""
+    events, past = chronicle.state()
     header = {
         "format": _FORMAT,
         "strategy": type(driver.strategy).__name__,
@@ -26,14 +26,14 @@ def save(path: Path, driver: Driver, chronicle: Chronicle) -> None:
         "round": driver.t,
         "clients": list(driver.directory.names),
         "importance": list(driver.importance),
-        "chronicle": told,
+        "chronicle": events,
     }
     with durable_file(path) as file:
         archive.write(file, header, driver.named_leaves(), {f"{_PAST}{name}": values for name, values in past.items()})
 
 
 def resume(path: Path, driver: Driver, chronicle: Chronicle) -> bool:
-    """Let a fresh driver go on from a file; false if there is none, a ValueError that says why if it does not fit."""
+    """Restore a fresh driver from a file; false if there is none, a ValueError with the reason if it does not fit."""
     if not path.exists():
         return False
     try:

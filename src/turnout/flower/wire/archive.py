@@ -1,4 +1,4 @@
-"""Arrays under any names and a line of JSON in one file of numpy's, no pickle."""
+"""Arrays under any names and a line of JSON in one npz file, no pickle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEADER, _PATHS, _LEAF = "header", "paths", "leaf"
 
 
 def write(file: BufferedIOBase, header: Mapping[str, Any], leaves: Arrays, others: Arrays | None = None) -> None:
-    """The names of leaves may hold any character, so inside the file they are numbered; others have plain names."""
+    """Write the file: names of leaves may hold any character, so they are numbered inside; others have plain names."""
     numbered = {f"{_LEAF}{number}": leaf for number, leaf in enumerate(leaves.values())}
     lines = {_HEADER: _line(header), _PATHS: _line(list(leaves))}
     np.savez(file, allow_pickle=False, **lines, **numbered, **(others or {}))

@@ -1,4 +1,4 @@
-"""Messages that are out, and whose replies are whose."""
+"""Messages to clients, and the client of each reply."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from turnout.flower.wire.messages import (
 log = logging.getLogger("turnout.flower")
 
 Settings = Mapping[str, float | int | bool | str]
-Letter = tuple[str, ArrayRecord | None, Settings]  # to whom, a model, and what else is told
+Letter = tuple[str, ArrayRecord | None, Settings]  # client, model, and further keys of the config
 
 
 def train_letters(orders: Iterable[Order], starts_shared: bool, for_all: Settings) -> Iterator[Letter]:
-    """What clients are asked to do; a model that all start from is packed once."""
+    """One letter per order to train; a start that all clients share is packed once."""
     shared = None
     for order in orders:
         if shared is None or not starts_shared:
@@ -38,10 +38,10 @@ def train_letters(orders: Iterable[Order], starts_shared: bool, for_all: Setting
 
 
 class Mailbox:
-    """Writes the messages of one phase, and sorts what comes back."""
+    """Writes the messages of one phase, and sorts the replies."""
 
     def __init__(self) -> None:
-        self._sent: dict[str, Metadata] = {}  # not the messages: a thousand models need not stay
+        self._sent: dict[str, Metadata] = {}  # not the messages, which would keep a thousand models in memory
 
     def write(
         self,
@@ -52,12 +52,12 @@ class Mailbox:
         t: int,
         ttl: float | None,
     ) -> list[Message]:
-        """One message a client; a list, since a grid may go through it more than once."""
+        """One message per client; a list, since a grid may iterate over it more than once."""
         messages, self._sent = [], {}
-        for name, arrays, told in letters:
+        for name, arrays, settings in letters:
             node = directory.node_of(name)
             if node is not None:
-                content = RecordDict({CONFIG: ConfigRecord({**config, **told, ROUND: t})})
+                content = RecordDict({CONFIG: ConfigRecord({**config, **settings, ROUND: t})})
                 if arrays is not None:
                     content[ARRAYS] = arrays
                 message = Message(content, node, kind, ttl=ttl, group_id=str(t))
@@ -66,9 +66,9 @@ class Mailbox:
         return messages
 
     def sort_out(self, replies: Iterable[Message]) -> tuple[dict[str, RecordDict], set[str]]:
-        """Contents by client, and the clients that were there but failed; the first reply of each counts.
+        """Contents by client, and the clients that were available but failed; the first reply of each counts.
 
-        A reply belongs to the message that it answers: the link reports errors in the name of a node of its own.
+        A reply belongs to the message that it answers: the link reports errors under a node number of its own.
         """
         asked = {sent.message_id: name for name, sent in self._sent.items()}
         self._sent = {}
@@ -77,7 +77,7 @@ class Mailbox:
         for reply in replies:
             name = asked.pop(reply.metadata.reply_to_message_id, None)
             if name is None:
-                log.warning("a reply of node %s answers nothing that was asked", reply.metadata.src_node_id)
+                log.warning("a reply of node %s answers no message of this round", reply.metadata.src_node_id)
             elif reply.has_content():
                 contents[name] = reply.content
             else:
