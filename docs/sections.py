@@ -179,10 +179,10 @@ def speed() -> str:
     fleets = [f"{time:.2g} ms out of {int(count):,} clients" for count, time in cpu["population"].items()]
     return "\n".join(
         [
-            table(("", f"milliseconds a round, {cpu['machine']}", ""), rows),
+            table(("", f"milliseconds per round, {cpu['machine']}", ""), rows),
             "",
             f"`make bench`, medians of one run, after compilation. On {gpu['machine']} the same run takes",
-            f"{on_gpu[0]} ms a round for 1 seed and {on_gpu[1]} ms for 10. The cost follows the participants:",
+            f"{on_gpu[0]} ms per round for 1 seed and {on_gpu[1]} ms for 10. The cost follows the participants:",
             f"a round of 1,000 participants takes {', '.join(fleets[:-1])} and {fleets[-1]}, in {cpu['peak_gib']} GiB.",
         ]
     )
