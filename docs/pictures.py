@@ -61,7 +61,7 @@ def who_is_there() -> Any:
         cells = cells.transform_calculate(top="datum.client", bottom="datum.client + 1")
         panels.append(cells.properties(width=640, height=150, title=alt.TitleParams(name, anchor="start")))
     return framed(
-        alt.vconcat(*panels), "The same rates, another world", ["One row per client, one column per round; blue: available"]
+        alt.vconcat(*panels), "The same rates, another world", ["One row per client, one column per round; blue: there"]
     )
 
 
@@ -159,8 +159,8 @@ def effective_weight() -> Any:
     }
     rows = [
         {"strategy": name, "rate": rate, "ratio": ratio}
-        for name, found in shares.items()
-        for rate, ratio in zip(rates, found / target, strict=True)
+        for name, share in shares.items()
+        for rate, ratio in zip(rates, share / target, strict=True)
     ]
     scale = alt.Scale(domain=list(shares), range=[colour(name) for name in shares])
     lines = (

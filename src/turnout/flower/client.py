@@ -71,11 +71,12 @@ def client_app(
     def hello(message: Message, context: Context) -> Message:
         if sender is not None:
             sender.check(message.content.config_records.get(CONFIG, {}))
-        counted = size is not None and _wants_size(message)
-        metrics = MetricRecord({"num-examples": int(size(context))} if counted else {})
+        counts: dict[str, Any] = {}
+        if size is not None and _wants_size(message):
+            counts["num-examples"] = int(size(context))
         name = client_name(context)
         identity = ConfigRecord({} if name is None else {CLIENT_ID: name})
-        return Message(RecordDict({METRICS: metrics, IDENTITY: identity}), reply_to=message)
+        return Message(RecordDict({METRICS: MetricRecord(counts), IDENTITY: identity}), reply_to=message)
 
     @app.train()
     def work(message: Message, context: Context) -> Message:
