@@ -19,11 +19,7 @@ class Books:
     """Written in this order, so that the folder is never ahead of the checkpoint."""
 
     def __init__(
-        self,
-        checkpoint: Path | None,
-        every: int,
-        folder: RunFolder | None,
-        participation: ParticipationLog | None,
+        self, checkpoint: Path | None, every: int, folder: RunFolder | None, participation: ParticipationLog | None
     ) -> None:
         if every < 1:
             raise ValueError(f"checkpoint_every must be 1 or more rounds, not {every}")

@@ -70,10 +70,7 @@ Opened = tuple[View, Cohort, ServerState, tuple[Array, Array], Array]
 
 
 @eqx.filter_jit(donate="all-except-first")
-def open_round(
-    inputs: tuple[Server, Local, Array, Array, Array | None, Array],
-    state: ServerState,
-) -> Opened:
+def open_round(inputs: tuple[Server, Local, Array, Array, Array | None, Array], state: ServerState) -> Opened:
     """View, cohort, state, two seeds per slot, and η; the state is donated, else gigabytes of memory would be copied.
 
     Inputs are server, clients' optimizer, t, who is available, the losses of a probe, and the root of all keys.

@@ -140,10 +140,7 @@ class Driver:
         return self._updates(turn.cohort.ids.shape[0]).row(turn.slots[name])
 
     def close_round(
-        self,
-        replies: Mapping[str, Reply],
-        absent: Collection[str] = (),
-        worked: Mapping[str, float] | None = None,
+        self, replies: Mapping[str, Reply], absent: Collection[str] = (), worked: Mapping[str, float] | None = None
     ) -> RoundRecord:
         """Update the model with the replies.
 

@@ -14,15 +14,7 @@ log = logging.getLogger("turnout.flower")
 
 Answer = TypeVar("Answer")
 
-_TRANSPORT = {
-    "flwr",
-    "grpc",
-    "http",
-    "httpcore",
-    "httpx",
-    "requests",
-    "urllib3",
-}  # packages of transport errors
+_TRANSPORT = {"flwr", "grpc", "http", "httpcore", "httpx", "requests", "urllib3"}  # packages of transport errors
 _WORTH_ANOTHER_TRY = {408, 425, 429}  # HTTP refusals that may pass
 _REFUSALS = {
     "FAILED_PRECONDITION",
