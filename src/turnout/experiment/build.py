@@ -1,11 +1,12 @@
-"""From points to objects: every task once, every world once, and one trial per point."""
+"""From points to objects: every task once, every world once, and one trial per point, calibrated if asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from turnout.auditor import calibrate
 from turnout.experiment.errors import ExperimentError, mistakes_at
 from turnout.experiment.sweep import Point
 from turnout.simulator.trial import Trial, check_trial
@@ -65,3 +66,22 @@ def _world(task: Task, point: Point, batch_size: int) -> World:
         )
     with mistakes_at("availability, links, compute"):
         return World(availability, point.links.build(num_clients=task.num_clients), point.compute.build(**filled))
+
+
+def calibrated(batch: Batch, reference: str, rounds: int) -> Batch:
+    """The key `calibrate`: all strategies get the mean step length of the chosen one, by their local learning rates."""
+    chosen = [_reference(point, batch.points, reference) for point in batch.points]
+    with mistakes_at("calibrate"):
+        moves = calibrate.mean_moves(batch.task.fleet, batch.trials, rounds=rounds)
+    factors = tuple(float(moves[index] / move) for index, move in zip(chosen, moves, strict=True))
+    trials = tuple(calibrate.scaled(trial, factor) for trial, factor in zip(batch.trials, factors, strict=True))
+    return replace(batch, trials=trials, rate_factors=factors)
+
+
+def _reference(point: Point, points: Sequence[Point], reference: str) -> int:
+    """Index of the first point of the chosen strategy that agrees with this one in all keys that both sweep."""
+    for index, other in enumerate(points):
+        shared = [key for key in point.settings if key in other.settings and not key.startswith("strategy.")]
+        if other.entrant == reference and all(point.settings[key] == other.settings[key] for key in shared):
+            return index
+    raise ExperimentError(f"calibrate: {reference!r} has no run to compare {point.label!r} with")

@@ -10,21 +10,8 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
+from turnout.flower.wire import messages as wire
 from turnout.flower.wire.layout import Arrays
-from turnout.flower.wire.messages import (
-    ARRAYS,
-    CLIENT_ID,
-    COMPACT,
-    CONFIG,
-    IDENTITY,
-    KEEP,
-    METRICS,
-    ROUND,
-    SIZE,
-    client_name,
-    to_numpy,
-    to_record,
-)
 from turnout.flower.wire.replies import length
 
 if TYPE_CHECKING:
@@ -65,18 +52,18 @@ def client_app(
 
     """
     app, sender = ClientApp(), _sender(uploads, state)
-    record = ARRAYS if sender is None else COMPACT
+    record = wire.ARRAYS if sender is None else wire.COMPACT
 
     @app.query("hello")
     def hello(message: Message, context: Context) -> Message:
         if sender is not None:
-            sender.check(message.content.config_records.get(CONFIG, {}))
+            sender.check(message.content.config_records.get(wire.CONFIG, {}))
         counts: dict[str, Any] = {}
         if size is not None and _wants_size(message):
             counts["num-examples"] = int(size(context))
-        name = client_name(context)
-        identity = ConfigRecord({} if name is None else {CLIENT_ID: name})
-        return Message(RecordDict({METRICS: MetricRecord(counts), IDENTITY: identity}), reply_to=message)
+        name = wire.client_name(context)
+        identity = ConfigRecord({} if name is None else {wire.CLIENT_ID: name})
+        return Message(RecordDict({wire.METRICS: MetricRecord(counts), wire.IDENTITY: identity}), reply_to=message)
 
     @app.train()
     def work(message: Message, context: Context) -> Message:
@@ -88,17 +75,17 @@ def client_app(
         if sender is not None:
             sent, norm = sender.pack(trained, _received(message)[0], config, context)
         else:
-            sent, norm = trained, _moved(trained, _received(message)[0]) if config.get(KEEP) else 0.0
-        if config.get(KEEP):
-            context.state[KEPT] = to_record(sent)
-            context.state[KEPT_IN] = ConfigRecord({ROUND: config[ROUND]})
+            sent, norm = trained, _moved(trained, _received(message)[0]) if config.get(wire.KEEP) else 0.0
+        if config.get(wire.KEEP):
+            context.state[KEPT] = wire.to_record(sent)
+            context.state[KEPT_IN] = ConfigRecord({wire.ROUND: config[wire.ROUND]})
             return _reply(message, {**metrics, "norm": norm})
-        return _reply(message, metrics, {record: to_record(sent)})
+        return _reply(message, metrics, {record: wire.to_record(sent)})
 
     @app.query("upload")
     def upload(message: Message, context: Context) -> Message:
-        wanted = message.content.config_records[CONFIG][ROUND]
-        if context.state.config_records.get(KEPT_IN, ConfigRecord()).get(ROUND) != wanted:
+        wanted = message.content.config_records[wire.CONFIG][wire.ROUND]
+        if context.state.config_records.get(KEPT_IN, ConfigRecord()).get(wire.ROUND) != wanted:
             raise ValueError(f"no update of round {wanted} is kept here: a node that restarts loses its update")
         del context.state[KEPT_IN]
         return Message(RecordDict({record: context.state.pop(KEPT)}), reply_to=message)
@@ -128,8 +115,8 @@ def _sender(uploads: Upload | None, state: Any) -> Sender | None:
 
 def _wants_size(message: Message) -> bool:
     """Whether samples must be counted, for which they may have to be read: a client without its data can still join."""
-    config = message.content.config_records.get(CONFIG)
-    return config is not None and bool(config.get(SIZE))
+    config = message.content.config_records.get(wire.CONFIG)
+    return config is not None and bool(config.get(wire.SIZE))
 
 
 def _moved(trained: Mapping[str, np.ndarray], start: Arrays) -> float:
@@ -140,11 +127,12 @@ def _moved(trained: Mapping[str, np.ndarray], start: Arrays) -> float:
 
 def _received(message: Message) -> tuple[Arrays, Settings]:
     content = message.content
-    return to_numpy(content.array_records[ARRAYS]), dict(content.config_records[CONFIG])
+    return wire.to_numpy(content.array_records[wire.ARRAYS]), dict(content.config_records[wire.CONFIG])
 
 
 def _reply(message: Message, metrics: Mapping[str, Any], records: Mapping[str, Any] | None = None) -> Message:
     """A reply with metrics as plain numbers and their round, and with other records."""
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in metrics.items()}
-    turn: Any = message.content.config_records[CONFIG][ROUND]
-    return Message(RecordDict({**(records or {}), METRICS: MetricRecord(plain | {"round": turn})}), reply_to=message)
+    turn: Any = message.content.config_records[wire.CONFIG][wire.ROUND]
+    metric_record = MetricRecord(plain | {"round": turn})
+    return Message(RecordDict({**(records or {}), wire.METRICS: metric_record}), reply_to=message)

@@ -17,8 +17,8 @@ from turnout.flower.fleet.presence import Identity, Presence, Target
 from turnout.flower.run.books import Books
 from turnout.flower.run.participation import ParticipationLog
 from turnout.flower.run.run_folder import RunFolder
-from turnout.flower.server.accepted import check_strategy, estimated
-from turnout.flower.server.alone import alone
+from turnout.flower.server.accepted import real_settings
+from turnout.flower.server.alone import held
 from turnout.flower.server.compiled_round import Order, RoundRecord
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.collecting import Collection, listed_clients, losses_in, mean_by_target, ratings_in
@@ -85,10 +85,9 @@ class FlowerStrategy(Base):
     ) -> None:
         if evaluate_every < 0:
             raise ValueError(f"evaluate_every must be 0 or more rounds, not {evaluate_every}")
-        check_strategy(strategy)
         self.strategy = strategy
         self.local = local
-        self.settings = estimated(server, strategy)
+        self.settings = real_settings(server, strategy)
         self.limits = Limits() if limits is None else limits
         self.seed = seed
         self.probe_timeout = probe_timeout
@@ -122,7 +121,6 @@ class FlowerStrategy(Base):
         name, attendance = type(self.strategy).__name__, self._attendance
         shown.info("\t├── %s; target: %s; identity: %s", name, attendance.shown_target, attendance.identity)
 
-    @alone
     def start(
         self,
         grid: Grid,
@@ -134,16 +132,16 @@ class FlowerStrategy(Base):
         evaluate_fn: EvaluateFn | None = None,
     ) -> Result:
         """Train for `num_rounds` rounds in all; rounds before a checkpoint count, and are not repeated."""
-        self._ttl, self._last = timeout, num_rounds
-        driver = self._ready(initial_arrays, train_config)
-        done, polled = driver.t, self._polled(grid)
-        before = self._rate_now(polled, evaluate_config, timeout) if num_rounds > done or done == 0 else None
-        arrays = to_record(driver.model())
-        central = None if evaluate_fn is None else self._recorded(evaluate_fn, done)
-        left = max(0, num_rounds - done)
-        result = super().start(polled, arrays, left, timeout, train_config, evaluate_config, central)
-        result.arrays = to_record(driver.model())
-        self._books.close(driver, self.evaluate_every)
+        with held(self._books.checkpoint):
+            self._ttl, self._last = timeout, num_rounds
+            driver = self._ready(initial_arrays, train_config)
+            done, polled = driver.t, self._polled(grid)
+            before = self._rate_now(polled, evaluate_config, timeout) if num_rounds > done or done == 0 else None
+            central = None if evaluate_fn is None else self._recorded(evaluate_fn, done)
+            left, configs = max(0, num_rounds - done), (train_config, evaluate_config)
+            result = super().start(polled, to_record(driver.model()), left, timeout, *configs, central)
+            result.arrays = to_record(driver.model())
+            self._books.close(driver, self.evaluate_every)
         result = _renumbered(result, done)
         if before is not None:
             result.evaluate_metrics_clientapp[done] = before

@@ -91,24 +91,21 @@ class Presence:
             sizes[driver.directory.recognise(node, self._proof(nodes[node]), declared)] = size
         self._join(driver, sizes)
 
-    def _join(self, driver: Driver, sizes: Mapping[str | None, int]) -> None:
-        driver.join(self._worths({name: size for name, size in sizes.items() if name is not None}))
-
     def _proof(self, public_key: bytes) -> bytes:
         # Nodes without authentication have a key too, a new one at each start: it proves nothing.
         return public_key if self.identity == "key" else b""
 
-    def _worths(self, sizes: Mapping[str, int]) -> dict[str, float]:
-        """Importance of newcomers; those that the target does not name are left out."""
+    def _join(self, driver: Driver, sizes: Mapping[str | None, int]) -> None:
+        """Let newcomers join by name, not in the order of their answers; those without a target are turned away."""
         worths = {}
-        for name, size in sorted(sizes.items()):  # not in the order of their answers
+        for name, size in sorted((name, size) for name, size in sizes.items() if name is not None):
             worth = self._worth(name, size)
             if worth is not None and math.isfinite(worth) and worth > 0:
                 worths[name] = worth
             elif name not in self._refused:
                 self._refused.add(name)
                 log.warning("%s is turned away: its target is %s, and must be a number above 0", name, worth)
-        return worths
+        driver.join(worths)
 
     def _worth(self, name: str, size: int) -> float | None:
         if isinstance(self.target, Mapping):

@@ -77,18 +77,15 @@ class Chronicle:
 
     def history(self, driver: Driver) -> History:
         """Everything as a history of one seed."""
-        rounds, metrics = driver.t, self._metrics()
-        evaluated = self._evaluated(rounds)
-        rows = {name: _at(values, evaluated) for name, values in metrics.items()}
-        names = driver.directory.names
+        evaluated, names = self._evaluated(driver.t), driver.directory.names
         own = {
             metric: np.array([[values.get(name, math.nan) for name in names]]) for metric, values in self.latest.items()
         }
         return History(
             seeds=(driver.seed,),
-            rounds=rounds,
+            rounds=driver.t,
             evaluated=np.array(evaluated),
-            metrics={name: values[None] for name, values in rows.items()},
+            metrics={name: _at(values, evaluated)[None] for name, values in self._metrics().items()},
             records={name: np.array([values]) for name, values in self.records.items()},
             clients={name: values[None] for name, values in driver.sums().items()} | own,
             params={name: np.asarray(array)[None] for name, array in driver.model().items()},

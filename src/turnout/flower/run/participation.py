@@ -8,6 +8,7 @@ import io
 import os
 from pathlib import Path
 
+from turnout.files.whole import durable_file
 from turnout.flower.server.compiled_round import RoundRecord
 
 COLUMNS = ("timestamp", "round", "client", "event")
@@ -25,10 +26,8 @@ class ParticipationLog:
         if t > 0 and self.path.exists():
             with self.path.open(newline="", encoding="utf-8") as file:
                 kept = [row for row in csv.reader(file) if _is_before(row, t)]
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_name(f"{self.path.name}.part")
-        draft.write_text(_lines([COLUMNS, *kept]), encoding="utf-8")
-        draft.replace(self.path)
+        with durable_file(self.path) as file:
+            file.write(_lines([COLUMNS, *kept]).encode())
 
     def add(self, record: RoundRecord) -> None:
         """Append all events of a round with one write."""

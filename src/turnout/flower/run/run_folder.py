@@ -8,7 +8,7 @@ from pathlib import Path
 from turnout.experiment import deployed, store
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.run import Outcome, Run
-from turnout.experiment.stored_attendance import LOG
+from turnout.experiment.store import LOG
 from turnout.experiment.sweep import points
 from turnout.files.whole import free_folder
 from turnout.flower.run.chronicle import Chronicle

@@ -7,17 +7,13 @@ from turnout.server.settings import ServerSettings
 from turnout.strategies.base import Strategy
 
 
-def check_strategy(strategy: Strategy) -> None:
-    """Raise a ValueError with the reason if a strategy cannot run on real nodes."""
+def real_settings(settings: ServerSettings | None, strategy: Strategy) -> ServerSettings:
+    """The settings of a server on real nodes, where facts are only estimated; a ValueError if it cannot run there."""
     if strategy.memory_on_clients:
         name = type(strategy).__name__
         raise ValueError(
             f"{name} has its memory on the clients, which Flower's clients cannot keep: choose memory='server'"
         )
-
-
-def estimated(settings: ServerSettings | None, strategy: Strategy) -> ServerSettings:
-    """The settings of a strategy's server on real nodes, where facts about clients can only be estimated."""
     settings = (settings or ServerSettings()).with_facts(Online())
     settings.check(strategy)
     if isinstance(settings.facts, Oracle):

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None
-
-Start = TypeVar("Start", bound=Callable[..., Any])
 
 
 @contextlib.contextmanager
@@ -29,14 +25,3 @@ def held(path: Path | None) -> Iterator[None]:
         except BlockingIOError:
             raise RuntimeError(f"another server is at work on {path}: end it first, or choose another file") from None
         yield
-
-
-def alone(start: Start) -> Start:
-    """Lock the checkpoint while a strategy's `start` runs."""
-
-    @functools.wraps(start)
-    def holding(self: Any, *args: Any, **options: Any) -> Any:
-        with held(self._books.checkpoint):
-            return start(self, *args, **options)
-
-    return holding  # pyright: ignore[reportReturnType]

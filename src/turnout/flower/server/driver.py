@@ -14,10 +14,10 @@ import numpy as np
 
 from turnout.flower.fleet.directory import Directory
 from turnout.flower.server import compiled_round as rounds
-from turnout.flower.server.accepted import check_strategy, estimated
+from turnout.flower.server.accepted import real_settings
 from turnout.flower.server.compiled_round import Order, RoundRecord
 from turnout.flower.server.open_round import Turn, UpdateRoom
-from turnout.flower.wire import leaves
+from turnout.flower.wire import archive
 from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.replies import Reply
 from turnout.server.server import Server, ServerState
@@ -49,10 +49,9 @@ class Driver:
         settings: ServerSettings | None = None,
         seed: int = 0,
     ) -> None:
-        check_strategy(strategy)
         self.strategy = strategy
         self.local = Local() if local is None else local
-        self.settings = estimated(settings, strategy)
+        self.settings = real_settings(settings, strategy)
         self.seed = seed
         self.layout = Layout.of(arrays)
         self.directory = Directory()
@@ -177,14 +176,14 @@ class Driver:
         """Continue from the `named_leaves` after t rounds; `importance` is that of the whole fleet, by place."""
         if importance:
             self._grow(dict(importance))
-            self._state, self._tally = leaves.filled((self._state, self._tally), arrays)
+            self._state, self._tally = archive.with_leaves((self._state, self._tally), arrays)
         elif arrays:
             raise ValueError("it holds a state, but no clients")
         self.t = t
 
     def named_leaves(self) -> Arrays:
         """Every array of the state and of the sums per client, by its path."""
-        return {} if self._state is None else leaves.named((self._state, self._tally))
+        return {} if self._state is None else archive.named_leaves((self._state, self._tally))
 
     def sums(self) -> dict[str, np.ndarray]:
         """Sums per client over the rounds so far, by place, as in a simulation."""
@@ -240,8 +239,8 @@ class Driver:
     def _hand_out(
         self, cohort: Cohort, words: tuple[Array, Array], rate: float
     ) -> tuple[dict[str, Order], dict[str, int]]:
-        names, acknowledged = self.directory.names, self._acknowledged()
-        find = self._starts(cohort)
+        names, find = self.directory.names, self._starts(cohort)
+        acknowledged = np.where(np.asarray(self._tally.arrived) > 0, np.asarray(self._tally.last) + 1, 0)
         columns = zip(*(np.asarray(part) for part in (cohort.ids, cohort.scale, cohort.weight, *words)), strict=True)
         orders, slots = {}, {}
         for slot, (place, scale, weight, *seeds) in enumerate(columns):
@@ -250,10 +249,6 @@ class Driver:
                 train, upload, last = (int(number) for number in (*seeds, acknowledged[place]))
                 orders[name], slots[name] = Order(name, partial(find, slot), step, *factors, train, upload, last), slot
         return orders, slots
-
-    def _acknowledged(self) -> np.ndarray:
-        """Round of each client's last arrival, counted from 1; 0 before the first."""
-        return np.where(np.asarray(self._tally.arrived) > 0, np.asarray(self._tally.last) + 1, 0)
 
     def _starts(self, cohort: Cohort) -> Callable[[int], Arrays]:
         """A function from a slot to the model from which its client starts."""

@@ -89,12 +89,9 @@ class UpdateRoom:
                 for key, row in self.row(slot).items():
                     if not np.may_share_memory(row, reply.update[key]):
                         row[...] = reply.update[key]
-        self._clear(slot for slot in self._written if not came[slot])
-        # Not `asarray`, which copies; the rows are not written to before the round is closed.
-        return jax.device_put((self._rows, losses, reach, came))
-
-    def _clear(self, slots: Collection[int] | Any) -> None:
-        for slot in list(slots):
+        for slot in [slot for slot in self._written if not came[slot]]:
             for rows in self._rows.values():
                 rows[slot] = 0.0
             self._written.discard(slot)
+        # Not `asarray`, which copies; the rows are not written to before the round is closed.
+        return jax.device_put((self._rows, losses, reach, came))

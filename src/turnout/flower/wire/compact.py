@@ -14,12 +14,8 @@ from turnout.flower.wire.replies import Dropped, Limits, Reply, counted, length,
 from turnout.uploads.eight_bit import as_levels
 
 INDICES, VALUES, LEVELS, SCALES = "indices", "values", "levels", "scales"
-_DTYPES = {
-    INDICES: np.dtype(np.uint32),
-    VALUES: np.dtype(np.float32),
-    LEVELS: np.dtype(np.int8),
-    SCALES: np.dtype(np.float32),
-}
+_KINDS = {INDICES: np.uint32, VALUES: np.float32, LEVELS: np.int8, SCALES: np.float32}
+_DTYPES = {name: np.dtype(kind) for name, kind in _KINDS.items()}
 _FORMS = ({VALUES}, {INDICES, VALUES}, {LEVELS, SCALES}, {INDICES, LEVELS, SCALES})
 
 

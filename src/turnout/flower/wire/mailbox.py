@@ -9,16 +9,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, Metadata, RecordDict
 
 from turnout.flower.fleet.directory import Directory
 from turnout.flower.server.compiled_round import Order
-from turnout.flower.wire.messages import (
-    ACKNOWLEDGED,
-    ARRAYS,
-    CONFIG,
-    ROUND,
-    UPLOAD_SEED,
-    error_in,
-    is_unreachable,
-    to_record,
-)
+from turnout.flower.wire import messages
 
 log = logging.getLogger("turnout.flower")
 
@@ -31,9 +22,9 @@ def train_letters(orders: Iterable[Order], starts_shared: bool, for_all: Setting
     shared = None
     for order in orders:
         if shared is None or not starts_shared:
-            shared = to_record(order.start)
+            shared = messages.to_record(order.start)
         own = {"lr": order.rate, "step-scale": order.scale, "seed": order.seed}
-        own |= {UPLOAD_SEED: order.upload_seed, ACKNOWLEDGED: order.acknowledged}
+        own |= {messages.UPLOAD_SEED: order.upload_seed, messages.ACKNOWLEDGED: order.acknowledged}
         yield order.client, shared, {**own, **for_all}
 
 
@@ -53,17 +44,17 @@ class Mailbox:
         ttl: float | None,
     ) -> list[Message]:
         """One message per client; a list, since a grid may iterate over it more than once."""
-        messages, self._sent = [], {}
+        written, self._sent = [], {}
         for name, arrays, settings in letters:
             node = directory.node_of(name)
             if node is not None:
-                content = RecordDict({CONFIG: ConfigRecord({**config, **settings, ROUND: t})})
+                content = RecordDict({messages.CONFIG: ConfigRecord({**config, **settings, messages.ROUND: t})})
                 if arrays is not None:
-                    content[ARRAYS] = arrays
+                    content[messages.ARRAYS] = arrays
                 message = Message(content, node, kind, ttl=ttl, group_id=str(t))
-                messages.append(message)
+                written.append(message)
                 self._sent[name] = message.metadata  # has its number once it is sent
-        return messages
+        return written
 
     def sort_out(self, replies: Iterable[Message]) -> tuple[dict[str, RecordDict], set[str]]:
         """Contents by client, and the clients that were available but failed; the first reply of each counts.
@@ -81,6 +72,6 @@ class Mailbox:
             elif reply.has_content():
                 contents[name] = reply.content
             else:
-                log.warning("%s failed with %s", name, error_in(reply))
-                failed |= set() if is_unreachable(reply) else {name}
+                log.warning("%s failed with %s", name, messages.error_in(reply))
+                failed |= set() if messages.is_unreachable(reply) else {name}
         return contents, failed

@@ -16,14 +16,8 @@ Answer = TypeVar("Answer")
 
 _TRANSPORT = {"flwr", "grpc", "http", "httpcore", "httpx", "requests", "urllib3"}  # packages of transport errors
 _WORTH_ANOTHER_TRY = {408, 425, 429}  # HTTP refusals that may pass
-_REFUSALS = {
-    "FAILED_PRECONDITION",
-    "INVALID_ARGUMENT",
-    "NOT_FOUND",
-    "PERMISSION_DENIED",
-    "UNAUTHENTICATED",
-    "UNIMPLEMENTED",
-}
+_BAD_REQUESTS = {"FAILED_PRECONDITION", "INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED"}  # codes of gRPC
+_REFUSALS = _BAD_REQUESTS | {"PERMISSION_DENIED", "UNAUTHENTICATED"}
 _LONGEST_PAUSE = 30.0  # seconds
 
 
