@@ -37,6 +37,7 @@ def _line(value: Any) -> np.ndarray:
 
 
 def named_leaves(state: Any) -> Arrays:
+    """The arrays of a state by their path."""
     paths, _ = jax.tree_util.tree_flatten_with_path(state)
     return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in paths}
 
