@@ -27,7 +27,7 @@ from turnout.flower import FlowerStrategy, client_app
 from turnout.flower.wire.messages import to_record
 from turnout.strategies import MIFA, CAFed, FedAU, FedAvg, FedAWE, FedLaAvg, FedVARP, OptimalSampling, Strategy
 
-LIMIT = 5.0  # ms a client and round
+LIMIT = 5.0  # ms per client and round
 
 
 class Cost(NamedTuple):
@@ -121,7 +121,7 @@ def measure(strategy: Strategy, clients: int, megabytes: float, rounds: int) -> 
         for costs in ([c.processor for c in own[1:]], [c.clock for c in own[1:]], [c.clock for c in bare[1:]])
     )
     print(
-        f"{type(strategy).__name__:16} {clock:5.2f} ms a client-round ({clock / LIMIT:4.0%} of the limit); "
+        f"{type(strategy).__name__:16} {clock:5.2f} ms per client and round ({clock / LIMIT:4.0%} of the limit); "
         f"processors {processor:5.2f}; grid and clients alone {grid_took:5.2f}",
         flush=True,
     )

@@ -169,7 +169,7 @@ def torch_rounds(inputs: np.ndarray, labels: np.ndarray) -> dict[str, Callable[[
 
 
 def population(repeats: int) -> dict:
-    """1,000 participants a round out of ever larger fleets: the cost should follow the participants."""
+    """1,000 participants per round out of ever larger fleets: the cost should follow the participants."""
     tasks = {count: fleet_of(count) for count in (10**4, 10**5, 10**6)}
     local = Local(learning_rate=RATE, batch_size=8)
 

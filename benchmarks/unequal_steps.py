@@ -3,7 +3,7 @@
     python benchmarks/unequal_steps.py                      # on whatever device JAX finds
     python benchmarks/unequal_steps.py --model linear --batch 32
 
-The world of Weng et al. 2025: six clients a round, each with 1 to 39 epochs to do, on batches that fill a device by
+The world of Weng et al. 2025: six clients per round, each with 1 to 39 epochs to do, on batches that fill a device by
 themselves. A lane is a seed or a trial; so many slots of every lane train together, those of most steps first. The
 ideal is the sum of all steps times the cheapest step: a job's share of the time where all have equally many, over all
 widths. Images are noise. Everything is timed after compilation, the contenders in turn; figures are medians.

@@ -30,7 +30,7 @@ ACTORS = ("nature", "server", "clients")
 
 
 def who_is_there() -> Any:
-    """The same rates, different correlations: a row a client, a column a round."""
+    """The same rates, different correlations: one row per client, one column per round."""
     rates = np.repeat([0.9, 0.5, 0.1], 4)
     panels = []
     for name, lam in (("λ = 0: no memory", 0.0), ("λ = 0.9: long stays, long absences", 0.9)):
@@ -61,7 +61,7 @@ def who_is_there() -> Any:
         cells = cells.transform_calculate(top="datum.client", bottom="datum.client + 1")
         panels.append(cells.properties(width=640, height=150, title=alt.TitleParams(name, anchor="start")))
     return framed(
-        alt.vconcat(*panels), "The same rates, another world", ["A row a client, a column a round; blue: there"]
+        alt.vconcat(*panels), "The same rates, another world", ["One row per client, one column per round; blue: there"]
     )
 
 
@@ -159,8 +159,8 @@ def effective_weight() -> Any:
     }
     rows = [
         {"strategy": name, "rate": rate, "ratio": ratio}
-        for name, found in shares.items()
-        for rate, ratio in zip(rates, found / target, strict=True)
+        for name, share in shares.items()
+        for rate, ratio in zip(rates, share / target, strict=True)
     ]
     scale = alt.Scale(domain=list(shares), range=[colour(name) for name in shares])
     lines = (

@@ -49,10 +49,10 @@ def traits() -> str:
     """Every strategy's own constants."""
     rows = []
     for name, entry in registry.entries("strategies").items():
-        found = entry.traits
-        told = ", ".join(found["needs"]) or "nothing" if "needs" in found else "as the one inside"
-        asks = "; a loss of everyone first" if found.get("probes") else ""
-        rows.append([f"[`{name}`](strategies/{name}.md)", told + asks, found["server_memory"], found["consistent"]])
+        traits = entry.traits
+        needs = ", ".join(traits["needs"]) or "nothing" if "needs" in traits else "as the one inside"
+        asks = "; a loss of everyone first" if traits.get("probes") else ""
+        rows.append([f"[`{name}`](strategies/{name}.md)", needs + asks, traits["server_memory"], traits["consistent"]])
     return table(("strategy", "must be told", "server memory", "trains for whom it should"), rows)
 
 
@@ -72,9 +72,9 @@ def size_of(claim: str) -> str:
 def phones() -> str:
     """Lead over FedAvg on the two traces, paired by seed, the best on the first one first."""
     claims = {"FLASH": "trace_flash", "STUNner": "trace_stunner"}
-    found = {trace: leads(claim) for trace, claim in claims.items()}
-    order = sorted(found["FLASH"], key=lambda label: -found["FLASH"][label].mean)
-    rows = ([label, memory_of(label), *(_points(found[trace].get(label)) for trace in claims)] for label in order)
+    by_trace = {trace: leads(claim) for trace, claim in claims.items()}
+    order = sorted(by_trace["FLASH"], key=lambda label: -by_trace["FLASH"][label].mean)
+    rows = ([label, memory_of(label), *(_points(by_trace[trace].get(label)) for trace in claims)] for label in order)
     note = "; ".join(f"{trace}: {size_of(claim)}" for trace, claim in claims.items())
     return table(("strategy", "server memory", *claims), rows) + f"\n\n{note}."
 
@@ -98,9 +98,9 @@ def _points(lead: Interval | None) -> str:
 def memory_of(label: str) -> str:
     """What the server holds for the strategy of that label."""
     plain = re.sub(r"[^a-z0-9]", "", label.lower())
-    known = registry.entries("strategies")
-    found = [entry.traits["server_memory"] for name, entry in known.items() if name.replace("_", "") == plain]
-    return found[0] if found else "–"
+    entries = registry.entries("strategies")
+    memories = [entry.traits["server_memory"] for name, entry in entries.items() if name.replace("_", "") == plain]
+    return memories[0] if memories else "–"
 
 
 def worlds() -> str:
@@ -115,12 +115,12 @@ def worlds() -> str:
 
 
 def claims() -> str:
-    """How the papers' claims fared, a row a paper."""
+    """How the papers' claims fared, one row per paper."""
     results = [result for _, result in stored(RESULTS)]
     by_paper: dict[str, list[str]] = {}
     for result in results:
         by_paper.setdefault(_paper(result), []).append(result["verdict"])
-    rows = ([paper, *(str(found.count(verdict) or "–") for verdict in VERDICTS)] for paper, found in by_paper.items())
+    rows = ([paper, *(str(each.count(verdict) or "–") for verdict in VERDICTS)] for paper, each in by_paper.items())
     return table(("claims of", *VERDICTS), rows) + f"\n\n{counted(results)}"
 
 
@@ -134,14 +134,14 @@ def _paper(result: dict) -> str:
 
 def demo() -> str:
     """The demo's table: `turnout run --json`."""
-    found = json.loads((NUMBERS / "demo.json").read_text())
+    numbers = json.loads((NUMBERS / "demo.json").read_text())
     rows = []
-    for point in found["points"]:
+    for point in numbers["points"]:
         accuracy, lead = (point[kind]["test_accuracy"] for kind in ("final", "against_first"))
-        against = "–" if point is found["points"][0] else _spread(lead, sign="+")
+        against = "–" if point is numbers["points"][0] else _spread(lead, sign="+")
         rows.append([TITLES[point["label"]], _spread(accuracy), against, f"{100 * point['rare_share']:.0f} %"])
-    target = f"{100 * found['rare_target']:.0f} %"
-    against = f"against {TITLES[found['points'][0]['label']]}, paired by seed"
+    target = f"{100 * numbers['rare_target']:.0f} %"
+    against = f"against {TITLES[numbers['points'][0]['label']]}, paired by seed"
     return table(("strategy", "test accuracy (%)", against, f"weight of the rare half (target {target})"), rows)
 
 
@@ -151,7 +151,7 @@ def _spread(numbers: dict, sign: str = "") -> str:
 
 def audited() -> str:
     """The demo's audit: `turnout audit demo --json`."""
-    found = json.loads((NUMBERS / "demo_audit.json").read_text())
+    numbers = json.loads((NUMBERS / "demo_audit.json").read_text())
     rows = (
         [
             TITLES[entry["label"]],
@@ -159,15 +159,15 @@ def audited() -> str:
             f"{100 * entry['total_variation']:.2f} %",
             f"{100 * entry['step_variation']:.1f} %",
         ]
-        for entry in found["strategies"]
+        for entry in numbers["strategies"]
     )
     return table(("`turnout audit demo`", "consistent", "off target", "unsteady"), rows)
 
 
 def speed() -> str:
     """The simulator beside a loop in PyTorch: `make bench ARGS="--store docs/results/speed.json"`."""
-    found = json.loads((NUMBERS / "speed.json").read_text())
-    cpu, gpu = found["cpu"], found["gpu"]
+    numbers = json.loads((NUMBERS / "speed.json").read_text())
+    cpu, gpu = numbers["cpu"], numbers["gpu"]
     one = cpu["training"]["turnout, 1 seed"]
     rows = []
     for name, time in cpu["training"].items():
@@ -179,10 +179,10 @@ def speed() -> str:
     fleets = [f"{time:.2g} ms out of {int(count):,} clients" for count, time in cpu["population"].items()]
     return "\n".join(
         [
-            table(("", f"milliseconds a round, {cpu['machine']}", ""), rows),
+            table(("", f"milliseconds per round, {cpu['machine']}", ""), rows),
             "",
             f"`make bench`, medians of one run, after compilation. On {gpu['machine']} the same run takes",
-            f"{on_gpu[0]} ms a round for 1 seed and {on_gpu[1]} ms for 10. The cost follows the participants:",
+            f"{on_gpu[0]} ms per round for 1 seed and {on_gpu[1]} ms for 10. The cost follows the participants:",
             f"a round of 1,000 participants takes {', '.join(fleets[:-1])} and {fleets[-1]}, in {cpu['peak_gib']} GiB.",
         ]
     )

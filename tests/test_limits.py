@@ -71,12 +71,12 @@ def redrawn():
 
 
 def correlated():
-    """Heterogeneous Markov availability, one step a round."""
+    """Heterogeneous Markov availability, one step per round."""
     return World(markov(COUNT, pi=PI.tolist(), lam=0.5), compute=1)
 
 
 def separated(rest):
-    """One client a round that was not there in the last `rest` rounds."""
+    """One client per round that was not there in the last `rest` rounds."""
     return World(minimum_separation(COUNT, ODDS.tolist(), separation=rest), compute=1)
 
 

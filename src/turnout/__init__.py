@@ -73,13 +73,13 @@ _MODULES = {"compute": "turnout.world.compute", "links": "turnout.world.links"}
 def __getattr__(name: str) -> Any:
     """Public names on first use, so that `turnout --help` need not wait for jax."""
     if name in _HOMES:
-        found = getattr(importlib.import_module(_HOMES[name]), name)
+        value = getattr(importlib.import_module(_HOMES[name]), name)
     elif name in __all__:
-        found = importlib.import_module(_MODULES.get(name, f"turnout.{name}"))
+        value = importlib.import_module(_MODULES.get(name, f"turnout.{name}"))
     else:
         raise AttributeError(f"module 'turnout' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

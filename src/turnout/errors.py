@@ -55,9 +55,9 @@ def _is_raised_in(error: BaseException, packages: set[str]) -> bool:
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """A hint that names the closest known word and all that exist, for the end of a message."""
-    known = sorted(words)
-    if not known:
+    names = sorted(words)
+    if not names:
         return "there are none"
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
     suggestion = f"did you mean {close[0]!r}? " if close else ""
-    return f"{suggestion}known: {', '.join(known)}"
+    return f"{suggestion}known: {', '.join(names)}"

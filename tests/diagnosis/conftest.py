@@ -52,7 +52,7 @@ def recognition():
 
 @pytest.fixture(scope="session")
 def chains(recognition):
-    """Play chains of given chance (one a client, or slots by clients) and persistence; clients by slots."""
+    """Play chains of given chance (one per client, or slots by clients) and persistence; clients by slots."""
 
     def play(seed, chance, lam, slots):
         chance = np.asarray(chance, np.float64)

@@ -69,7 +69,7 @@ def test_days(chains, clock):
 
 
 def rested(weights, separation, slots):
-    """One unit a slot, drawn by weight among those that have rested."""
+    """One unit per slot, drawn by weight among those that have rested."""
     draw, wait, present = np.random.default_rng(0), np.zeros(len(weights)), np.zeros((len(weights), slots), bool)
     for t in range(slots):
         p = np.where(wait == 0, weights, 0)

@@ -96,7 +96,7 @@ def test_a_part_of_a_world_has_the_same_clients(kind):
 
 
 def fit_parameters(kind):
-    """As `fit` gives them: a list a client, or a cluster."""
+    """As `fit` gives them: a list per client, or per cluster."""
     if kind != "clustered":
         return PLAIN[kind] | ({"zones": [0.0] * CLIENTS} if kind == "diurnal" else {})
     return PLAIN[kind] | {"clusters": (np.arange(CLIENTS) * 5 // CLIENTS).tolist()}

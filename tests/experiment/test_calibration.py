@@ -3,8 +3,7 @@ import json
 import pytest
 
 from turnout.experiment import Experiment, ExperimentError, load
-from turnout.experiment.build import build
-from turnout.experiment.calibration import calibrated
+from turnout.experiment.build import build, calibrated
 from turnout.experiment.run import run
 from turnout.experiment.sweep import points
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from turnout.files.downloads import Remote, fetched, located
+from turnout.files.downloads import Remote, fetched, local_copy
 
 pooch = pytest.importorskip("pooch")
 CONTENT = bytes(range(256)) * 4000
@@ -125,5 +125,5 @@ def test_the_users_own_folder_comes_first(server, monkeypatch, tmp_path):
     monkeypatch.setenv("TURNOUT_DATA", str(tmp_path))
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "file.bin").write_bytes(b"mine")
-    assert located(remote(server, "whole"), "turnout.tasks.mnist").read_bytes() == b"mine"
+    assert local_copy(remote(server, "whole"), "turnout.tasks.mnist").read_bytes() == b"mine"
     assert Shelf.asked == []

@@ -241,5 +241,5 @@ def test_a_server_that_does_not_tell_what_uploads_need_is_named():
     config = ConfigRecord({"lr": 0.5, "seed": 1, "server-round": 1})
     message = Message(RecordDict({"arrays": to_record(MODEL), "config": config}), 1, "train")
     message.metadata.__dict__["_message_id"] = "m"
-    with pytest.raises(ValueError, match="the server tells no 'upload-seed'"):
+    with pytest.raises(ValueError, match="the server sends no 'upload-seed'"):
         app(message, Context(7, 1, {}, RecordDict(), {}))

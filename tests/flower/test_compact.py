@@ -132,7 +132,7 @@ ONES = np.ones(TOTAL, np.int8)
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [
-        (sparse([1, 1]), "do not rise: each may be there once"),
+        (sparse([1, 1]), "do not rise: each may appear once"),
         (sparse([2, 1]), "do not rise"),
         (sparse([1, TOTAL]), "an entry number 651, but the model only 651 entries"),
         (sparse([1, 2], np.ones(3, np.float32)), "2 indices, but 3 entries"),

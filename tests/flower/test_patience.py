@@ -11,7 +11,7 @@ from inprocess import FakeClock, InProcessGrid
 
 from turnout.flower import FlowerStrategy, client_app
 from turnout.flower.wire.messages import to_numpy, to_record
-from turnout.flower.wire.polling import PollingGrid, is_of_transport
+from turnout.flower.wire.polling import PollingGrid, is_transport_failure
 from turnout.simulator.local import Local
 from turnout.strategies import FedAvg
 
@@ -191,7 +191,7 @@ HTTPStatusError.__module__ = "httpx"
     ],
 )
 def test_only_errors_that_may_pass_are_waited_for(error, passes):
-    assert is_of_transport(error) is passes
+    assert is_transport_failure(error) is passes
 
 
 @pytest.mark.parametrize("wrong", [{"interval": 0.0}, {"patience": -1.0}])

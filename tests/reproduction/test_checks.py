@@ -22,7 +22,7 @@ TO = {"name": "rounds_to", "metric": "test_accuracy", "target": 0.5}
 
 
 def measured(panel="", **finals):
-    """Strategies by their final accuracies, one a seed; 0 before."""
+    """Strategies by their final accuracies, one per seed; 0 before."""
     curves = []
     for label, values in finals.items():
         seeds = tuple(range(len(values)))

@@ -8,7 +8,7 @@ from turnout.streams import Stream, round_key
 
 
 def test_two_rounds_by_hand(play):
-    """β = ½, one client a round, r starts at p = (½, ¼, ¼), so that all utilities are 1 and availability decides.
+    """β = ½, one client per round, r starts at p = (½, ¼, ¼), so that all utilities are 1 and availability decides.
 
     Round 0: only client 0; r = (¾, ⅛, ⅛), weight ½ / ¾. Round 1: 0 and 2, of p/r = ⅔ and 2; r_2 = 9/16, weight 4/9.
     """

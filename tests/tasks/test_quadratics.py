@@ -11,7 +11,7 @@ value_and_grad = jax.jit(lambda task, *args: jax.value_and_grad(task.loss)(*args
 
 SHAPES = {
     "number": {"curvature": 2.0},
-    "number a client": {"curvature": [1.0, 2.0, 3.0, 0.5]},
+    "number per client": {"curvature": [1.0, 2.0, 3.0, 0.5]},
     "matrix": {"curvature": 3.0, "condition": 10.0},
     "diagonal": None,
 }

@@ -76,7 +76,7 @@ def test_longest_staleness():
 
 @pytest.mark.parametrize("rate", [0.2, 0.05, 0.01])
 def test_measured_gradients_are_below_theorem_2(rate):
-    """One client of four a round, in turn: no gradient is older than three rounds."""
+    """One client of four per round, in turn: no gradient is older than three rounds."""
     generator = np.random.default_rng(0)
     runs, rounds, sigma = 300, 400, 0.5
     x = np.full(runs, 6.0)

@@ -19,7 +19,7 @@ from turnout.arguments import at_least
 from turnout.availability.base import Process
 from turnout.availability.recorded.phones import is_published, published
 from turnout.availability.recorded.time_slots import DAY, slots_covered, slots_within
-from turnout.files.data_folder import located
+from turnout.files.data_folder import table_file
 from turnout.types import Mask, RandomKey, Round
 
 COLUMNS = ("client_id", "start_s", "end_s", "state")
@@ -156,7 +156,7 @@ def _table(path: str) -> tuple[str, dict[str, list[Any]]]:
     """The path of a trace, and its columns as they are in the file."""
     if is_published(path):
         return path, dict(zip(COLUMNS, map(list, zip(*published(path), strict=True)), strict=True))
-    file = str(located(path))
+    file = str(table_file(path))
     return file, _parquet(file) if file.endswith(".parquet") else _csv(file)
 
 

@@ -97,7 +97,7 @@ def _diagnose(
 
 def _log_file(log: str) -> str:
     """The file of the log, which may be in the folder of a run on real nodes."""
-    from turnout.experiment.stored_attendance import LOG
+    from turnout.experiment.store import LOG
 
     inside = Path(log) / LOG
     return str(inside) if inside.is_file() else log

@@ -40,5 +40,4 @@ def audit_experiment(
         with mistakes_at("audit"):
             parts.append(audit_trials(setup.task.fleet, trials, rounds=rounds, seeds=seeds, progress=report))
     entries = {entry.label: entry for part in parts for entry in part.entries}
-    ordered = tuple(entries[point.label] for point in grid)
-    return Audit(ordered, parts[0].rounds, parts[0].seeds)
+    return Audit(tuple(entries[point.label] for point in grid), parts[0].rounds, parts[0].seeds)

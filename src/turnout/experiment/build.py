@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from turnout.auditor import calibrate
 from turnout.experiment.errors import ExperimentError, mistakes_at
 from turnout.experiment.sweep import Point
 from turnout.simulator.trial import Trial, check_trial
@@ -93,3 +94,29 @@ def _world(task: Task, point: Point, batch_size: int) -> World:
         )
     with mistakes_at("availability, links, compute"):
         return World(availability, point.links.build(num_clients=task.num_clients), point.compute.build(**filled))
+
+
+def calibrated(batch: Batch, reference: str, rounds: int) -> Batch:
+    """The key `calibrate`: all strategies get the mean step length of the chosen one, by their local learning rates.
+
+    Factors are means, where every seed has a draw of its own.
+    """
+    chosen = [_reference(point, batch.points, reference) for point in batch.points]
+    setups, factors = [], []
+    for setup in batch.setups:
+        with mistakes_at("calibrate"):
+            moves = calibrate.mean_moves(setup.task.fleet, setup.trials, rounds=rounds)
+        factors.append([float(moves[index] / move) for index, move in zip(chosen, moves, strict=True)])
+        trials = tuple(calibrate.scaled(trial, factor) for trial, factor in zip(setup.trials, factors[-1], strict=True))
+        setups.append(replace(setup, trials=trials))
+    means = tuple(sum(of_point) / len(of_point) for of_point in zip(*factors, strict=True))
+    return replace(batch, setups=tuple(setups), rate_factors=means)
+
+
+def _reference(point: Point, points: Sequence[Point], reference: str) -> int:
+    """Index of the first point of the chosen strategy that agrees with this one in all keys that both sweep."""
+    for index, other in enumerate(points):
+        shared = [key for key in point.settings if key in other.settings and not key.startswith("strategy.")]
+        if other.entrant == reference and all(point.settings[key] == other.settings[key] for key in shared):
+            return index
+    raise ExperimentError(f"calibrate: {reference!r} has no run to compare {point.label!r} with")

@@ -177,14 +177,11 @@ def _entrants(value: Any) -> tuple[Entrant, ...]:
     if not isinstance(value, list) or not value:
         raise ExperimentError(f"strategies: given {shown(value)}, expected a list of one table or more")
     entrants = tuple(_entrant(table, f"strategies[{i}]") for i, table in enumerate(value))
-    labels: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for entrant in entrants:
-        where = entrant.strategy.where
-        if entrant.label in labels:
-            raise ExperimentError(
-                f"{where}.label: {entrant.label!r} is also the label of {labels[entrant.label]}: give each its own"
-            )
-        labels[entrant.label] = where
+        where, label = entrant.strategy.where, entrant.label
+        if (first := owners.setdefault(label, where)) != where:
+            raise ExperimentError(f"{where}.label: {label!r} is also the label of {first}: give each its own")
     return entrants
 
 

@@ -48,10 +48,8 @@ def document(diagnosis: Diagnosis) -> toml.Document:
         experiment["links"] = {"name": "bernoulli", "success": _digits(success)}
     if steps is not None:
         experiment["compute"] = {"name": "per_client", "steps": steps.tolist()}
-    experiment["local"] = {"learning_rate": 0.02}
-    experiment["facts"] = "online"
-    experiment["strategies"] = [{"name": name} for name in STRATEGIES]
-    return experiment
+    strategies = [{"name": name} for name in STRATEGIES]
+    return experiment | {"local": {"learning_rate": 0.02}, "facts": "online", "strategies": strategies}
 
 
 def _digits(values: np.ndarray) -> list[float]:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from turnout.experiment.build import build
-from turnout.experiment.calibration import calibrated
+from turnout.experiment.build import build, calibrated
 from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import mistakes_at

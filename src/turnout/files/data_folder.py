@@ -15,7 +15,7 @@ def given(path: str) -> Path | None:
     return file if file is not None and file.exists() else None
 
 
-def located(path: str) -> Path:
+def table_file(path: str) -> Path:
     """The table that the user names, in the current folder or in the data folder."""
     file = Path(path) if Path(path).is_file() else given(path)
     if file is None or not file.is_file():

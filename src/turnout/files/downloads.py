@@ -26,7 +26,7 @@ class Remote:
     mirrors: tuple[str, ...]
 
 
-def located(remote: Remote, module: str) -> Path:
+def local_copy(remote: Remote, module: str) -> Path:
     """The file in the user's folder or in the cache, downloaded into the cache if it is in neither."""
     return given(remote.path) or fetched(remote, module)
 

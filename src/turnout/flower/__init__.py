@@ -23,11 +23,11 @@ _HOMES = {
     "ServerSettings": "turnout.server.settings",
     "client_app": "turnout.flower.client",
 }
-_FORMER = {"ServerOptions": "ServerSettings"}  # names that programs of before may still use
+_FORMER = {"ServerOptions": "ServerSettings"}  # names that older programs may still use
 
 
 def __getattr__(name: str) -> Any:
-    """Public names on first use: a client need not load the server's half, nor the driver Flower."""
+    """Import public names on first use: a client need not load the server's half, nor the driver Flower."""
     name = _FORMER.get(name, name)
     if name not in _HOMES:
         raise AttributeError(f"module 'turnout.flower' has no attribute {name!r}")

@@ -17,8 +17,8 @@ from turnout.flower.fleet.presence import Identity, Presence, Target
 from turnout.flower.run.books import Books
 from turnout.flower.run.participation import ParticipationLog
 from turnout.flower.run.run_folder import RunFolder
-from turnout.flower.server.accepted import check_strategy, estimated
-from turnout.flower.server.alone import alone
+from turnout.flower.server.accepted import real_settings
+from turnout.flower.server.alone import held
 from turnout.flower.server.compiled_round import Order, RoundRecord
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.collecting import Collection, listed_clients, losses_in, mean_by_target, ratings_in
@@ -31,7 +31,7 @@ from turnout.simulator.history import History
 from turnout.simulator.local import Local
 from turnout.strategies.base import Strategy
 
-shown = logging.getLogger("flwr")  # what is no warning is seen only in Flower's own log
+shown = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 
@@ -41,24 +41,24 @@ class FlowerStrategy(Base):
 
     Args:
         strategy: the server's algorithm.
-        target: how much each client should count: all alike, by the size of its data, by name, or a function of the
-            name. A mapping names the whole fleet, and turns all others away.
-        local: the clients' learning rate, sent to them as `lr`; if not given, the `lr` of the training config.
+        target: weight of each client in the objective: the same for all, by the size of its data, by name, or a
+            function of the name. A mapping names the whole fleet, and turns all others away.
+        local: learning rate of the clients, sent to them as `lr`; if not given, the `lr` of the training config.
         server: learning rate, optimizer and projection of the server, and what it estimates.
-        checkpoint: file from which a restarted server goes on.
-        checkpoint_every: rounds between two writings of `checkpoint` and `record`; a crash loses those after the last.
-        record: run folder, as `turnout run` leaves one, for `turnout report` and `turnout diagnose`.
-        participation: CSV file of who was there, was asked and arrived, round by round; one is part of `record`, too.
-        identity: what tells a client from others across restarts: the `client-id` it declares (on trust), its
-            authenticated key (only for a SuperLink that authenticates its SuperNodes), or nothing but its present node.
-        limits: what a reply must keep to.
-        seed: of the selection, and of the seeds that clients get.
-        greeting_timeout: seconds to wait for new nodes to say who they are, if nobody else is there.
+        checkpoint: file from which a restarted server continues.
+        checkpoint_every: rounds between two writes of `checkpoint` and `record`; a crash loses rounds since the last.
+        record: run folder, like that of `turnout run`, for `turnout report` and `turnout diagnose`.
+        participation: CSV file of who was available, was asked and arrived in each round; `record` has one too.
+        identity: how a client is recognised after a restart: by the `client-id` it declares (on trust), by its
+            authenticated key (only for a SuperLink that authenticates its SuperNodes), or only by its present node.
+        limits: bounds that every reply must satisfy.
+        seed: seed of the selection, and of the clients' own seeds.
+        greeting_timeout: seconds to wait for new nodes to say who they are, if no other client is there.
         probe_timeout: seconds to wait for losses, if the strategy asks for them before it selects.
-        poll: seconds between two looks for replies.
-        patience: seconds for which a call to the SuperLink that fails is made again, before the round goes on without.
+        poll: seconds between two checks for replies.
+        patience: seconds for which a failed call to the SuperLink is repeated before the round continues without it.
         evaluate_every: rounds between evaluations on the clients, the first and the last model included; never if 0.
-        clock: tells the time, and sleeps.
+        clock: gives the time, and sleeps.
 
     """
 
@@ -85,10 +85,9 @@ class FlowerStrategy(Base):
     ) -> None:
         if evaluate_every < 0:
             raise ValueError(f"evaluate_every must be 0 or more rounds, not {evaluate_every}")
-        check_strategy(strategy)
         self.strategy = strategy
         self.local = local
-        self.settings = estimated(server, strategy)
+        self.settings = real_settings(server, strategy)
         self.limits = Limits() if limits is None else limits
         self.seed = seed
         self.probe_timeout = probe_timeout
@@ -115,14 +114,13 @@ class FlowerStrategy(Base):
 
     @property
     def history(self) -> History:
-        """What happened so far, as a simulation tells it; of all rounds, those before a restart too."""
+        """The history so far, in the form of a simulation's, with the rounds before a restart."""
         return self._books.chronicle.history(self._started())
 
     def summary(self) -> None:
         name, attendance = type(self.strategy).__name__, self._attendance
         shown.info("\t├── %s; target: %s; identity: %s", name, attendance.shown_target, attendance.identity)
 
-    @alone
     def start(
         self,
         grid: Grid,
@@ -133,18 +131,18 @@ class FlowerStrategy(Base):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: EvaluateFn | None = None,
     ) -> Result:
-        """Train for `num_rounds` rounds in all; those that a checkpoint has behind it are not played again."""
-        self._ttl, self._last = timeout, num_rounds
-        driver = self._ready(initial_arrays, train_config)
-        done, polled = driver.t, self._polled(grid)
-        before = self._rate_now(polled, evaluate_config, timeout) if num_rounds > done or done == 0 else None
-        arrays = to_record(driver.model())
-        central = None if evaluate_fn is None else self._watched(evaluate_fn, done)
-        left = max(0, num_rounds - done)
-        result = super().start(polled, arrays, left, timeout, train_config, evaluate_config, central)
-        result.arrays = to_record(driver.model())
-        self._books.close(driver, self.evaluate_every)
-        result = _moved_on(result, done)
+        """Train for `num_rounds` rounds in all; rounds before a checkpoint count, and are not repeated."""
+        with held(self._books.checkpoint):
+            self._ttl, self._last = timeout, num_rounds
+            driver = self._ready(initial_arrays, train_config)
+            done, polled = driver.t, self._polled(grid)
+            before = self._rate_now(polled, evaluate_config, timeout) if num_rounds > done or done == 0 else None
+            central = None if evaluate_fn is None else self._recorded(evaluate_fn, done)
+            left, configs = max(0, num_rounds - done), (train_config, evaluate_config)
+            result = super().start(polled, to_record(driver.model()), left, timeout, *configs, central)
+            result.arrays = to_record(driver.model())
+            self._books.close(driver, self.evaluate_every)
+        result = _renumbered(result, done)
         if before is not None:
             result.evaluate_metrics_clientapp[done] = before
         return result
@@ -152,12 +150,12 @@ class FlowerStrategy(Base):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
-        """Find out who is there, probe if need be, select, and write to the chosen."""
+        """Find out who is available, probe if the strategy asks for it, select, and write to the selected clients."""
         self._begun = time.perf_counter()
         driver, polled = self._ready(arrays, config), self._polled(grid)
         self._config = config
         available = self._attendance.take(polled, driver, driver.t + 1)
-        if not available and self._ttl is not None:  # or a fleet that is away for a minute has missed a whole training
+        if not available and self._ttl is not None:  # else a fleet away for a minute would miss the whole training
             polled.lull(self._ttl)
         losses = self._probe(driver, available, config, polled) if self.strategy.probes else None
         self._orders = {order.client: order for order in driver.open_round(available, losses)}
@@ -168,22 +166,23 @@ class FlowerStrategy(Base):
         return self._mailbox.write(driver.directory, MessageType.TRAIN, letters, config, driver.t + 1, self._ttl)
 
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> tuple[ArrayRecord, MetricRecord]:
-        """Check every reply, close the round with what was in order, and write the checkpoint."""
+        """Check every reply, close the round with the valid ones, and write the checkpoint."""
         driver = self._started()
         contents, failed = self._mailbox.sort_out(replies)
         heard = {*contents, *failed}
         for name in self._orders:
             driver.directory.heard(name, name in heard)
-        # Whoever has answered a probe was there: silence afterwards is an upload that failed.
+        # A client that answered a probe was available: if it is silent afterwards, its upload failed.
         silent = [] if self.strategy.probes else [name for name in self._orders if name not in heard]
-        found = Collection(driver, self._orders, self.limits)
-        found.add(contents)
+        collection = Collection(driver, self._orders, self.limits)
+        collection.add(contents)
         if not self.strategy.admits_all and self._orders:
-            self._let_upload(driver, found, driver.admit_round(found.norms(), silent))
-        record = replace(driver.close_round(found.good, silent, found.reach), bytes_uploaded=found.bytes_uploaded)
+            self._collect_uploads(driver, collection, driver.admit_round(collection.norms(), silent))
+        closed = driver.close_round(collection.good, silent, collection.reach)
+        record = replace(closed, bytes_uploaded=collection.bytes_uploaded)
         self._orders = {}
         self.records.append(record)
-        self._books.add(driver, record, time.perf_counter() - self._begun, found.dropped)
+        self._books.add(driver, record, time.perf_counter() - self._begun, collection.dropped)
         return to_record(driver.model()), MetricRecord(dict(record.summary()))
 
     def configure_evaluate(
@@ -200,19 +199,19 @@ class FlowerStrategy(Base):
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Means over the clients that answered, weighted by the target."""
         driver = self._started()
-        found = ratings_in(self._mailbox.sort_out(replies)[0])
-        means = {metric: mean_by_target(values, driver) for metric, values in found.items()}
-        self._books.chronicle.rate(driver.t, means, found, len(driver.directory))
+        by_metric = ratings_in(self._mailbox.sort_out(replies)[0])
+        means = {metric: mean_by_target(values, driver) for metric, values in by_metric.items()}
+        self._books.chronicle.rate(driver.t, means, by_metric, len(driver.directory))
         self._books.write(driver, self.evaluate_every)
         return MetricRecord(dict(means)) if means else None
 
     def _started(self) -> Driver:
         if self._driver is None:
-            raise RuntimeError("nothing has begun: start, or configure_train, comes first")
+            raise RuntimeError("training has not begun: call start or configure_train first")
         return self._driver
 
     def _ready(self, arrays: ArrayRecord, config: ConfigRecord | None) -> Driver:
-        """The driver, made with the first model and gone on from the checkpoint where there is one."""
+        """The driver, made with the first model, or continued from the checkpoint if there is one."""
         if self._driver is None:
             local = _local(config) if self.local is None else self.local
             driver = Driver(self.strategy, to_numpy(arrays), local=local, settings=self.settings, seed=self.seed)
@@ -229,17 +228,17 @@ class FlowerStrategy(Base):
             self._grid = PollingGrid(grid, self.poll, self.patience, self._clock)
         return self._grid
 
-    def _let_upload(self, driver: Driver, found: Collection, admitted: Iterable[str]) -> None:
-        """Ask for the updates that are wanted and still with their clients; the others never send theirs."""
+    def _collect_uploads(self, driver: Driver, collection: Collection, admitted: Iterable[str]) -> None:
+        """Ask admitted clients for the updates that they have kept; the others never send theirs."""
         if self._grid is None:
             return
-        letters = [(name, None, {}) for name in admitted if name in found.lengths]
+        letters = [(name, None, {}) for name in admitted if name in collection.lengths]
         sent = self._mailbox.write(driver.directory, UPLOAD, letters, self._config, driver.t + 1, self._ttl)
         replies = self._grid.send_and_receive(sent, timeout=self._ttl) if sent else []
-        found.add_uploads(self._mailbox.sort_out(replies)[0])
+        collection.add_uploads(self._mailbox.sort_out(replies)[0])
 
     def _probe(self, driver: Driver, available: list[str], config: ConfigRecord, grid: Grid) -> dict[str, float]:
-        """The losses of those who answer; the others are not there."""
+        """The losses of the clients that answer; the others count as not available."""
         model, t = to_record(driver.arrays()), driver.t + 1
         letters = [(name, model, {"seed": seed}) for name, seed in driver.probe_seeds(available).items()]
         sent = self._mailbox.write(driver.directory, PROBE, letters, config, t, self.probe_timeout)
@@ -251,7 +250,7 @@ class FlowerStrategy(Base):
         return self.evaluate_every > 0 and (t % self.evaluate_every == 0 or t == self._last)
 
     def _rate_now(self, grid: PollingGrid, config: ConfigRecord | None, timeout: float) -> MetricRecord | None:
-        """Evaluate the model with which training begins, or goes on where a crash has kept it from being evaluated."""
+        """Evaluate the model from which training starts or continues, unless that was done before a crash."""
         driver = self._started()
         if not self._is_rated(driver.t) or self._books.chronicle.is_rated(driver.t):
             return None
@@ -260,28 +259,28 @@ class FlowerStrategy(Base):
         sent = self.configure_evaluate(driver.t, model, ConfigRecord() if config is None else config, grid)
         return self.aggregate_evaluate(driver.t, grid.send_and_receive(sent, timeout=timeout) if sent else [])
 
-    def _watched(self, evaluate_fn: EvaluateFn, done: int) -> EvaluateFn:
-        """The server's own evaluation, under the numbers of the rounds of the whole training, and written down."""
+    def _recorded(self, evaluate_fn: EvaluateFn, done: int) -> EvaluateFn:
+        """The server's own evaluation, with rounds counted from the start of the training, and recorded."""
 
         def evaluate(t: int, model: ArrayRecord) -> MetricRecord | None:
-            found = evaluate_fn(t + done, model)
-            if found is not None:
-                self._books.chronicle.rate_centrally(t + done, found)
-            return found
+            metrics = evaluate_fn(t + done, model)
+            if metrics is not None:
+                self._books.chronicle.rate_centrally(t + done, metrics)
+            return metrics
 
         return evaluate
 
 
 def _local(config: ConfigRecord | None) -> Local:
-    """The clients' learning rate where only their config tells it."""
+    """The clients' learning rate where only the training config has it."""
     rate = 1.0 if config is None else config.get("lr", 1.0)
     if not isinstance(rate, int | float) or not rate > 0:
         raise ValueError(f"'lr' in the training config is {rate!r}; it must be a number above 0")
     return Local(learning_rate=float(rate))
 
 
-def _moved_on(result: Result, done: int) -> Result:
-    """Results under the numbers of the rounds of the whole training."""
+def _renumbered(result: Result, done: int) -> Result:
+    """Results with rounds counted from the start of the training."""
     for name in ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp"):
-        setattr(result, name, {t + done: found for t, found in getattr(result, name).items()})
+        setattr(result, name, {t + done: metrics for t, metrics in getattr(result, name).items()})
     return result

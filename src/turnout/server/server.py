@@ -91,8 +91,8 @@ class Server(eqx.Module):
         losses: PerClient | None = None,
     ) -> View:
         """The strategy's view of round t."""
-        known = self.facts.read(state.facts, truth)
-        return View(t, self.fleet.importance, available, known, lr, losses, slots=self.slots)
+        facts = self.facts.read(state.facts, truth)
+        return View(t, self.fleet.importance, available, facts, lr, losses, slots=self.slots)
 
     def ask(self, state: ServerState, view: View, root: RandomKey) -> tuple[Cohort, ServerState]:
         """The cohort to ask, of available clients only."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from turnout.files.data_folder import given
-from turnout.files.downloads import Remote, located
+from turnout.files.downloads import Remote, local_copy
 from turnout.files.integrity import read_members, read_npz, reading, verify
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.image_sets import Colours, ImageOptions, Images, image_task
@@ -64,7 +64,7 @@ def load() -> tuple[Images, Images]:
     if all(given(name) for name in names) and not given(ARCHIVE.path):
         train, test = (read_differenced(part) for part in DIFFERENCED)
         return train, test
-    return read_archive(located(ARCHIVE, __name__))
+    return read_archive(local_copy(ARCHIVE, __name__))
 
 
 def read_differenced(part: str) -> Images:

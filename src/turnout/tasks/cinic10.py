@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from turnout.files.data_folder import given
-from turnout.files.downloads import Remote, located
+from turnout.files.downloads import Remote, local_copy
 from turnout.files.integrity import keep_npz, read_members, read_npz, reading, verify_file
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.image_sets import Colours, ImageOptions, Images, image_task
@@ -55,7 +55,7 @@ def load() -> tuple[Images, Images, Images]:
     """Training, validation and test images: TURNOUT_DATA's arrays or archive, or the archive downloaded."""
     converted = given(CONVERTED)
     if converted is None:
-        archive = located(ARCHIVE, __name__)
+        archive = local_copy(ARCHIVE, __name__)
         converted = archive.with_name(CONVERTED)
         if not converted.exists():
             return convert(archive, converted)

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from turnout.files.data_folder import given
-from turnout.files.downloads import Remote, located
+from turnout.files.downloads import Remote, local_copy
 from turnout.files.integrity import keep_npz, read_members, read_npz, reading, verify, verify_file
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data.data_task import DataTask
@@ -111,7 +111,7 @@ def load() -> Writing:
             for array, checksum in zip(written, SAMPLE_CHECKSUMS, strict=True):
                 verify(array, checksum)
         return written
-    archive = located(ARCHIVE, __name__)
+    archive = local_copy(ARCHIVE, __name__)
     converted = archive.with_name(CONVERTED)
     return read_arrays(converted) if converted.exists() else convert(archive, converted)
 

@@ -72,8 +72,7 @@ def _stage() -> _Stage:
         links.bernoulli(_NUM_CLIENTS, success.tolist()),
         compute.per_client(_NUM_CLIENTS, steps.tolist()),
     )
-    known = Known(*(jnp.asarray(values, jnp.float32) for values in (pi, lam, success, steps)))
-    return _Stage(task, scene, known)
+    return _Stage(task, scene, Known(*(jnp.asarray(values, jnp.float32) for values in (pi, lam, success, steps))))
 
 
 @eqx.filter_jit

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnout.files.data_folder import given
-from turnout.files.downloads import Remote, located
+from turnout.files.downloads import Remote, local_copy
 from turnout.files.integrity import reading, verify
 
 Interval = tuple[str, int, int, int]  # client, start and end in seconds, state: the columns of a trace
@@ -128,7 +128,7 @@ def is_published(path: str) -> bool:
 def published(path: str) -> list[Interval]:
     """The intervals of a published recording, downloaded the first time."""
     recording = RECORDINGS[path]
-    file = located(recording.remote, __name__)
+    file = local_copy(recording.remote, __name__)
     with reading(file):
         intervals = list(recording.intervals(file.read_text(encoding="utf-8")))
         if recording.rows is not None:

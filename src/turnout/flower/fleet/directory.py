@@ -1,4 +1,4 @@
-"""Who is who: names that survive restarts on one side, places 0 … N-1 in the fleet on the other."""
+"""Clients: names that survive restarts, places 0 … N-1 in the fleet, and present nodes."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ _LONGEST = 200  # characters of a declared name
 
 
 def name_by_key(public_key: bytes) -> str:
-    """Name of a node that has proven to hold the private half of this key."""
+    """Name of a node that has proven to hold the private key of this public one."""
     return f"key:{hashlib.sha256(public_key).hexdigest()[:32]}"
 
 
 def name_by_claim(declared: object) -> str | None:
-    """Name that a node gives itself, or None if it cannot be one: it must be short, printable and not empty."""
+    """Name that a node declares, or None if it is invalid: it must be short, printable and not empty."""
     text = str(declared).strip() if isinstance(declared, str | int) and not isinstance(declared, bool) else ""
     return f"id:{text}" if 0 < len(text) <= _LONGEST and text.isprintable() else None
 
 
 def name_by_node(node: int) -> str:
-    """Name of a node that has neither key nor claim; another one after each restart."""
+    """Name of a node that has no key and declares no name; a different one after each restart."""
     return f"node:{node}"
 
 
 class Directory:
-    """Clients by name and place, and the nodes at which they are to be found at present.
+    """Clients by name and place, and their present nodes.
 
-    Places are given out in the order of joining and never taken back: a client that does not return keeps its place and
-    its history. Nodes come and go; they are no part of what is kept.
+    Places are given in the order of joining and never taken back: a client that does not return keeps its place and its
+    history. Nodes come and go, and are not part of a checkpoint.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._places: dict[str, int] = {}
         self._nodes: dict[int, str] = {}
-        self._at: dict[str, int] = {}  # the same the other way round
+        self._at: dict[str, int] = {}  # the inverse of `_nodes`
         self._silent: set[str] = set()
         self._warned: set[str] = set()
         self.join(names)
@@ -63,11 +63,11 @@ class Directory:
         return [self._places.setdefault(name, len(self._places)) for name in names]
 
     def client_at(self, node: int) -> str | None:
-        """Name of the client at a node, None for a node that nobody has recognised."""
+        """Name of the client at a node, None for a node that was not recognised."""
         return self._nodes.get(node)
 
     def node_of(self, name: str) -> int | None:
-        """Node at which a client is to be found, None if it is away."""
+        """Node of a client, None if it is away."""
         return self._at.get(name)
 
     def keep_nodes(self, listed: Collection[int]) -> None:
@@ -76,11 +76,11 @@ class Directory:
         self._at = {name: node for node, name in self._nodes.items()}
 
     def recognise(self, node: int, public_key: bytes = b"", declared: object = None) -> str | None:
-        """Name of the client at a node: by its key if it has proven one, else by its claim, else by the node itself.
+        """Name of the client at a node: by its key if it has proven one, else as declared, else by the node itself.
 
-        None, with a warning, if the name is a bad one or another node has it that is still listed and was not silent
-        when last asked: nobody can take over a running client's history by claiming its name, but a client that was
-        killed can come back while its old node is still listed.
+        None, with a warning, if the name is invalid, or if another listed node has it and answered when last asked:
+        no node can take over a running client's history by declaring its name, but a client that was killed can come
+        back while its old node is still listed.
         """
         name = self._name(node, public_key, declared)
         if name is None:
@@ -97,7 +97,7 @@ class Directory:
         return name
 
     def heard(self, name: str, answered: bool) -> None:
-        """Take note of whether a client answered when it was last asked."""
+        """Note whether a client answered when it was last asked."""
         (self._silent.discard if answered else self._silent.add)(name)
 
     def _name(self, node: int, public_key: bytes, declared: object) -> str | None:

@@ -1,4 +1,4 @@
-"""Asking new nodes who they are, without waiting for those that never answer."""
+"""Greetings that ask new nodes for their names, without waiting for nodes that never answer."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _LONGEST_PAUSE = 3600.0  # seconds until a node that has not answered is asked a
 
 
 class Greetings:
-    """Greetings that are out, answers that came, and when to ask the silent again.
+    """Greetings without an answer yet, the answers, and when to ask silent nodes again.
 
     A node that does not answer within the timeout, or fails, is asked again after a pause that doubles each time: a
-    listed node may be dead, and must not cost the others anything.
+    listed node may be dead, and must not delay the others.
     """
 
     def __init__(self, timeout: float, wants_size: bool, keeps: bool = False) -> None:
         self._timeout = timeout
-        self._asked = RecordDict({CONFIG: ConfigRecord({SIZE: wants_size, KEEP: keeps})})
+        self._question = RecordDict({CONFIG: ConfigRecord({SIZE: wants_size, KEEP: keeps})})
         self._out: dict[str, tuple[int, float]] = {}  # node and end of the wait, by message
         self._pause: dict[int, float] = {}  # of nodes that have failed
         self._again: dict[int, float] = {}  # when to ask these again
@@ -32,13 +32,13 @@ class Greetings:
 
     def keep_nodes(self, listed: Collection[int]) -> None:
         """Forget the nodes that are not listed any more."""
-        self._out = {number: one for number, one in self._out.items() if one[0] in listed}
-        for known in (self._pause, self._again, self.answers):
-            for node in [node for node in known if node not in listed]:
-                known.pop(node, None)
+        self._out = {number: (node, end) for number, (node, end) in self._out.items() if node in listed}
+        for by_node in (self._pause, self._again, self.answers):
+            for node in [node for node in by_node if node not in listed]:
+                del by_node[node]
 
     def send(self, grid: PollingGrid, nodes: Iterable[int], t: int) -> set[int]:
-        """Greet those whose turn it is, and take in what has come so far; returns those greeted for the first time."""
+        """Greet the nodes that are due, and collect answers; returns those of them that have never failed."""
         self.collect(grid)
         now, waiting = grid.clock.now(), {node for node, _ in self._out.values()}
         due = [
@@ -46,7 +46,7 @@ class Greetings:
             for node in nodes
             if node not in waiting and node not in self.answers and now >= self._again.get(node, now)
         ]
-        sent = [Message(self._asked, node, HELLO, ttl=self._timeout, group_id=str(t)) for node in due]
+        sent = [Message(self._question, node, HELLO, ttl=self._timeout, group_id=str(t)) for node in due]
         numbers = list(grid.push_messages(sent)) if sent else []
         for number, node in zip(numbers, due, strict=False):
             if number:
@@ -55,13 +55,13 @@ class Greetings:
         return {node for node in due if node not in self._pause}
 
     def wait(self, grid: PollingGrid, nodes: Collection[int]) -> None:
-        """Until these have answered, or cannot any more."""
+        """Wait until these nodes have answered, or their time is over."""
         while ends := [end for node, end in self._out.values() if node in nodes]:
             grid.clock.sleep(max(0.0, min(grid.interval, max(ends) - grid.clock.now())))
             self.collect(grid)
 
     def collect(self, grid: PollingGrid) -> None:
-        """Take in the answers that have come, and give up on those that are overdue."""
+        """Collect the answers, and give up on those that are overdue."""
         if not self._out:
             return
         for reply in grid.pull_messages(list(self._out)):
@@ -78,7 +78,7 @@ class Greetings:
                 self.postpone(grid, node, "it did not say who it is")
 
     def postpone(self, grid: PollingGrid, node: int, why: str) -> None:
-        """Ask a node again, but later."""
+        """Ask a node again, after a pause."""
         self.answers.pop(node, None)
         pause = self._pause[node] = min(2 * self._pause.get(node, self._timeout / 2), _LONGEST_PAUSE)
         self._again[node] = grid.clock.now() + pause

@@ -1,4 +1,4 @@
-"""Absences by a law of one's choice, for an engine in which every node is always there."""
+"""Absences drawn from an availability process, for an engine in which every node is always available."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from turnout.world import World
 
 
 class ImposedGrid(PollingGrid):
-    """Another grid, of which each round shows only the nodes that an availability process has there.
+    """Another grid, of which each round shows only the nodes that are available by an availability process.
 
-    Nodes follow the clients of the process in the order of their numbers, newcomers after those that were there before.
-    Absences are those of a simulation with the same seed, also where a training goes on from a checkpoint.
+    Nodes are the clients of the process in the order of their numbers, newcomers after earlier nodes. Absences equal
+    those of a simulation with the same seed, also if a training continues from a checkpoint.
     """
 
     def __init__(self, grid: Grid, process: Process, seed: int = 0, interval: float = 1.0) -> None:
@@ -47,7 +47,7 @@ class ImposedGrid(PollingGrid):
         return [node for node in nodes if self._mask[self._places[node]]]
 
     def lull(self, seconds: float) -> None:
-        """Absences that are imposed take no time."""
+        """Imposed absences take no time."""
         if not self._places:
             super().lull(seconds)
 

@@ -1,4 +1,4 @@
-"""Who is there: which client is at which node, and newcomers who join."""
+"""Presence at the start of a round: the client at each node, and newcomers that join."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Target = Literal["uniform", "size"] | Mapping[str, float] | Callable[[str], floa
 
 
 class Presence:
-    """Takes the roll at the start of a round.
+    """Finds the clients that are available at the start of a round.
 
-    A node that is not known yet is asked who it is, where its name or the size of its data is needed. A mapping as
-    target names the whole fleet: its clients have their places from the start, and others are turned away. `keeps` says
-    that clients are to keep their updates until these are asked for: some cannot, and say so when they are greeted.
+    A new node is asked who it is, if its name or the size of its data is needed. A mapping as target names the whole
+    fleet: its clients have their places from the start, and others are turned away. `keeps` says that clients must keep
+    their updates until they are asked for: clients that cannot say so when they are greeted.
     """
 
     def __init__(self, identity: Identity, target: Target, timeout: float, keeps: bool = False) -> None:
@@ -41,7 +41,7 @@ class Presence:
 
     @property
     def greets(self) -> bool:
-        """Whether a new node is asked who it is, which an app without our `client_app` does not answer."""
+        """Whether a new node is asked who it is; only apps with our `client_app` answer that."""
         return self.identity == "declared" or self.target == "size"
 
     @property
@@ -52,14 +52,14 @@ class Presence:
         return self.target if isinstance(self.target, str) else "a function of the name"
 
     def enrol(self, driver: Driver) -> None:
-        """Give places to a fleet that is known beforehand."""
+        """Give places to the clients that the target names."""
         if isinstance(self.target, Mapping):
             driver.join({self._full(name): worth for name, worth in self.target.items()})
 
     def take(self, grid: PollingGrid, driver: Driver, t: int) -> list[str]:
         """Names of the clients of the fleet that are listed in this round, newcomers included.
 
-        Greetings take their time while the others train. Only where nobody is known, as in the first round, they are
+        Answers to greetings may come while others train. Only if no client is listed, as in the first round, they are
         waited for.
         """
         grid.begin_round(t)
@@ -91,28 +91,25 @@ class Presence:
             sizes[driver.directory.recognise(node, self._proof(nodes[node]), declared)] = size
         self._join(driver, sizes)
 
-    def _join(self, driver: Driver, sizes: Mapping[str | None, int]) -> None:
-        driver.join(self._worths({name: size for name, size in sizes.items() if name is not None}))
-
     def _proof(self, public_key: bytes) -> bytes:
-        # Nodes without authentication have a key too, made up at each start: it proves nothing.
+        # Nodes without authentication have a key too, a new one at each start: it proves nothing.
         return public_key if self.identity == "key" else b""
 
-    def _worths(self, sizes: Mapping[str, int]) -> dict[str, float]:
-        """By how much newcomers should count; those that the target does not know are left out."""
+    def _join(self, driver: Driver, sizes: Mapping[str | None, int]) -> None:
+        """Let newcomers join by name, not in the order of their answers; those without a target are turned away."""
         worths = {}
-        for name, size in sorted(sizes.items()):  # not as they happened to answer
+        for name, size in sorted((name, size) for name, size in sizes.items() if name is not None):
             worth = self._worth(name, size)
             if worth is not None and math.isfinite(worth) and worth > 0:
                 worths[name] = worth
             elif name not in self._refused:
                 self._refused.add(name)
                 log.warning("%s is turned away: its target is %s, and must be a number above 0", name, worth)
-        return worths
+        driver.join(worths)
 
     def _worth(self, name: str, size: int) -> float | None:
         if isinstance(self.target, Mapping):
-            return next((worth for known, worth in self.target.items() if self._full(known) == name), None)
+            return next((worth for short, worth in self.target.items() if self._full(short) == name), None)
         if callable(self.target):
             return float(self.target(name.partition(":")[2]))
         return float(size) if self.target == "size" else 1.0

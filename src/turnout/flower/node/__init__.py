@@ -1,1 +1,1 @@
-"""The client's side of uploads: what it sends in place of a model, and what it remembers of that."""
+"""The client's side of uploads: the transformed update that it sends, and the memory of the transform."""

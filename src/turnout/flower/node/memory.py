@@ -1,7 +1,7 @@
-"""What a client remembers of its uploads, in a file or in Flower's own state of the node.
+"""A client's memory of its uploads, in a file or in Flower's own state of the node.
 
-An upload may be lost on its way, and then what is remembered of it must not count. The server tells with its next order
-which upload was the last that arrived; until then the states before and after it are both kept.
+An upload may be lost, and then the memory of it must not count. The next order of the server says which upload was the
+last that arrived; until then the states before and after it are both kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from flwr.app import ConfigRecord, Context
 
 from turnout.files.whole import durable_file
-from turnout.flower.wire import archive, leaves
+from turnout.flower.wire import archive
 from turnout.flower.wire.messages import ACKNOWLEDGED, DURABLE, RUN_ID, client_name
 
 log = logging.getLogger("turnout.flower")
@@ -31,30 +31,30 @@ _FORMAT = 1
 class Memory:
     """Keeps the states of a transform that may still count.
 
-    A server that goes back to a checkpoint asks for the state of an older round. So the states since its last
-    checkpoint are kept, with the one that held then. Where a state is lost, or belongs to another run, the client
-    begins anew: what earlier uploads left out is never sent then, which does no harm.
+    A server that goes back to a checkpoint asks for the state of an older round. So all states since its last
+    checkpoint are kept, and the one at the checkpoint. Where a state is lost, or belongs to another run, the client
+    starts afresh: the remainder of its earlier uploads is never sent then, which does no harm.
     """
 
     def __init__(self, place: Place | None) -> None:
         self._place = place
 
     def recall(self, fresh: Any, config: Mapping[str, Any], context: Context) -> States:
-        """The states that may still count, that after the last upload that arrived among them; none if that is lost.
+        """The states that may still count; none if the one after the last upload that arrived is lost.
 
-        `fresh`, the state of a client that has sent nothing yet, tells their form.
+        `fresh` is the state of a client that has sent nothing yet; the others have its form.
         """
         arrived, durable = int(config[ACKNOWLEDGED]), int(config[DURABLE])
         states = self._read(fresh, str(config[RUN_ID]), context)
         if arrived and arrived not in states:
-            log.info("what was left out of the upload of round %d is lost: it is never sent", arrived)
+            log.info("the remainder of the upload of round %d is lost: it is never sent", arrived)
             return {}
         oldest = max((t for t in states if t <= min(arrived, durable)), default=0)
         return {t: state for t, state in states.items() if oldest <= t <= arrived}
 
     def keep(self, states: States, config: Mapping[str, Any], context: Context) -> None:
-        """Replace what is remembered; it is on the disk when this returns."""
-        named = {t: leaves.named(state) for t, state in states.items()}
+        """Replace the memory; it is on the disk when this returns."""
+        named = {t: archive.named_leaves(state) for t, state in states.items()}
         header = {"format": _FORMAT, "run": config[RUN_ID], "client": client_name(context), "rounds": list(states)}
         content = io.BytesIO()
         archive.write(
@@ -74,15 +74,15 @@ class Memory:
         try:
             header, rows, _ = archive.read(io.BytesIO(content))
             if header["format"] != _FORMAT or header["run"] != run:
-                log.info("what is remembered of earlier uploads belongs to another run: begun anew")
+                log.info("the memory of earlier uploads belongs to another run: starting afresh")
                 return {}
-            states = {t: leaves.filled(fresh, _of_round(t, rows)) for t in header["rounds"]}
+            states = {t: archive.with_leaves(fresh, _of_round(t, rows)) for t in header["rounds"]}
         except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            log.info("what was remembered of earlier uploads cannot be read: %s; begun anew", error)
+            log.info("the memory of earlier uploads cannot be read: %s; starting afresh", error)
             return {}
         if header["client"] != client_name(context):
             raise ValueError(
-                f"{self._path(context)} holds what client {header['client']!r} remembers, but this is "
+                f"{self._path(context)} holds the memory of client {header['client']!r}, but this is "
                 f"{client_name(context)!r}: give each client a file of its own, by a function of its context"
             )
         return states

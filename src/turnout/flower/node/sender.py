@@ -1,4 +1,4 @@
-"""What a client sends in place of its trained model."""
+"""The transformed update that a client sends in place of its trained model."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from turnout.types import Params
 from turnout.uploads import Difference, Upload, UploadContext
 from turnout.uploads.base import all_parts
 
-_KEY_BYTES = 16  # of a key that nobody can guess: 32 bits could be tried one by one
+_KEY_BYTES = 16  # of a key that cannot be guessed: 32 bits could be tried one by one
 
 
 class Sender:
-    """Turns a trained model into what is uploaded of it, and remembers what the transform asks to."""
+    """Turns a trained model into an upload, and keeps the memory of the transform."""
 
     def __init__(self, upload: Upload, place: Place | None = None) -> None:
         parts = list(all_parts(upload))
@@ -42,7 +42,7 @@ class Sender:
         self._encode = eqx.filter_jit(upload.encode)
 
     def check(self, config: Mapping[str, Any]) -> None:
-        """Raise a ValueError if updates cannot be sent as the server wants them; before any work is done."""
+        """Raise a ValueError before any work is done, if updates cannot be sent as the server wants them."""
         if self._noisy and config.get(KEEP):
             raise ValueError(
                 f"the server's strategy chooses uploads by the lengths of updates, which {self._noisy[0]} hides: "
@@ -50,28 +50,28 @@ class Sender:
             )
 
     def check_order(self, config: Mapping[str, Any]) -> None:
-        """The same, with what an order to train must tell."""
+        """The same, and that an order to train has all keys."""
         self.check(config)
         if missing := [name for name in (UPLOAD_SEED, RUN_ID, ACKNOWLEDGED, DURABLE) if name not in config]:
-            raise ValueError(f"the server tells no {missing[0]!r}: uploads need a FlowerStrategy of this version there")
+            raise ValueError(f"the server sends no {missing[0]!r}: uploads need a FlowerStrategy of this version there")
 
     def pack(
         self, trained: Mapping[str, Any], start: Arrays, config: Mapping[str, Any], context: Context
     ) -> tuple[Arrays, float]:
-        """The parts of the upload and its length; what is to be remembered of it is stored before this returns."""
+        """The parts of the upload and its length; the memory of it is stored before this returns."""
         update = _update(trained, start)
         fresh = self._upload.init(tree.zeros_like(update))
         remembers = bool(jax.tree.leaves(fresh))
         states = self._memory.recall(fresh, config, context) if remembers else {}
         before = states.get(config[ACKNOWLEDGED], fresh)
         sent, after = self._encode(update, before, self._context(config))
-        if remembers:  # a state that is not finite would stay so for ever
+        if remembers:  # a state that is not finite would never become finite again
             self._memory.keep({**states, config[ROUND]: after if _is_finite(after) else before}, config, context)
         rows = {name: np.asarray(part) for name, part in sent.items()}
         return compact(rows), length(rows)
 
     def _context(self, config: Mapping[str, Any]) -> UploadContext:
-        """Where noise is added, nothing that is drawn follows from the server's seed: it could take the noise out."""
+        """Where noise is added, nothing is drawn from the server's seed, or the server could remove the noise."""
         lr = jnp.asarray(config["lr"] / (config.get("step-scale") or 1.0), jnp.float32)
         if not self._noisy:
             return UploadContext(jnp.asarray(config[UPLOAD_SEED], jnp.uint32), lr)
@@ -84,7 +84,7 @@ def _is_finite(state: Any) -> bool:
 
 
 def _update(trained: Mapping[str, Any], start: Arrays) -> Params:
-    """Δ of the arrays that are trained, in 32-bit floats."""
+    """Δ of the trained arrays, in 32-bit floats."""
     update = {}
     for name in Layout.of(start).trained:
         if name not in trained:

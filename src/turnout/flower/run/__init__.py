@@ -1,1 +1,1 @@
-"""What a training on real nodes writes down: record, participation log and run folder."""
+"""Files of a training on real nodes: record, participation log and run folder."""

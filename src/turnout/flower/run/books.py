@@ -1,4 +1,4 @@
-"""All that a training writes down: chronicle, checkpoint, run folder and participation log, and when."""
+"""All files of a training, and when they are written: chronicle, checkpoint, run folder and participation log."""
 
 from __future__ import annotations
 
@@ -12,18 +12,14 @@ from turnout.flower.server import checkpoint as checkpoints
 from turnout.flower.server.compiled_round import RoundRecord
 from turnout.flower.server.driver import Driver
 
-log = logging.getLogger("flwr")  # what is no warning is seen only in Flower's own log
+log = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
 
 
 class Books:
-    """Kept in this order, so that nothing is in the folder of which the checkpoint does not know."""
+    """Written in this order, so that the folder is never ahead of the checkpoint."""
 
     def __init__(
-        self,
-        checkpoint: Path | None,
-        every: int,
-        folder: RunFolder | None,
-        participation: ParticipationLog | None,
+        self, checkpoint: Path | None, every: int, folder: RunFolder | None, participation: ParticipationLog | None
     ) -> None:
         if every < 1:
             raise ValueError(f"checkpoint_every must be 1 or more rounds, not {every}")
@@ -35,14 +31,14 @@ class Books:
         self._saved = -1  # round of the last checkpoint
 
     def durable_round(self, t: int) -> int:
-        """How many of the t rounds so far a server that is started again will know of.
+        """Number of the t rounds so far that a restarted server would remember.
 
-        Without a checkpoint it is all of them: it would begin another run, and nobody need keep anything for this one.
+        Without a checkpoint it is all of them: it would begin another run, and no client must keep anything for this.
         """
         return t if self._saved < 0 else self._saved
 
     def open(self, driver: Driver) -> None:
-        """Go on from the checkpoint where there is one, and make sure that there is room for the rest."""
+        """Continue from the checkpoint if there is one, and prepare the other files."""
         if self.checkpoint is not None and checkpoints.resume(self.checkpoint, driver, self.chronicle):
             log.info("Going on after round %d with %d clients", driver.t, len(driver.directory))
             self._saved = driver.t
@@ -52,9 +48,9 @@ class Books:
             self._participation.cut(driver.t)
 
     def add(self, driver: Driver, record: RoundRecord, seconds: float, dropped: int) -> None:
-        """A round that was closed; the checkpoint is written at once, the folder once the model was evaluated."""
+        """Record a closed round; the checkpoint is written at once, the folder once the model was evaluated."""
         self.chronicle.add(record, seconds, dropped)
-        if self._participation is not None:  # first: a round beyond the checkpoint is cut, a missing one is lost
+        if self._participation is not None:  # first: a restart can cut rounds from it, but not add missing ones
             self._participation.add(record)
         if self._folder is not None:
             self._folder.add(record)
@@ -62,12 +58,12 @@ class Books:
             self._save(driver)
 
     def write(self, driver: Driver, evaluate_every: int) -> None:
-        """The folder, if its time has come."""
+        """Write the folder, if it is due."""
         if self._folder is not None and driver.t and (driver.t % self._every == 0 or not self._folder.is_there):
             self._folder.write(driver, self.chronicle, evaluate_every)
 
     def close(self, driver: Driver, evaluate_every: int) -> None:
-        """Everything as it is at the end."""
+        """Write everything at the end of the training."""
         if driver.t != self._saved:
             self._save(driver)
         if self._folder is not None and driver.t:

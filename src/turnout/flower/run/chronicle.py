@@ -1,4 +1,4 @@
-"""What happened in a training on real nodes, kept as a simulation's `History`."""
+"""The history of a training on real nodes, in the form of a simulation's `History`."""
 
 from __future__ import annotations
 
@@ -17,27 +17,26 @@ from turnout.metrics import BYTES_UPLOADED, RECORDS, TEST_ACCURACY, TRAIN_LOSS, 
 from turnout.simulator.history import History
 from turnout.tasks.base import worst_decile
 
-Told = dict[str, dict[int, float]]  # values by metric and by the number of rounds before
+ByRound = dict[str, dict[int, float]]  # values by metric and by the number of rounds before
 
 
 class Chronicle:
-    """Records of every round, metrics where they were told, and the last metrics of every client.
+    """Records of every round, metrics where they were reported, and the last metrics of every client.
 
-    It grows by a few numbers a round, and is part of a checkpoint: a training that goes on after a restart has one
-    history.
+    It grows by a few numbers per round, and is part of a checkpoint: a training that is restarted has one history.
     """
 
     def __init__(self) -> None:
         self.records: dict[str, list[float]] = {record.name: [] for record in RECORDS}
-        self.by_clients: Told = {}  # what clients told of the model, averaged
-        self.central: Told = {}  # what the server found itself
-        self.losses: dict[int, float] = {}  # met in local work
-        self.latest: dict[str, dict[str, float]] = {}  # of each metric, what each client told last
+        self.by_clients: ByRound = {}  # means of the clients' metrics
+        self.central: ByRound = {}  # metrics of the server's own evaluation
+        self.losses: dict[int, float] = {}  # during local work
+        self.latest: dict[str, dict[str, float]] = {}  # the last value by metric and client
         self.seconds = 0.0
         self.run_id = uuid.uuid4().hex
 
     def add(self, record: RoundRecord, seconds: float, dropped: int) -> None:
-        """A round that was closed."""
+        """Add a closed round."""
         numbers = {
             "available": len(record.available),
             "cohort": len(record.asked),
@@ -58,7 +57,7 @@ class Chronicle:
     def rate(
         self, t: int, means: Mapping[str, float], by_client: Mapping[str, Mapping[str, float]], num_clients: int
     ) -> None:
-        """What clients told of the model after t rounds: the means, and each client's own values by metric."""
+        """Add the clients' metrics of the model after t rounds: means, and each client's own values by metric."""
         for name, value in means.items():
             self.by_clients.setdefault(usual_name(name), {})[t] = value
         for name, values in by_client.items():
@@ -67,29 +66,26 @@ class Chronicle:
                 self.by_clients.setdefault(WORST_DECILE, {})[t] = _worst_decile(values, num_clients)
 
     def is_rated(self, t: int) -> bool:
-        """Whether clients have told something of the model after t rounds."""
+        """Whether clients have evaluated the model after t rounds."""
         return any(t in values for values in self.by_clients.values())
 
-    def rate_centrally(self, t: int, found: Mapping[str, Any]) -> None:
-        """What the server's own evaluation found after t rounds."""
-        for name, value in found.items():
+    def rate_centrally(self, t: int, metrics: Mapping[str, Any]) -> None:
+        """Add the server's own evaluation of the model after t rounds."""
+        for name, value in metrics.items():
             if isinstance(value, int | float):
                 self.central.setdefault(name, {})[t] = float(value)
 
     def history(self, driver: Driver) -> History:
-        """All of it as a history of one seed."""
-        rounds, metrics = driver.t, self._metrics()
-        evaluated = self._evaluated(rounds)
-        rows = {name: _at(values, evaluated) for name, values in metrics.items()}
-        names = driver.directory.names
+        """Everything as a history of one seed."""
+        evaluated, names = self._evaluated(driver.t), driver.directory.names
         own = {
             metric: np.array([[values.get(name, math.nan) for name in names]]) for metric, values in self.latest.items()
         }
         return History(
             seeds=(driver.seed,),
-            rounds=rounds,
+            rounds=driver.t,
             evaluated=np.array(evaluated),
-            metrics={name: values[None] for name, values in rows.items()},
+            metrics={name: _at(values, evaluated)[None] for name, values in self._metrics().items()},
             records={name: np.array([values]) for name, values in self.records.items()},
             clients={name: values[None] for name, values in driver.sums().items()} | own,
             params={name: np.asarray(array)[None] for name, array in driver.model().items()},
@@ -97,33 +93,31 @@ class Chronicle:
             target=np.array(driver.importance) / max(sum(driver.importance), 1e-30),
         )
 
-    def _metrics(self) -> Told:
-        """By the names that a report knows; what the server found stands apart where clients told the same."""
-        found = dict(self.by_clients)
+    def _metrics(self) -> ByRound:
+        """Metrics by the names of reports; the server's own get a prefix where clients report the same."""
+        metrics = dict(self.by_clients)
         for name, values in self.central.items():
             usual = usual_name(name)
-            found[f"central_{name}" if usual in found else usual] = values
-        if not self.losses:
-            return found
-        # Local work of the first round began with the initial model, and is the best that is known of it.
-        return found | {TRAIN_LOSS: {0: self.losses[min(self.losses)]} | self.losses}
+            metrics[f"central_{name}" if usual in metrics else usual] = values
+        # The first round's local work started from the initial model, so its loss is the best estimate there.
+        return metrics | ({TRAIN_LOSS: {0: self.losses[min(self.losses)]} | self.losses} if self.losses else {})
 
     def _evaluated(self, rounds: int) -> list[int]:
-        """The rounds after which the model was rated; all of them where it never was."""
-        told = self.by_clients or self.central
-        known = {t for values in told.values() for t in values} if told else set(range(rounds + 1))
-        return sorted({0, *known, rounds})
+        """The rounds after which the model was evaluated; all of them if it never was."""
+        metrics = self.by_clients or self.central
+        times = {t for values in metrics.values() for t in values} if metrics else range(rounds + 1)
+        return sorted({0, *times, rounds})
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """As what JSON can hold, and arrays."""
+        """The contents as JSON and arrays."""
         plain = {"by_clients": self.by_clients, "central": self.central, "losses": self.losses, "latest": self.latest}
         return plain | {"seconds": self.seconds, "run": self.run_id}, {
             name: np.array(values) for name, values in self.records.items()
         }
 
     def restore(self, plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        """Go on from what `state` gave."""
-        unknown = np.full(len(arrays["available"]), math.nan)  # of a record that is newer than the checkpoint
+        """Continue from a former `state`."""
+        unknown = np.full(len(arrays["available"]), math.nan)  # for a record that the checkpoint's version did not have
         self.records = {record.name: arrays.get(record.name, unknown).tolist() for record in RECORDS}
         self.by_clients = {name: _by_round(values) for name, values in plain["by_clients"].items()}
         self.central = {name: _by_round(values) for name, values in plain["central"].items()}
@@ -136,15 +130,15 @@ def _by_round(values: Mapping[str, float]) -> dict[int, float]:
     return {int(t): float(value) for t, value in values.items()}
 
 
-def _at(told: Mapping[int, float], evaluated: list[int]) -> np.ndarray:
-    """What was known at these times: the last value that was told, NaN before the first."""
-    times = np.array(sorted(told))
-    values = np.array([math.nan, *(told[t] for t in sorted(told))])
+def _at(by_round: Mapping[int, float], evaluated: list[int]) -> np.ndarray:
+    """The last value at each of these times, NaN before the first."""
+    times = sorted(by_round)
+    values = np.array([math.nan, *(by_round[t] for t in times)])
     return values[np.searchsorted(times, evaluated, side="right")]
 
 
 def _worst_decile(values: Mapping[str, float], num_clients: int) -> float:
-    """Of those that told a value; one shape for a whole fleet, so that it is compiled once."""
-    told = np.full(num_clients, math.nan, np.float32)
-    told[: len(values)] = list(values.values())
-    return float(worst_decile(jnp.asarray(told)))
+    """The worst decile of the reported values, in an array for the whole fleet, so that it is compiled once."""
+    padded = np.full(num_clients, math.nan, np.float32)
+    padded[: len(values)] = list(values.values())
+    return float(worst_decile(jnp.asarray(padded)))

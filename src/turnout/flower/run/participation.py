@@ -1,4 +1,4 @@
-"""Who was there, who was asked and whose update arrived, as a log that `turnout diagnose` reads."""
+"""A log of who was available, who was asked and whose update arrived, which `turnout diagnose` reads."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ import io
 import os
 from pathlib import Path
 
+from turnout.files.whole import durable_file
 from turnout.flower.server.compiled_round import RoundRecord
 
 COLUMNS = ("timestamp", "round", "client", "event")
 
 
 class ParticipationLog:
-    """A CSV file of events, to which each round is added when it is closed."""
+    """A CSV file of events, which grows by each closed round."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
     def cut(self, t: int) -> None:
-        """Drop what belongs to round t or later: it is about to be played, perhaps again. A new file if t is 0."""
+        """Drop round t and all later ones, which are about to run, perhaps again; if t is 0, begin a new file."""
         kept = []
         if t > 0 and self.path.exists():
             with self.path.open(newline="", encoding="utf-8") as file:
                 kept = [row for row in csv.reader(file) if _is_before(row, t)]
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_name(f"{self.path.name}.part")
-        draft.write_text(_lines([COLUMNS, *kept]), encoding="utf-8")
-        draft.replace(self.path)
+        with durable_file(self.path) as file:
+            file.write(_lines([COLUMNS, *kept]).encode())
 
     def add(self, record: RoundRecord) -> None:
-        """All events of a round, in one piece."""
+        """Append all events of a round with one write."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         arrived = set(record.arrived)
         events = [("", "round"), *((name, "available") for name in record.available)]
@@ -44,7 +43,7 @@ class ParticipationLog:
 
 
 def _is_before(row: list[str], t: int) -> bool:
-    """Whether a whole row tells of an earlier round; the head and a torn last row do not."""
+    """Whether a complete row is of an earlier round; the header and a torn last row are not."""
     return len(row) == len(COLUMNS) and row[1].isdigit() and int(row[1]) < t
 
 

@@ -1,4 +1,4 @@
-"""The run folder of a training on real nodes, as `turnout run` leaves one for a simulation, growing with the rounds."""
+"""The run folder of a training on real nodes, like that of `turnout run`, but growing with the rounds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from turnout.experiment import deployed, store
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.run import Outcome, Run
-from turnout.experiment.stored_attendance import LOG
+from turnout.experiment.store import LOG
 from turnout.experiment.sweep import points
 from turnout.files.whole import free_folder
 from turnout.flower.run.chronicle import Chronicle
@@ -20,29 +20,28 @@ from turnout.flower.server.driver import Driver
 class RunFolder:
     """A folder that `turnout report` and `turnout diagnose` read, at any time.
 
-    It is whole from its first round on, and each of its files is replaced as one. What it holds is made from the
-    chronicle, so that a server that goes on from a checkpoint writes what an undisturbed one would have written.
+    It is complete from the first round on, and each of its files is replaced as a whole. Its contents come from the
+    chronicle, so a server that was restarted from a checkpoint writes the same as one that never stopped.
     """
 
     def __init__(self, path: str | Path, identity: str, target: str) -> None:
         self.path = Path(path)
         self._notes = {"deployed": True, "identity": identity, "target": target}
         self._log = ParticipationLog(self.path / LOG)
-        self._waiting: list[RoundRecord] = []  # rounds that are not in the log yet, since there is no folder yet
+        self._waiting: list[RoundRecord] = []  # rounds before there is a folder for the log
 
     def claim(self, run_id: str, t: int) -> None:
-        """Make sure that the place is free, or holds the first t rounds of this very run."""
+        """Make sure that the folder is free, or holds the first t rounds of this very run."""
         self._notes["run"] = run_id
         if t == 0 or not self.is_there:
             free_folder(self.path)
             return
-        found = json.loads((self.path / "run.json").read_text(encoding="utf-8")).get("run")
-        if found != run_id:
+        if json.loads((self.path / "run.json").read_text(encoding="utf-8")).get("run") != run_id:
             raise ExperimentError(f"{self.path}: holds another run than the checkpoint's: choose another folder")
         self._log.cut(t)
 
     def add(self, record: RoundRecord) -> None:
-        """A round for the log of who was there, which grows by its rows alone."""
+        """Add a round to the participation log, to which rows are only appended."""
         self._waiting.append(record)
         if (self.path / LOG).exists():
             self._flush()
@@ -53,7 +52,7 @@ class RunFolder:
         return (self.path / "run.json").exists()
 
     def write(self, driver: Driver, chronicle: Chronicle, evaluate_every: int) -> None:
-        """The folder as of now."""
+        """Write the folder as of now."""
         run = self._run(driver, chronicle, evaluate_every)
         if self.is_there:
             store.renew(run, self.path)

@@ -1,4 +1,4 @@
-"""What a server on real nodes can be given, checked before anything is asked of a client."""
+"""Checks of a server's strategy and settings on real nodes, before any client is asked."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ from turnout.server.settings import ServerSettings
 from turnout.strategies.base import Strategy
 
 
-def check_strategy(strategy: Strategy) -> None:
-    """Raise a ValueError that says why, if a strategy cannot run on real nodes."""
+def real_settings(settings: ServerSettings | None, strategy: Strategy) -> ServerSettings:
+    """The settings of a server on real nodes, where facts are only estimated; a ValueError if it cannot run there."""
     if strategy.memory_on_clients:
         name = type(strategy).__name__
         raise ValueError(
             f"{name} has its memory on the clients, which Flower's clients cannot keep: choose memory='server'"
         )
-
-
-def estimated(settings: ServerSettings | None, strategy: Strategy) -> ServerSettings:
-    """The settings of a strategy's server on real nodes, which can only estimate what it knows of its clients."""
     settings = (settings or ServerSettings()).with_facts(Online())
     settings.check(strategy)
     if isinstance(settings.facts, Oracle):
-        raise ValueError("an Oracle needs the truth, which a real fleet does not tell: use Online")
+        raise ValueError("an Oracle needs the true availability, which is unknown for a real fleet: use Online")
     return settings

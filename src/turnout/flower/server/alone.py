@@ -1,27 +1,20 @@
-"""One server at a time: two that write the same checkpoint in turns would undo each other's rounds."""
+"""One server per checkpoint: two that write the same one in turns would undo each other's rounds."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None
 
-Start = TypeVar("Start", bound=Callable[..., Any])
-
 
 @contextlib.contextmanager
 def held(path: Path | None) -> Iterator[None]:
-    """Keep every other server off a file; the system lets go when the process ends, however it ends.
-
-    Where there are no such locks, nobody is kept off.
-    """
+    """Lock a file against other servers until the process ends, however it ends; on Windows nothing is locked."""
     if path is None or fcntl is None:
         yield
         return
@@ -32,14 +25,3 @@ def held(path: Path | None) -> Iterator[None]:
         except BlockingIOError:
             raise RuntimeError(f"another server is at work on {path}: end it first, or choose another file") from None
         yield
-
-
-def alone(start: Start) -> Start:
-    """Let a strategy's `start` hold its checkpoint."""
-
-    @functools.wraps(start)
-    def holding(self: Any, *words: Any, **options: Any) -> Any:
-        with held(self._books.checkpoint):
-            return start(self, *words, **options)
-
-    return holding  # pyright: ignore[reportReturnType]

@@ -16,31 +16,29 @@ _PAST = "past-"
 
 
 def save(path: Path, driver: Driver, chronicle: Chronicle) -> None:
-    """Write the file; a crash leaves that of the round before."""
-    told, past = chronicle.state()
-    header = {
-        "format": _FORMAT,
-        "strategy": type(driver.strategy).__name__,
-        "facts": type(driver.settings.facts).__name__,
-        "seed": driver.seed,
+    """Write the file; after a crash the previous one is still there."""
+    events, past = chronicle.state()
+    header = _identity(driver) | {
         "round": driver.t,
         "clients": list(driver.directory.names),
         "importance": list(driver.importance),
-        "chronicle": told,
+        "chronicle": events,
     }
     with durable_file(path) as file:
         archive.write(file, header, driver.named_leaves(), {f"{_PAST}{name}": values for name, values in past.items()})
 
 
 def resume(path: Path, driver: Driver, chronicle: Chronicle) -> bool:
-    """Let a fresh driver go on from a file; false if there is none, a ValueError that says why if it does not fit."""
+    """Restore a fresh driver from a file; false if there is none, a ValueError with the reason if it does not fit."""
     if not path.exists():
         return False
     try:
         with path.open("rb") as file:
             header, leaves, others = archive.read(file)
         past = {name.removeprefix(_PAST): values for name, values in others.items()}
-        _check(header, driver)
+        for name, value in _identity(driver).items():
+            if header[name] != value:
+                raise ValueError(f"its {name} is {header[name]!r}, not {value!r}")
         fleet = dict(zip(header["clients"], header["importance"], strict=True))
         driver.restore(int(header["round"]), fleet, leaves)
         chronicle.restore(header["chronicle"], past)
@@ -49,13 +47,6 @@ def resume(path: Path, driver: Driver, chronicle: Chronicle) -> bool:
     return True
 
 
-def _check(header: dict[str, Any], driver: Driver) -> None:
-    wanted = {
-        "format": _FORMAT,
-        "strategy": type(driver.strategy).__name__,
-        "facts": type(driver.settings.facts).__name__,
-        "seed": driver.seed,
-    }
-    for name, value in wanted.items():
-        if header[name] != value:
-            raise ValueError(f"its {name} is {header[name]!r}, not {value!r}")
+def _identity(driver: Driver) -> dict[str, Any]:
+    strategy, facts = (type(part).__name__ for part in (driver.strategy, driver.settings.facts))
+    return {"format": _FORMAT, "strategy": strategy, "facts": facts, "seed": driver.seed}

@@ -1,4 +1,4 @@
-"""The server's round in compiled pieces, between which real clients work."""
+"""The server's round as compiled functions, between which real clients work."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Order:
     find_start: Callable[[], Arrays] = field(repr=False)
     rate: float  # η times the step scale
     scale: float  # factor of its step length, in `rate` already
-    weight: float  # factor of its update in the direction, as far as known before the replies
+    weight: float  # factor of its update in the direction, as known before the replies
     seed: int  # 32 bits that belong to this client and round
-    upload_seed: int  # 32 more, for what happens to its update on the way
+    upload_seed: int  # 32 more, for the transform of its update
     acknowledged: int  # round of its last update that arrived, counted from 1; 0 before the first
 
     @property
@@ -38,28 +38,28 @@ class Order:
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """What came of a round."""
+    """The result of a round."""
 
     t: int
     available: tuple[str, ...]
     asked: tuple[str, ...]
-    uploads: tuple[str, ...]  # asked, there, and admitted where the strategy admits only some
+    uploads: tuple[str, ...]  # asked, available, and admitted if the strategy admits only some
     arrived: tuple[str, ...]
     weights: dict[str, float]  # of the updates that arrived
-    steady: bool  # false if what arrived would have made the model infinite, and was dropped altogether
-    steps: float = 0.0  # local work that was told of
-    loss: float | None = None  # mean of the losses told with the updates, by the target
-    bytes_uploaded: int = 0  # in all arrays that were received, whether they counted or not
+    steady: bool  # false if the replies would have made the model infinite, and all were dropped
+    steps: float = 0.0  # local work that was reported
+    loss: float | None = None  # mean of the losses reported with the updates, weighted by the target
+    bytes_uploaded: int = 0  # in all arrays that were received, dropped ones included
 
     def summary(self) -> dict[str, int | float]:
-        """Numbers of the round, under the names that Flower's log shows."""
+        """Numbers of the round, named as in Flower's log."""
         counts = {name: len(getattr(self, name)) for name in ("available", "asked", "uploads", "arrived")}
         sums = {"weight-sum": sum(self.weights.values()), "bytes-uploaded": self.bytes_uploaded}
         return {**counts, **sums} | ({} if self.loss is None else {"loss": self.loss})
 
 
 class ClosedRound(eqx.Module):
-    """What a round leaves behind, and whether it may stand."""
+    """The state after a round, and whether it is valid."""
 
     closed: Closed
     cohort: Cohort
@@ -70,15 +70,12 @@ Opened = tuple[View, Cohort, ServerState, tuple[Array, Array], Array]
 
 
 @eqx.filter_jit(donate="all-except-first")
-def open_round(
-    given: tuple[Server, Local, Array, Array, Array | None, Array],
-    state: ServerState,
-) -> Opened:
-    """View, cohort, state, two seeds per slot, and η; the state is used up, or a memory of gigabytes would be copied.
+def open_round(inputs: tuple[Server, Local, Array, Array, Array | None, Array], state: ServerState) -> Opened:
+    """View, cohort, state, two seeds per slot, and η; the state is donated, else gigabytes of memory would be copied.
 
-    Given are server, clients' optimizer, t, who is available, the losses of a probe, and the root of all keys.
+    Inputs are server, clients' optimizer, t, who is available, the losses of a probe, and the root of all keys.
     """
-    server, local, t, available, losses, root = given
+    server, local, t, available, losses, root = inputs
     rate = jnp.asarray(local.rate(t), jnp.float32)
     view = server.view(state, t, available, rate, None, losses)
     cohort, state = server.ask(state, view, root)
@@ -88,7 +85,7 @@ def open_round(
 
 @eqx.filter_jit
 def starts(server: Server, state: ServerState, places: Array) -> Params:
-    """The models from which some clients start, one row each."""
+    """The models from which the clients at these places start, one row per client."""
     return jax.vmap(lambda place: server.strategy.start(state.strategy, state.params, place))(places)
 
 
@@ -114,9 +111,9 @@ def close(
     reach: Array,
     came: Array,
 ) -> ClosedRound:
-    """Close the round; rows of slots that are not active, or did not come, must be zero.
+    """Close the round; rows of slots that are not active, or did not arrive, must be zero.
 
-    Here the state is not used up: it is what remains if the one after it is not finite.
+    The state is not donated: it is kept if the next one is not finite.
     """
     cohort = replace(cohort, arrived=cohort.active & came)
     reports = Reports(updates, losses, reach)

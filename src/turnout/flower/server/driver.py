@@ -14,10 +14,10 @@ import numpy as np
 
 from turnout.flower.fleet.directory import Directory
 from turnout.flower.server import compiled_round as rounds
-from turnout.flower.server.accepted import check_strategy, estimated
+from turnout.flower.server.accepted import real_settings
 from turnout.flower.server.compiled_round import Order, RoundRecord
 from turnout.flower.server.open_round import Turn, UpdateRoom
-from turnout.flower.wire import leaves
+from turnout.flower.wire import archive
 from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.replies import Reply
 from turnout.server.server import Server, ServerState
@@ -30,11 +30,11 @@ from turnout.types import Array, Cohort, Fleet
 
 log = logging.getLogger("turnout.flower")
 
-_TOGETHER = 8  # clients whose own models are looked up at once
+_TOGETHER = 8  # clients whose own start models are computed at once
 
 
 class Driver:
-    """The one object that changes: model, strategy state, estimates, round, and who is who.
+    """The one object with state: model, strategy state, estimates, round, and the directory of clients.
 
     A round is `open_round`, the clients' work, `close_round`. Random keys are folded from the seed, the round and the
     client's place, so a simulation with the same absences gives the same model.
@@ -49,10 +49,9 @@ class Driver:
         settings: ServerSettings | None = None,
         seed: int = 0,
     ) -> None:
-        check_strategy(strategy)
         self.strategy = strategy
         self.local = Local() if local is None else local
-        self.settings = estimated(settings, strategy)
+        self.settings = real_settings(settings, strategy)
         self.seed = seed
         self.layout = Layout.of(arrays)
         self.directory = Directory()
@@ -70,25 +69,25 @@ class Driver:
     def state(self) -> ServerState | None:
         """All that the server carries from round to round, None before the first client has joined.
 
-        Its arrays are used up when the next round opens: copy what is to last.
+        Its arrays are invalid once the next round opens: copy what is needed later.
         """
         return self._state
 
     def arrays(self) -> Arrays:
-        """The server's model, from which clients start unless the strategy has others in mind."""
+        """The server's model, from which clients start unless the strategy gives them others."""
         return self.layout.to_arrays(self._params if self._state is None else self._state.params)
 
     def model(self) -> Arrays:
-        """The model to evaluate and to ship."""
+        """The model to evaluate and to deploy."""
         if self._server is None or self._state is None:
             return self.arrays()
         return self.layout.to_arrays(rounds.model(self._server, self._state))
 
     def join(self, importance: Mapping[str, float]) -> tuple[str, ...]:
-        """Take new clients into the fleet, by how much each should count; returns those that are in it now.
+        """Add new clients to the fleet, with the importance of each; returns those of them that are in it now.
 
-        Clients that are in the fleet stay as they are. If the strategy cannot serve the larger fleet, nobody joins, and
-        a warning says why: some strategies need a certain number of clients to begin with.
+        Clients that are in the fleet already keep their importance. If the strategy cannot serve the larger fleet,
+        nobody joins, and a warning says why: some strategies need a certain number of clients to begin with.
         """
         new = {name: float(worth) for name, worth in importance.items() if name not in self.directory}
         for name, worth in new.items():
@@ -99,7 +98,7 @@ class Driver:
         return tuple(name for name in importance if name in self.directory)
 
     def open_round(self, available: Collection[str], losses: Mapping[str, float] | None = None) -> list[Order]:
-        """What to ask of whom, given who is there; `losses` are the answers to a probe, for strategies that probe."""
+        """One order per selected client, given who is available; `losses` are answers to a probe, if there was one."""
         if self._turn is not None:
             raise RuntimeError(f"round {self.t} is still open: close it first")
         if self.strategy.probes:
@@ -111,8 +110,8 @@ class Driver:
             return []
         mask = np.zeros(len(self.directory), bool)
         mask[list(places)] = True
-        given = (self._server, self.local, self._now(), jnp.asarray(mask), self._probed(losses), self._root)
-        view, cohort, self._state, words, rate = rounds.open_round(given, self._state)
+        inputs = (self._server, self.local, self._now(), jnp.asarray(mask), self._probed(losses), self._root)
+        view, cohort, self._state, words, rate = rounds.open_round(inputs, self._state)
         if int(cohort.overflow) != 0:
             raise RuntimeError(f"{type(self.strategy).__name__} asked {int(cohort.overflow)} clients too many")
         orders, slots = self._hand_out(cohort, words, float(rate))
@@ -120,13 +119,13 @@ class Driver:
         return list(orders.values())
 
     def probe_seeds(self, names: Collection[str]) -> dict[str, int]:
-        """32 bits for each client's probe in this round."""
+        """32 random bits per client, for its probe in this round."""
         places = jnp.asarray([self.directory.place(name) for name in names], jnp.int32)
         words = np.asarray(rounds.words(self._root, Stream.PROBE, self._now(), places)) if len(names) else []
         return {name: int(word) for name, word in zip(names, words, strict=True)}
 
     def admit_round(self, norms: Mapping[str, float], absent: Collection[str] = ()) -> tuple[str, ...]:
-        """Who may upload, given the lengths of the updates; a client without one is out of this round."""
+        """Clients that may upload, given the lengths of the updates; a client without one is out of this round."""
         self._leave_out(absent)
         turn, (server, state) = self._opened(), self._serving()
         cohort, lengths = turn.lengths(norms)
@@ -135,21 +134,18 @@ class Driver:
         return self._turn.named(cohort.active)
 
     def room_for(self, name: str) -> Arrays:
-        """Where to write the update of a client that was asked, so that it need not be copied."""
+        """The arrays to write a client's update to, so that it need not be copied."""
         turn = self._opened()
         return self._updates(turn.cohort.ids.shape[0]).row(turn.slots[name])
 
     def close_round(
-        self,
-        replies: Mapping[str, Reply],
-        absent: Collection[str] = (),
-        worked: Mapping[str, float] | None = None,
+        self, replies: Mapping[str, Reply], absent: Collection[str] = (), worked: Mapping[str, float] | None = None
     ) -> RoundRecord:
-        """Move the model by what arrived.
+        """Update the model with the replies.
 
-        `absent` are clients that were listed as available and asked, but never heard of: they count as not available,
-        since a reply is the only sure sign that somebody was there. Clients that are neither absent nor in `replies`
-        were there, but their upload failed. `worked` is the reach of clients that have trained, but need not upload.
+        `absent` are clients that were listed and asked, but gave no sign: they count as not available, since only a
+        reply proves that a client was there. Clients that are neither absent nor in `replies` were available, but their
+        upload failed. `worked` is the reach of clients that have trained, but need not upload.
         """
         if self._turn is None:
             self.t += 1
@@ -177,20 +173,20 @@ class Driver:
         return jax.block_until_ready(rounds.close(server, state, turn.view, turn.cohort, self._tally, *rows))
 
     def restore(self, t: int, importance: Mapping[str, float], arrays: Mapping[str, np.ndarray]) -> None:
-        """Go on from what `named_leaves` gave after t rounds; `importance` is the whole fleet, by place."""
+        """Continue from the `named_leaves` after t rounds; `importance` is that of the whole fleet, by place."""
         if importance:
             self._grow(dict(importance))
-            self._state, self._tally = leaves.filled((self._state, self._tally), arrays)
+            self._state, self._tally = archive.with_leaves((self._state, self._tally), arrays)
         elif arrays:
-            raise ValueError("there is a state, but no client that it could belong to")
+            raise ValueError("it holds a state, but no clients")
         self.t = t
 
     def named_leaves(self) -> Arrays:
-        """Every array of the state and of the sums by client, by its path."""
-        return {} if self._state is None else leaves.named((self._state, self._tally))
+        """Every array of the state and of the sums per client, by its path."""
+        return {} if self._state is None else archive.named_leaves((self._state, self._tally))
 
     def sums(self) -> dict[str, np.ndarray]:
-        """Sums by client over the rounds so far, by place, as a simulation has them."""
+        """Sums per client over the rounds so far, by place, as in a simulation."""
         return {name: np.asarray(values) for name, values in self._tally.summary(self.t).items()}
 
     def _admits_fleet(self, importance: tuple[float, ...]) -> bool:
@@ -210,7 +206,7 @@ class Driver:
         self._server = Server(_fleet(self.importance), self.strategy, self.settings, slots)
         server, state = self._server, self._state
         state = server.init(self._params) if state is None else server.grow(state, before)
-        self._state = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), state)  # of its own, to be used up
+        self._state = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), state)  # the next round donates it
         self._tally = _longer(self._tally, len(self.importance), self.t)
         self._room = None
 
@@ -243,8 +239,8 @@ class Driver:
     def _hand_out(
         self, cohort: Cohort, words: tuple[Array, Array], rate: float
     ) -> tuple[dict[str, Order], dict[str, int]]:
-        names, acknowledged = self.directory.names, self._acknowledged()
-        find = self._starts(cohort)
+        names, find = self.directory.names, self._starts(cohort)
+        acknowledged = np.where(np.asarray(self._tally.arrived) > 0, np.asarray(self._tally.last) + 1, 0)
         columns = zip(*(np.asarray(part) for part in (cohort.ids, cohort.scale, cohort.weight, *words)), strict=True)
         orders, slots = {}, {}
         for slot, (place, scale, weight, *seeds) in enumerate(columns):
@@ -254,19 +250,15 @@ class Driver:
                 orders[name], slots[name] = Order(name, partial(find, slot), step, *factors, train, upload, last), slot
         return orders, slots
 
-    def _acknowledged(self) -> np.ndarray:
-        """Round of each client's last arrival, counted from 1; 0 for those of whom nothing has arrived yet."""
-        return np.where(np.asarray(self._tally.arrived) > 0, np.asarray(self._tally.last) + 1, 0)
-
     def _starts(self, cohort: Cohort) -> Callable[[int], Arrays]:
-        """How to find the model from which the client in a slot starts."""
+        """A function from a slot to the model from which its client starts."""
         if self.strategy.starts_shared:
             shared = self.arrays()
             return lambda slot: shared
         (server, state), ids = self._serving(), np.asarray(cohort.ids)
         room = self._updates(len(ids))
         for first in range(0, int(np.sum(ids < len(self.directory))), _TOGETHER):
-            places = np.resize(ids[first : first + _TOGETHER], _TOGETHER)  # always as many: one program
+            places = np.resize(ids[first : first + _TOGETHER], _TOGETHER)  # always the same number: one program
             room.put(first, jax.device_get(rounds.starts(server, state, jnp.asarray(places, jnp.int32))))
         return lambda slot: self.layout.to_arrays(room.row(slot), copy=False)
 
@@ -281,7 +273,7 @@ class Driver:
 
 
 def _longer(tally: Tally, count: int, t: int) -> Tally:
-    """The sums with newcomers at the end, who have missed nothing before round t."""
+    """The sums with newcomers at the end, who joined in round t and have missed nothing before."""
     fresh, before = Tally.empty(count), tally.last.shape[0]
     fresh = replace(fresh, last=jnp.full(count, t - 1, jnp.int32))
     return jax.tree.map(lambda old, new: new.at[:before].set(old), tally, fresh)

@@ -1,4 +1,4 @@
-"""An open round, and the room in which its updates come together."""
+"""An open round, and the buffer in which its updates are collected."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Turn:
         return tuple(name for name, slot in self.slots.items() if chosen[slot])
 
     def without(self, absent: Collection[str], places: Mapping[str, int]) -> Turn:
-        """The same with some clients not there after all."""
+        """The same round without clients that turned out not to be available."""
         gone = np.zeros(self.cohort.num_clients, bool)
         gone[[places[name] for name in absent]] = True
         here = ~jnp.asarray(gone)
@@ -45,7 +45,7 @@ class Turn:
         return replace(self, view=view, cohort=cohort, available=tuple(n for n in self.available if n not in absent))
 
     def lengths(self, norms: Mapping[str, float]) -> tuple[Cohort, Array]:
-        """The cohort of those who told the length of their update, and the lengths."""
+        """The clients of the cohort that reported the length of their update, and the lengths."""
         here = np.zeros(self.cohort.ids.shape[0], bool)
         lengths = np.zeros(here.shape, np.float32)
         for name, norm in norms.items():
@@ -55,9 +55,9 @@ class Turn:
 
 
 class UpdateRoom:
-    """One row a slot, used again from round to round: to ask the system for a gigabyte is slower than to fill it.
+    """One row per slot, reused in every round: to allocate a gigabyte is slower than to fill it.
 
-    Where clients start from models of their own, a row holds the start first, and the update once it has come.
+    If each client starts from its own model, a row first holds that model, and the update once it has arrived.
     """
 
     def __init__(self, layout: Layout, slots: int) -> None:
@@ -66,18 +66,18 @@ class UpdateRoom:
         self._written: set[int] = set()
 
     def row(self, slot: int) -> Arrays:
-        """The place of one slot, to be written to."""
+        """The arrays of one slot, to be written to."""
         self._written.add(slot)
-        return {name: rows[slot, ...] for name, rows in self._rows.items()}  # a view, of single numbers too
+        return {name: rows[slot, ...] for name, rows in self._rows.items()}  # a view, also for scalars
 
     def put(self, first: int, models: Mapping[str, Any]) -> None:
-        """Models for the slots from `first` on, as many as there is room for."""
+        """Write models to the slots from `first` on; those beyond the last slot are left out."""
         for name, rows in self._rows.items():
             rows[first : first + models[name].shape[0]] = models[name][: self._slots - first]
         self._written.update(range(first, self._slots))
 
     def filled(self, turn: Turn, replies: Mapping[str, Reply]) -> tuple[Params, Array, Array, Array]:
-        """Updates, losses, reach and arrivals, one row a slot; exactly zero where nothing counts."""
+        """Updates, losses, reach and arrivals, one row per slot; exactly zero where nothing arrived."""
         active = np.asarray(turn.cohort.active)
         losses, reach, came = (np.zeros(self._slots, kind) for kind in (np.float32, np.float32, bool))
         for name, reply in replies.items():
@@ -89,12 +89,9 @@ class UpdateRoom:
                 for key, row in self.row(slot).items():
                     if not np.may_share_memory(row, reply.update[key]):
                         row[...] = reply.update[key]
-        self._clear(slot for slot in self._written if not came[slot])
-        # Not `asarray`, which copies; the rows are not written to before the round is closed.
-        return jax.device_put((self._rows, losses, reach, came))
-
-    def _clear(self, slots: Collection[int] | Any) -> None:
-        for slot in list(slots):
+        for slot in [slot for slot in self._written if not came[slot]]:
             for rows in self._rows.values():
                 rows[slot] = 0.0
             self._written.discard(slot)
+        # Not `asarray`, which copies; the rows are not written to before the round is closed.
+        return jax.device_put((self._rows, losses, reach, came))

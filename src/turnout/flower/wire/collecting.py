@@ -1,4 +1,4 @@
-"""From the contents of replies to updates that count, and to metrics; what fails is dropped and logged."""
+"""Updates and metrics from the contents of replies; invalid ones are dropped and logged."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from turnout.flower.server.compiled_round import Order
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.compact import check_parts, most_bytes
 from turnout.flower.wire.messages import COMPACT, arrays_in, bytes_in, metrics_in, unpacked_in
-from turnout.flower.wire.replies import Dropped, Limits, Reply, check_loss, check_reply, check_told
+from turnout.flower.wire.replies import Dropped, Limits, Reply, check_length, check_loss, check_reply
 
 log = logging.getLogger("turnout.flower")
 
 _LARGEST = 1e30  # of a metric that is averaged
-_ALIKE = 1e-3  # relative difference between the length that was told and that of the update
+_ALIKE = 1e-3  # relative difference allowed between the announced and the actual length of an update
 
 
 @dataclass
 class Collection:
-    """What has come in one round, checked."""
+    """The replies of one round, checked."""
 
     driver: Driver
     orders: Mapping[str, Order]
     limits: Limits
     good: dict[str, Reply] = field(default_factory=dict)
     lengths: dict[str, float] = field(default_factory=dict)  # of updates that clients have kept
-    reach: dict[str, float] = field(default_factory=dict)  # of those who told such a length
+    reach: dict[str, float] = field(default_factory=dict)  # of clients that announced such a length
     dropped: int = 0
-    bytes_uploaded: int = 0  # by all whose reply came, also if it was dropped
+    bytes_uploaded: int = 0  # by all replies that arrived, dropped ones included
     _metrics: dict[str, dict] = field(default_factory=dict)
 
     def add(self, contents: Mapping[str, RecordDict]) -> None:
-        """Replies to training: updates, or the lengths of updates that are kept."""
+        """Add replies to training: updates, or the lengths of updates that clients keep."""
         for name, content in contents.items():
             self.bytes_uploaded += bytes_in(content)
             if content.array_records or self.driver.strategy.admits_all:
@@ -44,16 +44,16 @@ class Collection:
                 self._take_length(name, metrics_in(content))
 
     def add_uploads(self, contents: Mapping[str, RecordDict]) -> None:
-        """Updates of which the length was told before."""
+        """Add updates whose lengths were announced before."""
         for name, content in contents.items():
             self.bytes_uploaded += bytes_in(content)
-            found, told = self._checked(name, content, self._metrics[name]), self.lengths[name]
-            if isinstance(found, Reply) and abs(found.norm - told) > _ALIKE * max(found.norm, told):
-                found = Dropped(f"its update has length {found.norm:.4g}, but it had told {told:.4g}")
-            self._keep(name, found)
+            reply, announced = self._checked(name, content, self._metrics[name]), self.lengths[name]
+            if isinstance(reply, Reply) and abs(reply.norm - announced) > _ALIKE * max(reply.norm, announced):
+                reply = Dropped(f"its update has length {reply.norm:.4g}, but it announced {announced:.4g}")
+            self._keep(name, reply)
 
     def norms(self) -> dict[str, float]:
-        """Lengths of all updates, those that came and those that are kept."""
+        """Lengths of all updates, received or still kept by clients."""
         return self.lengths | {name: reply.norm for name, reply in self.good.items()}
 
     def _checked(self, name: str, content: RecordDict, metrics: dict) -> Reply | Dropped:
@@ -67,23 +67,23 @@ class Collection:
         return check_reply(arrays, metrics, start=self.orders[name].start, **rules)
 
     def _take_length(self, name: str, metrics: dict) -> None:
-        found = check_told(metrics, t=self.driver.t + 1, limits=self.limits)
-        if isinstance(found, Dropped):
-            self._keep(name, found)
+        norm = check_length(metrics, t=self.driver.t + 1, limits=self.limits)
+        if isinstance(norm, Dropped):
+            self._keep(name, norm)
         else:
-            self.lengths[name], self._metrics[name] = found, metrics
+            self.lengths[name], self._metrics[name] = norm, metrics
             self.reach[name] = float(metrics.get("reach", 1.0))
 
-    def _keep(self, name: str, found: Reply | Dropped) -> None:
-        if isinstance(found, Reply):
-            self.good[name] = found
+    def _keep(self, name: str, reply: Reply | Dropped) -> None:
+        if isinstance(reply, Reply):
+            self.good[name] = reply
             return
         self.dropped += 1
-        log.warning("round %d: the reply of %s is dropped: %s", self.driver.t + 1, name, found.reason)
+        log.warning("round %d: the reply of %s is dropped: %s", self.driver.t + 1, name, reply.reason)
 
 
 def losses_in(contents: Mapping[str, RecordDict], t: int, limits: Limits) -> dict[str, float]:
-    """The losses of those who answered a probe in order."""
+    """Losses in the valid answers to a probe, by client."""
     losses = {}
     for name, content in contents.items():
         loss = check_loss(metrics_in(content), t=t, limits=limits)
@@ -95,22 +95,22 @@ def losses_in(contents: Mapping[str, RecordDict], t: int, limits: Limits) -> dic
 
 
 def ratings_in(contents: Mapping[str, RecordDict]) -> dict[str, dict[str, float]]:
-    """What each client told of the model, by metric; what is no number, or out of all bounds, is left out."""
-    found: dict[str, dict[str, float]] = {}
+    """Metrics of the model by name and client; values that are not numbers, or far too large, are left out."""
+    by_metric: dict[str, dict[str, float]] = {}
     for name, content in contents.items():
         for metric, value in metrics_in(content).items():
             if metric != "round" and isinstance(value, int | float) and abs(value) <= _LARGEST:
-                found.setdefault(metric, {})[name] = float(value)
-    return found
+                by_metric.setdefault(metric, {})[name] = float(value)
+    return by_metric
 
 
 def mean_by_target(values: Mapping[str, float], driver: Driver) -> float:
-    """Mean over the clients that have a value."""
+    """Mean over the clients that have a value, weighted by the target."""
     worths = {name: driver.importance[driver.directory.place(name)] for name in values}
     return sum(worths[name] * value for name, value in values.items()) / sum(worths.values())
 
 
 def listed_clients(driver: Driver, nodes: Iterable[int]) -> list[str]:
-    """The clients of the fleet that are at these nodes."""
+    """Clients of the fleet that are at these nodes."""
     names = dict.fromkeys(driver.directory.client_at(node) for node in nodes)
     return [name for name in names if name is not None and name in driver.directory]

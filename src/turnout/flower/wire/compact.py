@@ -14,17 +14,13 @@ from turnout.flower.wire.replies import Dropped, Limits, Reply, counted, length,
 from turnout.uploads.eight_bit import as_levels
 
 INDICES, VALUES, LEVELS, SCALES = "indices", "values", "levels", "scales"
-_DTYPES = {
-    INDICES: np.dtype(np.uint32),
-    VALUES: np.dtype(np.float32),
-    LEVELS: np.dtype(np.int8),
-    SCALES: np.dtype(np.float32),
-}
+_KINDS = {INDICES: np.uint32, VALUES: np.float32, LEVELS: np.int8, SCALES: np.float32}
+_DTYPES = {name: np.dtype(kind) for name, kind in _KINDS.items()}
 _FORMS = ({VALUES}, {INDICES, VALUES}, {LEVELS, SCALES}, {INDICES, LEVELS, SCALES})
 
 
 def compact(update: Mapping[str, np.ndarray]) -> Arrays:
-    """The parts of an update, in the shortest of the forms that say the same."""
+    """The parts of an update, in the shortest of its equivalent forms."""
     rows = [np.ravel(update[name]) for name in sorted(update)]
     forms = [{VALUES: np.concatenate(rows)}]
     if (rounded := _rounded(rows)) is not None:
@@ -34,7 +30,7 @@ def compact(update: Mapping[str, np.ndarray]) -> Arrays:
 
 
 def most_bytes(layout: Layout) -> dict[str, int]:
-    """The most that each part of an update of such a model can take."""
+    """The most bytes per part of an update of such a model."""
     total = sum(_sizes(layout).values())
     counts = {INDICES: total, VALUES: total, LEVELS: total, SCALES: len(layout.trained)}
     return {name: count * _DTYPES[name].itemsize for name, count in counts.items()}
@@ -50,7 +46,7 @@ def check_parts(
     reach: float = 1.0,
     room: Arrays | None = None,
 ) -> Reply | Dropped:
-    """The update that these parts make up, or why it does not count; everything else as in `check_reply`."""
+    """The update that these parts make up, or why it is dropped; everything else as in `check_reply`."""
     if not isinstance(parts, Mapping) or not isinstance(metrics, Mapping):
         return Dropped(no_records(parts, metrics))
     arrays, sizes = _in_form(parts), _sizes(layout)
@@ -66,7 +62,7 @@ def check_parts(
 
 
 def _sizes(layout: Layout) -> dict[str, int]:
-    """Entries of each trained array, in the order in which they are counted."""
+    """Number of entries per trained array, in the order in which they are counted."""
     return {name: int(np.prod(layout.shapes[name], dtype=np.int64)) for name in sorted(layout.trained)}
 
 
@@ -107,7 +103,7 @@ def _wrong_entries(parts: Arrays, total: int) -> str | None:
     if len(entries) != len(indices):
         return f"its upload has {len(indices)} indices, but {len(entries)} entries"
     if not np.all(indices[1:] > indices[:-1]):
-        return "the indices of its upload do not rise: each may be there once, in order"
+        return "the indices of its upload do not rise: each may appear once, in order"
     if len(indices) and indices[-1] >= total:
         return f"its upload has an entry number {indices[-1]}, but the model only {total} entries"
     return None
@@ -124,7 +120,7 @@ def _wrong_numbers(parts: Arrays, num_arrays: int) -> str | None:
 
 
 def _write(update: Arrays, parts: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> None:
-    """The entries at their places, zero elsewhere."""
+    """Write the entries to their places, and zeros elsewhere."""
     entries, indices = parts[LEVELS if LEVELS in parts else VALUES], parts.get(INDICES)
     scales = parts.get(SCALES, np.ones(len(sizes), np.float32))
     edges = np.cumsum([0, *sizes.values()])

@@ -1,4 +1,4 @@
-"""A model as named numpy arrays, which users and messages have, and as 32-bit floats, which strategies have."""
+"""A model as named numpy arrays for users and messages, and as 32-bit floats for strategies."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Layout:
         return tuple(name for name in self.shapes if name not in self.carried)
 
     def to_params(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        import jax.numpy as jnp  # a client need not wait for it at every message
+        import jax.numpy as jnp  # a client that sends models does not need it
 
         return {name: jnp.asarray(arrays[name], jnp.float32) for name in self.trained}
 
     def to_arrays(self, params: Mapping[str, Any], copy: bool = True) -> Arrays:
-        """The whole model in the user's order and dtypes; without a copy it is only good as long as `params` are."""
+        """The whole model in the user's order and dtypes; without a copy it is only valid as long as `params` are."""
         return {
             name: self.carried[name]
             if name in self.carried
@@ -54,12 +54,12 @@ class Layout:
         }
 
     def rows(self, slots: int) -> Arrays:
-        """Zeros for one update a slot."""
+        """Zeros for one update per slot."""
         return {name: _aligned_zeros((slots, *self.shapes[name])) for name in self.trained}
 
 
 def _aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
-    """Zeros that begin where jax on a CPU wants them, so that it takes a gigabyte as it is instead of copying it."""
+    """Zeros aligned as jax on a CPU needs them, so that it uses a gigabyte in place instead of copying it."""
     count = 4 * int(np.prod(shape, dtype=np.int64))
     room = np.zeros(count + 64, np.uint8)
     begin = -room.ctypes.data % 64

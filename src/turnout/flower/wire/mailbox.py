@@ -1,4 +1,4 @@
-"""Messages that are out, and whose replies are whose."""
+"""Messages to clients, and the client of each reply."""
 
 from __future__ import annotations
 
@@ -9,39 +9,30 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, Metadata, RecordDict
 
 from turnout.flower.fleet.directory import Directory
 from turnout.flower.server.compiled_round import Order
-from turnout.flower.wire.messages import (
-    ACKNOWLEDGED,
-    ARRAYS,
-    CONFIG,
-    ROUND,
-    UPLOAD_SEED,
-    error_in,
-    is_unreachable,
-    to_record,
-)
+from turnout.flower.wire import messages
 
 log = logging.getLogger("turnout.flower")
 
 Settings = Mapping[str, float | int | bool | str]
-Letter = tuple[str, ArrayRecord | None, Settings]  # to whom, a model, and what else is told
+Letter = tuple[str, ArrayRecord | None, Settings]  # client, model, and further keys of the config
 
 
 def train_letters(orders: Iterable[Order], starts_shared: bool, for_all: Settings) -> Iterator[Letter]:
-    """What clients are asked to do; a model that all start from is packed once."""
+    """One letter per order to train; a start that all clients share is packed once."""
     shared = None
     for order in orders:
         if shared is None or not starts_shared:
-            shared = to_record(order.start)
+            shared = messages.to_record(order.start)
         own = {"lr": order.rate, "step-scale": order.scale, "seed": order.seed}
-        own |= {UPLOAD_SEED: order.upload_seed, ACKNOWLEDGED: order.acknowledged}
+        own |= {messages.UPLOAD_SEED: order.upload_seed, messages.ACKNOWLEDGED: order.acknowledged}
         yield order.client, shared, {**own, **for_all}
 
 
 class Mailbox:
-    """Writes the messages of one phase, and sorts what comes back."""
+    """Writes the messages of one phase, and sorts the replies."""
 
     def __init__(self) -> None:
-        self._sent: dict[str, Metadata] = {}  # not the messages: a thousand models need not stay
+        self._sent: dict[str, Metadata] = {}  # not the messages, which would keep a thousand models in memory
 
     def write(
         self,
@@ -52,23 +43,23 @@ class Mailbox:
         t: int,
         ttl: float | None,
     ) -> list[Message]:
-        """One message a client; a list, since a grid may go through it more than once."""
-        messages, self._sent = [], {}
-        for name, arrays, told in letters:
+        """One message per client; a list, since a grid may iterate over it more than once."""
+        written, self._sent = [], {}
+        for name, arrays, settings in letters:
             node = directory.node_of(name)
             if node is not None:
-                content = RecordDict({CONFIG: ConfigRecord({**config, **told, ROUND: t})})
+                content = RecordDict({messages.CONFIG: ConfigRecord({**config, **settings, messages.ROUND: t})})
                 if arrays is not None:
-                    content[ARRAYS] = arrays
+                    content[messages.ARRAYS] = arrays
                 message = Message(content, node, kind, ttl=ttl, group_id=str(t))
-                messages.append(message)
+                written.append(message)
                 self._sent[name] = message.metadata  # has its number once it is sent
-        return messages
+        return written
 
     def sort_out(self, replies: Iterable[Message]) -> tuple[dict[str, RecordDict], set[str]]:
-        """Contents by client, and the clients that were there but failed; the first reply of each counts.
+        """Contents by client, and the clients that were available but failed; the first reply of each counts.
 
-        A reply belongs to the message that it answers: the link reports errors in the name of a node of its own.
+        A reply belongs to the message that it answers: the link reports errors under a node number of its own.
         """
         asked = {sent.message_id: name for name, sent in self._sent.items()}
         self._sent = {}
@@ -77,10 +68,10 @@ class Mailbox:
         for reply in replies:
             name = asked.pop(reply.metadata.reply_to_message_id, None)
             if name is None:
-                log.warning("a reply of node %s answers nothing that was asked", reply.metadata.src_node_id)
+                log.warning("a reply of node %s answers no message of this round", reply.metadata.src_node_id)
             elif reply.has_content():
                 contents[name] = reply.content
             else:
-                log.warning("%s failed with %s", name, error_in(reply))
-                failed |= set() if is_unreachable(reply) else {name}
+                log.warning("%s failed with %s", name, messages.error_in(reply))
+                failed |= set() if messages.is_unreachable(reply) else {name}
         return contents, failed

@@ -1,4 +1,4 @@
-"""Records of Flower's messages to numpy and back; reading never raises, whatever was sent."""
+"""Records of Flower's messages to numpy and back; replies are read without raising, whatever was sent."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ARRAYS, CONFIG, METRICS, IDENTITY = "arrays", "config", "metrics", "identity"
 COMPACT = "turnout.upload"  # record of an update in few bytes, in place of a model
 CLIENT_ID = "client-id"
 ROUND = "server-round"
-SIZE = "size"  # in the config of a greeting: whether the size of the data is to be told
-KEEP = "keep-update"  # in the config: tell the length of the update, and keep it until it is asked for
-# In the config, for what happens to an update on its way. Rounds count from 1.
+SIZE = "size"  # in the config of a greeting: whether to report the size of the data
+KEEP = "keep-update"  # in the config: report the length of the update, and keep it until it is asked for
+# In the config, for the transform of an update before its upload. Rounds count from 1.
 UPLOAD_SEED = "upload-seed"
 RUN_ID = "run-id"
 ACKNOWLEDGED = "acknowledged-round"  # the last in which an update of this client arrived, 0 before the first
-DURABLE = "durable-round"  # the last that a server that is started again will know of
+DURABLE = "durable-round"  # the last that a restarted server will remember
 
 # Codes of errors that the link reports in place of a node that cannot be reached.
 _UNREACHABLE = {3: "message expired", 4: "reply expired", 5: "node unavailable"}
@@ -41,29 +41,29 @@ def _to_array(array: np.ndarray) -> Array:
 
 
 def to_numpy(record: ArrayRecord) -> Arrays:
-    """The arrays of a record that can be trusted, such as the first model; raises what numpy raises."""
+    """The arrays of a trusted record, such as the first model; raises what numpy raises."""
     return {name: array.numpy() for name, array in record.items()}
 
 
 def is_unreachable(message: Message) -> bool:
-    """Whether an error means that the node was never heard of, rather than that it failed."""
+    """Whether an error means that the node could not be reached, rather than that it failed."""
     return message.has_error() and message.error.code in _UNREACHABLE
 
 
 def error_in(message: Message) -> str:
-    """The last line of an error, where a traceback has its reason."""
+    """The code and last line of an error, where a traceback has its reason."""
     lines = [line for line in str(message.error.reason).splitlines() if line.strip()]
     return f"error {message.error.code}: {lines[-1].strip() if lines else 'no reason given'}"[:300]
 
 
 def arrays_in(content: RecordDict, layout: Layout) -> Arrays | Dropped:
-    """The one model in a reply; nothing larger than the model itself is unpacked."""
+    """The model in a reply; nothing larger than the model itself is unpacked."""
     sizes = {name: int(np.prod(shape, dtype=np.int64)) for name, shape in layout.shapes.items()}
     return unpacked_in(content, {name: size * layout.dtypes[name].itemsize for name, size in sizes.items()})
 
 
 def unpacked_in(content: RecordDict, most_bytes: Mapping[str, int]) -> Arrays | Dropped:
-    """The arrays of the one record in a reply, by name; what takes more bytes than it can is not unpacked."""
+    """The arrays of the one record in a reply, by name; an array of more bytes than `most_bytes` is not unpacked."""
     records = list(content.array_records.values())
     if len(records) != 1:
         return Dropped(f"it holds {len(records)} array records, not one")
@@ -76,7 +76,7 @@ def unpacked_in(content: RecordDict, most_bytes: Mapping[str, int]) -> Arrays | 
             return Dropped(f"array {name!r} takes {len(array.data)} bytes, more than the model's {room}")
         try:
             arrays[name] = unpacked(array.data) if array.stype == "numpy.ndarray" else array.numpy()
-        except Exception as error:  # whatever numpy makes of bytes that a stranger sent
+        except Exception as error:  # numpy may raise anything for bytes that it cannot read
             return Dropped(f"array {name!r} cannot be read: {type(error).__name__}: {error!s:.200}")
     return arrays
 
@@ -88,14 +88,12 @@ def bytes_in(content: RecordDict) -> int:
 
 def metrics_in(content: RecordDict) -> dict[str, Any]:
     """All metrics of a reply by name; `train_loss`, as many apps call it, counts as `loss`."""
-    told = {name: value for record in content.metric_records.values() for name, value in record.items()}
-    if "loss" not in told and TRAIN_LOSS in told:
-        told["loss"] = told[TRAIN_LOSS]
-    return told
+    metrics = {name: value for record in content.metric_records.values() for name, value in record.items()}
+    return metrics | ({"loss": metrics[TRAIN_LOSS]} if TRAIN_LOSS in metrics and "loss" not in metrics else {})
 
 
 def declared_in(content: RecordDict) -> object:
-    """The name that a client gives itself, None if it gives none."""
+    """The name that a client declares, None if it declares none."""
     record = content.config_records.get(IDENTITY)
     return None if record is None else record.get(CLIENT_ID)
 

@@ -1,4 +1,4 @@
-"""Flower's grid, asked for replies at an interval of our own, and with patience where it fails."""
+"""Flower's grid with our own polling interval, and with repeated calls where it fails."""
 
 from __future__ import annotations
 
@@ -12,23 +12,17 @@ from flwr.serverapp import Grid
 
 log = logging.getLogger("turnout.flower")
 
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 
-_TRANSPORT = {"flwr", "grpc", "http", "httpcore", "httpx", "requests", "urllib3"}  # whose errors are the link's
-_WORTH_ANOTHER_TRY = {408, 425, 429}  # of the refusals of HTTP
-_REFUSALS = {
-    "FAILED_PRECONDITION",
-    "INVALID_ARGUMENT",
-    "NOT_FOUND",
-    "PERMISSION_DENIED",
-    "UNAUTHENTICATED",
-    "UNIMPLEMENTED",
-}
+_TRANSPORT = {"flwr", "grpc", "http", "httpcore", "httpx", "requests", "urllib3"}  # packages of transport errors
+_WORTH_ANOTHER_TRY = {408, 425, 429}  # HTTP refusals that may pass
+_BAD_REQUESTS = {"FAILED_PRECONDITION", "INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED"}  # codes of gRPC
+_REFUSALS = _BAD_REQUESTS | {"PERMISSION_DENIED", "UNAUTHENTICATED"}
 _LONGEST_PAUSE = 30.0  # seconds
 
 
 class Clock:
-    """Time as it passes; tests have one of their own."""
+    """Real time; tests have a clock of their own."""
 
     def now(self) -> float:
         return time.monotonic()
@@ -40,9 +34,9 @@ class Clock:
 class PollingGrid(Grid):
     """Another grid whose replies are fetched at once, then every `interval` seconds, and a last time at the end.
 
-    A call that fails on its way, as while the SuperLink starts again, is made again after pauses that double, for at
-    most `patience` seconds. After that nobody is listed, nothing was sent, or nothing came, and the round passes. What
-    is no error of the way, such as a message that cannot be, is raised.
+    A call that fails in transport, such as while the SuperLink restarts, is repeated after pauses that double, for at
+    most `patience` seconds. After that no node is listed, nothing was sent, or nothing arrived, and the round goes on.
+    Errors other than transport failures, such as an invalid message, are raised.
     """
 
     def __init__(self, grid: Grid, interval: float = 1.0, patience: float = 600.0, clock: Clock | None = None) -> None:
@@ -74,16 +68,13 @@ class PollingGrid(Grid):
         return self._patiently("list the nodes", lambda: list(self.inner.get_nodes()), [])
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Numbers of the messages that were sent.
-
-        A call that failed may have sent some of them: those keep their numbers, and are waited for.
-        """
+        """Ids of the messages that were sent; a failed call may have sent some, so those keep their ids."""
         sent = list(messages)
         numbers = self._patiently("send messages", lambda: list(self.inner.push_messages(sent)), [])
         return [number or message.metadata.message_id for number, message in zip(numbers, sent, strict=False)]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """What has come; a call that fails brings nothing, and the next one is another chance."""
+        """Replies so far; none if the call fails, since it is repeated at the next poll anyway."""
         wanted = list(message_ids)
         return self._patiently("fetch replies", lambda: list(self.inner.pull_messages(wanted)), [], patience=0.0)
 
@@ -106,42 +97,42 @@ class PollingGrid(Grid):
         return replies
 
     def begin_round(self, t: int) -> None:
-        """Take note of the round, counted from 1, whose nodes are asked for next: nothing to a grid of real nodes."""
+        """Note the round, counted from 1, that comes next; a grid of real nodes has nothing to do."""
 
     def lull(self, seconds: float) -> None:
-        """Let time pass while nobody can be asked: until other nodes are listed than now, at most so long."""
+        """Wait while no client is available: until the listed nodes change, but at most this many seconds."""
         before, end = set(self.get_node_ids()), self.clock.now() + seconds
         while (left := end - self.clock.now()) > 0 and set(self.get_node_ids()) == before:
             self.clock.sleep(min(self.interval, left))
 
     def _patiently(
-        self, what: str, call: Callable[[], Found], otherwise: Found, patience: float | None = None
-    ) -> Found:
+        self, what: str, call: Callable[[], Answer], otherwise: Answer, patience: float | None = None
+    ) -> Answer:
         end, pause = self.clock.now() + (self._patience if patience is None else patience), self.interval
         while True:
             try:
                 return call()
             except Exception as error:
-                if not is_of_transport(error):
+                if not is_transport_failure(error):
                     raise
                 shown = f"{type(error).__name__}: {error!s:.200}"
                 left = end - self.clock.now()
                 if left <= 0:
-                    log.warning("could not %s: %s; going on without", what, shown)
+                    log.warning("could not %s: %s; continuing without", what, shown)
                     return otherwise
                 log.warning("could not %s: %s; trying again in %.0f s", what, shown, min(pause, left))
                 self.clock.sleep(min(pause, left))
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def is_of_transport(error: Exception) -> bool:
-    """Whether an error belongs to the way to the link, rather than to what was asked of it."""
+def is_transport_failure(error: Exception) -> bool:
+    """Whether an error is a failure of transport, rather than of the request."""
     homes = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
     return (isinstance(error, OSError) or bool(homes & _TRANSPORT)) and not _is_refusal(error)
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether the link has answered, and will not answer otherwise: a stopped run, no permission, no such thing."""
+    """Whether the link has refused for good: a stopped run, no permission, no such thing."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(status, int):
         return 400 <= status < 500 and status not in _WORTH_ANOTHER_TRY

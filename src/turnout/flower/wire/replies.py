@@ -1,4 +1,4 @@
-"""What a client sent back, checked before it counts: nothing here raises, whatever was sent."""
+"""Checks of the replies of clients; nothing here raises, whatever was sent."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _MOST = 2**53  # of any count: whole numbers up to here are exact
 
 @dataclass(frozen=True)
 class Reply:
-    """What counts of a reply that was found in order."""
+    """The contents of a valid reply."""
 
     update: Arrays  # Δ, the model after local work minus the model before, in 32-bit floats
     norm: float  # ‖Δ‖
-    loss: float | None  # mean loss met during local work; None if not told
-    reach: float  # ‖a‖₁ of the work that was done
-    size: int  # samples on the client; zero if not told
+    loss: float | None  # mean loss during local work; None if not reported
+    reach: float  # ‖a‖₁ of the local work
+    size: int  # samples on the client; zero if not reported
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """Why a reply does not count."""
+    """The reason why a reply is dropped."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a reply must keep to, beside its form."""
+    """Bounds that a reply must satisfy, besides its form."""
 
     norm: float | None = None  # longest update, ‖Δ‖
     loss: float = 1e12  # largest absolute value of a loss
@@ -58,11 +58,11 @@ def check_reply(
     reach: float = 1.0,
     room: Arrays | None = None,
 ) -> Reply | Dropped:
-    """The update in a reply, or why it does not count.
+    """The update in a reply, or why it is dropped.
 
-    `arrays` is the model after local work, `metrics` what the client says of it: `loss`, `reach`, `num-examples` and
-    `round`, all optional. `start` is the model from which it began, `reach` the one to suppose if the client does not
-    tell, and t the round that was asked for. The update is written to `room` where it is given, also if it is dropped.
+    `arrays` is the model after local work, `metrics` the client's report on it: `loss`, `reach`, `num-examples` and
+    `round`, all optional. `start` is the model before local work, `reach` the one to assume if the client reports none,
+    and t the round that was asked for. The update is written to `room` if given, also when it is dropped.
     """
     if not isinstance(arrays, Mapping) or not isinstance(metrics, Mapping):
         return Dropped(no_records(arrays, metrics))
@@ -78,21 +78,21 @@ def check_reply(
 
 
 def counted(update: Arrays, norm: float, metrics: Mapping[Any, Any], limits: Limits, reach: float) -> Reply | Dropped:
-    """An update of that length with metrics that are in order, unless it is too long."""
+    """The reply with this update of this length and valid metrics, unless the update is too long."""
     if not norm <= _most(limits):
         return Dropped(_too_long(norm, limits))
-    told = {name: value for name, value in metrics.items() if value is not None}
-    loss, done, size = told.get("loss"), told.get("reach", reach), told.get("num-examples", 0)
+    reported = {name: value for name, value in metrics.items() if value is not None}
+    loss, done, size = reported.get("loss"), reported.get("reach", reach), reported.get("num-examples", 0)
     return Reply(update, norm, None if loss is None else float(loss), float(done), int(size))
 
 
 def length(update: Mapping[str, np.ndarray]) -> float:
-    """Euclidean length of an update; not finite where it is not, or where it is far beyond any limit."""
+    """Euclidean length of an update; not finite if the update is not, or is far beyond any limit."""
     return math.sqrt(sum(_square(part) for part in update.values()))
 
 
-def check_told(metrics: object, *, t: int, limits: Limits) -> float | Dropped:
-    """The length of an update that a client has kept, or why it does not count."""
+def check_length(metrics: object, *, t: int, limits: Limits) -> float | Dropped:
+    """The length of an update that a client has kept, or why it is dropped."""
     norm = metrics.get("norm") if isinstance(metrics, Mapping) else None
     if not isinstance(metrics, Mapping) or not _is_number(norm) or norm < 0:
         return Dropped(f"it holds neither an update nor its length: 'norm' is {norm!r:.80}")
@@ -102,17 +102,17 @@ def check_told(metrics: object, *, t: int, limits: Limits) -> float | Dropped:
 
 
 def check_loss(metrics: object, *, t: int, limits: Limits) -> float | Dropped:
-    """The loss in the reply to a probe, or why it does not count."""
+    """The loss in the reply to a probe, or why it is dropped."""
     if not isinstance(metrics, Mapping):
         return Dropped(f"it holds a {type(metrics).__name__}, not metrics")
     if metrics.get("loss") is None:
-        return Dropped("it tells no 'loss'")
+        return Dropped("it reports no 'loss'")
     reason = wrong_metrics(metrics, t, limits)
     return float(metrics["loss"]) if reason is None else Dropped(reason)
 
 
 def check_size(metrics: object) -> int | Dropped:
-    """The number of samples that a client says it has, or why it cannot be."""
+    """The number of samples that a client reports, or why it is invalid."""
     size = metrics.get("num-examples") if isinstance(metrics, Mapping) else None
     if not _is_whole(size) or not 1 <= size <= _MOST:
         return Dropped(f"'num-examples' is {size!r:.80}; it must be a whole number of 1 or more")

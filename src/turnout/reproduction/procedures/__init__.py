@@ -1,1 +1,1 @@
-"""Claims that take no training: one procedure a file, named as the file, which returns curves."""
+"""Claims that take no training: one procedure per file, named as the file; each returns curves."""

@@ -51,7 +51,7 @@ def speedup(
     """Mean of ‖∇f‖² over T rounds for N clients of which K = βN are asked, at the rate that the theorem suggests.
 
     f is the mean of log(½ (⟨a, x⟩ + b)² + 1) over one set of samples, whatever N is; samples are sorted by their first
-    feature before they are dealt, so that clients differ. One step on one sample a round.
+    feature before they are dealt, so that clients differ. One step on one sample per round.
     """
     errors = []
     for num_clients in fleets:

@@ -57,7 +57,7 @@ def _estimates(rounds: int, process: Markov, seeds: int) -> tuple[BySeed, BySeed
 
     def of_seed(seed: Array) -> tuple[PerClient, PerClient]:
         root: RandomKey = jr.key(seed)
-        known = facts.read(watched(facts, facts.init(fleet), process, root), None)
-        return known.pi, known.lam
+        estimates = facts.read(watched(facts, facts.init(fleet), process, root), None)
+        return estimates.pi, estimates.lam
 
     return jax.jit(jax.vmap(of_seed))(jnp.arange(seeds))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from turnout.errors import nearest
-from turnout.files.data_folder import located
+from turnout.files.data_folder import table_file
 from turnout.tasks.data.partition import TEST, TRAIN, VALIDATION
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _rows(path: str) -> pl.DataFrame:
     """Every cell as text, so that an error can quote it; blank cells are missing."""
     import polars as pl
 
-    file = located(path)
+    file = table_file(path)
     try:
         if file.suffix == ".parquet":
             rows = pl.read_parquet(file).cast(pl.String)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from turnout.files.downloads import Remote, located
+from turnout.files.downloads import Remote, local_copy
 from turnout.files.integrity import reading, verify
 from turnout.tasks.data.image_sets import Images
 
@@ -33,7 +33,7 @@ class IdxSet(NamedTuple):
         for file, (packed, unpacked) in zip(FILES, self.checksums, strict=True):
             addresses = tuple(f"{mirror}/{file}" for mirror in self.mirrors)
             remote = Remote(f"{self.name}/{file}", f"md5:{packed}", addresses)
-            arrays.append(read_idx(located(remote, f"turnout.tasks.{self.name}"), f"md5:{unpacked}"))
+            arrays.append(read_idx(local_copy(remote, f"turnout.tasks.{self.name}"), f"md5:{unpacked}"))
         train, train_labels, test, test_labels = arrays
         return Images(train, train_labels.astype(np.int64)), Images(test, test_labels.astype(np.int64))
 
