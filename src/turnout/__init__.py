@@ -49,37 +49,30 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Audit": "turnout.auditor",
-    "History": "turnout.simulator.history",
-    "Local": "turnout.simulator.local",
-    "Online": "turnout.server.facts",
-    "Oracle": "turnout.server.facts",
-    "Server": "turnout.server.server",
-    "ServerSettings": "turnout.server.settings",
-    "Trial": "turnout.simulator.trial",
-    "World": "turnout.world",
-    "audit": "turnout.auditor",
-    "diagnose": "turnout.diagnosis.diagnose",
-    "effective_weights": "turnout.auditor",
-    "plots": "turnout.report.run.plots",
-    "read_log": "turnout.diagnosis.reading.log_file",
-    "simulate": "turnout.simulator",
-    "simulate_trials": "turnout.simulator",
-    "use_compilation_cache": "turnout.simulator.programs",
+    "turnout.auditor": ("Audit", "audit", "effective_weights"),
+    "turnout.diagnosis.diagnose": ("diagnose",),
+    "turnout.diagnosis.reading.log_file": ("read_log",),
+    "turnout.report.run.plots": ("plots",),
+    "turnout.server.facts": ("Online", "Oracle"),
+    "turnout.server.server": ("Server",),
+    "turnout.server.settings": ("ServerSettings",),
+    "turnout.simulator": ("simulate", "simulate_trials"),
+    "turnout.simulator.history": ("History",),
+    "turnout.simulator.local": ("Local",),
+    "turnout.simulator.programs": ("use_compilation_cache",),
+    "turnout.simulator.trial": ("Trial",),
+    "turnout.world": ("World", "compute", "links"),
 }
-_MODULES = {"compute": "turnout.world.compute", "links": "turnout.world.links"}
 
 
 def __getattr__(name: str) -> Any:
     """Public names on first use, so that `turnout --help` need not wait for jax."""
-    if name in _HOMES:
-        value = getattr(importlib.import_module(_HOMES[name]), name)
-    elif name in __all__:
-        value = importlib.import_module(_MODULES.get(name, f"turnout.{name}"))
-    else:
+    if name not in __all__:
         raise AttributeError(f"module 'turnout' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    part = importlib.import_module(f"turnout.{name}") if home is None else getattr(importlib.import_module(home), name)
+    globals()[name] = part
+    return part
 
 
 def __dir__() -> list[str]:

@@ -73,9 +73,7 @@ def scene(lossy=True):
 
 
 @pytest.mark.parametrize(
-    "strategy",
-    [FedVARP(cohort=2), FedAWE(), FedLaAvg(cohort=2), Debiased()],
-    ids=lambda s: type(s).__name__,
+    "strategy", [FedVARP(cohort=2), FedAWE(), FedLaAvg(cohort=2), Debiased()], ids=lambda s: type(s).__name__
 )
 def test_votes_count_as_a_model_with_a_number_for_each_client_does(strategy):
     task, world, length = Ballot(jnp.asarray(WORTH)), scene(), 2

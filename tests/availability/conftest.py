@@ -23,9 +23,7 @@ def ergodic_examples():
         "two_classes": availability.two_classes(5),
         "clustered": availability.clustered(7, clusters=3, pi=[0.2, 0.5, 0.8], lam=[0.7, 0.0, -0.2]),
         "finite_chain": availability.finite_chain(
-            3,
-            transition=[[0.0, 0.5, 0.5], [0.2, 0.8, 0.0], [0.9, 0.0, 0.1]],
-            masks=[[1, 0, 1], [0, 1, 1], [1, 1, 1]],
+            3, transition=[[0.0, 0.5, 0.5], [0.2, 0.8, 0.0], [0.9, 0.0, 0.1]], masks=[[1, 0, 1], [0, 1, 1], [1, 1, 1]]
         ),
         "separation_0": availability.minimum_separation(6, tail=1.0, batch=3),
         "separation_1": availability.minimum_separation(3, weights=[0.25, 0.25, 0.5], separation=1),

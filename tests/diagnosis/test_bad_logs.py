@@ -39,10 +39,7 @@ ROUNDS, INTERVALS, STATES = "round,client", "client,start,end", "client,start,en
         ([ROUNDS, "0,a", "1,b,c"], r"line 3 has 3 fields, but the header has 2; put a text"),
         ([ROUNDS, "0,a", "1000000000000,b", "1,b"], r"line 3 \(client b\) has round = 1000000000000, so that the log"),
         ([ROUNDS, "0,a", '1,"b', "2,c"], r"line 3 opens a quotation mark that is never closed; close or remove it"),
-        (
-            [ROUNDS, "0,a", f"1,{'b' * 300}"],
-            r"line 3 has a client of 300 letters; at most 256 are allowed: is a quo",
-        ),
+        ([ROUNDS, "0,a", f"1,{'b' * 300}"], r"line 3 has a client of 300 letters; at most 256 are allowed: is a quo"),
         ([ROUNDS, ",", ","], r"no row says who took part"),
         ([ROUNDS], r"has a header but no rows"),
         (["", ROUNDS, "0,a"], r"line 1 is blank; the header must be the first line"),

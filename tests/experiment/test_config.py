@@ -195,10 +195,7 @@ def test_uploads_are_tables_that_nest(tiny):
             "{ name = 'chain', parts = [{ name = 'clip', norm = [1.0, 2.0] }] }",
             r"uploads.parts\[0\].norm: a list of tables cannot be swept",
         ),
-        (
-            "{ name = 'difference' }",
-            r"strategies\[0\]: Difference belongs to strategies",
-        ),
+        ("{ name = 'difference' }", r"strategies\[0\]: Difference belongs to strategies"),
     ],
 )
 def test_uploads_that_make_no_sense_are_refused(tiny, uploads, complaint):

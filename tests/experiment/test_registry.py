@@ -15,16 +15,7 @@ def test_strategies_are_found_by_their_file():
 
 def test_files_without_a_builder_are_not_listed():
     assert "arguments" not in registry.entries("availability")
-    parts = {
-        "models",
-        "losses",
-        "partition",
-        "networks",
-        "layers",
-        "image_sets",
-        "idx",
-        "png",
-    }
+    parts = {"models", "losses", "partition", "networks", "layers", "image_sets", "idx", "png"}
     assert not parts & set(registry.entries("tasks"))
 
 

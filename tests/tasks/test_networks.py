@@ -107,8 +107,7 @@ def small():
 
 
 @pytest.mark.parametrize(
-    ("layer", "variance"),
-    [(Conv(64, 3), 2 / (9 * 16)), (Dense(64), 2 / 1024), (Dense(64, last=True), 2 / (1024 + 64))],
+    ("layer", "variance"), [(Conv(64, 3), 2 / (9 * 16)), (Dense(64), 2 / 1024), (Dense(64, last=True), 2 / (1024 + 64))]
 )
 def test_weights_start_at_the_scale_that_keeps_activations(layer, variance):
     params, shape = layer.init(jr.key(0), (8, 8, 16))

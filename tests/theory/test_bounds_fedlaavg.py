@@ -136,12 +136,7 @@ def test_two_alternating_clients(stays, start):
     rounds, centres = 900, (1.0, -2.0)
     rate = 1 / (2 * np.sqrt(rounds))
     found = fedlaavg_alternating_bound(
-        learning_rate=rate,
-        rounds=rounds,
-        first_stay=stays[0],
-        second_stay=stays[1],
-        centres=centres,
-        start=start,
+        learning_rate=rate, rounds=rounds, first_stay=stays[0], second_stay=stays[1], centres=centres, start=start
     )
     assert found.start == pytest.approx((start + 0.5) ** 2 / 30)
     slope = max(2 * abs(start + 0.5), 3)

@@ -3,13 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnout.theory import (
-    chi_square_to_effective,
-    chi_square_to_target,
-    kl_to_effective,
-    kl_to_target,
-    total_variation,
-)
+from turnout.theory import chi_square_to_effective, chi_square_to_target, kl_to_effective, kl_to_target, total_variation
 
 ALL = (total_variation, chi_square_to_effective, chi_square_to_target, kl_to_effective, kl_to_target)
 weights = st.lists(st.floats(1e-6, 1e6), min_size=5, max_size=5)

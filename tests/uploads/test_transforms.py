@@ -7,18 +7,7 @@ import numpy as np
 import pytest
 
 from turnout.testing import check_upload
-from turnout.uploads import (
-    Chain,
-    Clip,
-    Difference,
-    EightBit,
-    ErrorFeedback,
-    Noise,
-    Plain,
-    TopK,
-    Upload,
-    UploadContext,
-)
+from turnout.uploads import Chain, Clip, Difference, EightBit, ErrorFeedback, Noise, Plain, TopK, Upload, UploadContext
 
 UPLOADS = {
     "plain": Plain(),

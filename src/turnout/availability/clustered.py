@@ -43,10 +43,7 @@ class Clustered(ErgodicProcess[Awake]):
 
 
 def clustered(
-    num_clients: int,
-    clusters: int | Sequence[int],
-    pi: float | Sequence[float],
-    lam: float | Sequence[float] = 0.0,
+    num_clients: int, clusters: int | Sequence[int], pi: float | Sequence[float], lam: float | Sequence[float] = 0.0
 ) -> Clustered:
     """Build from the number of equal clusters or the cluster of each client, and π and λ of each cluster."""
     num_clients = at_least("num_clients", num_clients, 1)

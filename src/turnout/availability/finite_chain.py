@@ -43,9 +43,7 @@ class FiniteChain(ErgodicProcess[Int[Array, ""]]):
 
 
 def finite_chain(
-    num_clients: int,
-    transition: Sequence[Sequence[float]],
-    masks: Sequence[Sequence[int]],
+    num_clients: int, transition: Sequence[Sequence[float]], masks: Sequence[Sequence[int]]
 ) -> FiniteChain:
     """Build from the transition matrix and, for each state, a row of N zeros and ones: who is available in it.
 

@@ -49,11 +49,7 @@ class Trace(Process[tuple[()]]):
 
 
 def trace(
-    path: str,
-    slot: float,
-    num_clients: int | None = None,
-    end: Literal["wrap", "stop"] = "wrap",
-    align: bool = False,
+    path: str, slot: float, num_clients: int | None = None, end: Literal["wrap", "stop"] = "wrap", align: bool = False
 ) -> Trace:
     """Read intervals `client_id, start_s, end_s, state` from a CSV (also .csv.gz) or Parquet file.
 

@@ -17,17 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["Experiment", "ExperimentError", "Outcome", "Run", "load", "read_experiment", "save"]
 
 _HOMES = {
-    "Experiment": "config",
-    "read_experiment": "config",
-    "ExperimentError": "errors",
-    "Outcome": "run",
-    "Run": "run",
-    "load": "store",
-    "save": "store",
+    "config": ("Experiment", "read_experiment"),
+    "errors": ("ExperimentError",),
+    "run": ("Outcome", "Run"),
+    "store": ("load", "save"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if (home := next((home for home, names in _HOMES.items() if name in names), None)) is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)

@@ -129,12 +129,7 @@ def ordered_measures(
 
 
 def best_moves(
-    measured: Measured,
-    metric: str,
-    labels: list[str],
-    xs: list[int],
-    rising: bool = True,
-    panel: str = "",
+    measured: Measured, metric: str, labels: list[str], xs: list[int], rising: bool = True, panel: str = ""
 ) -> Iterator[Finding]:
     """As x grows, the strategy that is best on average moves along the list in one direction, at least once.
 

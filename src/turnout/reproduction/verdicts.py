@@ -16,11 +16,7 @@ Verdict = Literal["holds", "undecided", "does not hold", "not run"]
 Reproduction = Literal["reproduced", "reproduced in part", "undecided", "not reproduced", "not run"]
 
 # In which setting a panel runs, from the nearest to the authors to the fairest, and how a sentence goes on:
-STEPS = {
-    "public code": "with the settings of the public code",
-    "printed": "as printed",
-    "tuned": "under equal tuning",
-}
+STEPS = {"public code": "with the settings of the public code", "printed": "as printed", "tuned": "under equal tuning"}
 
 
 @dataclass(frozen=True)

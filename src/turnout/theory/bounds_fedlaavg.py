@@ -127,13 +127,7 @@ def fedlaavg_alternating_bound(
 
 
 def fedlaavg_learning_rate(
-    *,
-    rounds: int,
-    num_clients: int,
-    cohort: int,
-    longest_absence: int,
-    smoothness: float,
-    local_steps: int = 1,
+    *, rounds: int, num_clients: int, cohort: int, longest_absence: int, smoothness: float, local_steps: int = 1
 ) -> float:
     """γ = √β N^¼ / (2 L C √(E R)) with β = K/N: the rate at which both theorems give O(E^½ N^{−¼} R^{−½}).
 

@@ -46,10 +46,7 @@ class World(eqx.Module):
     compute: computes.Compute
 
     def __init__(
-        self,
-        availability: Process,
-        links: all_links.Links | None = None,
-        compute: computes.Compute | int = 5,
+        self, availability: Process, links: all_links.Links | None = None, compute: computes.Compute | int = 5
     ) -> None:
         count = availability.num_clients
         self.availability = availability

@@ -121,9 +121,7 @@ def own_time(log: Log) -> tuple[Runs, Runs]:
     of_client = np.concatenate([passed, [length.sum()]])[begins]
     shift = (observed.first - (passed - of_client[observed.client]))[holders(log.present, observed, log.num_slots)]
     present = Runs(
-        log.present.client,
-        (log.present.first - shift).astype(np.int32),
-        (log.present.end - shift).astype(np.int32),
+        log.present.client, (log.present.first - shift).astype(np.int32), (log.present.end - shift).astype(np.int32)
     )
     everyone = np.arange(log.num_clients, dtype=np.int32)
     return present, Runs(everyone, np.zeros_like(everyone), observed.slots_of(log.num_clients).astype(np.int32))

@@ -29,11 +29,7 @@ class Runs:
         return np.bincount(self.client, self.length, minlength=num_clients).astype(np.int64)
 
     def matrix(
-        self,
-        num_clients: int,
-        num_slots: int,
-        clients: Clients | None = None,
-        slots: tuple[int, int] | None = None,
+        self, num_clients: int, num_slots: int, clients: Clients | None = None, slots: tuple[int, int] | None = None
     ) -> Bool[np.ndarray, "selected slots"]:
         """True in the stretches: one row per entry of `clients`, in that order, and one column per slot of `slots`."""
         wanted = np.arange(num_clients) if clients is None else np.asarray(clients, np.int64)

@@ -21,11 +21,7 @@ METRIC = "share_of_bound"
 
 
 def staleness(
-    fleets: Sequence[int] = (7, 20, 60),
-    worlds: int = 40,
-    longest_absence: int = 8,
-    seeds: int = 5,
-    rounds: int = 1000,
+    fleets: Sequence[int] = (7, 20, 60), worlds: int = 40, longest_absence: int = 8, seeds: int = 5, rounds: int = 1000
 ) -> list[Curve]:
     """The longest staleness of any client over ⌈N/K⌉E − 1, world by world, for fleets of several sizes N.
 
