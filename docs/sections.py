@@ -22,7 +22,7 @@ RESULTS = ROOT / "experiments" / "results"
 NUMBERS = ROOT / "docs" / "results"
 PAGES = ("README.md", "docs/choose.md")
 PART = re.compile(r"(<!-- from: ([a-z ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-VERDICTS = ("holds", "holds in part", "undecided", "does not hold")
+VERDICTS = ("reproduced", "reproduced in part", "undecided", "not reproduced")
 TITLES = {"adafed": "AdaFed", "fedavg": "FedAvg", "more_available": "More available", "unbiased": "Unbiased"}
 
 

@@ -31,14 +31,14 @@ def test_a_claim_is_run_once_and_then_remembered(turnout, tmp_path):
     for expected in (
         "A ahead of B",
         "holds",
-        "Holds here (2 runs",
+        "Reproduced (2 seeds",
         "Folder: runs/reproduced/quick/claim",
         "Next: turnout reproduce claim.toml --full",
     ):
         assert expected in result.stdout
     before = (folder / "result.json").stat().st_mtime_ns
     told = json.loads(turnout("reproduce", "claim.toml", "--json").stdout)
-    assert told[0]["verdict"] == "holds"
+    assert told[0]["verdict"] == "reproduced"
     assert documented("reproduce") <= keys_of(told)
     assert (folder / "result.json").stat().st_mtime_ns == before
     assert turnout("reproduce", "claim.toml", "--again", "-q").stdout == "runs/reproduced/quick/claim\n"

@@ -13,7 +13,7 @@ def check(says="A ahead of B", paper="+1.56 pp", ours="+1.20 pp [+1.00, +1.40] o
     return {"says": says, "paper": paper, "ours": ours, "verdict": verdict}
 
 
-def result(name, profile="full", verdict="holds", checks=None, **more):
+def result(name, profile="full", verdict="reproduced", checks=None, **more):
     texts = {"title": f"The title of {name}", "claim": "A is ahead.", "notes": "", "where": "figure 1a"}
     texts |= {"command": f"turnout reproduce {name} --{profile}"}
     texts |= {"paper": "rodio2023federated", "seeds": 10, "seconds": 12.3, "commit": "0123456789abcdef"}
@@ -44,16 +44,16 @@ def test_the_overview_has_both_numbers_and_the_verdict(page):
     )
     ours = "+1.20 pp [+1.00, +1.40] over B"
     file, other = (f"[full](results/full/{name}/claim.toml)" for name in ("fig1", "fig2"))
-    assert row_of(text, "fig1") == ["[fig1](#fig1)", "The title of fig1", file, "+1.56 pp", ours, "holds"]
+    assert row_of(text, "fig1") == ["[fig1](#fig1)", "The title of fig1", file, "+1.56 pp", ours, "reproduced"]
     assert row_of(text, "fig2") == ["[fig2](#fig2)", "The title of fig2", other, "+1.56 pp", ours, "undecided (1 of 2)"]
-    assert "Of 2 claims: 1 holds, 1 undecided." in text
+    assert "Of 2 claims: 1 reproduced, 1 undecided." in text
 
 
 def test_the_full_size_goes_before_the_quick_one(page):
-    text = page(result("fig1", "quick", verdict="does not hold"), result("fig1"), result("fig2", "quick"))
+    text = page(result("fig1", "quick", verdict="not reproduced"), result("fig1"), result("fig2", "quick"))
     assert row_of(text, "fig1")[2].startswith("[full]")
     assert row_of(text, "fig2")[2].startswith("[quick]")
-    assert "Of 2 claims: 2 hold." in text
+    assert "Of 2 claims: 2 reproduced." in text
 
 
 def test_the_whole_claim_goes_before_panels_of_it(page):
@@ -114,12 +114,12 @@ def test_the_table_has_a_row_a_check():
     text = console.export_text()
     for words in ("fig1", "B behind C", "undecided", "+1.56 pp", "cifar", "not run"):
         assert words in text
-    assert claims_words(results) == ["Of 2 claims: 1 holds, 1 not run."]
+    assert claims_words(results) == ["Of 2 claims: 1 reproduced, 1 not run."]
 
 
 def test_counting():
-    assert counted([result("a"), result("b"), result("c", verdict="does not hold")]) == (
-        "Of 3 claims: 2 hold, 1 does not hold."
+    assert counted([result("a"), result("b"), result("c", verdict="not reproduced")]) == (
+        "Of 3 claims: 2 reproduced, 1 not reproduced."
     )
 
 

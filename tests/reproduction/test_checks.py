@@ -5,6 +5,7 @@ from scipy import stats
 from turnout.experiment import ExperimentError
 from turnout.reproduction.checks import (
     ahead,
+    all_findings,
     best_is,
     best_moves,
     equals,
@@ -14,7 +15,7 @@ from turnout.reproduction.checks import (
     within_bound,
 )
 from turnout.reproduction.measured import Curve, Measured
-from turnout.reproduction.verdicts import overall
+from turnout.reproduction.verdicts import Finding, by_step, in_words, overall, verdict_of_lead
 from turnout.statistics import Interval
 
 FINAL = {"name": "final", "metric": "test_accuracy"}
@@ -64,13 +65,30 @@ def test_the_nearest_rival_counts():
 def test_every_panel_must_show_it():
     first, second = measured(A=[2.0, 2.1], B=[1.0, 1.1]), measured(panel="p", A=[0.0, 0.1], B=[1.0, 1.1])
     both = Measured([*first.curves, *second.curves])
-    assert [one.verdict for one in ahead(both, FINAL, "A")] == ["holds", "does not hold"]
-    assert verdict(ahead(both, FINAL, "A", panel="p")) == "does not hold"
+    check = {"name": "ahead", "measure": FINAL, "label": "A"}
+    assert [one.verdict for one in all_findings([check], both.curves, {})] == ["holds", "does not hold"]
+    (finding,) = all_findings([check | {"panel": "p", "says": "A leads"}], both.curves, {}, {"p": "tuned"})
+    assert (finding.says, finding.verdict, finding.panel, finding.step) == ("A leads", "does not hold", "p", "tuned")
+    (skipped,) = all_findings([check | {"panel": "q"}], both.curves, {"q": "no data"})
+    assert (skipped.ours, skipped.verdict) == ("no data", "not run")
+
+
+def test_one_seed_decides_nothing_unless_numbers_are_exact():
+    found = measured(A=[0.9], B=[0.5])
+    checks = [
+        {"name": "ahead", "measure": FINAL, "label": "A"},
+        {"name": "table", "measure": FINAL, "numbers": {"A": 2, "B": 1}},
+    ]
+    assert [one.verdict for one in all_findings(checks, found.curves, {})] == ["undecided"] * 2
+    assert [one.verdict for one in all_findings(checks, found.curves, {}, exact=True)] == ["holds"] * 2
 
 
 def test_targets_that_are_never_reached():
     found = measured(A=[0.6, 0.7], B=[0.1, 0.2], C=[0.3, 0.3])
-    assert verdict(ahead(found, TO, "A", smaller_is_better=True)) == "holds"
+    assert verdict(ahead(found, TO, "A", smaller_is_better=True)) == "undecided"  # two seeds are no sign test
+    six = measured(A=[0.6] * 6, B=[0.1] * 6)
+    assert verdict(ahead(six, TO, "A", smaller_is_better=True)) == "holds"
+    assert verdict(ahead(six, TO, "B", smaller_is_better=True)) == "does not hold"
     assert verdict(ahead(found, TO, "B", of=["C"], smaller_is_better=True)) == "undecided"
     mixed = measured(A=[0.6, 0.1], B=[0.1, 0.6])
     assert verdict(ahead(mixed, TO, "A", smaller_is_better=True)) == "undecided"
@@ -80,7 +98,23 @@ def test_equal_within_a_margin():
     found = measured(A=[0.50, 0.52], B=[0.51, 0.53])
     assert verdict(equals(found, FINAL, "A", within=1.1, to="B", unit="pp")) == "holds"
     assert verdict(equals(found, FINAL, "A", within=0.5, to="B", unit="pp")) == "does not hold"
-    assert verdict(equals(found, FINAL, "A", within=1.0, value=51.0, unit="%")) == "holds"
+    assert verdict(equals(found, FINAL, "A", within=1.0, value=51.0, unit="%")) == "undecided"
+    assert verdict(equals(found, FINAL, "A", within=14.0, value=51.0, unit="%")) == "holds"
+
+
+def test_noise_does_not_make_things_equal():
+    """-1.03 [-1.17, -0.89] against ± 1.00: the mean is outside, the interval is partly inside."""
+    draws = np.array([-1.03, -1.15, -0.91, -1.17, -0.89]) / 100
+    found = measured(A=0.5 + draws, B=np.full(5, 0.5))
+    assert verdict(equals(found, FINAL, "A", within=1.0, to="B", unit="pp")) == "undecided"
+    noisy = measured(A=[0.2, 0.9, 0.4, 0.7], B=[0.5, 0.6, 0.5, 0.5])
+    assert verdict(equals(noisy, FINAL, "A", within=5.0, to="B", unit="pp")) == "undecided"
+    never = measured(A=[0.6, 0.1], B=[0.6, 0.6])
+    assert verdict(equals(never, TO, "A", within=1.0, to="B")) == "does not hold"
+
+
+def test_margins_of_numbers_and_of_labels_exclude_each_other():
+    found = measured(A=[0.50, 0.52])
     with pytest.raises(ExperimentError, match="either to"):
         list(equals(found, FINAL, "A", within=1.0))
 
@@ -91,6 +125,8 @@ def test_orders():
     assert verdict(ordered(found, FINAL, rising=False)) == "does not hold"
     assert verdict(ordered(found, FINAL, labels=["A", "C", "B"])) == "does not hold"
     assert verdict(ordered(found, FINAL, labels=["A", "C", "B"], slack=0.11)) == "holds"
+    noisy = measured(A=[0.1, 0.3], B=[0.2, 0.1], C=[0.3, 0.35])
+    assert verdict(ordered(noisy, FINAL)) == "undecided"
 
 
 def test_bounds_hold_for_every_seed():
@@ -108,6 +144,8 @@ def test_tables_stand_beside_the_papers():
     assert verdict(best_is(found, FINAL, "C", unit="%")) == "does not hold"
     assert verdict(table(found, FINAL, numbers={"A": 3, "B": 2, "C": 1})) == "holds"
     assert verdict(table(found, FINAL, numbers={"A": 1, "B": 2, "C": 3})) == "does not hold"
+    shaky = measured(A=[0.5, 0.9, 0.5], B=[0.6, 0.6, 0.6])
+    assert verdict(table(shaky, FINAL, numbers={"A": 2, "B": 1})) == "undecided"  # only the second seed says so
 
 
 def test_a_table_names_strategies_that_were_left_out():
@@ -129,21 +167,56 @@ def test_never_is_the_largest_number_of_rounds():
 @pytest.mark.parametrize(
     ("verdicts", "expected"),
     [
-        (["holds", "holds"], "holds"),
-        (["holds", "not run"], "holds"),
-        (["holds", "undecided"], "holds in part"),
-        (["holds", "does not hold"], "holds in part"),
+        (["holds", "holds"], "reproduced"),
+        (["holds", "not run"], "reproduced"),
+        (["holds", "undecided"], "reproduced in part"),
+        (["holds", "does not hold"], "reproduced in part"),
         (["undecided", "undecided"], "undecided"),
-        (["undecided", "does not hold"], "does not hold"),
+        (["undecided", "does not hold"], "not reproduced"),
         (["not run"], "not run"),
     ],
 )
 def test_one_word_for_all(verdicts, expected):
-    assert overall(verdicts) == expected
+    findings = [Finding("", "", "", verdict) for verdict in verdicts]
+    assert overall(findings) == in_words(findings) == expected
+    assert by_step(findings) == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "printed", "tuned", "kind", "words"),
+    [
+        ("holds", "holds", "does not hold", "reproduced", "with the settings of the public code and as printed"),
+        ("does not hold", "holds", "holds", "reproduced", "reproduced as printed and under equal tuning"),
+        ("does not hold", "undecided", "holds", "reproduced in part", "reproduced only under equal tuning"),
+        ("holds", "does not hold", "does not hold", "reproduced in part", "only with the settings of the public code"),
+        ("does not hold", "does not hold", "does not hold", "not reproduced", "not reproduced by any public setting"),
+        ("undecided", "does not hold", "does not hold", "not reproduced", "not reproduced"),
+        ("undecided", "undecided", "undecided", "undecided", "undecided"),
+        ("not run", "not run", "not run", "not run", "not run"),
+    ],
+)
+def test_a_claim_with_steps_says_in_which_it_is_reproduced(code, printed, tuned, kind, words):
+    steps = {"public code": code, "printed": printed, "tuned": tuned}
+    findings = [Finding("", "", "", verdict, step=step) for step, verdict in steps.items()]
+    assert overall(findings) == kind
+    assert words in in_words(findings)
+
+
+def test_half_of_a_step_is_a_part():
+    findings = [Finding("", "", "", verdict, step="tuned") for verdict in ("holds", "does not hold")]
+    assert (overall(findings), in_words(findings)) == ("reproduced in part", "in part under equal tuning")
+
+
+def test_a_lead_that_is_decided_by_chance_is_as_rare_as_it_says():
+    draw = np.random.default_rng(0)
+    wrong = sum(verdict_of_lead(draw.normal(size=5)) != "undecided" for _ in range(2000))
+    assert wrong / 2000 == pytest.approx(0.05, abs=0.015)
 
 
 def test_measures_of_one_strategy_in_order():
-    curve = Curve("", "A", "test_accuracy", np.array([0, 10, 20]), (0, 1), np.array([[0.1, 0.5, 0.4], [0.1, 0.6, 0.5]]))
+    curve = Curve(
+        "", "A", "test_accuracy", np.array([0, 10, 20]), (0, 1), np.array([[0.1, 0.5, 0.4], [0.1, 0.51, 0.41]])
+    )
     found = Measured([curve])
     rows = [{"name": "at", "metric": "test_accuracy", "x": x} for x in (0, 20, 10)]
     assert verdict(ordered_measures(found, "A", rows)) == "holds"
@@ -156,7 +229,9 @@ def test_seeds_that_lack_a_measure_do_not_count():
     rows = [{"name": "at", "metric": "test_accuracy", "x": x} for x in (0, 10, 20)]
     found = Measured([Curve("", "A", "test_accuracy", np.array([0, 10, 20]), (0, 1), values)])
     (finding,) = ordered_measures(found, "A", rows)
-    assert (finding.verdict, finding.ours) == ("holds", "0.1, 0.6, 0.7 (1 runs lack one)")
+    assert (finding.verdict, finding.ours) == ("undecided", "0.1, 0.6, 0.7 (1 runs lack one)")
+    twice = Measured([Curve("", "A", "test_accuracy", np.array([0, 10, 20]), (0, 1, 2), values[[0, 1, 1]])])
+    assert verdict(ordered_measures(twice, "A", rows)) == "holds"
     nobody = Measured([Curve("", "A", "test_accuracy", np.array([0, 10, 20]), (0,), values[:1])])
     assert verdict(ordered_measures(nobody, "A", rows)) == "undecided"
 

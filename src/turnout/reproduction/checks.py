@@ -119,12 +119,13 @@ def ordered_measures(
     all_seeds = np.stack([measure_values(measured, measure, panel, label) for measure in measures])
     values = list(all_seeds[:, ~np.isnan(all_seeds).any(axis=0)])
     lacking = all_seeds.shape[1] - values[0].size
+    enough = values[0].size >= min(2, all_seeds.shape[1])
     yield Finding(
         says=_in_panel(f"{label}: {'rises' if rising else 'falls'} along {len(measures)} measures", panel),
         paper="",
         ours=", ".join(shown(mean(row), unit) for row in values if row.size)
         + (f" ({lacking} runs lack one)" if lacking else ""),
-        verdict=verdict_of_order(values, rising, raw(slack, unit)),
+        verdict=verdict_of_order(values, rising, raw(slack, unit)) if enough else "undecided",
     )
 
 

@@ -62,9 +62,11 @@ class Claim:
     search: Search | None
 
     @property
-    def about(self) -> dict[str, str]:
-        """Name, profile and texts of the claim, for JSON."""
-        return {"name": self.name, "profile": self.profile} | {key: self.document.get(key, "") for key in TEXTS}
+    def about(self) -> dict[str, Any]:
+        """Name, profile and texts of the claim, and what every seed has of its own, for JSON."""
+        texts = {key: self.document.get(key, "") for key in TEXTS}
+        drawn = dict.fromkeys(part for experiment in self.panels.values() for part in experiment.drawn)
+        return {"name": self.name, "profile": self.profile} | texts | {"drawn": list(drawn)}
 
     @property
     def runs(self) -> Document:

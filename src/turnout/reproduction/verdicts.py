@@ -87,11 +87,6 @@ def _of_checks(findings: Sequence[Finding]) -> Reproduction:
     return "not reproduced" if "does not hold" in decided else "undecided"
 
 
-def by_chance(findings: Sequence[Finding]) -> float:
-    """How many of the checks would be decided wrongly by chance alone, if none of the statements were true or false."""
-    return (1 - LEVEL) * sum(finding.verdict != "not run" for finding in findings)
-
-
 def verdict_of_lead(lead: np.ndarray) -> Verdict:
     """By the interval of the mean lead; by a sign test over the seeds if a lead is infinite."""
     if not np.isfinite(lead).all():

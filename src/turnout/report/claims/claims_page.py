@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from turnout.experiment.errors import ExperimentError
 from turnout.report.claims.claim_figure import source
-from turnout.report.claims.claims_table import checks_table, counted
+from turnout.report.claims.claims_table import chances, checks_table, counted, verdict_in_words
 from turnout.report.page.table import Column, Table, markdown_text
 from turnout.reproduction.measured import CURVES
 from turnout.reproduction.stored import read_result
@@ -21,6 +21,13 @@ FILES = ("claim.toml", CURVES, "tuning.csv", "result.json")
 PROFILES = ("full", "quick")  # the first that exists is shown
 OVERVIEW = ("claim", "what it says", "file", "paper", "here", "verdict")
 BEYOND = "Beyond the papers"
+CONCLUDE = (
+    "*Not reproduced* is not *false*. It says that the statement did not come out of our code, in the settings named "
+    "below. Papers leave things open, and one of these may decide. What you may conclude: how the strategies compare in "
+    "exactly these settings, within the intervals. What you may not: that the authors did not get their numbers. Where "
+    "a panel has a step, it is one of three: the settings of the authors' *public code*; the paper's text with its "
+    "*printed* rates; *equal tuning*, the same grid of rates for all strategies, chosen on validation data."
+)
 SHORT = 70  # letters of a number that still fits the overview
 
 
@@ -38,6 +45,8 @@ def claims_page(folder: Path, beside: Path) -> str:
         "[What the words mean](../docs/reproduce.md).",
         "",
         counted([result for _, result in results]),
+        "",
+        CONCLUDE,
         "",
         *_overview([(result, _link(place, beside)) for place, result in results]).markdown(),
     ]
@@ -87,26 +96,40 @@ def _row(result: Result, link: str) -> Iterator[str]:
     yield f"[{result['profile']}]({link}/claim.toml)"
     yield shown["paper"]
     yield shown["ours"]
-    yield result["verdict"] + (f" ({held} of {in_all})" if in_all > 1 else "")
+    yield result.get("verdict_in_words", result["verdict"]) + (f" ({held} of {in_all})" if in_all > 1 else "")
 
 
 def _section(result: Result, place: Path, link: str) -> str:
     has_figure = (place / "figure.png").is_file()
     skipped = (f"Not run: {panel} ({reason})." for panel, reason in result.get("skipped", {}).items())
     files = [f"[{file}]({link}/{file})" for file in FILES if (place / file).is_file()]
-    parts = (
-        f'<a id="{result["name"]}"></a>',
-        f"### {result['title']}",
-        f"{source(result)}. {result['claim']}",
-        f"**{result['verdict'].capitalize()}.**",
+    details = (
         "\n".join(checks_table(result["checks"], "check").markdown()),
-        f"![{markdown_text(result['title'])}]({link}/figure.png)" if has_figure else "",
+        " ".join(filter(None, (_interval(result), chances(result)))),
         result.get("notes", ""),
         " ".join(skipped),
         _edges(result),
         f"`{result['command']}`: {_circumstances(result)} Files: {', '.join(files)}.",
     )
+    parts = (
+        f'<a id="{result["name"]}"></a>',
+        f"### {result['title']}",
+        f"{source(result)}. {result['claim']}",
+        " ".join(filter(None, (f"**{verdict_in_words(result)}.**", result.get("summary", "")))),
+        f"To the authors: {result['authors']}" if result.get("authors") else "",
+        f"![{markdown_text(result['title'])}]({link}/figure.png)" if has_figure else "",
+        "<details><summary>Checks, notes and files</summary>",
+        *details,
+        "</details>",
+    )
     return "\n\n".join(filter(None, parts))
+
+
+def _interval(result: Result) -> str:
+    """What the intervals of a claim cover."""
+    if drawn := result.get("drawn", []):
+        return f"Intervals are over {result['seeds']} seeds, each with its own {' and '.join(drawn)}."
+    return f"Intervals are over {result['seeds']} seeds on the same data." if result["seeds"] > 1 else ""
 
 
 def _edges(result: Result) -> str:

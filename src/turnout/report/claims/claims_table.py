@@ -6,9 +6,10 @@ from itertools import accumulate
 from typing import Any
 
 from turnout.report.page.table import Cell, Column, Table
+from turnout.statistics import LEVEL
 
-COLOURS = {"holds": "green", "does not hold": "red", "holds in part": "yellow", "undecided": "yellow", "not run": "dim"}
-PLURALS = {"holds": "hold", "does not hold": "do not hold", "holds in part": "hold in part"}
+COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow", "not run": "dim"}
+VERDICTS = ("reproduced", "reproduced in part", "undecided", "not reproduced", "not run")  # on a claim
 
 
 def claims_table(results: list[dict[str, Any]]) -> Table:
@@ -39,7 +40,8 @@ def claims_words(results: list[dict[str, Any]]) -> list[str]:
     if len(results) == 1 and "folder" in results[0]:
         (only,) = results
         sentences = [
-            f"{only['claim']} {only['verdict'].capitalize()} here ({only['seeds']} runs, {only['seconds']:.0f} s)."
+            f"{only['claim']} {verdict_in_words(only)} ({only['seeds']} seeds, {only['seconds']:.0f} s).",
+            chances(only),
         ]
         sentences += [f"Note: {only['notes']}"] if only["notes"] else []
         sentences.append(f"Folder: {only['folder']}")
@@ -48,10 +50,20 @@ def claims_words(results: list[dict[str, Any]]) -> list[str]:
 
 def counted(results: list[dict[str, Any]]) -> str:
     """How many claims there are of each verdict."""
-    counts = {verdict: sum(result["verdict"] == verdict for result in results) for verdict in COLOURS}
-    by_verdict = ", ".join(
-        f"{count} {verdict if count == 1 else PLURALS.get(verdict, verdict)}"
-        for verdict, count in counts.items()
-        if count
-    )
+    counts = {verdict: sum(result["verdict"] == verdict for result in results) for verdict in VERDICTS}
+    by_verdict = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     return f"Of {len(results)} claim{'s' if len(results) != 1 else ''}: {by_verdict}."
+
+
+def verdict_in_words(result: dict[str, Any]) -> str:
+    """The verdict on a claim with the steps in which it is so, as the beginning of a sentence."""
+    return result.get("verdict_in_words", result["verdict"]).capitalize()
+
+
+def chances(result: dict[str, Any]) -> str:
+    """How many checks would be decided wrongly by chance alone; nothing for a single check."""
+    decided = sum(check["verdict"] != "not run" for check in result["checks"])
+    wrong = f"{(1 - LEVEL) * decided:.2g}"
+    return (
+        f"Of {decided} checks at {LEVEL:.0%}, {wrong} would be decided wrongly by chance alone." if decided > 1 else ""
+    )
