@@ -1,4 +1,4 @@
-"""What an optax transformation does to a step, seen by trying it on a model of two numbers."""
+"""An optimizer that optax lacks, and what any transformation does to a step, seen by trying it on two numbers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+
+
+def heavy_ball(learning_rate: float = 1.0, momentum: float = 0.9, decay: float = 0.0) -> optax.GradientTransformation:
+    """SGD as PyTorch has it: the decay is added to the gradient, then comes the momentum, then the learning rate."""
+    parts = [optax.trace(momentum), optax.scale(-learning_rate)]
+    return optax.chain(*([optax.add_decayed_weights(decay)] if decay else []), *parts)
 
 
 def first_updates(optimizer: optax.GradientTransformation, gradients: tuple[float, ...]) -> np.ndarray | None:

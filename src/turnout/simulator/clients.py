@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from turnout.metrics import on_split
 from turnout.simulator.cohort_work import Sent, train_cohort
 from turnout.simulator.local import Jobs
 from turnout.simulator.trial import Trial
@@ -58,8 +59,13 @@ class Trainees(Clients):
         return self.task.fleet
 
     def losses(self, trial: Trial, plan: Plan, root: RandomKey, t: Round, available: Mask, params: Params) -> PerClient:
-        """Loss on one fresh batch."""
-        task = self.task
+        """Loss on one fresh batch, or on all data of a split."""
+        task, probed = self.task, trial.local.probed
+        if probed != "batch":
+            losses = task.per_client(params).get(on_split(probed, "loss"))
+            if losses is None:
+                raise ValueError(f"probed is {probed!r}, but the task has no {probed} data")
+            return jnp.where(available, jnp.nan_to_num(losses, posinf=jnp.inf), 0.0)
         present = Cohort.pack(Ask.of(available, available.astype(jnp.float32)), plan.most_available)
         words = client_words(round_key(root, Stream.PROBE, t), present.ids)
         clients = jnp.minimum(present.ids, task.num_clients - 1)

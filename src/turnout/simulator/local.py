@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import equinox as eqx
 import jax
@@ -22,6 +22,7 @@ from turnout.types import Params, PerSlot, Round, Scalar, Schedule, rate_at
 from turnout.uploads.base import UploadContext
 
 Batches = Literal["drawn", "shuffled"]
+Probed = Literal["batch", "train", "validation", "test"]
 SlotCounts = Int[Array, " slots"]
 _SETTLING_STEPS = 10_000  # after which a momentum of up to 0.999 has settled
 _TINY_GRADIENT = 1e-6  # below any clipping threshold
@@ -52,7 +53,8 @@ class Local(eqx.Module):
     Step s of a round moves by `learning_rate(t) · scale / (1 + decay · s)` times the result of the optax transformation
     of the gradient; without one it is plain SGD. The transformation's own learning rate multiplies that: set it to 1.
     `Local(learning_rate=1e-3, optimizer=optax.adam(1.0))` is Adam at 1e-3. `proximal` adds μ (w - w_start) to the
-    gradient, as FedProx does.
+    gradient, as FedProx does. `probed` says on what data strategies such as CA-Fed ask for a loss: one training batch,
+    or a whole split. Selecting clients by their test data, as CA-Fed's public code does, spoils these for judging.
     """
 
     learning_rate: Scalar | Schedule = 0.1  # η
@@ -61,6 +63,7 @@ class Local(eqx.Module):
     batch_size: int = eqx.field(static=True, default=32)
     batches: Batches = eqx.field(static=True, default="drawn")
     optimizer: optax.GradientTransformation | None = eqx.field(static=True, default=None)
+    probed: Probed = eqx.field(static=True, default="batch")  # where a loss is asked for
     lasting: bool = eqx.field(static=True, default=False)  # clients keep the optimizer's state between rounds
 
     def __check_init__(self) -> None:
@@ -70,6 +73,8 @@ class Local(eqx.Module):
             raise ValueError(f"batch_size must be 1 or more, not {self.batch_size}")
         if self.batches not in ("drawn", "shuffled"):
             raise ValueError(f"batches must be 'drawn' (with replacement) or 'shuffled', not {self.batches!r}")
+        if self.probed not in get_args(Probed):
+            raise ValueError(f"probed must be one of {', '.join(get_args(Probed))}, not {self.probed!r}")
         if self.optimizer is not None:
             _check_unit_rate(self.optimizer)
 

@@ -23,7 +23,7 @@ OVERVIEW = ("claim", "what it says", "file", "paper", "here", "verdict")
 BEYOND = "Beyond the papers"
 CONCLUDE = (
     "*Not reproduced* is not *false*. It says that the statement did not come out of our code, in the settings named "
-    "below. Papers leave things open, and one of these may decide. What you may conclude: how the strategies compare in "
+    "below. Papers leave things open, and one of these may decide. What you may conclude: how strategies compare in "
     "exactly these settings, within the intervals. What you may not: that the authors did not get their numbers. Where "
     "a panel has a step, it is one of three: the settings of the authors' *public code*; the paper's text with its "
     "*printed* rates; *equal tuning*, the same grid of rates for all strategies, chosen on validation data."
