@@ -185,9 +185,9 @@ def test_one_word_for_all(verdicts, expected):
 @pytest.mark.parametrize(
     ("code", "printed", "tuned", "kind", "words"),
     [
-        ("holds", "holds", "does not hold", "reproduced", "with the settings of the public code and as printed"),
+        ("holds", "holds", "undecided", "reproduced", "public code and as printed; undecided under equal tuning"),
         ("does not hold", "holds", "holds", "reproduced", "reproduced as printed and under equal tuning"),
-        ("does not hold", "undecided", "holds", "reproduced in part", "reproduced only under equal tuning"),
+        ("not run", "undecided", "holds", "reproduced in part", "only under equal tuning; undecided as printed"),
         ("holds", "does not hold", "does not hold", "reproduced in part", "only with the settings of the public code"),
         ("does not hold", "does not hold", "does not hold", "not reproduced", "not reproduced by any public setting"),
         ("undecided", "does not hold", "does not hold", "not reproduced", "not reproduced"),
@@ -204,7 +204,7 @@ def test_a_claim_with_steps_says_in_which_it_is_reproduced(code, printed, tuned,
 
 def test_half_of_a_step_is_a_part():
     findings = [Finding("", "", "", verdict, step="tuned") for verdict in ("holds", "does not hold")]
-    assert (overall(findings), in_words(findings)) == ("reproduced in part", "in part under equal tuning")
+    assert (overall(findings), in_words(findings)) == ("reproduced in part", "reproduced in part under equal tuning")
 
 
 def test_a_lead_that_is_decided_by_chance_is_as_rare_as_it_says():

@@ -163,7 +163,7 @@ def _curves(panel: str, outcome: Outcome, clients: list[str], costs: list[str]) 
     for cost in costs:
         spent = np.pad(np.cumsum(past.records[cost].astype(np.float64), axis=1), ((0, 0), (1, 0)))
         yield Curve(panel, outcome.label, cost, past.evaluated, past.seeds, spent[:, past.evaluated])
-    numbers = np.arange(outcome.target.size)
+    numbers = np.arange(outcome.target.shape[-1])
     for name in clients:
         yield Curve(panel, outcome.label, name, numbers, past.seeds, past.clients[name])
     if clients:

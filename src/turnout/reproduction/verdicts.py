@@ -55,18 +55,17 @@ def overall(findings: Sequence[Finding]) -> Reproduction:
 
 
 def in_words(findings: Sequence[Finding]) -> str:
-    """The verdict with the steps in which it is so."""
+    """The verdict with the steps in which it is so, and that of the other steps."""
     kind, steps = overall(findings), by_step(findings)
     if not steps or kind in ("undecided", "not run"):
         return kind
     if kind == "not reproduced":
         return "not reproduced by any public setting" if set(steps.values()) == {kind} else kind
-    whole = [STEPS[step] for step, of_step in steps.items() if of_step == "reproduced"]
-    if kind == "reproduced":
-        return f"reproduced {' and '.join(whole)}"
-    if whole:
-        return f"reproduced only {' and '.join(whole)}"
-    return f"in part {' and '.join(STEPS[step] for step, of_step in steps.items() if of_step == kind)}"
+    best = kind if "reproduced" not in steps.values() else "reproduced"
+    so = " and ".join(STEPS[step] for step, of_step in steps.items() if of_step == best)
+    only = "only " if kind != best else ""
+    others = [f"{of_step} {STEPS[step]}" for step, of_step in steps.items() if of_step not in (best, "not run")]
+    return "; ".join([f"{best} {only}{so}", *others])
 
 
 def by_step(findings: Sequence[Finding]) -> dict[str, Reproduction]:
