@@ -259,7 +259,8 @@ def all_findings(
             findings.append(Finding(f"{panel}: {table['name']}", "", skipped[panel], "not run", panel))
             continue
         for name in _panels(measured, panel):
-            seeds = max(len(curve.seeds) for curve in curves if curve.panel == name)
+            own = [curve for curve in curves if curve.panel == name] or curves  # it may name panels in its labels
+            seeds = max(len(curve.seeds) for curve in own)
             for finding in function(measured, **arguments | {"panel": name}):
                 undecided = seeds < 2 and not exact and finding.verdict != "not run"
                 verdict = "undecided" if undecided else finding.verdict
