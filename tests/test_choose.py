@@ -74,16 +74,16 @@ def test_what_comes_from_stored_numbers_is_as_they_are(page):
 
 
 def test_what_is_said_of_real_phones_is_what_came_out():
-    """Who remembers is ahead of who counts, but not by much; then AdaFed, ahead of Unbiased and of CA-Fed."""
+    """Who remembers is ahead of who counts, which gain a third to three quarters of it; CA-Fed is level with AdaFed."""
     for claim in ("trace_flash", "trace_stunner"):
         leads = sections().leads(claim)
         means = {label: lead.mean for label, lead in leads.items()}
         assert sections().memory_of(max(means, key=means.__getitem__)) == MODEL_PER_CLIENT
-        assert min(leads["FedVARP"].low, leads["MIFA"].low) > leads["FedAU"].high
-        assert means["FedAU"] > max(means["FedVARP"], means["MIFA"]) / 2
-        assert leads["FedAU"].low > leads["AdaFed"].high
-        assert means["AdaFed"] > means["Unbiased"]
-        assert leads["CA-Fed"].high < leads["AdaFed"].low
+        best = max(means["FedVARP"], means["MIFA"])
+        assert min(leads["FedVARP"].low, leads["MIFA"].low) > 0
+        assert all(0.33 < means[label] / best < 0.76 for label in ("FedAU", "F3AST"))
+        assert min(means["FedAU"], means["F3AST"]) > means["AdaFed"] > means["Unbiased"]
+        assert leads["CA-Fed"].low < means["AdaFed"] < leads["CA-Fed"].high
 
 
 def test_what_is_said_of_lossy_links_is_what_came_out():
