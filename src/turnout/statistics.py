@@ -21,18 +21,13 @@ class Interval:
     count: int
 
     @classmethod
-    def of(cls, values: np.ndarray) -> Interval:
+    def of(cls, values: np.ndarray, comparisons: int = 1) -> Interval:
+        """The interval of one of so many comparisons, which all hold together."""
         middle, count = mean(values), values.size
         if count < 2:
             return cls(middle, middle, middle, count)
-        half = student_factor(count - 1) * deviation(values) / float(np.sqrt(count))
+        half = student_factor(count - 1, comparisons) * deviation(values) / float(np.sqrt(count))
         return cls(middle, middle - half, middle + half, count)
-
-    @property
-    def standard_error(self) -> float:
-        if self.count < 2:
-            return 0.0
-        return (self.high - self.mean) / student_factor(self.count - 1)
 
 
 def student_factor(freedom: int, comparisons: int = 1, level: float = LEVEL) -> float:

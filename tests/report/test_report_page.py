@@ -118,10 +118,10 @@ def test_labels_are_text_not_markup(html):
 
 
 def test_the_table_has_spreads_the_best_and_paired_intervals(html):
-    """Differences -0.8, -0.7, -0.9: mean -0.8, half width 4.303 · 0.1 / √3 = 0.248."""
+    """Differences -0.8, -0.7, -0.9: mean -0.8, half width of two comparisons 6.205 · 0.1 / √3 = 0.358."""
     assert "<strong>0.2 ± 0.2</strong>" in html
-    assert '-0.8<span class="interval">-1.05 to -0.552</span>' in html
-    assert '+0<span class="interval">-0.248 to +0.248, may be chance</span>' in html
+    assert '-0.8<span class="interval">-1.16 to -0.442</span>' in html
+    assert '+0<span class="interval">-0.358 to +0.358, may be chance</span>' in html
     assert "turnout run first/experiment.toml" in html
     assert "@inproceedings" in html
 

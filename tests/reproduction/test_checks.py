@@ -42,7 +42,19 @@ def test_intervals_are_those_of_student():
     found = Interval.of(values)
     low, high = stats.t.interval(0.95, 2, loc=values.mean(), scale=stats.sem(values))
     assert (found.low, found.high) == pytest.approx((low, high))
-    assert found.standard_error == pytest.approx(stats.sem(values))
+
+
+def test_intervals_of_many_comparisons_hold_together():
+    """Eight equal strategies and five seeds, each against the first: that anything looks sure is as rare as it says."""
+    draw = np.random.default_rng(0)
+    wrong = {1: 0, 7: 0}
+    for _ in range(1000):
+        ends = draw.normal(size=(8, 5))
+        for comparisons in wrong:
+            intervals = [Interval.of(row - ends[0], comparisons) for row in ends[1:]]
+            wrong[comparisons] += any(interval.low > 0 or interval.high < 0 for interval in intervals)
+    assert wrong[7] <= 50
+    assert wrong[1] > 150  # what one by one would do
 
 
 def test_a_lead_is_paired_by_seed():

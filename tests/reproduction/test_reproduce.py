@@ -29,7 +29,7 @@ def test_a_folder_is_enough_to_get_the_same_numbers(claim, folder, tmp_path):
     assert {path.name for path in folder.iterdir()} == {"claim.toml", "experiment.toml", "curves.csv.gz", "result.json"}
     again = reproduce(read_claim(folder / "claim.toml"), tmp_path / "again")
     assert (tmp_path / "again" / "curves.csv.gz").read_bytes() == (folder / "curves.csv.gz").read_bytes()
-    assert again.verdict == read_result(folder)["verdict"] == "holds"
+    assert again.verdict == read_result(folder)["verdict"] == "reproduced"
 
 
 def test_the_result_tells_what_was_run(folder):
@@ -61,8 +61,8 @@ def test_checks_can_be_made_anew_from_the_curves(folder):
     text = (folder / "claim.toml").read_text().replace('label = "fast", smaller', 'label = "slow", smaller')
     (folder / "claim.toml").write_text(text)
     drawn = []
-    assert refresh(folder, drawn.append)["verdict"] == "does not hold"
-    assert read_result(folder)["verdict"] == "does not hold"
+    assert refresh(folder, drawn.append)["verdict"] == "not reproduced"
+    assert read_result(folder)["verdict"] == "not reproduced"
     assert drawn == [folder]
     assert read_claim(folder / "claim.toml").runs == before.runs
 
@@ -85,7 +85,7 @@ def test_runs_of_another_claim_are_looked_at_and_not_made_again(folder, tiny_cla
     assert folder_of_same_runs(other, folder.parent) == folder
     found = reproduce_from(other, folder, tmp_path / "other")
     assert read_result(tmp_path / "other")["command"] == other.command != read_result(folder)["command"]
-    assert (found["name"], found["title"], found["verdict"]) == ("other", "Otherwise", "holds")
+    assert (found["name"], found["title"], found["verdict"]) == ("other", "Otherwise", "reproduced")
     assert is_done(other, tmp_path / "other")
     assert (tmp_path / "other" / "curves.csv.gz").read_bytes() == (folder / "curves.csv.gz").read_bytes()
     tiny_claim["experiment"]["rounds"] = 5

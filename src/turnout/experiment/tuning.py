@@ -50,7 +50,8 @@ class Choice:
         for point, by_seed in zip(self.grid, self.values, strict=True):
             tuned = {key: point.settings[key] for key in self.chosen}
             for seed, value in zip(self.seeds, by_seed.tolist(), strict=True):
-                yield {"label": self.label, **tuned, "seed": seed, metric: value, "chosen": point is self.best}
+                shown = float(f"{value:.7g}")  # the digits of single precision
+                yield {"label": self.label, **tuned, "seed": seed, metric: shown, "chosen": point is self.best}
 
 
 @dataclass(frozen=True)

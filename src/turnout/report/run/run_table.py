@@ -103,7 +103,8 @@ def _against_first(points: Points, metric: Metric, shown: bool) -> Column:
     """Differences to the first row; in the table those of the first metric, where there is something to compare."""
     title = f"{metric.title} against {points.points[0].label}" if shown and len(points.points) > 1 else ""
     cells = tuple(_difference(points, outcome, metric) for outcome in points.points)
-    intervals = "95 % interval" if any(cell.interval for cell in cells) else ""
+    together = " of all together" if len(points.points) > 2 else ""
+    intervals = f"95 % interval{together}" if any(cell.interval for cell in cells) else ""
     return Column(title, cells, metric.name, "against_first", intervals=intervals)
 
 
@@ -115,7 +116,7 @@ def _difference(points: Points, outcome: Outcome, metric: Metric) -> Cell:
     if outcome is first or not np.isfinite(difference).all():
         return Cell("–", _statistics(difference))
     text, _, spread = metric.spread(difference, signed=True).partition(" ")
-    interval = Interval.of(difference)
+    interval = Interval.of(difference, comparisons=len(points.points) - 1)
     ends = ""
     if interval.count > 1:
         low, high = (metric.number(end, signed=True) for end in (interval.low, interval.high))
