@@ -3,7 +3,7 @@ import numpy as np
 import optax
 import pytest
 
-from turnout.optimizers import first_updates, is_plain
+from turnout.optimizers import first_updates, heavy_ball, is_plain
 
 
 def test_the_first_updates_by_hand():
@@ -11,6 +11,20 @@ def test_the_first_updates_by_hand():
     np.testing.assert_allclose(first_updates(momentum, (1.0, 2.0)), [[-0.5, -0.5], [-1.25, -1.25]])
     decayed = optax.chain(optax.add_decayed_weights(0.1), optax.sgd(1.0))
     np.testing.assert_allclose(first_updates(decayed, (1.0, 1.0)), [[-1.0, -1.1], [-0.9, -0.99]], rtol=1e-6)
+
+
+def test_momentum_and_decay_as_pytorch_has_them():
+    """The decay joins the gradient before the momentum; PyTorch's recursion, by hand."""
+    gradients, rate, momentum, decay = (1.0, -2.0, 0.5), 0.3, 0.9, 0.01
+    expected = []
+    for place in (0.0, 1.0):
+        speed, moves = 0.0, []
+        for gradient in gradients:
+            speed = momentum * speed + gradient + decay * place
+            moves.append(-rate * speed)
+            place += moves[-1]
+        expected.append(moves)
+    np.testing.assert_allclose(first_updates(heavy_ball(rate, momentum, decay), gradients).T, expected, rtol=1e-5)
 
 
 def test_an_optimizer_of_one_model_cannot_be_tried_on_another():

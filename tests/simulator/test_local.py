@@ -1,15 +1,18 @@
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
 import pytest
 
-from turnout import tree
+from turnout import World, availability, strategies, tasks, tree
 from turnout.simulator.batches import noise
+from turnout.simulator.clients import Plan, Trainees
 from turnout.simulator.cohort_work import train_cohort
 from turnout.simulator.local import Jobs, Local
+from turnout.simulator.trial import Trial
 from turnout.streams import scramble
 from turnout.tasks import from_arrays, linear
 from turnout.tasks.quadratics import Quadratics
@@ -184,3 +187,32 @@ def test_an_optimizer_that_goes_up_is_refused_every_time(optimizer):
     for _ in range(2):
         with pytest.raises(ValueError, match=r"moves by \+1 under a gradient of 1, .*optax.sgd\(1.0, momentum=0.9\)"):
             Local(optimizer=optimizer)
+
+
+PLAN = Plan(4, 4, 64, 64, None, 1, 4, None)
+FOUR = (np.ones((4, 2), np.float32), np.zeros(4, int), np.arange(4))  # inputs, labels, owners
+
+
+def losses_told(task, split, available, params):
+    trial = Trial(strategies.CAFed(), World(availability.markov(4, 0.5)), Local(probed=split))
+    return Trainees(task).losses(trial, PLAN, jr.key(1), jnp.zeros((), jnp.int32), available, params)
+
+
+def test_a_loss_may_be_asked_for_on_a_whole_split():
+    """Every available client tells the loss on all its data; the others tell nothing."""
+    task, available = tasks.synthetic_leaf(num_clients=4, num_features=5, num_classes=3), jnp.array([1, 0, 1, 1], bool)
+    params = jax.tree.map(lambda leaf: leaf + 0.3, task.init(jr.key(0)))
+    for split in ("train", "validation", "test"):
+        expected = np.where(available, task.per_client(params)[f"{split}_loss"], 0.0)
+        np.testing.assert_allclose(losses_told(task, split, available, params), expected, rtol=1e-6)
+    bare = from_arrays(FOUR, model=linear(2, 2), validation_share=0.0)
+    with pytest.raises(ValueError, match="probed is 'test', but the task has no test data"):
+        losses_told(bare, "test", available, bare.init(jr.key(0)))
+
+
+def test_a_client_without_such_data_tells_zero():
+    one = tuple(part[:1] for part in FOUR)
+    task = from_arrays(FOUR, one, model=linear(2, 2), validation_share=0.0)
+    losses = np.asarray(losses_told(task, "test", jnp.ones(4, bool), task.init(jr.key(0))))
+    assert losses[0] > 0
+    np.testing.assert_array_equal(losses[1:], 0.0)
