@@ -70,8 +70,12 @@ class Claim:
 
     @property
     def runs(self) -> Document:
-        """The part of the document that decides the numbers."""
-        return _runs_of(self.document)
+        """The part of the document that decides the numbers; a panel's step does not."""
+        runs = _runs_of(self.document)
+        if "panels" not in runs:
+            return runs
+        panels = {name: {key: panel[key] for key in panel if key != STEP} for name, panel in runs["panels"].items()}
+        return runs | {"panels": panels}
 
     @property
     def steps(self) -> dict[str, str]:
