@@ -87,7 +87,10 @@ def _overview(results: Sequence[tuple[Result, str]]) -> Table:
 def _row(result: Result, link: str) -> Iterator[str]:
     """One row of the overview, with a check that has a number of the paper if there is one."""
     short = [check for check in result["checks"] if len(check["ours"]) <= SHORT and len(check["paper"]) <= SHORT]
-    short.sort(key=lambda check: (not check["paper"], check["paper"].startswith("±")))
+    steps = ("printed", "tuned", "", "public code")  # the first that there is says most
+    short.sort(
+        key=lambda check: (not check["paper"], check["paper"].startswith("±"), steps.index(check.get("step", "")))
+    )
     shown = short[0] if short else {"paper": "", "ours": "see below"}
     held = sum(check["verdict"] == "holds" for check in result["checks"])
     in_all = len(result["checks"])
