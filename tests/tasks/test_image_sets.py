@@ -33,7 +33,7 @@ def some_images(count, classes=4, seed=0):
         ({"clusters": 2}, "clusters is 2; it must be a divisor of the 5 clients"),
         ({"swapped_pairs": 3}, "3 disjoint pairs were asked of 4 classes"),
         ({"pixels": "raw"}, "pixels is 'raw'; it must be 'standard'"),
-        ({"model": "cnn"}, "model is 'cnn'; it must be one of linear, mlp, mlp_debiased, cnn_ca_fed"),
+        ({"model": "cnn"}, "model is 'cnn'; it must be one of linear, mlp, mlp_batch_norm, mlp_debiased, cnn_ca_fed"),
         ({"model": "cnn_ca_fed"}, "a convolution of size 5 does not fit into an image of 1 × 1"),
     ],
 )

@@ -12,7 +12,7 @@ from turnout.simulator import simulate
 from turnout.simulator.local import Local
 from turnout.strategies import FedAvg
 from turnout.tasks import from_arrays, linear, mlp, model_named, network
-from turnout.tasks.models.layers import Conv, Dense, Dropout, Pool, Relu, convolve, patches
+from turnout.tasks.models.layers import BatchNorm, Conv, Dense, Dropout, Pool, Relu, convolve, patches
 from turnout.tasks.models.networks import NETWORKS, ModelName
 from turnout.testing import check_task
 from turnout.world import World
@@ -52,6 +52,26 @@ def test_pooling_takes_the_largest_and_leaves_out_the_rest():
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("shape", [(3,), (2, 5, 3)])
+def test_batch_norm_normalises_group_by_group_and_the_rest_with_those_before_it(shape):
+    layer, inputs = BatchNorm(4), 5 + 3 * jr.normal(jr.key(0), (10, *shape))
+    params, same = layer.init(jr.key(0), shape)
+    assert same == shape
+    assert {name: leaf.tolist() for name, leaf in params.items()} == {"gain": [1.0] * 3, "shift": [0.0] * 3}
+    params = {"gain": jnp.array([1.0, 2.0, 3.0]), "shift": jnp.array([0.0, 1.0, -1.0])}
+    found, x = np.asarray(layer.apply(params, inputs, None)), np.asarray(inputs, np.float64)
+    for rows, group in ((slice(0, 4), x[:4]), (slice(4, 8), x[4:8]), (slice(8, 10), x[6:])):
+        axes = tuple(range(group.ndim - 1))
+        normed = (x[rows] - group.mean(axes)) / np.sqrt(group.var(axes) + 1e-5)
+        np.testing.assert_allclose(found[rows], normed * [1, 2, 3] + [0, 1, -1], atol=1e-4)
+    np.testing.assert_array_equal(layer.apply(params, inputs, jnp.uint32(1)), found)
+
+
+def test_batch_norm_takes_a_batch_smaller_than_a_group_as_it_is():
+    found = BatchNorm(8).apply({"gain": jnp.ones(1), "shift": jnp.zeros(1)}, jnp.array([[1.0], [3.0]]), None)
+    np.testing.assert_allclose(found, [[-1.0], [1.0]], atol=1e-4)
+
+
 def test_dropout_keeps_the_mean_and_rests_when_a_model_is_judged():
     layer, ones = Dropout(0.2), jnp.ones((50, 400))
     assert layer.apply({}, ones, None) is ones
@@ -68,6 +88,7 @@ COUNTS = {
     "cnn_ca_fed": (75 + 1) * 32 + (800 + 1) * 64 + (1600 + 1) * 2048 + 2049 * 10,
     "cnn_ca_fed_one_dense": (75 + 1) * 32 + (800 + 1) * 64 + (1600 + 1) * 10,
     "cnn_debiased": 28 * 32 + 289 * 64 + 577 * 128 + 2049 * 256 + 257 * 10,
+    "cnn_debiased_batch_norm": 30 * 32 + 291 * 64 + 579 * 128 + 2051 * 256 + 257 * 10,
     "cnn_fedacs_cifar10": 28 * 32 + 289 * 32 + 2049 * 256 + 257 * 64 + 65 * 10,
     "cnn_fedacs_cinic10": 28 * 32 + 289 * 32 + 2049 * 512 + 513 * 256 + 257 * 10,
     "cnn_fedacs_mnist": 10 * 10 + 91 * 20 + (20 * 49 + 1) * 50 + 51 * 10,
@@ -88,10 +109,15 @@ def test_the_papers_networks_have_the_layers_they_say(name):
 
 
 def test_models_by_name():
-    assert set(get_args(ModelName)) == {"linear", "mlp", "mlp_debiased", *NETWORKS}
+    assert set(get_args(ModelName)) == {"linear", "mlp", "mlp_batch_norm", "mlp_debiased", *NETWORKS}
     assert model_named("linear", (8, 8), 5) is linear(64, 5)
     assert model_named("mlp", (8, 8), 5, (7,)) is mlp(64, (7,), 5)
     assert model_named("mlp_debiased", (28, 28), 10) is mlp(784, (1568, 392), 10)
+    normed = model_named("mlp_batch_norm", (8, 8), 5, (7, 6))
+    assert normed is model_named("mlp_batch_norm", (8, 8), 5, (7, 6))
+    assert not normed.one_by_one_on_cpu
+    shapes = jax.tree.leaves(jax.eval_shape(normed.init, jr.key(0)))
+    assert sum(math.prod(leaf.shape) for leaf in shapes) == (64 + 3) * 7 + (7 + 3) * 6 + 7 * 5
 
 
 LAYERS = (Conv(4, 3, 1), Relu(), Pool(), Dropout(0.5), Dense(3, last=True))

@@ -123,6 +123,42 @@ class Relu(Layer):
 
 
 @dataclass(frozen=True)
+class BatchNorm(Layer):
+    """Mean 0 and deviation 1 over `group` samples at a time and all pixels, channel by channel; then gain and shift.
+
+    The statistics are always those of the samples at hand, in evaluation too, as of PyTorch's layer in training mode:
+    there are no running means, since a model holds nothing but parameters. Samples of one client stand side by side
+    when a task is evaluated, so a group has samples of one client, but for one group at each border. Samples that are
+    left over are normalised together with those before them.
+    """
+
+    group: int = 8
+    epsilon: float = 1e-5
+
+    def init(self, key: RandomKey, shape: Shape) -> tuple[Params, Shape]:
+        return {"gain": jnp.ones(shape[-1]), "shift": jnp.zeros(shape[-1])}, shape
+
+    def apply(self, params: Params, inputs: Array, word: Word | None) -> Array:
+        size = min(self.group, inputs.shape[0])
+        rest = inputs.shape[0] % size
+        groups = inputs[: inputs.shape[0] - rest].reshape(-1, size, *inputs.shape[1:])
+        outputs = self._normalised(groups).reshape(-1, *inputs.shape[1:])
+        if rest:
+            outputs = jnp.concatenate([outputs, self._normalised(inputs[None, -size:])[0, -rest:]])
+        return outputs * along_channels(params["gain"], outputs) + along_channels(params["shift"], outputs)
+
+    def _normalised(self, groups: Array) -> Array:
+        axes = tuple(range(1, groups.ndim - 1))
+        centred = groups - jnp.mean(groups, axes, keepdims=True)
+        return centred * jax.lax.rsqrt(jnp.mean(centred**2, axes, keepdims=True) + self.epsilon)
+
+
+def along_channels(numbers: Float[Array, " channels"], like: Array) -> Array:
+    """One number per channel in a shape that broadcasts."""
+    return numbers.reshape((1,) * (like.ndim - 1) + (-1,))
+
+
+@dataclass(frozen=True)
 class Dropout(Layer):
     """While training each number is dropped with probability `rate`; those kept grow by 1 / (1 − rate)."""
 
