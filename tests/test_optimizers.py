@@ -3,7 +3,7 @@ import numpy as np
 import optax
 import pytest
 
-from turnout.optimizers import first_updates, heavy_ball, is_plain
+from turnout.optimizers import first_updates, heavy_ball, inverse_time, is_plain
 
 
 def test_the_first_updates_by_hand():
@@ -57,3 +57,20 @@ def test_it_is_tried_also_while_a_program_is_traced():
 )
 def test_plain_is_minus_the_gradient_and_nothing_else(optimizer, plain):
     assert is_plain(optimizer) == plain
+
+
+def test_a_rate_falls_to_a_half_in_the_round_that_says_so():
+    rate = inverse_time(0.6, half=20.0)
+    assert [float(rate(t)) for t in (0, 20, 40)] == pytest.approx([0.6, 0.3, 0.2])
+
+
+def test_a_falling_rate_turns_the_papers_steps_into_those_of_the_public_code():
+    """The notebook's step is lr T / n at the n-th visit; the paper's scale is (t + 1) / (n M), with M groups."""
+    rate, visit, horizon, groups = 2e-3, 3, 500, 20
+    schedule = inverse_time(rate * horizon * groups)
+    for t in (2, 40, 499):
+        assert float(schedule(t)) * (t + 1) / (visit * groups) == pytest.approx(rate * horizon / visit)
+
+
+def test_the_numbers_of_a_schedule_are_leaves_so_that_a_grid_is_one_program():
+    assert jax.tree.leaves(inverse_time(1.0, half=4.0)) == [1.0, 4.0]

@@ -1,19 +1,37 @@
-"""An optimizer that optax lacks, and what any transformation does to a step, seen by trying it on two numbers."""
+"""An optimizer and a schedule that optax lacks, and what any transformation does to a step, seen by trying it."""
 
 from __future__ import annotations
 
 import functools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+
+from turnout.types import Round, Scalar, Schedule
 
 
 def heavy_ball(learning_rate: float = 1.0, momentum: float = 0.9, decay: float = 0.0) -> optax.GradientTransformation:
     """SGD as PyTorch has it: the decay is added to the gradient, then comes the momentum, then the learning rate."""
     parts = [optax.trace(momentum), optax.scale(-learning_rate)]
     return optax.chain(*([optax.add_decayed_weights(decay)] if decay else []), *parts)
+
+
+class InverseTime(eqx.Module):
+    """A learning rate of `first` in round 0 and half of it in round `half`; a grid of such numbers is one program."""
+
+    first: Scalar
+    half: Scalar
+
+    def __call__(self, t: Round) -> Scalar:
+        return self.first / (1.0 + jnp.asarray(t, jnp.float32) / self.half)
+
+
+def inverse_time(first: float, half: float = 1.0) -> Schedule:
+    """The schedule first / (1 + t / half)."""
+    return InverseTime(first, half)
 
 
 def first_updates(optimizer: optax.GradientTransformation, gradients: tuple[float, ...]) -> np.ndarray | None:

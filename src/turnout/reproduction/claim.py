@@ -8,7 +8,7 @@ import importlib
 import itertools
 import pkgutil
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -185,8 +185,17 @@ def _with_panels(document: Document, wanted: tuple[str, ...], name: str) -> Docu
     for panel in wanted:
         if panel not in panels:
             raise ExperimentError(f"{name}: there is no panel {panel!r}: {nearest(panel, panels)}")
+    others = panels.keys() - set(wanted)
     checks = [check for check in document["checks"] if check.get("panel", wanted[0]) in wanted]
-    return document | {"panels": {panel: panels[panel] for panel in wanted}, "checks": checks}
+    alone = [check for check in checks if not others & set(_named_panels(check))]
+    return document | {"panels": {panel: panels[panel] for panel in wanted}, "checks": alone}
+
+
+def _named_panels(check: Document) -> Iterator[str]:
+    """What stands before a colon in the labels of a check: "other panel: label" is a label of that panel."""
+    for key in ("label", "labels", "of", "to"):
+        labels = check.get(key) or []
+        yield from (label.partition(": ")[0] for label in ([labels] if isinstance(labels, str) else labels))
 
 
 def _profiles(document: Document, name: str) -> dict[str, Document]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,11 +61,19 @@ def cifar10(options: CIFAR10Options) -> DataTask:
 
 def load() -> tuple[Images, Images]:
     """Training and test images: the differenced files or the archive of TURNOUT_DATA, or the archive downloaded."""
-    names = [name for part in DIFFERENCED.values() for name in part]
-    if all(given(name) for name in names) and not given(ARCHIVE.path):
-        train, test = (read_differenced(part) for part in DIFFERENCED)
-        return train, test
-    return read_archive(local_copy(ARCHIVE, __name__))
+    paths = [given(name) for part in DIFFERENCED.values() for name in part]
+    if not all(paths) or given(ARCHIVE.path):
+        paths = [local_copy(ARCHIVE, __name__)]
+    return _read_once(tuple((path, path.stat().st_mtime_ns) for path in paths if path is not None))
+
+
+@functools.lru_cache(maxsize=1)
+def _read_once(files: tuple[tuple[Path, int], ...]) -> tuple[Images, Images]:
+    """The images in these files, which deals of an experiment share: reading takes seconds. Times tell changed files."""
+    if len(files) == 1:
+        return read_archive(files[0][0])
+    train, test = (read_differenced(part) for part in DIFFERENCED)
+    return train, test
 
 
 def read_differenced(part: str) -> Images:
