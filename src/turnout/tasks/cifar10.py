@@ -69,7 +69,7 @@ def load() -> tuple[Images, Images]:
 
 @functools.lru_cache(maxsize=1)
 def _read_once(files: tuple[tuple[Path, int], ...]) -> tuple[Images, Images]:
-    """The images in these files, which deals of an experiment share: reading takes seconds. Times tell changed files."""
+    """The images in these files, which all deals of an experiment share; times tell whether a file has changed."""
     if len(files) == 1:
         return read_archive(files[0][0])
     train, test = (read_differenced(part) for part in DIFFERENCED)
