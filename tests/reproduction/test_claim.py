@@ -46,6 +46,14 @@ def test_some_panels_alone(tiny_claim, write_claim, tmp_path):
         read_claim(write_claim(tiny_claim), only_panels=("lage",))
 
 
+def test_a_panel_alone_leaves_out_the_checks_that_name_another(tiny_claim, write_claim):
+    names = {"panels": {"a": {}, "b": {"rounds": 2}}}
+    check = tiny_claim["checks"][0] | {"panel": "b", "of": ["a: slow"]}
+    path = write_claim(tiny_claim | names | {"checks": [check]})
+    assert len(read_claim(path).document["checks"]) == 1
+    assert read_claim(path, only_panels=("b",)).document["checks"] == []
+
+
 def test_what_was_run_reads_back(tiny_claim, write_claim, tmp_path):
     claim = read_claim(write_claim(tiny_claim), "full")
     (tmp_path / "again.toml").write_text(claim.to_toml(), encoding="utf-8")

@@ -235,7 +235,7 @@ def _read(name: str, profile: Profile, document: Document) -> Claim:
     if ("experiment" in document) == ("procedure" in document):
         raise ExperimentError("give either an experiment or a procedure")
     _check_kinds(document)
-    _check_checks(document["checks"])
+    _check_checks(document["checks"], document.get("changed", []))
     procedure = _procedure(document["procedure"]) if "procedure" in document else None
     panels = {} if procedure else _panels(document)
     return Claim(name, profile, document, panels, procedure, _search(document.get("tuning")))
@@ -254,9 +254,9 @@ def _check_kinds(document: Document) -> None:
                 raise ExperimentError(f"{key}: there is no {name!r}: {nearest(name, names)}")
 
 
-def _check_checks(checks: Any) -> None:
-    """Check the arguments of every check and measure before anything runs."""
-    if not isinstance(checks, list) or not checks:
+def _check_checks(checks: Any, changed: list[str]) -> None:
+    """Check the arguments of every check and measure before anything runs; only panels that run alone may have none."""
+    if not isinstance(checks, list) or not (checks or any(text.startswith(PANEL) for text in changed)):
         raise ExperimentError(f"checks: given {shown(checks)}, expected a list of one table or more")
     for number, check in enumerate(checks):
         _, arguments = check_and_arguments(check, number)
