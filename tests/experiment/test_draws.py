@@ -108,6 +108,19 @@ def test_inputs_that_all_draws_share_are_held_once():
     np.testing.assert_array_equal(common.train.inputs[entries], apart[2].train.inputs[apart[2].train.rows])
 
 
+def test_draws_that_differ_in_more_than_numbers_are_refused():
+    own = {"name": "test_draws:growing", "seed": "run"}
+    with pytest.raises(ExperimentError, match="equally many clients, not 3 and 6"):
+        run(experiment(task=own))
+    some, none = (tasks.synthetic_leaf(num_clients=3, test=share) for share in (0.1, 0.0))
+    with pytest.raises(ValueError, match="some draws of the task have validation or test data"):
+        some.beside([some, none])
+
+
+def growing(seed: int = 0):
+    return tasks.quadratics(num_clients=1 + seed)
+
+
 def test_other_texts_and_other_places_are_refused():
     with pytest.raises(ExperimentError, match=r'task\.seed: given "runs", expected a whole number or "run"'):
         experiment(task=SYNTHETIC | {"seed": "runs"})

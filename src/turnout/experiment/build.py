@@ -53,6 +53,9 @@ def _batch(points: list[Point], seeds: Sequence[int]) -> Batch:
     for seed in seeds:
         drawn = [point.of_run(seed) for point in points]
         task = _task(drawn[0]) if points[0].task.drawn or not setups else setups[0].task
+        if setups and task.num_clients != setups[0].task.num_clients:
+            counts = f"{setups[0].task.num_clients} and {task.num_clients}"
+            raise ExperimentError(f'task: draws by seed = "run" must have equally many clients, not {counts}')
         worlds: dict[str, World] = {}
         trials = [_trial(task, point, worlds) for point in drawn]
         if setups:  # all but the world is the same, and must be: draws run as one program

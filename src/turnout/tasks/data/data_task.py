@@ -112,6 +112,8 @@ class DataTask(Task):
         pool, firsts = _pooled([task.train.inputs for task in tasks])
         stacked = eqx.tree_at(lambda task: task.worth, self, jnp.stack([task.worth for task in tasks]))
         for part in _PARTS:
+            if len({part(task) is None for task in tasks}) > 1:
+                raise ValueError("some draws of the task have validation or test data, and others none: give all some")
             if part(self) is not None:
                 splits = _splits_beside([part(task) for task in tasks], pool, firsts)
                 stacked = eqx.tree_at(part, stacked, splits)
