@@ -103,8 +103,8 @@ def _against_first(points: Points, metric: Metric, shown: bool) -> Column:
     """Differences to the first row; in the table those of the first metric, where there is something to compare."""
     title = f"{metric.title} against {points.points[0].label}" if shown and len(points.points) > 1 else ""
     cells = tuple(_difference(points, outcome, metric) for outcome in points.points)
-    together = " of all together" if len(points.points) > 2 else ""
-    intervals = f"95 % interval{together}" if any(cell.interval for cell in cells) else ""
+    kind = "joint 95 % interval" if len(points.points) > 2 else "95 % interval"
+    intervals = kind if any(cell.interval for cell in cells) else ""
     return Column(title, cells, metric.name, "against_first", intervals=intervals)
 
 

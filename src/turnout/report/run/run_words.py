@@ -66,8 +66,10 @@ def _attention(run: Points) -> str:
         return ""
     got = ", ".join(f"{label} {share:.0f} %" for label, share in counted.items())
     besides = f" Weights of fresh updates do not tell it of {', '.join(sorted(untold))}: turnout audit does."
+    first = next((outcome.history.seeds[0] for outcome in run.points if outcome.history.drawn), None)
+    where = "" if first is None else f" in the run of seed {first}"  # each seed has other clients
     return (
-        f"Who it is trained for: the clients that are available {100 * low:.0f} % of the time should count for "
+        f"Who it is trained for{where}: the clients that are available {100 * low:.0f} % of the time should count for "
         f"{target:.0f} %. They get: {got}.{besides if untold else ''}"
     )
 
