@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
@@ -111,6 +112,7 @@ class FlowerStrategy(Base):
         self._begun = time.perf_counter()
         self._orders: dict[str, Order] = {}
         self._config = ConfigRecord()
+        self._handed: ArrayRecord | None = None  # the model as it was last returned or adopted
 
     @property
     def history(self) -> History:
@@ -136,10 +138,19 @@ class FlowerStrategy(Base):
             self._ttl, self._last = timeout, num_rounds
             driver = self._ready(initial_arrays, train_config)
             done, polled = driver.t, self._polled(grid)
+            if done >= num_rounds > 0:
+                shown.warning(
+                    "Nothing is trained: the checkpoint %s has %d rounds already, and num_rounds is %d. Give more "
+                    "rounds to go on, or move the checkpoint away to begin anew.",
+                    self._books.checkpoint,
+                    done,
+                    num_rounds,
+                )
             before = self._rate_now(polled, evaluate_config, timeout) if num_rounds > done or done == 0 else None
             central = None if evaluate_fn is None else self._recorded(evaluate_fn, done)
             left, configs = max(0, num_rounds - done), (train_config, evaluate_config)
-            result = super().start(polled, to_record(driver.model()), left, timeout, *configs, central)
+            self._handed = to_record(driver.model())
+            result = super().start(polled, self._handed, left, timeout, *configs, central)
             result.arrays = to_record(driver.model())
             self._books.close(driver, self.evaluate_every)
         result = _renumbered(result, done)
@@ -153,6 +164,11 @@ class FlowerStrategy(Base):
         """Find out who is available, probe if the strategy asks for it, select, and write to the selected clients."""
         self._begun = time.perf_counter()
         driver, polled = self._ready(arrays, config), self._polled(grid)
+        if driver.is_open:  # a wrapper may leave out a round, for instance if a reply is missing
+            shown.warning("round %d was not aggregated: it counts as a round without updates", driver.t + 1)
+            self.aggregate_train(server_round - 1, [])
+        else:
+            self._adopt(driver, arrays)
         self._config = config
         available = self._attendance.take(polled, driver, driver.t + 1)
         if not available and self._ttl is not None:  # else a fleet away for a minute would miss the whole training
@@ -183,13 +199,16 @@ class FlowerStrategy(Base):
         self._orders = {}
         self.records.append(record)
         self._books.add(driver, record, time.perf_counter() - self._begun, collection.dropped)
-        return to_record(driver.model()), MetricRecord(dict(record.summary()))
+        self._handed = to_record(driver.model())
+        return self._handed, MetricRecord(dict(record.summary()))
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
         """Send the model to every client that is listed."""
         driver = self._driver
+        if driver is not None and not driver.is_open:
+            self._adopt(driver, arrays)
         if driver is None or not self._is_rated(driver.t):
             return []
         names = listed_clients(driver, self._polled(grid).get_node_ids())
@@ -219,6 +238,21 @@ class FlowerStrategy(Base):
             self._attendance.enrol(driver)
             self._driver = driver
         return self._driver
+
+    def _adopt(self, driver: Driver, arrays: ArrayRecord) -> None:
+        """Take over the model that the caller hands in, if a wrapper or a subclass has changed it."""
+        if arrays is self._handed:
+            return
+        first, self._handed = self._handed is None, arrays
+        if first and driver.t:  # a wrapper's start begins with the first model, and knows nothing of the checkpoint
+            if any(not np.array_equal(array, driver.model()[name]) for name, array in to_numpy(arrays).items()):
+                raise ValueError(
+                    f"the checkpoint is of round {driver.t}, but the caller begins with another model: "
+                    "a wrapper cannot continue a checkpoint; move it away, or start the strategy without the wrapper"
+                )
+        elif driver.adopt(to_numpy(arrays)):
+            shown.info("The model was changed since round %d by what is around the strategy; it is adopted", driver.t)
+            self._books.renew(driver)
 
     def _polled(self, grid: Grid) -> PollingGrid:
         """The grid with patience, one for the whole training."""

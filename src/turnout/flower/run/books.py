@@ -57,6 +57,11 @@ class Books:
         if driver.t % self._every == 0:
             self._save(driver)
 
+    def renew(self, driver: Driver) -> None:
+        """Write the checkpoint of this round again, with a model that was changed after the round."""
+        if driver.t == self._saved:
+            self._save(driver)
+
     def write(self, driver: Driver, evaluate_every: int) -> None:
         """Write the folder, if it is due."""
         if self._folder is not None and driver.t and (driver.t % self._every == 0 or not self._folder.is_there):
