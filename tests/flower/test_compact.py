@@ -64,7 +64,7 @@ def test_what_is_read_is_what_was_sent(name):
     sent = encoded(name)
     parts = compact(sent)
     assert set(parts) == FORMS[name]
-    reply = check(parts, {"loss": 0.5, "reach": 7, "num-examples": 12, "round": 4})
+    reply = check(parts, {"loss": 0.5, "reach": 7, "num-examples": 12, "turnout.round": 4})
     assert isinstance(reply, Reply)
     assert (reply.loss, reply.reach, reply.size) == (0.5, 7.0, 12)
     assert set(reply.update) == set(LAYOUT.trained)
@@ -158,7 +158,7 @@ def test_bad_uploads_are_dropped_with_a_reason(parts, reason):
 
 
 def test_metrics_are_checked_like_those_of_a_model():
-    assert "it is for round 3, not for round 4" in check(compact(encoded("top")), {"round": 3}).reason
+    assert "it is for round 3, not for round 4" in check(compact(encoded("top")), {"turnout.round": 3}).reason
 
 
 ANY = st.one_of(
@@ -177,7 +177,9 @@ PARTS = st.one_of(
     st.tuples(ANY, ANY, ANY).map(lambda parts: dict(zip((INDICES, LEVELS, SCALES), parts, strict=True))),
     st.integers(),
 )
-METRICS = st.dictionaries(st.sampled_from(["loss", "reach", "round"]), st.one_of(st.none(), st.floats(), st.integers()))
+METRICS = st.dictionaries(
+    st.sampled_from(["loss", "reach", "turnout.round"]), st.one_of(st.none(), st.floats(), st.integers())
+)
 
 
 @settings(max_examples=400, deadline=None)

@@ -41,7 +41,7 @@ def play(driver, world):
         for order in orders:
             place = driver.directory.place(order.client)
             end, loss = stage.work(place, order.start["x"], steps[place], order.rate, order.seed)
-            told = {"loss": loss, "reach": int(steps[place]), "round": driver.t}
+            told = {"loss": loss, "reach": int(steps[place]), "turnout.round": driver.t}
             rules = {"start": order.start, "layout": driver.layout, "t": driver.t, "limits": Limits()}
             replies[order.client] = check_reply({"x": end}, told, **rules)
         if not driver.strategy.admits_all:

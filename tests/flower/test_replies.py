@@ -25,7 +25,7 @@ def changed(**arrays):
 
 
 def test_a_good_reply_is_an_update():
-    reply = check(changed(b=np.array([3.0, 4.0])), {"loss": 0.5, "reach": 7, "num-examples": 12, "round": 4})
+    reply = check(changed(b=np.array([3.0, 4.0])), {"loss": 0.5, "reach": 7, "num-examples": 12, "turnout.round": 4})
     assert isinstance(reply, Reply)
     assert (reply.norm, reply.loss, reply.reach, reply.size) == (5.0, 0.5, 7.0, 12)
     assert set(reply.update) == {"w", "b"}
@@ -45,7 +45,8 @@ def test_what_is_not_told_is_supposed():
         ({"w": MODEL["w"], "b": MODEL["b"]}, "array 'count' is missing"),
         (changed(extra=MODEL["b"]), "array 'extra' is not part of the model"),
         (changed(w=np.ones((3, 2), np.float32)), r"array 'w' has shape \(3, 2\), not \(2, 3\)"),
-        (changed(b=np.zeros(2, np.float32)), "array 'b' has dtype float32, not float64"),
+        (changed(b=np.zeros(2, int)), "array 'b' has dtype int64, not float64"),
+        (changed(count=np.zeros(2)), "array 'count' has dtype float64, not int64"),
         (changed(w=[[1.0] * 3] * 2), "array 'w' is a list, not a numpy array"),
         (changed(b=np.array([0.0, np.nan])), "array 'b' holds a value that is not finite"),
         (changed(b=np.array([0.0, np.inf])), "array 'b' holds a value that is not finite"),
@@ -67,18 +68,38 @@ def test_bad_arrays_are_dropped_with_a_reason(arrays, reason):
         ({"loss": 1e13}, "'loss' is 1"),
         ({"loss": "low"}, "'loss' is 'low'"),
         ({"loss": True}, "'loss' is True"),
+        ({"loss": [0.5, 0.25]}, "'loss' is [0.5, 0.25]"),
         ({"reach": 0.0}, "'reach' is 0.0; it must be a number above 0"),
         ({"reach": 10**400}, "'reach' is 1000"),
         ({"num-examples": 0}, "'num-examples' is 0"),
         ({"num-examples": 2.5}, "'num-examples' is 2.5"),
-        ({"round": 3}, "it is for round 3, not for round 4"),
-        ([("loss", 1.0)], "it holds a dict and a list"),
+        ({"num-examples": float("nan")}, "'num-examples' is nan"),
     ],
 )
-def test_bad_metrics_are_dropped_with_a_reason(metrics, reason):
-    dropped = check(MODEL, metrics)
-    assert isinstance(dropped, Dropped)
-    assert reason in dropped.reason
+def test_metrics_of_no_use_are_ignored_and_the_update_counts(metrics, reason):
+    reply = check(changed(b=np.array([3.0, 4.0])), metrics)
+    assert isinstance(reply, Reply)
+    assert (reply.norm, reply.loss, reply.reach, reply.size) == (5.0, None, 5.0, 0)
+    assert reason in reply.ignored[0]
+
+
+def test_harmless_metrics_are_taken_as_they_are():
+    metrics = {"num-examples": 12.0, "round": 99, "accuracy": [0.5, 0.7], "loss": 0.5}
+    reply = check(changed(b=np.array([3.0, 4.0])), metrics)
+    assert isinstance(reply, Reply)
+    assert (reply.size, reply.loss, reply.ignored) == (12, 0.5, ())
+
+
+def test_floats_of_another_precision_are_taken():
+    other = {"w": MODEL["w"].astype(np.float64), "b": np.array([3.0, 4.0], np.float32), "count": np.zeros(2, np.int32)}
+    reply = check(other)
+    assert isinstance(reply, Reply)
+    assert (reply.norm, reply.update["b"].dtype) == (5.0, np.float32)
+
+
+def test_what_our_own_client_says_of_another_round_is_dropped():
+    assert "it is for round 3, not for round 4" in check(MODEL, {"turnout.round": 3}).reason
+    assert "it holds a dict and a list" in check(MODEL, [("loss", 1.0)]).reason
 
 
 def test_a_norm_limit_drops_what_is_longer():
@@ -91,11 +112,12 @@ def test_a_norm_limit_drops_what_is_longer():
 
 def test_losses_and_sizes_alone():
     limits = Limits()
-    assert check_loss({"loss": 0.25, "round": 1}, t=1, limits=limits) == 0.25
+    assert check_loss({"loss": 0.25, "turnout.round": 1}, t=1, limits=limits) == 0.25
     assert isinstance(check_loss({}, t=1, limits=limits), Dropped)
-    assert isinstance(check_loss({"loss": 0.25, "round": 1}, t=2, limits=limits), Dropped)
+    assert isinstance(check_loss({"loss": 0.25, "turnout.round": 1}, t=2, limits=limits), Dropped)
     assert isinstance(check_loss(None, t=2, limits=limits), Dropped)
-    assert check_size({"num-examples": 3}) == 3
+    assert isinstance(check_loss({"loss": float("nan")}, t=1, limits=limits), Dropped)
+    assert check_size({"num-examples": 3}) == check_size({"num-examples": 3.0}) == 3
     assert all(isinstance(check_size(bad), Dropped) for bad in (None, {}, {"num-examples": -1}))
 
 
@@ -126,7 +148,7 @@ VALUES = st.one_of(
     NUMBERS,
 )
 NAMES = st.one_of(st.sampled_from(["w", "b", "count"]), st.text(max_size=3))
-TELLS = st.one_of(st.sampled_from(["loss", "reach", "num-examples", "round"]), st.text(max_size=3))
+TELLS = st.one_of(st.sampled_from(["loss", "reach", "num-examples", "turnout.round"]), st.text(max_size=3))
 REPLIES = st.tuples(
     st.one_of(st.dictionaries(NAMES, VALUES, max_size=4), NUMBERS),
     st.one_of(st.dictionaries(TELLS, NUMBERS, max_size=4), NUMBERS),

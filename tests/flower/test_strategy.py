@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,7 +115,7 @@ LIES = {
     "nan": lambda content: replaced(content, w=np.full((2, 2), np.nan, np.float32)),
     "huge": lambda content: replaced(content, w=np.full((2, 2), 3e38, np.float32)),
     "shape": lambda content: replaced(content, w=np.zeros(4, np.float32)),
-    "dtype": lambda content: replaced(content, w=np.zeros((2, 2))),
+    "dtype": lambda content: replaced(content, w=np.zeros((2, 2), int)),
     "strange": lambda content: replaced(content, other=np.zeros(1)),
     "long": lambda content: replaced(content, w=np.full((2, 2), 100.0, np.float32)),
     "bomb": lambda content: replaced(content, w=np.zeros((1000, 1000), np.float32)),
@@ -123,8 +123,7 @@ LIES = {
         {"arrays": ArrayRecord({"w": Array("float32", (2, 2), "numpy.ndarray", b"x")})}
     ),
     "empty": lambda _content: RecordDict(),
-    "round": lambda content: RecordDict({**content, "metrics": MetricRecord({"round": 99})}),
-    "loss": lambda content: RecordDict({**content, "metrics": MetricRecord({"loss": float("nan")})}),
+    "round": lambda content: RecordDict({**content, "metrics": MetricRecord({"turnout.round": 99})}),
 }
 
 
@@ -134,6 +133,35 @@ def test_lies_are_dropped_with_a_reason(lie, caplog):
     np.testing.assert_allclose(weight, 1.5 * (1 - 0.5**4))
     assert caplog.text.count("the reply of id:3 is dropped") == 4
     assert flower.records[0].available == ("id:1", "id:2", "id:3")
+
+
+def test_metrics_of_no_use_are_told_once_and_all_others_are_passed_on(caplog):
+    """An app in another style: float counts, a loss that is not finite, a list, names that are ours, float64 arrays."""
+    app = ClientApp()
+
+    @app.query("hello")
+    def hello(message, context):
+        identity = ConfigRecord({"client-id": context.node_config["client-id"]})
+        return Message(RecordDict({"identity": identity}), reply_to=message)
+
+    @app.train()
+    def own(message, context):
+        trained, _ = train(to_numpy(message.content["arrays"]), message.content["config"], context)
+        metrics = {"train_loss": float("nan"), "num-examples": 3.0, "round": 77, "by class": [0.5, 0.25], "reach": -1.0}
+        record = MetricRecord(metrics | {"accuracy": pull(context.node_config["client-id"])})
+        doubles = to_record({**trained, "w": trained["w"].astype(float)})
+        return Message(RecordDict({"arrays": doubles, "metrics": record}), reply_to=message)
+
+    grid = InProcessGrid(app, lambda _t: ["1", "2", "3"])
+    flower = FlowerStrategy(
+        FedAvg(), local=Local(learning_rate=0.5), poll=0.01, evaluate_every=0, greeting_timeout=0.05
+    )
+    result = flower.start(grid, to_record(MODEL), num_rounds=4, timeout=0.05)
+    np.testing.assert_allclose(to_numpy(result.arrays)["w"], 2.0 * (1 - 0.5**4))
+    assert [caplog.text.count(f"'{name}' is") for name in ("loss", "reach", "num-examples")] == [1, 1, 0]
+    assert "the update counts" in caplog.text
+    metrics = result.train_metrics_clientapp[4]
+    assert (metrics["accuracy"], metrics["round"], metrics["num-examples"]) == (2.0, 77.0, 3.0)
 
 
 def test_rounds_with_nobody_pass():
@@ -291,7 +319,9 @@ METRIC = st.one_of(st.integers(-(2**62), 2**62), st.floats(), st.lists(st.intege
 NAMES = st.sampled_from(["w", "seen", "other", ""])
 RECORDS = st.one_of(
     st.dictionaries(NAMES, st.one_of(RAW, NUMPY), max_size=3).map(ArrayRecord),
-    st.dictionaries(st.sampled_from(["loss", "reach", "num-examples", "round"]), METRIC, max_size=4).map(MetricRecord),
+    st.dictionaries(st.sampled_from(["loss", "reach", "num-examples", "turnout.round"]), METRIC, max_size=4).map(
+        MetricRecord
+    ),
     st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2).map(ConfigRecord),
 )
 

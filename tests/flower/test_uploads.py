@@ -110,7 +110,7 @@ def test_a_length_that_cannot_be_is_dropped(norm, caplog):
         return "lie" if (name, message.metadata.message_type) == ("8", "train") else "answer"
 
     def lie(_content):
-        return RecordDict({"metrics": MetricRecord({"norm": norm, "round": 1})})
+        return RecordDict({"metrics": MetricRecord({"turnout.norm": norm, "turnout.round": 1})})
 
     flower, _, _ = play(behave=behave, lie=lie, cohort=8, rounds=1)
     assert flower.records[0].uploads == tuple(f"id:{name}" for name in NAMES[:-1])

@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 
 from turnout.flower.wire import messages as wire
 from turnout.flower.wire.layout import Arrays
-from turnout.flower.wire.replies import length
+from turnout.flower.wire.replies import OWN_NORM, OWN_ROUND, length
 
 if TYPE_CHECKING:
     from turnout.flower.node.sender import Sender
@@ -79,7 +79,7 @@ def client_app(
         if config.get(wire.KEEP):
             context.state[KEPT] = wire.to_record(sent)
             context.state[KEPT_IN] = ConfigRecord({wire.ROUND: config[wire.ROUND]})
-            return _reply(message, {**metrics, "norm": norm})
+            return _reply(message, {**metrics, OWN_NORM: norm})
         return _reply(message, metrics, {record: wire.to_record(sent)})
 
     @app.query("upload")
@@ -134,5 +134,5 @@ def _reply(message: Message, metrics: Mapping[str, Any], records: Mapping[str, A
     """A reply with metrics as plain numbers and their round, and with other records."""
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in metrics.items()}
     turn: Any = message.content.config_records[wire.CONFIG][wire.ROUND]
-    metric_record = MetricRecord(plain | {"round": turn})
+    metric_record = MetricRecord(plain | {OWN_ROUND: turn})
     return Message(RecordDict({**(records or {}), wire.METRICS: metric_record}), reply_to=message)

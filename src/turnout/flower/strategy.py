@@ -112,6 +112,7 @@ class FlowerStrategy(Base):
         self._begun = time.perf_counter()
         self._orders: dict[str, Order] = {}
         self._config = ConfigRecord()
+        self._warned: set[str] = set()  # metrics of clients that are ignored
         self._handed: ArrayRecord | None = None  # the model as it was last returned or adopted
 
     @property
@@ -190,7 +191,7 @@ class FlowerStrategy(Base):
             driver.directory.heard(name, name in heard)
         # A client that answered a probe was available: if it is silent afterwards, its upload failed.
         silent = [] if self.strategy.probes else [name for name in self._orders if name not in heard]
-        collection = Collection(driver, self._orders, self.limits)
+        collection = Collection(driver, self._orders, self.limits, warned=self._warned)
         collection.add(contents)
         if not self.strategy.admits_all and self._orders:
             self._collect_uploads(driver, collection, driver.admit_round(collection.norms(), silent))
@@ -200,7 +201,9 @@ class FlowerStrategy(Base):
         self.records.append(record)
         self._books.add(driver, record, time.perf_counter() - self._begun, collection.dropped)
         self._handed = to_record(driver.model())
-        return self._handed, MetricRecord(dict(record.summary()))
+        reported = ratings_in({name: contents[name] for name in record.arrived if name in contents})
+        means = {metric: mean_by_target(values, driver) for metric, values in reported.items()}
+        return self._handed, MetricRecord({**means, **record.summary()})
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

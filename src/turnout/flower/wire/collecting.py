@@ -12,7 +12,7 @@ from turnout.flower.server.compiled_round import Order
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.compact import check_parts, most_bytes
 from turnout.flower.wire.messages import COMPACT, arrays_in, bytes_in, metrics_in, unpacked_in
-from turnout.flower.wire.replies import Dropped, Limits, Reply, check_length, check_loss, check_reply
+from turnout.flower.wire.replies import Dropped, Limits, Reply, check_length, check_loss, check_reply, reach_in
 
 log = logging.getLogger("turnout.flower")
 
@@ -32,6 +32,7 @@ class Collection:
     reach: dict[str, float] = field(default_factory=dict)  # of clients that announced such a length
     dropped: int = 0
     bytes_uploaded: int = 0  # by all replies that arrived, dropped ones included
+    warned: set[str] = field(default_factory=set)  # metrics of which it was said before that they are ignored
     _metrics: dict[str, dict] = field(default_factory=dict)
 
     def add(self, contents: Mapping[str, RecordDict]) -> None:
@@ -72,11 +73,15 @@ class Collection:
             self._keep(name, norm)
         else:
             self.lengths[name], self._metrics[name] = norm, metrics
-            self.reach[name] = float(metrics.get("reach", 1.0))
+            self.reach[name] = reach_in(metrics, self.limits, otherwise=1.0)
 
     def _keep(self, name: str, reply: Reply | Dropped) -> None:
         if isinstance(reply, Reply):
             self.good[name] = reply
+            for reason in reply.ignored:
+                if (metric := reason.partition(" ")[0]) not in self.warned:
+                    self.warned.add(metric)
+                    log.warning("%s: %s. It is ignored, here and later; the update counts.", name, reason)
             return
         self.dropped += 1
         log.warning("round %d: the reply of %s is dropped: %s", self.driver.t + 1, name, reply.reason)
@@ -99,7 +104,7 @@ def ratings_in(contents: Mapping[str, RecordDict]) -> dict[str, dict[str, float]
     by_metric: dict[str, dict[str, float]] = {}
     for name, content in contents.items():
         for metric, value in metrics_in(content).items():
-            if metric != "round" and isinstance(value, int | float) and abs(value) <= _LARGEST:
+            if not metric.startswith("turnout.") and isinstance(value, int | float) and abs(value) <= _LARGEST:
                 by_metric.setdefault(metric, {})[name] = float(value)
     return by_metric
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from turnout.flower.wire.layout import Arrays, Layout
-from turnout.flower.wire.replies import Dropped, Limits, Reply, counted, length, no_records, wrong_metrics
+from turnout.flower.wire.replies import Dropped, Limits, Reply, counted, length, no_records, of_another_round
 from turnout.uploads.eight_bit import as_levels
 
 INDICES, VALUES, LEVELS, SCALES = "indices", "values", "levels", "scales"
@@ -53,7 +53,7 @@ def check_parts(
     if isinstance(arrays, Dropped):
         return arrays
     reason = _wrong_entries(arrays, sum(sizes.values())) or _wrong_numbers(arrays, len(sizes))
-    reason = reason or wrong_metrics(metrics, t, limits)
+    reason = reason or of_another_round(metrics, t)
     if reason is not None:
         return Dropped(reason)
     update = {name: rows[0, ...] for name, rows in layout.rows(1).items()} if room is None else room

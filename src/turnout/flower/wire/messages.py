@@ -57,9 +57,9 @@ def error_in(message: Message) -> str:
 
 
 def arrays_in(content: RecordDict, layout: Layout) -> Arrays | Dropped:
-    """The model in a reply; nothing larger than the model itself is unpacked."""
+    """The model in a reply; nothing larger than the model in double precision is unpacked."""
     sizes = {name: int(np.prod(shape, dtype=np.int64)) for name, shape in layout.shapes.items()}
-    return unpacked_in(content, {name: size * layout.dtypes[name].itemsize for name, size in sizes.items()})
+    return unpacked_in(content, {name: size * max(8, layout.dtypes[name].itemsize) for name, size in sizes.items()})
 
 
 def unpacked_in(content: RecordDict, most_bytes: Mapping[str, int]) -> Arrays | Dropped:

@@ -11,7 +11,9 @@ import numpy as np
 
 from turnout.flower.wire.layout import Arrays, Layout
 
+OWN_ROUND, OWN_NORM = "turnout.round", "turnout.norm"  # metrics of our own client, which no user's can be taken for
 LONGEST = 1e15  # of any update: beyond it squares and sums leave the range of 32-bit floats
+_SIZE = "'num-examples' is %s; it must be a whole number of 1 or more"
 _MOST = 2**53  # of any count: whole numbers up to here are exact
 
 
@@ -24,6 +26,7 @@ class Reply:
     loss: float | None  # mean loss during local work; None if not reported
     reach: float  # ‖a‖₁ of the local work
     size: int  # samples on the client; zero if not reported
+    ignored: tuple[str, ...] = ()  # metrics that are of no use, and why
 
 
 @dataclass(frozen=True)
@@ -60,13 +63,14 @@ def check_reply(
 ) -> Reply | Dropped:
     """The update in a reply, or why it is dropped.
 
-    `arrays` is the model after local work, `metrics` the client's report on it: `loss`, `reach`, `num-examples` and
-    `round`, all optional. `start` is the model before local work, `reach` the one to assume if the client reports none,
-    and t the round that was asked for. The update is written to `room` if given, also when it is dropped.
+    `arrays` is the model after local work, `metrics` the client's report on it: `loss`, `reach` and `num-examples`, all
+    optional, and ignored where they are of no use. `start` is the model before local work, `reach` the one to assume if
+    the client reports none, and t the round that was asked for. The update is written to `room` if given, also when it
+    is dropped.
     """
     if not isinstance(arrays, Mapping) or not isinstance(metrics, Mapping):
         return Dropped(no_records(arrays, metrics))
-    reason = _misfit(arrays, layout) or wrong_metrics(metrics, t, limits)
+    reason = _misfit(arrays, layout) or of_another_round(metrics, t)
     if reason is not None:
         return Dropped(reason)
     rows = {} if room is None else room
@@ -78,12 +82,14 @@ def check_reply(
 
 
 def counted(update: Arrays, norm: float, metrics: Mapping[Any, Any], limits: Limits, reach: float) -> Reply | Dropped:
-    """The reply with this update of this length and valid metrics, unless the update is too long."""
+    """The reply with this update of this length, unless the update is too long."""
     if not norm <= _most(limits):
         return Dropped(_too_long(norm, limits))
-    reported = {name: value for name, value in metrics.items() if value is not None}
-    loss, done, size = reported.get("loss"), reported.get("reach", reach), reported.get("num-examples", 0)
-    return Reply(update, norm, None if loss is None else float(loss), float(done), int(size))
+    loss, done, size = (metrics.get(name) for name in ("loss", "reach", "num-examples"))
+    ignored = tuple(filter(None, (_no_loss(loss, limits), _no_reach(done, limits), _no_size(size))))
+    loss = None if loss is None or _no_loss(loss, limits) else float(loss)
+    size = 0 if size is None or _no_size(size) else int(size)
+    return Reply(update, norm, loss, reach_in(metrics, limits, reach), size, ignored)
 
 
 def length(update: Mapping[str, np.ndarray]) -> float:
@@ -93,10 +99,10 @@ def length(update: Mapping[str, np.ndarray]) -> float:
 
 def check_length(metrics: object, *, t: int, limits: Limits) -> float | Dropped:
     """The length of an update that a client has kept, or why it is dropped."""
-    norm = metrics.get("norm") if isinstance(metrics, Mapping) else None
+    norm = metrics.get(OWN_NORM) if isinstance(metrics, Mapping) else None
     if not isinstance(metrics, Mapping) or not _is_number(norm) or norm < 0:
-        return Dropped(f"it holds neither an update nor its length: 'norm' is {norm!r:.80}")
-    if (reason := wrong_metrics(metrics, t, limits)) is not None:
+        return Dropped(f"it holds neither an update nor its length: {OWN_NORM!r} is {norm!r:.80}")
+    if (reason := of_another_round(metrics, t)) is not None:
         return Dropped(reason)
     return Dropped(_too_long(float(norm), limits)) if norm > _most(limits) else float(norm)
 
@@ -107,34 +113,49 @@ def check_loss(metrics: object, *, t: int, limits: Limits) -> float | Dropped:
         return Dropped(f"it holds a {type(metrics).__name__}, not metrics")
     if metrics.get("loss") is None:
         return Dropped("it reports no 'loss'")
-    reason = wrong_metrics(metrics, t, limits)
+    reason = of_another_round(metrics, t) or _no_loss(metrics["loss"], limits)
     return float(metrics["loss"]) if reason is None else Dropped(reason)
 
 
 def check_size(metrics: object) -> int | Dropped:
     """The number of samples that a client reports, or why it is invalid."""
     size = metrics.get("num-examples") if isinstance(metrics, Mapping) else None
-    if not _is_whole(size) or not 1 <= size <= _MOST:
-        return Dropped(f"'num-examples' is {size!r:.80}; it must be a whole number of 1 or more")
-    return int(size)
+    return int(size) if (reason := _no_size(size)) is None and size is not None else Dropped(reason or _SIZE % "None")
 
 
 def no_records(arrays: object, metrics: object) -> str:
     return f"it holds a {type(arrays).__name__} and a {type(metrics).__name__}, not arrays and metrics"
 
 
-def wrong_metrics(metrics: Mapping[object, object], t: int, limits: Limits) -> str | None:
-    """What is wrong with the metrics of a reply, if anything."""
-    loss, reach, size, turn = (metrics.get(name) for name in ("loss", "reach", "num-examples", "round"))
-    if loss is not None and not (_is_number(loss) and abs(loss) <= limits.loss):
-        return f"'loss' is {loss!r:.80}; it must be a number within ±{limits.loss:g}"
-    if reach is not None and not (_is_number(reach) and 0 < reach <= limits.reach):
-        return f"'reach' is {reach!r:.80}; it must be a number above 0 and at most {limits.reach:g}"
-    if size is not None and not (_is_whole(size) and 1 <= size <= _MOST):
-        return f"'num-examples' is {size!r:.80}; it must be a whole number of 1 or more"
-    if turn is not None and not (_is_whole(turn) and turn == t):
-        return f"it is for round {turn!r:.80}, not for round {t}"
-    return None
+def of_another_round(metrics: Mapping[Any, Any], t: int) -> str | None:
+    """What is wrong if our own client says that a reply is for another round."""
+    turn = metrics.get(OWN_ROUND)
+    same = turn is None or (_is_whole(turn) and turn == t)
+    return None if same else f"it is for round {turn!r:.80}, not for round {t}"
+
+
+def reach_in(metrics: Mapping[Any, Any], limits: Limits, otherwise: float) -> float:
+    """The reach that a client reports, if it is of use."""
+    reach = metrics.get("reach")
+    return otherwise if reach is None or _no_reach(reach, limits) else float(reach)
+
+
+def _no_loss(loss: Any, limits: Limits) -> str | None:
+    if loss is None or (_is_number(loss) and abs(loss) <= limits.loss):
+        return None
+    return f"'loss' is {loss!r:.80}; it must be a number within ±{limits.loss:g}"
+
+
+def _no_reach(reach: Any, limits: Limits) -> str | None:
+    if reach is None or (_is_number(reach) and 0 < reach <= limits.reach):
+        return None
+    return f"'reach' is {reach!r:.80}; it must be a number above 0 and at most {limits.reach:g}"
+
+
+def _no_size(size: Any) -> str | None:
+    if size is None or (_is_number(size) and 1 <= size <= _MOST and int(size) == size):
+        return None
+    return _SIZE % f"{size!r:.80}"
 
 
 def _most(limits: Limits) -> float:
@@ -163,7 +184,8 @@ def _misfit_array(array: object, shape: tuple[int, ...], dtype: np.dtype) -> str
         return f"is a {type(array).__name__}, not a numpy array"
     if array.shape != shape:
         return f"has shape {array.shape}, not {shape}"
-    if array.dtype != dtype:
+    # Floats of any precision are trained as 32-bit ones; other arrays are never changed, whatever they hold.
+    if (array.dtype.kind == "f") != (dtype.kind == "f") or array.dtype.kind not in "fiub":
         return f"has dtype {array.dtype}, not {dtype}"
     return None
 
