@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from turnout.report.claims.claims_page import stored
 from turnout.report.claims.claims_table import counted
 from turnout.reproduction.measured import CURVES, Measured, read_curves
 from turnout.reproduction.stored import read_result
+from turnout.reproduction.verdicts import Reproduction
 from turnout.statistics import Interval
 
 ROOT = Path(__file__).parent.parent
@@ -22,7 +24,7 @@ RESULTS = ROOT / "experiments" / "results"
 NUMBERS = ROOT / "docs" / "results"
 PAGES = ("README.md", "docs/choose.md")
 PART = re.compile(r"(<!-- from: ([a-z ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-VERDICTS = ("reproduced", "reproduced in part", "undecided", "not reproduced")
+VERDICTS = [verdict for verdict in get_args(Reproduction) if verdict != "not run"]
 TITLES = {"adafed": "AdaFed", "fedavg": "FedAvg", "more_available": "More available", "unbiased": "Unbiased"}
 
 

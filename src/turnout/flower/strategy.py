@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
@@ -248,7 +247,7 @@ class FlowerStrategy(Base):
             return
         first, self._handed = self._handed is None, arrays
         if first and driver.t:  # a wrapper's start begins with the first model, and knows nothing of the checkpoint
-            if any(not np.array_equal(array, driver.model()[name]) for name, array in to_numpy(arrays).items()):
+            if not driver.has(to_numpy(arrays)):
                 raise ValueError(
                     f"the checkpoint is of round {driver.t}, but the caller begins with another model: "
                     "a wrapper cannot continue a checkpoint; move it away, or start the strategy without the wrapper"

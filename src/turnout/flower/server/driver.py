@@ -88,24 +88,31 @@ class Driver:
         """Whether a round has begun and not ended."""
         return self._turn is not None
 
+    def has(self, arrays: Mapping[str, np.ndarray]) -> bool:
+        """Whether this is the server's model, in all that is trained; arrays of another form are an error."""
+        model = self.model()
+        if arrays.keys() != model.keys() or any(np.shape(arrays[name]) != model[name].shape for name in model):
+            raise ValueError("the model handed to the strategy has other arrays or shapes than the one it returned")
+        return all(np.array_equal(arrays[name], model[name]) for name in self.layout.trained)
+
     def adopt(self, arrays: Mapping[str, np.ndarray]) -> bool:
         """Go on from a model that was changed since the last round, as wrappers for differential privacy do.
 
         Returns whether it is another one. Arrays that are not trained stay as they are. A strategy that sets the model
         itself cannot go on from another one.
         """
-        now, name = self.model(), type(self.strategy).__name__
-        if arrays.keys() != now.keys() or any(np.shape(arrays[key]) != now[key].shape for key in now):
-            raise ValueError("the model handed to the strategy has other arrays or shapes than the one it returned")
-        if all(np.array_equal(arrays[key], now[key]) for key in self.layout.trained):
+        if self.has(arrays):
             return False
         if self.strategy.plain_step:
+            name = type(self.strategy).__name__
             raise ValueError(f"{name} sets the model itself, so nothing around it may change the model between rounds")
-        if not all(np.isfinite(arrays[key]).all() for key in self.layout.trained):
+        if not all(np.isfinite(arrays[name]).all() for name in self.layout.trained):
             raise ValueError("the model handed to the strategy holds a value that is not finite")
-        self._params = self.layout.to_params(arrays)
-        if self._state is not None:
-            self._state = replace(self._state, params=self._params)
+        params = self.layout.to_params(arrays)
+        if self._state is None:
+            self._params = params
+        else:
+            self._state = replace(self._state, params=params)
         return True
 
     def join(self, importance: Mapping[str, float]) -> tuple[str, ...]:

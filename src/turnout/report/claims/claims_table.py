@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import Any
+from typing import Any, get_args
 
 from turnout.report.page.table import Cell, Column, Table
+from turnout.reproduction.verdicts import Reproduction
 from turnout.statistics import LEVEL
 
 COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow", "not run": "dim"}
-VERDICTS = ("reproduced", "reproduced in part", "undecided", "not reproduced", "not run")  # on a claim
 
 
 def claims_table(results: list[dict[str, Any]]) -> Table:
@@ -41,7 +41,7 @@ def claims_words(results: list[dict[str, Any]]) -> list[str]:
         (only,) = results
         sentences = [
             f"{only['claim']} {verdict_in_words(only)} ({only['seeds']} seeds, {only['seconds']:.0f} s).",
-            chances(only),
+            *filter(None, [chances(only)]),
         ]
         sentences += [f"Note: {only['notes']}"] if only["notes"] else []
         sentences.append(f"Folder: {only['folder']}")
@@ -50,7 +50,7 @@ def claims_words(results: list[dict[str, Any]]) -> list[str]:
 
 def counted(results: list[dict[str, Any]]) -> str:
     """How many claims there are of each verdict."""
-    counts = {verdict: sum(result["verdict"] == verdict for result in results) for verdict in VERDICTS}
+    counts = {verdict: sum(result["verdict"] == verdict for result in results) for verdict in get_args(Reproduction)}
     by_verdict = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     return f"Of {len(results)} claim{'s' if len(results) != 1 else ''}: {by_verdict}."
 
