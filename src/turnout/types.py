@@ -91,6 +91,8 @@ class View(eqx.Module):
     lr: Scalar  # η, the local learning rate of this round
     losses: PerClient | None  # fresh loss of the available clients, if the strategy probes
     slots: int = eqx.field(static=True)
+    watched: Mask | None = None  # clients whose availability is certain; None for all, as in simulations
+    span: Scalar | None = None  # length of the last round, in usual rounds; None for one
 
     @property
     def num_clients(self) -> int:

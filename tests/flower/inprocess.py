@@ -1,5 +1,6 @@
 """A grid in this process: it calls the ClientApp directly; clients may be away, silent, broken, slow or lying."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
@@ -22,9 +23,10 @@ def always(_name, _turn, _message):
 
 @dataclass
 class FakeClock(Clock):
-    """Time that passes when somebody sleeps."""
+    """Time that passes when somebody sleeps; it ends, for a server waits for its first client for ever."""
 
     time: float = 0.0
+    end: float = 1e6
 
     def now(self):
         return self.time
@@ -32,6 +34,12 @@ class FakeClock(Clock):
     def sleep(self, seconds):
         assert seconds >= 0
         self.time += max(seconds, 1e-6)
+        if self.time > self.end:
+            raise TimeIsUp
+
+
+class TimeIsUp(Exception):
+    """The end of a clock's time."""
 
 
 @dataclass
@@ -41,6 +49,9 @@ class InProcessGrid(Grid):
     `listed` tells who is listed in a turn, counted from 0 by the calls of `get_nodes`; `behave` what a client does with
     a message: answer, silent, raise, lost (it answers, but an error comes instead), unreachable, slow (its reply comes
     after the first look), late (it comes when the next messages are sent), twice, or lie.
+
+    With a clock messages expire: `takes` tells how many seconds the reply of a client takes, and what is fetched after
+    the life of the message is an error of the link, as on Flower.
     """
 
     app: object
@@ -50,11 +61,13 @@ class InProcessGrid(Grid):
     keys: dict[str, bytes] = field(default_factory=dict)
     run_config: dict[str, object] = field(default_factory=dict)
     turn: int = -1
+    clock: Clock | None = None
+    takes: Callable[[str, int, Message], float] = lambda _name, _turn, _message: 0.0
 
     def __post_init__(self):
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 7, LINK, 3
         self.nodes, self.contexts, self.ready = {}, {}, {}
-        self.slow, self.late = {}, {}
+        self.slow, self.late, self.timed = {}, {}, {}
         self.numbers, self.fresh = count(), count(100)
         self.seen = []
 
@@ -97,6 +110,10 @@ class InProcessGrid(Grid):
         name = next(found for found, node in self.nodes.items() if node == place)
         manner = self.behave(name, self.turn, message)
         self.seen.append((name, message.metadata.message_type, manner))
+        if self.clock is not None:
+            now = self.clock.now()
+            ready = math.inf if manner == "silent" else now + self.takes(name, self.turn, message)
+            self.timed[number] = (message, ready, now + message.metadata.ttl)
         if manner == "silent":
             return
         if manner == "unreachable":
@@ -122,7 +139,20 @@ class InProcessGrid(Grid):
         except Exception as error:
             return Message(Error(2, f"{type(error).__name__}: {error}"), reply_to=message)
 
+    def _due(self, number):
+        """Whether a reply is there by the clock; one that has expired becomes an error of the link."""
+        if number not in self.timed:
+            return True
+        message, ready, end = self.timed[number]
+        if self.clock.now() >= end:
+            reply = Message(Error(3, "Message expired"), reply_to=message)
+            reply.metadata.__dict__["_src_node_id"] = LINK
+            self.ready[number] = [reply]
+            del self.timed[number]
+        return self.clock.now() >= min(ready, end)
+
     def pull_messages(self, message_ids):
+        message_ids = [number for number in message_ids if self._due(number)]
         found = [reply for number in message_ids for reply in self.ready.pop(number, [])]
         for number in message_ids:
             if number in self.slow:

@@ -26,8 +26,12 @@ def test_a_client_without_its_data_can_still_say_who_it_is():
 
 
 def test_where_sizes_matter_a_client_that_cannot_tell_its_own_does_not_join(caplog):
-    grid = InProcessGrid(client_app(train=lambda *_: ({}, {})), lambda _t: ["1"])
+    def size(context):
+        return {"1": 0, "2": 7}[context.node_config["client-id"]]
+
+    grid = InProcessGrid(client_app(train=lambda arrays, *_: (arrays, {}), size=size), lambda _t: ["1", "2", "3"])
     flower = FlowerStrategy(FedAvg(), target="size", poll=0.01, evaluate_every=0)
     flower.start(grid, to_record(MODEL), num_rounds=1, timeout=0.05)
-    assert flower.records[0].available == ()
-    assert "cannot join: 'num-examples' is None" in caplog.text
+    assert flower.records[0].available == ("id:2",)
+    assert "cannot join: 'num-examples' is 0" in caplog.text
+    assert "cannot join: KeyError: '3'" in caplog.text

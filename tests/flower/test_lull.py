@@ -5,58 +5,60 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from inprocess import InProcessGrid
+from inprocess import FakeClock, InProcessGrid, TimeIsUp
 
 from turnout.availability import markov
 from turnout.flower import FlowerStrategy, ImposedGrid, client_app
 from turnout.flower.wire.messages import to_record
-from turnout.flower.wire.polling import Clock
 from turnout.strategies import FedAvg
 
 APP = client_app(train=lambda arrays, *_: (arrays, {"loss": 1.0}))
 
 
-class Sundial(Clock):
-    """Time that passes only in sleep."""
-
-    def __init__(self):
-        self.time = 0.0
-
-    def now(self):
-        return self.time
-
-    def sleep(self, seconds):
-        self.time += seconds
-
-
-def arrivals(grid, clock, rounds=3):
-    flower = FlowerStrategy(FedAvg(), poll=1.0, evaluate_every=0, clock=clock)
+def arrivals(grid, clock, rounds=3, **options):
+    flower = FlowerStrategy(FedAvg(), poll=1.0, evaluate_every=0, clock=clock, **options)
     flower.start(grid, to_record({"w": np.zeros(1)}), num_rounds=rounds, timeout=100.0)
     return [len(record.arrived) for record in flower.records]
 
 
-def test_a_fleet_that_comes_late_misses_one_round_and_not_all():
-    clock = Sundial()
-    grid = InProcessGrid(APP, lambda _t: ["1", "2"] if clock.time >= 30 else [])
-    assert arrivals(grid, clock) == [0, 2, 2]
-    assert 30 <= clock.time < 40
+def test_rounds_do_not_count_before_the_first_client_has_come(caplog):
+    clock = FakeClock()
+    grid = InProcessGrid(APP, lambda _t: ["1", "2"] if clock.time >= 500 else [])
+    with caplog.at_level("INFO", "flwr"):
+        assert arrivals(grid, clock) == [2, 2, 2]
+    assert 500 <= clock.time < 510
+    assert caplog.text.count("Waiting for clients: 0 have joined, 1 are needed") == 9  # one a minute
+
+
+def test_a_fleet_that_never_comes_is_waited_for():
+    with pytest.raises(TimeIsUp):
+        arrivals(InProcessGrid(APP, lambda _t: []), FakeClock(end=5000.0))
+
+
+def test_a_fleet_that_is_away_for_a_while_misses_one_round_and_not_all():
+    clock = FakeClock()
+    grid = InProcessGrid(APP, lambda _t: ["1", "2"] if not 1 <= clock.time < 30 else [])
+    grid.behave = lambda *_: clock.sleep(0.5) or "answer"
+    assert arrivals(grid, clock, rounds=4) == [2, 0, 2, 2]
 
 
 def test_a_round_with_nobody_lasts_until_the_timeout():
-    clock = Sundial()
-    assert arrivals(InProcessGrid(APP, lambda _t: []), clock) == [0, 0, 0]
-    assert clock.time == pytest.approx(300.0)
+    clock = FakeClock()
+    grid = InProcessGrid(APP, lambda t: ["1"] if t == 0 else [])
+    assert arrivals(grid, clock) == [1, 0, 0]
+    assert clock.time == pytest.approx(200.0, abs=1e-3)
 
 
-def test_clients_that_cannot_say_who_they_are_do_not_make_rounds_fly_past():
-    clock = Sundial()
-    grid = InProcessGrid(APP, lambda _t: ["1"], lambda *_: "raise")
-    assert arrivals(grid, clock) == [0, 0, 0]
-    assert clock.time >= 300.0
+def test_so_many_nodes_are_waited_for_in_every_round():
+    clock = FakeClock()
+    grid = InProcessGrid(APP, lambda _t: ["1"] if 100 < clock.time < 400 else ["1", "2"])
+    grid.behave = lambda *_: clock.sleep(30) or "answer"
+    assert arrivals(grid, clock, min_available_nodes=2) == [2, 2, 2]
+    assert clock.time > 400
 
 
 def test_absences_that_are_imposed_take_no_time():
-    clock = Sundial()
+    clock = FakeClock()
     grid = ImposedGrid(InProcessGrid(APP, lambda _t: ["1"]), markov(1, pi=0.3))
     grid.clock = clock
     counts = arrivals(grid, clock, rounds=12)

@@ -59,15 +59,15 @@ def test_a_dead_node_in_the_first_round_costs_one_greeting():
     assert hellos(grid, "dead") == 1
 
 
-def test_the_silent_are_greeted_again_and_ever_less_often():
+def test_a_silent_node_has_one_greeting_that_lies_at_the_link():
     def behave(name, _t, message):
         train = message.metadata.message_type == "train"
         return "silent" if name == "dead" or (name == "slow" and train) else "answer"
 
     grid = grid_of(lambda _t: ["slow", "dead"], behave)  # each round takes its 100 seconds
-    _, _, seconds = play(grid, rounds=20, greeting_timeout=30.0)
-    assert seconds == pytest.approx(20 * 100 + 30, abs=30)
-    assert hellos(grid, "dead") == 6  # with pauses of 30, 60, 120, … seconds, each at the start of a round
+    _, _, seconds = play(grid, rounds=4, greeting_timeout=30.0)
+    assert seconds == pytest.approx(4 * 100 + 30, abs=30)
+    assert hellos(grid, "dead") == 1
 
 
 def test_a_newcomer_greets_while_the_others_train():
@@ -78,17 +78,6 @@ def test_a_newcomer_greets_while_the_others_train():
     flower, _, seconds = play(grid, rounds=4)
     assert seconds == 0.0
     assert [record.arrived for record in flower.records] == [("id:1",)] * 2 + [("id:1", "id:3")] * 2
-
-
-def test_an_app_without_a_greeting_is_asked_ever_less_often(caplog):
-    def behave(_name, _t, message):
-        return "raise" if message.metadata.message_type == "query.hello" else "answer"
-
-    grid = grid_of(lambda _t: ["1"], behave)
-    flower, _, _ = play(grid, rounds=5)
-    assert hellos(grid, "1") == 4  # rounds with nobody take 100 seconds: at 0, 100, 200 and 400
-    assert not any(record.asked for record in flower.records)
-    assert "cannot join: error 2: ValueError: no data; it is asked again in 30 s" in caplog.text
 
 
 class Broken(InProcessGrid):

@@ -29,7 +29,7 @@ from turnout.report.run.run_table import results
 from turnout.report.run.run_words import summary
 from turnout.server.facts import Online
 from turnout.simulator.local import Local
-from turnout.strategies import MIFA, FedAU, FedAvg, Strategy
+from turnout.strategies import MIFA, FedAU, Strategy
 
 MODEL = {"w": np.zeros(2, np.float32)}
 
@@ -191,14 +191,6 @@ class OwnStrategy(Strategy[None]):
 def test_a_strategy_of_ones_own_is_told_by_its_name(tmp_path):
     play(tmp_path / "run", strategy=OwnStrategy(), rounds=1, evaluate_every=0)
     assert load(tmp_path / "run").points[0].label == "OwnStrategy"
-
-
-def test_a_run_to_which_nobody_came_is_recorded(tmp_path):
-    flower = play(tmp_path / "run", strategy=FedAvg(), names=(), rounds=2)
-    history = load(tmp_path / "run").points[0].history
-    assert history.rounds == 2
-    assert not history.metrics
-    assert not flower.history.diverged.any()
 
 
 def test_it_has_a_report_with_who_was_there(tmp_path):

@@ -6,14 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from turnout.flower.client import client_app
+    from turnout.flower.client import client_app, greet
     from turnout.flower.fleet.imposed import ImposedGrid
     from turnout.flower.server.driver import Driver
     from turnout.flower.strategy import FlowerStrategy
     from turnout.flower.wire.replies import Limits
     from turnout.server.settings import ServerSettings
 
-__all__ = ["Driver", "FlowerStrategy", "ImposedGrid", "Limits", "ServerSettings", "client_app"]
+__all__ = ["Driver", "FlowerStrategy", "ImposedGrid", "Limits", "ServerSettings", "client_app", "greet"]
 
 _HOMES = {
     "Driver": "turnout.flower.server.driver",
@@ -22,6 +22,7 @@ _HOMES = {
     "Limits": "turnout.flower.wire.replies",
     "ServerSettings": "turnout.server.settings",
     "client_app": "turnout.flower.client",
+    "greet": "turnout.flower.client",
 }
 _FORMER = {"ServerOptions": "ServerSettings"}  # names that older programs may still use
 

@@ -1,4 +1,4 @@
-"""The client's side: a Flower ClientApp around functions of numpy arrays."""
+"""The client's side: any ClientApp made to answer the server's questions, and one around functions of numpy arrays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from turnout.flower.wire import messages as wire
@@ -19,12 +19,142 @@ if TYPE_CHECKING:
     from turnout.uploads import Upload
 
 KEPT, KEPT_IN = "turnout.update", "turnout.kept-in"  # in the node's own state, between training and upload
+OWN_SIZE = "turnout.size"  # in the node's own state: the samples that its app has last reported
+LOSSES = ("loss", "eval_loss", "eval-loss", "test_loss", "test-loss", "val_loss", "val-loss")  # as apps call it
 
 Settings = dict[str, Any]
 Train = Callable[[Arrays, Settings, Context], tuple[Mapping[str, np.ndarray], Mapping[str, float]]]
 Loss = Callable[[Arrays, Settings, Context], float]
 Evaluate = Callable[[Arrays, Settings, Context], Mapping[str, float]]
 Size = Callable[[Context], int]
+Name = Callable[[Context], str | int]
+Reach = float | str | Callable[[Mapping[str, Any]], float]
+
+
+def greet(
+    app: ClientApp,
+    *,
+    name: Name | None = None,
+    size: Size | None = None,
+    loss: Loss | None = None,
+    reach: Reach | None = None,
+) -> ClientApp:
+    """An existing ClientApp that also tells the server who it is, how much data it has, and what a model loses there.
+
+    Put `app = greet(app)` below your app, or `app = greet(ClientApp())` above its functions; they stay as they are.
+
+    Args:
+        app: your app, with its functions for training and evaluation.
+        name: name of the client, from the context; if not given, `client-id` or `partition-id` of the node's config.
+        size: number of samples, from the context; if not given, the `num-examples` that the app reported last.
+        loss: (arrays, config, context) to the loss of a model without training, for strategies that probe; if not
+            given, the app's own evaluation is asked for it.
+        reach: steps of plain SGD in a round: a number, the name of a metric that the app reports, or a function of its
+            metrics. Strategies for unequal work need it; if not given, all clients count as doing the same.
+
+    """
+    return _Greeted(app, name=name, size=size, loss=loss, reach=reach)
+
+
+class _Greeted(ClientApp):
+    """Answers greetings, probes and requests for kept updates; everything else is the other app's."""
+
+    def __init__(
+        self,
+        app: ClientApp,
+        *,
+        name: Name | None = None,
+        size: Size | None = None,
+        loss: Loss | None = None,
+        reach: Reach | None = None,
+        check: Callable[[Settings], None] = lambda _config: None,
+    ) -> None:
+        super().__init__()
+        self._app, self._name, self._size, self._loss, self._reach, self._check = app, name, size, loss, reach, check
+        # Functions may be registered before or after: both end up with the app inside.
+        self.train, self.evaluate, self.query, self.lifespan = app.train, app.evaluate, app.query, app.lifespan
+        self._answers = {wire.HELLO: self._hello, wire.PROBE: self._probe, wire.UPLOAD: self._upload}
+
+    def __call__(self, message: Message, context: Context) -> Message:
+        kind = message.metadata.message_type
+        if kind in self._answers:
+            return self._answers[kind](message, context)
+        reply = self._app(message, context)
+        return self._trained(message, reply, context) if kind == MessageType.TRAIN else reply
+
+    def _hello(self, message: Message, context: Context) -> Message:
+        """Who this is; what is wrong is told, for an error would look like an app that knows no greetings."""
+        config, counts, who = wire.config_in(message), MetricRecord(), ConfigRecord()
+        try:
+            self._check(config)
+            name = wire.client_name(context) if self._name is None else str(self._name(context))
+            if name is not None:
+                who[wire.CLIENT_ID] = name
+            if config.get(wire.SIZE):
+                counts["num-examples"] = self._samples(context)
+        except Exception as error:  # whatever a user's function may raise
+            who[wire.PROBLEM] = f"{type(error).__name__}: {error}"
+        return Message(RecordDict({wire.METRICS: counts, wire.IDENTITY: who}), reply_to=message)
+
+    def _samples(self, context: Context) -> int:
+        """Only counted where they are asked for: a client whose data cannot be read can still join."""
+        if self._size is not None:
+            return int(self._size(context))
+        kept: Any = context.state.config_records.get(OWN_SIZE, ConfigRecord()).get("num-examples")
+        if kept is None:
+            raise ValueError(
+                "the server asks for the size of the data, which this app has not reported yet: give one by `size`, "
+                "or let the server use target='examples'"
+            )
+        return kept
+
+    def _probe(self, message: Message, context: Context) -> Message:
+        if self._loss is not None:
+            arrays, config = _received(message)
+            return _reply(message, {"loss": self._loss(arrays, config, context)})
+        message.metadata.message_type = MessageType.EVALUATE
+        reply = self._app(message, context)
+        message.metadata.message_type = wire.PROBE
+        if reply.has_error():
+            return reply
+        metrics = wire.metrics_in(reply.content)
+        if (own := next((metric for metric in LOSSES if metric in metrics), None)) is None:
+            raise ValueError(
+                f"the server asks for the loss of the model, but evaluation reports only {sorted(metrics)}: report a "
+                "'loss' there, or give one by greet(app, loss=...)"
+            )
+        return _reply(message, {"loss": metrics[own]})
+
+    def _trained(self, message: Message, reply: Message, context: Context) -> Message:
+        """The app's reply with reach and round; the model stays here if only its length is wanted now."""
+        if reply.has_error() or not reply.has_content():
+            return reply
+        config, content = wire.config_in(message), reply.content
+        metrics = wire.metrics_in(content)
+        own = next(iter(content.metric_records.values()), None)
+        if own is None:
+            own = content[wire.METRICS] = MetricRecord()
+        if (size := metrics.get("num-examples")) is not None and isinstance(size, int):
+            context.state[OWN_SIZE] = ConfigRecord({"num-examples": size})
+        if self._reach is not None:
+            own["reach"] = float(_reached(self._reach, metrics))
+        own[OWN_ROUND] = config[wire.ROUND]
+        if config.get(wire.KEEP):
+            key, record = next(iter(content.array_records.items()))
+            own[OWN_NORM] = metrics.get(OWN_NORM) or _moved(wire.to_numpy(record), _received(message)[0])
+            context.state[KEPT] = record
+            context.state[KEPT_IN] = ConfigRecord({wire.ROUND: config[wire.ROUND], "record": key})
+            del content[key]
+        return reply
+
+    def _upload(self, message: Message, context: Context) -> Message:
+        wanted = wire.config_in(message)[wire.ROUND]
+        kept = context.state.config_records.get(KEPT_IN, ConfigRecord())
+        if kept.get(wire.ROUND) != wanted:
+            raise ValueError(f"no update of round {wanted} is kept here: a node that restarts loses its update")
+        del context.state[KEPT_IN]
+        record: Any = context.state.pop(KEPT)
+        return Message(RecordDict({str(kept["record"]): record}), reply_to=message)
 
 
 def client_app(
@@ -52,49 +182,19 @@ def client_app(
 
     """
     app, sender = ClientApp(), _sender(uploads, state)
-    record = wire.ARRAYS if sender is None else wire.COMPACT
-
-    @app.query("hello")
-    def hello(message: Message, context: Context) -> Message:
-        if sender is not None:
-            sender.check(message.content.config_records.get(wire.CONFIG, {}))
-        counts: dict[str, Any] = {}
-        if size is not None and _wants_size(message):
-            counts["num-examples"] = int(size(context))
-        name = wire.client_name(context)
-        identity = ConfigRecord({} if name is None else {wire.CLIENT_ID: name})
-        return Message(RecordDict({wire.METRICS: MetricRecord(counts), wire.IDENTITY: identity}), reply_to=message)
 
     @app.train()
     def work(message: Message, context: Context) -> Message:
         arrays, config = _received(message)
-        if sender is not None:
-            sender.check_order(config)
+        if sender is None:
+            trained, metrics = train(arrays, config, context)
+            return _reply(message, metrics, {wire.ARRAYS: wire.to_record(trained)})
+        sender.check_order(config)
         trained, metrics = train(arrays, config, context)
         # The start is read again from the message, since a model may be trained in place.
-        if sender is not None:
-            sent, norm = sender.pack(trained, _received(message)[0], config, context)
-        else:
-            sent, norm = trained, _moved(trained, _received(message)[0]) if config.get(wire.KEEP) else 0.0
-        if config.get(wire.KEEP):
-            context.state[KEPT] = wire.to_record(sent)
-            context.state[KEPT_IN] = ConfigRecord({wire.ROUND: config[wire.ROUND]})
-            return _reply(message, {**metrics, OWN_NORM: norm})
-        return _reply(message, metrics, {record: wire.to_record(sent)})
-
-    @app.query("upload")
-    def upload(message: Message, context: Context) -> Message:
-        wanted = message.content.config_records[wire.CONFIG][wire.ROUND]
-        if context.state.config_records.get(KEPT_IN, ConfigRecord()).get(wire.ROUND) != wanted:
-            raise ValueError(f"no update of round {wanted} is kept here: a node that restarts loses its update")
-        del context.state[KEPT_IN]
-        return Message(RecordDict({record: context.state.pop(KEPT)}), reply_to=message)
-
-    if loss is not None:
-
-        @app.query("probe")
-        def probe(message: Message, context: Context) -> Message:
-            return _reply(message, {"loss": loss(*_received(message), context)})
+        sent, norm = sender.pack(trained, _received(message)[0], config, context)
+        kept = {OWN_NORM: norm} if config.get(wire.KEEP) else {}
+        return _reply(message, {**metrics, **kept}, {wire.COMPACT: wire.to_record(sent)})
 
     if evaluate is not None:
 
@@ -102,7 +202,8 @@ def client_app(
         def measure(message: Message, context: Context) -> Message:
             return _reply(message, evaluate(*_received(message), context))
 
-    return app
+    check = (lambda _config: None) if sender is None else sender.check
+    return _Greeted(app, size=size, loss=loss, check=check)
 
 
 def _sender(uploads: Upload | None, state: Any) -> Sender | None:
@@ -113,10 +214,12 @@ def _sender(uploads: Upload | None, state: Any) -> Sender | None:
     return Sender(uploads, state)
 
 
-def _wants_size(message: Message) -> bool:
-    """Whether samples must be counted, for which they may have to be read: a client without its data can still join."""
-    config = message.content.config_records.get(wire.CONFIG)
-    return config is not None and bool(config.get(wire.SIZE))
+def _reached(reach: Reach, metrics: Mapping[str, Any]) -> float:
+    if isinstance(reach, str):
+        if reach not in metrics:
+            raise ValueError(f"reach is the metric {reach!r}, but training reports only {sorted(metrics)}")
+        return metrics[reach]
+    return reach(metrics) if callable(reach) else reach
 
 
 def _moved(trained: Mapping[str, np.ndarray], start: Arrays) -> float:
@@ -126,13 +229,12 @@ def _moved(trained: Mapping[str, np.ndarray], start: Arrays) -> float:
 
 
 def _received(message: Message) -> tuple[Arrays, Settings]:
-    content = message.content
-    return wire.to_numpy(content.array_records[wire.ARRAYS]), dict(content.config_records[wire.CONFIG])
+    record: ArrayRecord = next(iter(message.content.array_records.values()))
+    return wire.to_numpy(record), wire.config_in(message)
 
 
 def _reply(message: Message, metrics: Mapping[str, Any], records: Mapping[str, Any] | None = None) -> Message:
     """A reply with metrics as plain numbers and their round, and with other records."""
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in metrics.items()}
-    turn: Any = message.content.config_records[wire.CONFIG][wire.ROUND]
-    metric_record = MetricRecord(plain | {OWN_ROUND: turn})
+    metric_record = MetricRecord(plain | {OWN_ROUND: wire.config_in(message)[wire.ROUND]})
     return Message(RecordDict({**(records or {}), wire.METRICS: metric_record}), reply_to=message)

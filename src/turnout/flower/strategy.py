@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection as Group
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
 from flwr.serverapp.strategy import Strategy as Base
 
 from turnout.flower.fleet.presence import Identity, Presence, Target
+from turnout.flower.fleet.shares import Shares
 from turnout.flower.run.books import Books
+from turnout.flower.run.estimates import Estimate, estimates_of
+from turnout.flower.run.pace import Pace
 from turnout.flower.run.participation import ParticipationLog
 from turnout.flower.run.run_folder import RunFolder
 from turnout.flower.server.accepted import real_settings
@@ -22,10 +28,23 @@ from turnout.flower.server.alone import held
 from turnout.flower.server.compiled_round import Order, RoundRecord
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.collecting import Collection, listed_clients, losses_in, mean_by_target, ratings_in
+from turnout.flower.wire.late import LateOrders
 from turnout.flower.wire.mailbox import Mailbox, train_letters
-from turnout.flower.wire.messages import DURABLE, KEEP, PROBE, RUN_ID, UPLOAD, to_numpy, to_record
-from turnout.flower.wire.polling import Clock, PollingGrid
-from turnout.flower.wire.replies import Limits
+from turnout.flower.wire.messages import (
+    ARRAYS,
+    CONFIG,
+    DURABLE,
+    KEEP,
+    PROBE,
+    RUN_ID,
+    UPLOAD,
+    metrics_in,
+    to_numpy,
+    to_record,
+    users_own,
+)
+from turnout.flower.wire.polling import Clock, Closing, PollingGrid
+from turnout.flower.wire.replies import Dropped, Limits, check_size
 from turnout.server.settings import ServerSettings
 from turnout.simulator.history import History
 from turnout.simulator.local import Local
@@ -34,6 +53,9 @@ from turnout.strategies.base import Strategy
 shown = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
+Aggregate = Callable[[list[RecordDict], str], MetricRecord]
+
+_PATIENT_LOG = 60.0  # seconds between two lines that say that clients are waited for
 
 
 class FlowerStrategy(Base):
@@ -41,9 +63,11 @@ class FlowerStrategy(Base):
 
     Args:
         strategy: the server's algorithm.
-        target: weight of each client in the objective: the same for all, by the size of its data, by name, or a
-            function of the name. A mapping names the whole fleet, and turns all others away.
-        local: learning rate of the clients, sent to them as `lr`; if not given, the `lr` of the training config.
+        target: weight of each client in the objective: the same for all, by the size of its data, by the examples that
+            its replies report, by name, or a function of the name. A mapping names the whole fleet, and turns all
+            others away.
+        local: learning rate of the clients, sent to them as `lr`; if not given, the `lr` of the training config, which
+            may change from round to round.
         server: learning rate, optimizer and projection of the server, and what it estimates.
         checkpoint: file from which a restarted server continues.
         checkpoint_every: rounds between two writes of `checkpoint` and `record`; a crash loses rounds since the last.
@@ -53,6 +77,24 @@ class FlowerStrategy(Base):
             authenticated key (only for a SuperLink that authenticates its SuperNodes), or only by its present node.
         limits: bounds that every reply must satisfy.
         seed: seed of the selection, and of the clients' own seeds.
+        quorum: share of the asked clients whose answers close a round; the others are late.
+        stretch: close a round at this many times the seconds after which half of the asked clients had answered; if
+            not given, a round waits for all, at most until the timeout.
+        retire_after: seconds after which a client that is not listed any more leaves the fleet for good. If not given,
+            a client with a name never does, and a node without one after a day, or at once if the strategy remembers a
+            model per client.
+        listed: what a client counts as that is listed, but was not asked: a listed node may not be running.
+        fraction_train: share of the listed clients from which the strategy selects in a round.
+        fraction_evaluate: share of the listed clients that evaluate the model.
+        min_train_nodes: least number of clients to select from, however small the share.
+        min_evaluate_nodes: least number of clients to evaluate, however small the share.
+        min_available_nodes: wait in each round until so many clients are listed; the first round waits for one.
+        weighted_by_key: metric that counts a client's samples, with `target="examples"`.
+        arrayrecord_key: name of the record of arrays in messages to clients.
+        configrecord_key: name of the record of settings in messages to clients.
+        train_metrics_aggr_fn: combines the metrics of the replies to training, as in Flower's own strategies; if not
+            given, means weighted by the target.
+        evaluate_metrics_aggr_fn: the same for evaluation.
         greeting_timeout: seconds to wait for new nodes to say who they are, if no other client is there.
         probe_timeout: seconds to wait for losses, if the strategy asks for them before it selects.
         poll: seconds between two checks for replies.
@@ -76,6 +118,20 @@ class FlowerStrategy(Base):
         identity: Identity = "declared",
         limits: Limits | None = None,
         seed: int = 0,
+        quorum: float = 1.0,
+        stretch: float | None = None,
+        retire_after: float | None = None,
+        listed: Literal["unknown", "available"] = "unknown",
+        fraction_train: float = 1.0,
+        fraction_evaluate: float = 1.0,
+        min_train_nodes: int = 0,
+        min_evaluate_nodes: int = 0,
+        min_available_nodes: int = 0,
+        weighted_by_key: str = "num-examples",
+        arrayrecord_key: str = ARRAYS,
+        configrecord_key: str = CONFIG,
+        train_metrics_aggr_fn: Aggregate | None = None,
+        evaluate_metrics_aggr_fn: Aggregate | None = None,
         greeting_timeout: float = 30.0,
         probe_timeout: float = 60.0,
         poll: float = 1.0,
@@ -85,39 +141,57 @@ class FlowerStrategy(Base):
     ) -> None:
         if evaluate_every < 0:
             raise ValueError(f"evaluate_every must be 0 or more rounds, not {evaluate_every}")
+        if listed not in ("unknown", "available"):
+            raise ValueError(f"listed must be 'unknown' or 'available', not {listed!r}")
         self.strategy = strategy
         self.local = local
         self.settings = real_settings(server, strategy)
         self.limits = Limits() if limits is None else limits
         self.seed = seed
+        self.listed = listed
+        self.weighted_by_key = weighted_by_key
         self.probe_timeout = probe_timeout
         self.poll = poll
         self.patience = patience
         self.evaluate_every = evaluate_every
         self.records: list[RoundRecord] = []
-        self._attendance = Presence(identity, target, greeting_timeout, keeps=not strategy.admits_all)
-        self._books = Books(
-            None if checkpoint is None else Path(checkpoint),
-            checkpoint_every,
-            None if record is None else RunFolder(record, identity, self._attendance.shown_target),
-            None if participation is None else ParticipationLog(participation),
+        self._closing = Closing(quorum, stretch)
+        self._shares = Shares(
+            fraction_train, fraction_evaluate, min_train_nodes, min_evaluate_nodes, min_available_nodes
         )
-        self._mailbox = Mailbox()
+        self._aggregate = {"train": train_metrics_aggr_fn, "evaluate": evaluate_metrics_aggr_fn}
+        self._attendance = Presence(identity, target, greeting_timeout, strategy, retire_after)
+        self._make_books = partial(_books, checkpoint, checkpoint_every, record, participation, self._attendance)
+        self._books = self._make_books()
+        self._mailbox = Mailbox(arrayrecord_key, configrecord_key)
         self._clock = Clock() if clock is None else clock
         self._driver: Driver | None = None
         self._grid: PollingGrid | None = None
         self._ttl: float | None = None
         self._last: int | None = None  # round
         self._begun = time.perf_counter()
+        self._pace = Pace()
+        self._turnout = _Turnout()
+        self._late = LateOrders()
         self._orders: dict[str, Order] = {}
         self._config = ConfigRecord()
         self._warned: set[str] = set()  # metrics of clients that are ignored
+        self._anybody = False  # whether any client was ever there
         self._handed: ArrayRecord | None = None  # the model as it was last returned or adopted
 
     @property
     def history(self) -> History:
         """The history so far, in the form of a simulation's, with the rounds before a restart."""
         return self._books.chronicle.history(self._started())
+
+    @property
+    def estimates(self) -> list[Estimate]:
+        """How available each client is and how often its updates arrive, as estimated so far, with intervals."""
+        return estimates_of(self._started())
+
+    def retire(self, *names: str) -> None:
+        """Let clients leave the fleet for good, before the next round; a client that comes back is a new one."""
+        self._attendance.retire(names)
 
     def summary(self) -> None:
         name, attendance = type(self.strategy).__name__, self._attendance
@@ -133,30 +207,48 @@ class FlowerStrategy(Base):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: EvaluateFn | None = None,
     ) -> Result:
-        """Train for `num_rounds` rounds in all; rounds before a checkpoint count, and are not repeated."""
+        """Train for `num_rounds` rounds in all; rounds before a checkpoint count, and are not repeated.
+
+        Rounds have the same numbers everywhere, also after a restart. Without a checkpoint a second call begins anew.
+        """
+        train_config, evaluate_config = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
         with held(self._books.checkpoint):
+            if self._driver is not None and self._books.checkpoint is None:
+                self._begin_anew()
             self._ttl, self._last = timeout, num_rounds
-            driver = self._ready(initial_arrays, train_config)
-            done, polled = driver.t, self._polled(grid)
-            if done >= num_rounds > 0:
-                shown.warning(
-                    "Nothing is trained: the checkpoint %s has %d rounds already, and num_rounds is %d. Give more "
-                    "rounds to go on, or move the checkpoint away to begin anew.",
-                    self._books.checkpoint,
-                    done,
-                    num_rounds,
-                )
-            before = self._rate_now(polled, evaluate_config, timeout) if num_rounds > done or done == 0 else None
-            central = None if evaluate_fn is None else self._recorded(evaluate_fn, done)
-            left, configs = max(0, num_rounds - done), (train_config, evaluate_config)
-            self._handed = to_record(driver.model())
-            result = super().start(polled, self._handed, left, timeout, *configs, central)
+            driver, polled = self._ready(initial_arrays, train_config), self._polled(grid)
+            done, result = driver.t, Result()
+            shown.info("Starting %s on Flower: %d rounds, %d done", type(self.strategy).__name__, num_rounds, done)
+            self.summary()
+            self._warn_of_nothing_to_do(done, num_rounds)
+            self._handed = arrays = to_record(driver.model())
+            if num_rounds > done or done == 0:
+                before = self._rate_now(polled, evaluate_config, timeout)
+                result.evaluate_metrics_clientapp |= {} if before is None else {done: before}
+                self._rate_centrally(evaluate_fn, done, arrays, result)
+            for t in range(done + 1, num_rounds + 1):
+                shown.info("")
+                shown.info("[ROUND %d/%d]", t, num_rounds)
+                arrays, result.train_metrics_clientapp[t] = self._train(t, arrays, train_config, polled, timeout)
+                sent = list(self.configure_evaluate(t, arrays, evaluate_config, polled))
+                replies = polled.send_and_receive(sent, timeout=timeout, closing=self._closing)
+                if (rated := self.aggregate_evaluate(t, replies)) is not None:
+                    result.evaluate_metrics_clientapp[t] = rated
+                    shown.info("\t└──> Evaluation: %s", rated)
+                self._rate_centrally(evaluate_fn, t, arrays, result)
             result.arrays = to_record(driver.model())
             self._books.close(driver, self.evaluate_every)
-        result = _renumbered(result, done)
-        if before is not None:
-            result.evaluate_metrics_clientapp[done] = before
         return result
+
+    def _train(
+        self, t: int, arrays: ArrayRecord, config: ConfigRecord, grid: PollingGrid, timeout: float
+    ) -> tuple[ArrayRecord, MetricRecord]:
+        sent, begun = list(self.configure_train(t, arrays, config, grid)), self._clock.now()
+        replies = grid.send_and_receive(sent, timeout=timeout, closing=self._closing, late=self._late.numbers)
+        self._turnout.closed_early = self._clock.now() - begun < timeout
+        arrays, metrics = self.aggregate_train(t, replies)
+        shown.info("\t└──> Training: %s", metrics)
+        return arrays, metrics
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -170,68 +262,89 @@ class FlowerStrategy(Base):
         else:
             self._adopt(driver, arrays)
         self._config = config
-        available = self._attendance.take(polled, driver, driver.t + 1)
-        if not available and self._ttl is not None:  # else a fleet away for a minute would miss the whole training
-            polled.lull(self._ttl)
-        losses = self._probe(driver, available, config, polled) if self.strategy.probes else None
-        self._orders = {order.client: order for order in driver.open_round(available, losses)}
+        if self.local is None:
+            driver.local = _local(config, driver.local)
+        turnout = self._turnout = self._gather(driver, polled)
+        self._pace.begin(polled.clock.now())
+        losses = self._probe(driver, turnout.asking, config, polled) if self.strategy.probes else None
+        self._orders = {order.client: order for order in driver.open_round(turnout.asking, losses)}
+        turnout.questioned = {*self._orders} if losses is None else {*turnout.asking}
         books = self._books
         for_all = {RUN_ID: books.chronicle.run_id, DURABLE: books.durable_round(driver.t)}
         for_all |= {} if self.strategy.admits_all else {KEEP: True}
-        letters = train_letters(self._orders.values(), self.strategy.starts_shared, for_all)
+        fresh = [order for order in self._orders.values() if order.client not in turnout.busy]
+        letters = train_letters(fresh, self.strategy.starts_shared, for_all)
         return self._mailbox.write(driver.directory, MessageType.TRAIN, letters, config, driver.t + 1, self._ttl)
 
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> tuple[ArrayRecord, MetricRecord]:
         """Check every reply, close the round with the valid ones, and write the checkpoint."""
-        driver = self._started()
+        driver, turnout, orders = self._started(), self._turnout, self._orders
+        late, replies = self._late.take(replies)
         contents, failed = self._mailbox.sort_out(replies)
-        heard = {*contents, *failed}
-        for name in self._orders:
-            driver.directory.heard(name, name in heard)
-        # A client that answered a probe was available: if it is silent afterwards, its upload failed.
-        silent = [] if self.strategy.probes else [name for name in self._orders if name not in heard]
-        collection = Collection(driver, self._orders, self.limits, warned=self._warned)
+        collection = Collection(driver, orders, self.limits, warned=self._warned)
         collection.add(contents)
-        if not self.strategy.admits_all and self._orders:
+        for order, reply in late:
+            if self._takes_late and reply.has_content() and order.client in orders:
+                collection.add_late(order, reply.content)
+            else:
+                shown.info("\t\t%s answers in round %d for round %d: too late", order.client, driver.t + 1, order.t)
+        in_time = {*contents, *failed}
+        heard = in_time | {order.client for order, _ in late}
+        if turnout.closed_early:
+            unanswered = {name: sent for name, sent in self._mailbox.unanswered.items() if name in orders}
+            starts = {name: orders[name].start for name in unanswered}
+            self._late.keep(unanswered, starts, driver.t + 1, self._clock.now() + (self._ttl or 0.0))
+            turnout.busy |= set(unanswered)
+        for name in orders:
+            if name in heard or name not in turnout.busy:
+                driver.directory.heard(name, name in heard, driver.t + 1)
+        # A client that answered a probe was available: if it is silent afterwards, its upload failed.
+        silent = [] if self.strategy.probes else [name for name in orders if name not in heard]
+        if not self.strategy.admits_all and orders:
             self._collect_uploads(driver, collection, driver.admit_round(collection.norms(), silent))
-        closed = driver.close_round(collection.good, silent, collection.reach)
-        record = replace(closed, bytes_uploaded=collection.bytes_uploaded)
+        if self._attendance.target == "examples":
+            driver.reweigh(self._sizes(contents))
+        unknown = turnout.unknown(heard, self.listed == "unknown")
+        closed = driver.close_round(collection.good, silent, collection.reach, unknown=unknown, span=self._pace.span)
+        came_late = tuple(name for name in closed.arrived if name not in in_time)
+        record = replace(closed, bytes_uploaded=collection.bytes_uploaded, late=came_late)
         self._orders = {}
         self.records.append(record)
         self._books.add(driver, record, time.perf_counter() - self._begun, collection.dropped)
         self._handed = to_record(driver.model())
-        reported = ratings_in({name: contents[name] for name in record.arrived if name in contents})
-        means = {metric: mean_by_target(values, driver) for metric, values in reported.items()}
-        return self._handed, MetricRecord({**means, **record.summary()})
+        arrived = {name: contents[name] for name in record.arrived if name in contents}
+        return self._handed, MetricRecord({**record.summary(), **self._combined("train", arrived, driver)[0]})
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
-        """Send the model to every client that is listed."""
+        """Send the model to the listed clients, except those that have just been silent or are still at work."""
         driver = self._driver
         if driver is not None and not driver.is_open:
             self._adopt(driver, arrays)
         if driver is None or not self._is_rated(driver.t):
             return []
-        names = listed_clients(driver, self._polled(grid).get_node_ids())
-        letters = [(name, arrays, {}) for name in names]
+        polled = self._polled(grid)
+        out = driver.directory.silent | self._late.busy(driver.directory, polled.clock.now())
+        names = [name for name in listed_clients(driver, polled.get_node_ids()) if name not in out]
+        letters = [(name, arrays, {}) for name in self._shares.to_evaluate(names, self.seed, driver.t)]
         return self._mailbox.write(driver.directory, MessageType.EVALUATE, letters, config, driver.t, self._ttl)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Means over the clients that answered, weighted by the target."""
         driver = self._started()
-        by_metric = ratings_in(self._mailbox.sort_out(replies)[0])
+        combined, by_metric = self._combined("evaluate", self._mailbox.sort_out(replies)[0], driver)
         means = {metric: mean_by_target(values, driver) for metric, values in by_metric.items()}
         self._books.chronicle.rate(driver.t, means, by_metric, len(driver.directory))
         self._books.write(driver, self.evaluate_every)
-        return MetricRecord(dict(means)) if means else None
+        return MetricRecord(combined) if combined else None
 
     def _started(self) -> Driver:
         if self._driver is None:
             raise RuntimeError("training has not begun: call start or configure_train first")
         return self._driver
 
-    def _ready(self, arrays: ArrayRecord, config: ConfigRecord | None) -> Driver:
+    def _ready(self, arrays: ArrayRecord, config: ConfigRecord) -> Driver:
         """The driver, made with the first model, or continued from the checkpoint if there is one."""
         if self._driver is None:
             local = _local(config) if self.local is None else self.local
@@ -240,6 +353,20 @@ class FlowerStrategy(Base):
             self._attendance.enrol(driver)
             self._driver = driver
         return self._driver
+
+    def _begin_anew(self) -> None:
+        self._driver, self._books, self.records, self._handed = None, self._make_books(), [], None
+        self._pace, self._late = Pace(), LateOrders()
+
+    def _warn_of_nothing_to_do(self, done: int, num_rounds: int) -> None:
+        if done >= num_rounds > 0:
+            shown.warning(
+                "Nothing is trained: the checkpoint %s has %d rounds already, and num_rounds is %d. Give more "
+                "rounds to go on, or move the checkpoint away to begin anew.",
+                self._books.checkpoint,
+                done,
+                num_rounds,
+            )
 
     def _adopt(self, driver: Driver, arrays: ArrayRecord) -> None:
         """Take over the model that the caller hands in, if a wrapper or a subclass has changed it."""
@@ -257,12 +384,41 @@ class FlowerStrategy(Base):
             self._books.renew(driver)
 
     def _polled(self, grid: Grid) -> PollingGrid:
-        """The grid with patience, one for the whole training."""
+        """The grid with patience, one for the whole training; newcomers are greeted while replies are waited for."""
         if isinstance(grid, PollingGrid):
             self._grid = grid
         elif self._grid is None or self._grid.inner is not grid:
             self._grid = PollingGrid(grid, self.poll, self.patience, self._clock)
-        return self._grid
+        polled = self._grid
+        polled.meanwhile = lambda: self._attendance.attend(polled, self._started())
+        return polled
+
+    @property
+    def _takes_late(self) -> bool:
+        """Whether an update of an earlier round is as good as one of this: memories are of earlier rounds anyway."""
+        return "model" in self.strategy.server_memory and self.strategy.starts_shared and self.strategy.admits_all
+
+    def _gather(self, driver: Driver, grid: PollingGrid) -> _Turnout:
+        """Who is listed, and may be asked; before the first client has come nothing counts as a round."""
+        said, t = -_PATIENT_LOG, driver.t + 1
+        while True:
+            listed = self._attendance.take(grid, driver, t)
+            self._anybody |= bool(listed) or driver.t > 0
+            least = max(self._shares.min_available_nodes, 0 if self._anybody else 1)
+            if len(listed) >= least or not grid.takes_time:
+                break
+            if grid.clock.now() - said >= _PATIENT_LOG:
+                shown.info("Waiting for clients: %d have joined, %d are needed", len(listed), least)
+                said = grid.clock.now()
+            grid.clock.sleep(grid.interval)
+        if not listed and self._ttl is not None:  # else a fleet away for a minute would miss the whole training
+            grid.lull(self._ttl)
+        busy = self._late.busy(driver.directory, grid.clock.now())
+        free = [name for name in listed if name not in busy]
+        awake = [name for name in free if not driver.directory.rests(name, t)]
+        asking = self._shares.to_train(awake or free, self.seed, t)
+        asking += [name for name in listed if name in busy] if self._takes_late else []
+        return _Turnout(listed, asking, busy)
 
     def _collect_uploads(self, driver: Driver, collection: Collection, admitted: Iterable[str]) -> None:
         """Ask admitted clients for the updates that they have kept; the others never send theirs."""
@@ -270,53 +426,93 @@ class FlowerStrategy(Base):
             return
         letters = [(name, None, {}) for name in admitted if name in collection.lengths]
         sent = self._mailbox.write(driver.directory, UPLOAD, letters, self._config, driver.t + 1, self._ttl)
-        replies = self._grid.send_and_receive(sent, timeout=self._ttl) if sent else []
+        replies = self._grid.send_and_receive(sent, timeout=self._ttl, closing=self._closing) if sent else []
         collection.add_uploads(self._mailbox.sort_out(replies)[0])
 
-    def _probe(self, driver: Driver, available: list[str], config: ConfigRecord, grid: Grid) -> dict[str, float]:
+    def _probe(self, driver: Driver, asking: list[str], config: ConfigRecord, grid: PollingGrid) -> dict[str, float]:
         """The losses of the clients that answer; the others count as not available."""
         model, t = to_record(driver.arrays()), driver.t + 1
-        letters = [(name, model, {"seed": seed}) for name, seed in driver.probe_seeds(available).items()]
+        letters = [(name, model, {"seed": seed}) for name, seed in driver.probe_seeds(asking).items()]
         sent = self._mailbox.write(driver.directory, PROBE, letters, config, t, self.probe_timeout)
-        replies = grid.send_and_receive(sent, timeout=self.probe_timeout) if sent else []
-        return losses_in(self._mailbox.sort_out(replies)[0], t, self.limits)
+        replies = grid.send_and_receive(sent, timeout=self.probe_timeout, closing=self._closing) if sent else []
+        contents, failed = self._mailbox.sort_out(replies)
+        for name in asking:  # or a client that was killed could not come back while its old node is listed
+            driver.directory.heard(name, name in contents or name in failed, t)
+        return losses_in(contents, t, self.limits)
+
+    def _sizes(self, contents: Mapping[str, RecordDict]) -> dict[str, float]:
+        """Samples by client, as the replies report them."""
+        counts = {
+            name: check_size({"num-examples": metrics_in(content).get(self.weighted_by_key)})
+            for name, content in contents.items()
+        }
+        return {name: float(count) for name, count in counts.items() if not isinstance(count, Dropped)}
+
+    def _combined(
+        self, phase: str, contents: Mapping[str, RecordDict], driver: Driver
+    ) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
+        """Metrics combined by the user's function, or as means weighted by the target, and metrics by client."""
+        by_metric = ratings_in(contents)
+        if (combine := self._aggregate[phase]) is None or not contents:
+            return {metric: mean_by_target(values, driver) for metric, values in by_metric.items()}, by_metric
+        return dict(combine([users_own(content) for content in contents.values()], self.weighted_by_key)), by_metric
 
     def _is_rated(self, t: int) -> bool:
         """Whether clients evaluate the model after t rounds."""
         return self.evaluate_every > 0 and (t % self.evaluate_every == 0 or t == self._last)
 
-    def _rate_now(self, grid: PollingGrid, config: ConfigRecord | None, timeout: float) -> MetricRecord | None:
+    def _rate_now(self, grid: PollingGrid, config: ConfigRecord, timeout: float) -> MetricRecord | None:
         """Evaluate the model from which training starts or continues, unless that was done before a crash."""
         driver = self._started()
         if not self._is_rated(driver.t) or self._books.chronicle.is_rated(driver.t):
             return None
         self._attendance.take(grid, driver, driver.t + 1)
-        model = to_record(driver.model())
-        sent = self.configure_evaluate(driver.t, model, ConfigRecord() if config is None else config, grid)
-        return self.aggregate_evaluate(driver.t, grid.send_and_receive(sent, timeout=timeout) if sent else [])
+        sent = self.configure_evaluate(driver.t, to_record(driver.model()), config, grid)
+        return self.aggregate_evaluate(driver.t, grid.send_and_receive(sent, timeout=timeout, closing=self._closing))
 
-    def _recorded(self, evaluate_fn: EvaluateFn, done: int) -> EvaluateFn:
-        """The server's own evaluation, with rounds counted from the start of the training, and recorded."""
-
-        def evaluate(t: int, model: ArrayRecord) -> MetricRecord | None:
-            metrics = evaluate_fn(t + done, model)
-            if metrics is not None:
-                self._books.chronicle.rate_centrally(t + done, metrics)
-            return metrics
-
-        return evaluate
+    def _rate_centrally(self, evaluate_fn: EvaluateFn | None, t: int, model: ArrayRecord, result: Result) -> None:
+        """The server's own evaluation, recorded."""
+        metrics = None if evaluate_fn is None else evaluate_fn(t, model)
+        if metrics is not None:
+            shown.info("\t└──> Evaluation by the server: %s", metrics)
+            self._books.chronicle.rate_centrally(t, metrics)
+            result.evaluate_metrics_serverapp[t] = metrics
 
 
-def _local(config: ConfigRecord | None) -> Local:
+@dataclass
+class _Turnout:
+    """Who is there in a round, and what is known of them."""
+
+    listed: list[str] = field(default_factory=list)
+    asking: list[str] = field(default_factory=list)  # the strategy selects from these
+    busy: set[str] = field(default_factory=set)  # still at work on an earlier order
+    questioned: set[str] = field(default_factory=set)  # asked to train, or for their loss
+    closed_early: bool = False  # before the timeout: who has not answered is still at work
+
+    def unknown(self, heard: Group[str], doubted: bool) -> list[str]:
+        """Clients of which nothing is known: listed but not asked, if that is doubted, or still at work."""
+        unasked = self.questioned if doubted else self.asking
+        return [n for n in self.listed if n not in heard and (n not in unasked or n in self.busy)]
+
+
+def _books(
+    checkpoint: str | Path | None,
+    every: int,
+    record: str | Path | None,
+    participation: str | Path | None,
+    attendance: Presence,
+) -> Books:
+    return Books(
+        None if checkpoint is None else Path(checkpoint),
+        every,
+        None if record is None else RunFolder(record, attendance.identity, attendance.shown_target),
+        None if participation is None else ParticipationLog(participation),
+    )
+
+
+def _local(config: ConfigRecord, before: Local | None = None) -> Local:
     """The clients' learning rate where only the training config has it."""
-    rate = 1.0 if config is None else config.get("lr", 1.0)
+    rate = config.get("lr", 1.0)
     if not isinstance(rate, int | float) or not rate > 0:
         raise ValueError(f"'lr' in the training config is {rate!r}; it must be a number above 0")
-    return Local(learning_rate=float(rate))
-
-
-def _renumbered(result: Result, done: int) -> Result:
-    """Results with rounds counted from the start of the training."""
-    for name in ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp"):
-        setattr(result, name, {t + done: metrics for t, metrics in getattr(result, name).items()})
-    return result
+    return before if before is not None and before.learning_rate == rate else Local(learning_rate=float(rate))

@@ -37,8 +37,10 @@ class Facts(eqx.Module, Generic[State]):
         """Number of rounds before round 0 in which the server has watched availability."""
         return 0
 
-    def watch(self, state: State, available: Mask) -> State:
-        """State after a round before round 0 with these clients available."""
+    def watch(
+        self, state: State, available: Mask, watched: Mask | None = None, span: Scalar | None = None
+    ) -> State:
+        """State after a round with these clients available, also before round 0; arguments as in `View`."""
         return state
 
     def open(self, state: State) -> State:
@@ -62,11 +64,11 @@ class Oracle(Facts[None]):
 
 
 class OnlineState(eqx.Module):
-    """Sums over the rounds so far, one entry per client."""
+    """Sums over the rounds so far, one entry per client; only rounds in which its availability was certain count."""
 
     rounds: PerClient  # since the client joined
     last: Mask  # availability in the last observed round
-    follows: Mask  # whether the next round follows on that one
+    follows: Mask  # whether that was the last round
     on: PerClient  # rounds available
     transitions: PerClient  # from one round to the next
     from_on: PerClient  # transitions that started available
@@ -83,6 +85,9 @@ class Online(Facts[OnlineState]):
     π̂ = (rounds on + a) / (rounds + a + b); each transition probability likewise, from the transitions that start in its
     state, so that λ̂ = P̂(on→on) + P̂(off→off) - 1 is consistent. A client that was never asked has the prior mean, and
     the mean reach of the others.
+
+    On real nodes a client that was listed but not asked is neither on nor off, and rounds differ in length: each counts
+    by its length, so that λ̂ is the correlation over a round of usual length.
 
     With `past`, the server has watched the availability of that many rounds of the same world before round 0.
     """
@@ -110,8 +115,9 @@ class Online(Facts[OnlineState]):
 
     def read(self, state: OnlineState, truth: Known | None) -> Known:
         from_off = state.transitions - state.from_on
-        stay_on = _share(state.on_on, state.from_on, self.prior_stay, self.prior_leave)
-        stay_off = _share(state.off_off, from_off, self.prior_stay, self.prior_leave)
+        # Short rounds with a change count below zero: the rest of a usual round is still to come.
+        stay_on = _share(jnp.maximum(state.on_on, 0.0), state.from_on, self.prior_stay, self.prior_leave)
+        stay_off = _share(jnp.maximum(state.off_off, 0.0), from_off, self.prior_stay, self.prior_leave)
         overall = divide(jnp.sum(state.reach), jnp.sum(state.arrived), otherwise=1.0)
         return Known(
             pi=_share(state.on, state.rounds, self.prior_on, self.prior_off),
@@ -122,31 +128,41 @@ class Online(Facts[OnlineState]):
 
     def observe(self, state: OnlineState, view: View, cohort: Cohort, reports: Reports) -> OnlineState:
         return replace(
-            self.watch(state, view.available),
+            self.watch(state, view.available, view.watched, view.span),
             asked=_count(state.asked, cohort.asked),
             arrived=_count(state.arrived, cohort.mask),
             reach=state.reach + cohort.put(reports.reach),
         )
 
-    def watch(self, state: OnlineState, available: Mask) -> OnlineState:
+    def watch(
+        self, state: OnlineState, available: Mask, watched: Mask | None = None, span: Scalar | None = None
+    ) -> OnlineState:
+        certain = jnp.ones_like(state.follows) if watched is None else watched
+        length = 1.0 if span is None else span
+        follows, on, off = state.follows & certain, available & certain, ~available & certain
         return replace(
             state,
-            rounds=state.rounds + 1.0,
-            last=available,
-            follows=jnp.ones_like(state.follows),
-            on=_count(state.on, available),
-            transitions=_count(state.transitions, state.follows),
-            from_on=_count(state.from_on, state.follows & state.last),
-            on_on=_count(state.on_on, state.follows & state.last & available),
-            off_off=_count(state.off_off, state.follows & ~state.last & ~available),
+            rounds=_count(state.rounds, certain, length),
+            last=jnp.where(certain, available, state.last),
+            follows=certain,
+            on=_count(state.on, on, length),
+            transitions=_count(state.transitions, follows, length),
+            from_on=_count(state.from_on, follows & state.last, length),
+            on_on=_stayed(state.on_on, follows & state.last, on, length),
+            off_off=_stayed(state.off_off, follows & ~state.last, off, length),
         )
 
     def open(self, state: OnlineState) -> OnlineState:
         return replace(state, follows=jnp.zeros_like(state.follows))
 
 
-def _count(total: PerClient, event: Mask) -> PerClient:
-    return total + event.astype(total.dtype)
+def _count(total: PerClient, event: Mask, length: Scalar = 1.0) -> PerClient:
+    return total + event.astype(total.dtype) * length
+
+
+def _stayed(total: PerClient, before: Mask, after: Mask, length: Scalar) -> PerClient:
+    """Time in a state, less one usual round for each change out of it."""
+    return _count(_count(total, before & after, length), before & ~after, length - 1.0)
 
 
 def _share(hits: PerClient, trials: PerClient, prior_hits: Scalar, prior_misses: Scalar) -> PerClient:

@@ -127,7 +127,8 @@ class Server(eqx.Module):
     def close(self, state: ServerState, view: View, cohort: Cohort, reports: Reports, tally: Tally) -> Closed:
         """End a round, in simulations and on real nodes alike: weights of the arrived updates, new state and sums."""
         weight = jnp.where(cohort.arrived, self.strategy.weigh(state.strategy, view, cohort), 0.0)
-        tally = tally.add(view.t, view.available, cohort, weight)
+        available = view.available if view.watched is None else view.available & view.watched
+        tally = tally.add(view.t, available, cohort, weight)
         return Closed(self.tell(state, view, cohort, reports), tally, weight)
 
     def _move(self, state: ServerState, t: Round, direction: Params, moved: Any) -> tuple[Params, Any]:

@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable
 log = logging.getLogger("turnout.flower")
 
 _LONGEST = 200  # characters of a declared name
+_TRIES = 2  # silent answers in a row until a client is left alone for a while
+_LONGEST_REST = 8  # rounds
 
 
 def name_by_key(public_key: bytes) -> str:
@@ -38,7 +40,8 @@ class Directory:
         self._places: dict[str, int] = {}
         self._nodes: dict[int, str] = {}
         self._at: dict[str, int] = {}  # the inverse of `_nodes`
-        self._silent: set[str] = set()
+        self._silent: dict[str, int] = {}  # how often they were silent in a row
+        self._rest: dict[str, int] = {}  # last round in which they are left alone
         self._warned: set[str] = set()
         self.join(names)
 
@@ -93,18 +96,36 @@ class Directory:
             log.warning("node %d calls itself %s, but node %d has that name and answers", node, name, holder)
             return None
         self._nodes[node], self._at[name] = name, node
-        self._silent.discard(name)
+        self.heard(name, answered=True)
         return name
 
-    def heard(self, name: str, answered: bool) -> None:
-        """Note whether a client answered when it was last asked."""
-        (self._silent.discard if answered else self._silent.add)(name)
+    def heard(self, name: str, answered: bool, t: int | None = None) -> None:
+        """Note whether a client answered when it was last asked, in round t."""
+        if answered:
+            self._silent.pop(name, None)
+            self._rest.pop(name, None)
+            return
+        times = self._silent[name] = self._silent.get(name, 0) + (t is not None)
+        if t is not None and times >= _TRIES:
+            self._rest[name] = t + min(2 ** (times - _TRIES), _LONGEST_REST)
+
+    def rests(self, name: str, t: int) -> bool:
+        """Whether a client that is listed, but was silent again and again, is left alone in round t."""
+        return t <= self._rest.get(name, 0)
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """Clients that did not answer when they were last asked."""
+        return frozenset(self._silent)
 
     def _name(self, node: int, public_key: bytes, declared: object) -> str | None:
         if public_key:
             return name_by_key(public_key)
         if declared is None:
-            self._warn_once("nodes without a key or a declared name count as new clients after each restart")
+            self._warn_once(
+                "nodes without a key or a declared name count as new clients after each restart; to give them names, "
+                "wrap the ClientApp, `app = greet(app)` from turnout.flower, and set client-id or partition-id"
+            )
             return name_by_node(node)
         self._warn_once("declared names are taken on trust: any node can claim any name; authenticate nodes by key")
         return name_by_claim(declared)

@@ -46,10 +46,10 @@ class ImposedGrid(PollingGrid):
         self._seat(nodes)
         return [node for node in nodes if self._mask[self._places[node]]]
 
-    def lull(self, seconds: float) -> None:
+    @property
+    def takes_time(self) -> bool:
         """Imposed absences take no time."""
-        if not self._places:
-            super().lull(seconds)
+        return not self._places
 
     def _seat(self, nodes: Iterable[int]) -> None:
         for node in sorted(nodes):

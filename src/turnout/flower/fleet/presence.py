@@ -4,45 +4,70 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
-from typing import Literal
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal
 
 from turnout.flower.fleet.greetings import Greetings
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.collecting import listed_clients
-from turnout.flower.wire.messages import declared_in, metrics_in
+from turnout.flower.wire.messages import declared_in, metrics_in, problem_in
 from turnout.flower.wire.polling import PollingGrid
 from turnout.flower.wire.replies import Dropped, check_size
+from turnout.strategies.base import Strategy
 
 log = logging.getLogger("turnout.flower")
 
 Identity = Literal["declared", "key", "node"]
-Target = Literal["uniform", "size"] | Mapping[str, float] | Callable[[str], float]
+Target = Literal["uniform", "size", "examples"] | Mapping[str, float] | Callable[[str], float]
+
+_A_DAY = 24 * 3600.0
+_MISSED = 0.7  # of a heartbeat interval: with less left a node has missed a heartbeat, for they come in time by 0.9
 
 
 class Presence:
     """Finds the clients that are available at the start of a round.
 
     A new node is asked who it is, if its name or the size of its data is needed. A mapping as target names the whole
-    fleet: its clients have their places from the start, and others are turned away. `keeps` says that clients must keep
-    their updates until they are asked for: clients that cannot say so when they are greeted.
+    fleet: its clients have their places from the start, and others are turned away. Apps that are not ours know no
+    greetings: their nodes have no name, unless the strategy needs what only a greeted app can give.
+
+    `retire_after` is the time in seconds after which a client that is not listed any more has left for good. If it is
+    not given, clients with a name never do, and nodes without one after a day, or at once if the strategy remembers a
+    model for each client: that of a node under its former number would count twice.
     """
 
-    def __init__(self, identity: Identity, target: Target, timeout: float, keeps: bool = False) -> None:
+    def __init__(
+        self, identity: Identity, target: Target, timeout: float, strategy: Strategy, retire_after: float | None = None
+    ) -> None:
         if identity not in ("declared", "key", "node"):
             raise ValueError(f"identity must be 'declared', 'key' or 'node', not {identity!r}")
-        if isinstance(target, str) and target not in ("uniform", "size"):
-            raise ValueError(f"target must be 'uniform', 'size', a mapping or a function of the name, not {target!r}")
+        if isinstance(target, str) and target not in ("uniform", "size", "examples"):
+            raise ValueError(
+                f"target must be 'uniform', 'size', 'examples', a mapping or a function of the name, not {target!r}"
+            )
+        if retire_after is not None and not retire_after >= 0:
+            raise ValueError(f"retire_after must be 0 seconds or more, not {retire_after}")
         self.identity: Identity = identity
         self.target: Target = target
-        self.timeout = timeout
-        self._greetings = Greetings(timeout, target == "size", keeps)
+        self._strategy = strategy
+        self._greetings = Greetings(timeout, target == "size", not strategy.admits_all, strategy.probes)
         self._refused: set[str] = set()
+        self._retire_after = retire_after
+        self._gone_since: dict[str, float] = {}
+        self._leaving: set[str] = set()
 
     @property
     def greets(self) -> bool:
-        """Whether a new node is asked who it is; only apps with our `client_app` answer that."""
-        return self.identity == "declared" or self.target == "size"
+        """Whether a new node is asked who it is."""
+        return self.identity == "declared" or self._demand is not None
+
+    @property
+    def _demand(self) -> str | None:
+        """What only an app that answers greetings can give."""
+        if self._strategy.probes:
+            return f"{type(self._strategy).__name__} asks clients for the loss of the model before it selects"
+        return "target='size' asks clients for the size of their data" if self.target == "size" else None
 
     @property
     def shown_target(self) -> str:
@@ -63,32 +88,80 @@ class Presence:
         waited for.
         """
         grid.begin_round(t)
-        nodes = {node.node_id: node.public_key for node in grid.get_nodes()}
+        nodes = {node.node_id: node for node in grid.get_nodes()}
         directory = driver.directory
         directory.keep_nodes(nodes)
+        self._note_heartbeats(driver, nodes)
+        new = [node for node in nodes if directory.client_at(node) is None]
         if not self.greets:
-            new = {node: key for node, key in nodes.items() if directory.client_at(node) is None}
-            self._join(driver, {directory.recognise(node, self._proof(key)): 1 for node, key in new.items()})
-            return listed_clients(driver, nodes)
-        self._greetings.keep_nodes(nodes)
-        fresh = self._greetings.send(grid, [node for node in nodes if directory.client_at(node) is None], t)
-        if not listed_clients(driver, nodes):
-            self._greetings.wait(grid, fresh)
-        self._recognise(grid, driver, nodes)
+            self._join(driver, {directory.recognise(node, self._proof(nodes[node].public_key)): 1 for node in new})
+        else:
+            self._greetings.keep_nodes(nodes)
+            self._greetings.send(grid, new, t)
+            if not listed_clients(driver, nodes):
+                self._greetings.wait(grid)
+            self._recognise(grid, driver, {node: info.public_key for node, info in nodes.items()})
+        self._retire(driver, nodes, grid.clock.now())
         return listed_clients(driver, nodes)
 
+    def attend(self, grid: PollingGrid, driver: Driver) -> None:
+        """Greet new nodes and collect their answers, while others train; they join at the start of a round."""
+        if self.greets:
+            new = [node for node in grid.get_node_ids() if driver.directory.client_at(node) is None]
+            self._greetings.send(grid, new, driver.t + 1)
+
+    def retire(self, names: Collection[str]) -> None:
+        """Let clients leave for good, before the next round."""
+        self._leaving |= {self._full(name) for name in names}
+
+    def _retire(self, driver: Driver, nodes: Collection[int], now: float) -> None:
+        here = set(listed_clients(driver, nodes))
+        names = set(driver.directory.names)
+        self._gone_since = {name: self._gone_since.get(name, now) for name in names - here}
+        unused = {name for name, since in self._gone_since.items() if now - since >= self._grace(name)}
+        leaving = (unused | self._leaving) & names
+        self._leaving.clear()
+        if leaving:
+            driver.retire(sorted(leaving))
+            log.warning("%d clients have left for good: %s", len(leaving), ", ".join(sorted(leaving))[:200])
+
+    def _grace(self, name: str) -> float:
+        """Seconds for which a client may be away."""
+        if isinstance(self.target, Mapping):
+            return math.inf
+        if self._retire_after is not None:
+            return self._retire_after
+        if not name.startswith("node:"):
+            return math.inf
+        return 0.0 if "model" in self._strategy.server_memory else _A_DAY
+
+    def _note_heartbeats(self, driver: Driver, nodes: Mapping[int, Any]) -> None:
+        """A node whose heartbeat is overdue counts as one that does not answer, before Flower takes it off the list."""
+        for node, info in nodes.items():
+            name = driver.directory.client_at(node)
+            left = info.online_until - time.time()
+            if name is not None and info.online_until and left < _MISSED * info.heartbeat_interval:
+                driver.directory.heard(name, answered=False)
+
     def _recognise(self, grid: PollingGrid, driver: Driver, nodes: Mapping[int, bytes]) -> None:
-        """Give names to the nodes that have answered, and let the new ones join."""
+        """Give names to the nodes that have answered, or cannot, and let the new ones join."""
         sizes: dict[str | None, int] = {}
-        for node, content in list(self._greetings.answers.items()):
-            if driver.directory.client_at(node) is not None:
-                continue
-            size = check_size(metrics_in(content)) if self.target == "size" else 1
-            if isinstance(size, Dropped):
-                self._greetings.postpone(grid, node, size.reason)
-                continue
-            declared = declared_in(content) if self.identity == "declared" else None
-            sizes[driver.directory.recognise(node, self._proof(nodes[node]), declared)] = size
+        unnamed = [node for node in nodes if driver.directory.client_at(node) is None]
+        for node in unnamed:
+            if node in self._greetings.speechless:
+                if self._demand is not None:
+                    raise ValueError(
+                        f"{self._demand}, but the ClientApp of node {node} answers no greetings. Add one line below "
+                        "it: `app = greet(app)`, with `from turnout.flower import greet`"
+                    )
+                sizes[driver.directory.recognise(node, self._proof(nodes[node]))] = 1
+            elif (content := self._greetings.answers.get(node)) is not None:
+                size = check_size(metrics_in(content)) if self.target == "size" else 1
+                if (problem := problem_in(content)) is not None or isinstance(size, Dropped):
+                    self._greetings.postpone(grid, node, problem or getattr(size, "reason", ""))
+                    continue
+                declared = declared_in(content) if self.identity == "declared" else None
+                sizes[driver.directory.recognise(node, self._proof(nodes[node]), declared)] = size
         self._join(driver, sizes)
 
     def _proof(self, public_key: bytes) -> bytes:

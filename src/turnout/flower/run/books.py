@@ -41,6 +41,7 @@ class Books:
         """Continue from the checkpoint if there is one, and prepare the other files."""
         if self.checkpoint is not None and checkpoints.resume(self.checkpoint, driver, self.chronicle):
             log.info("Going on after round %d with %d clients", driver.t, len(driver.directory))
+            driver.note_gap()
             self._saved = driver.t
         if self._folder is not None:
             self._folder.claim(self.chronicle.run_id, driver.t)

@@ -47,13 +47,15 @@ class RoundRecord:
     arrived: tuple[str, ...]
     weights: dict[str, float]  # of the updates that arrived
     steady: bool  # false if the replies would have made the model infinite, and all were dropped
+    unknown: tuple[str, ...] = ()  # listed, but not asked or still busy: available or not, nobody knows
+    late: tuple[str, ...] = ()  # arrived with an update that was asked for in an earlier round
     steps: float = 0.0  # local work that was reported
     loss: float | None = None  # mean of the losses reported with the updates, weighted by the target
     bytes_uploaded: int = 0  # in all arrays that were received, dropped ones included
 
     def summary(self) -> dict[str, int | float]:
         """Numbers of the round, named as in Flower's log."""
-        counts = {name: len(getattr(self, name)) for name in ("available", "asked", "uploads", "arrived")}
+        counts = {name: len(getattr(self, name)) for name in ("available", "asked", "uploads", "arrived", "late")}
         sums = {"weight-sum": sum(self.weights.values()), "bytes-uploaded": self.bytes_uploaded}
         return {**counts, **sums} | ({} if self.loss is None else {"loss": self.loss})
 

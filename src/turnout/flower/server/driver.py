@@ -64,6 +64,7 @@ class Driver:
         self._tally = Tally.empty(0)
         self._room: UpdateRoom | None = None
         self._turn: Turn | None = None
+        self._sizes: dict[str, float] = {}  # by client, where replies tell them
 
     @property
     def state(self) -> ServerState | None:
@@ -129,6 +130,17 @@ class Driver:
             self._grow(new)
         return tuple(name for name in importance if name in self.directory)
 
+    def reweigh(self, sizes: Mapping[str, float]) -> None:
+        """Let clients count by the sizes of their data, in the open round too; those without one as the median."""
+        self._sizes |= {name: float(size) for name, size in sizes.items() if name in self.directory}
+        if not self._sizes or self._server is None:
+            return
+        usual, before = float(np.median(list(self._sizes.values()))), np.array(self.importance)
+        self.importance = tuple(self._sizes.get(name, usual) for name in self.directory.names)
+        self._server = replace(self._server, fleet=_fleet(self.importance))
+        if self._turn is not None:
+            self._turn = self._turn.reweighed(self._server.fleet, before)
+
     def open_round(self, available: Collection[str], losses: Mapping[str, float] | None = None) -> list[Order]:
         """One order per selected client, given who is available; `losses` are answers to a probe, if there was one."""
         if self._turn is not None:
@@ -142,13 +154,18 @@ class Driver:
             return []
         mask = np.zeros(len(self.directory), bool)
         mask[list(places)] = True
-        inputs = (self._server, self.local, self._now(), jnp.asarray(mask), self._probed(losses), self._root)
+        inputs = (self._server, self._local_now(), self._now(), jnp.asarray(mask), self._probed(losses), self._root)
         view, cohort, self._state, words, rate = rounds.open_round(inputs, self._state)
         if int(cohort.overflow) != 0:
             raise RuntimeError(f"{type(self.strategy).__name__} asked {int(cohort.overflow)} clients too many")
         orders, slots = self._hand_out(cohort, words, float(rate))
         self._turn = Turn(view, cohort, orders, slots, tuple(places[place] for place in sorted(places)))
         return list(orders.values())
+
+    def _local_now(self) -> Local:
+        """The clients' optimizer, with a learning rate that may change from round to round without a new program."""
+        rate = self.local.learning_rate
+        return self.local if callable(rate) else replace(self.local, learning_rate=jnp.asarray(rate, jnp.float32))
 
     def probe_seeds(self, names: Collection[str]) -> dict[str, int]:
         """32 random bits per client, for its probe in this round."""
@@ -171,18 +188,26 @@ class Driver:
         return self._updates(turn.cohort.ids.shape[0]).row(turn.slots[name])
 
     def close_round(
-        self, replies: Mapping[str, Reply], absent: Collection[str] = (), worked: Mapping[str, float] | None = None
+        self,
+        replies: Mapping[str, Reply],
+        absent: Collection[str] = (),
+        worked: Mapping[str, float] | None = None,
+        *,
+        unknown: Collection[str] = (),
+        span: float = 1.0,
     ) -> RoundRecord:
         """Update the model with the replies.
 
         `absent` are clients that were listed and asked, but gave no sign: they count as not available, since only a
         reply proves that a client was there. Clients that are neither absent nor in `replies` were available, but their
-        upload failed. `worked` is the reach of clients that have trained, but need not upload.
+        upload failed. `worked` is the reach of clients that have trained, but need not upload. `unknown` are clients of
+        which nothing is known in this round, `span` is its length in usual rounds.
         """
         if self._turn is None:
             self.t += 1
             return RoundRecord(self.t - 1, (), (), (), (), {}, True)
         self._leave_out(absent)
+        self._turn = self._turn.observed([self.directory.place(name) for name in unknown], unknown, span)
         if not self.strategy.admits_all and not self._turn.admitted:
             self.admit_round({name: reply.norm for name, reply in replies.items()})
         turn, ended = self._turn, self._close(replies)
@@ -212,6 +237,11 @@ class Driver:
         elif arrays:
             raise ValueError("it holds a state, but no clients")
         self.t = t
+
+    def note_gap(self) -> None:
+        """Let the next round follow on none: between two runs of the server clients may have come and gone."""
+        if self._server is not None and self._state is not None:
+            self._state = replace(self._state, facts=self._server.facts.open(self._state.facts))
 
     def named_leaves(self) -> Arrays:
         """Every array of the state and of the sums per client, by its path."""
@@ -301,7 +331,7 @@ class Driver:
         worths = {name: self.importance[self.directory.place(name)] for name in losses}
         loss = sum(worths[name] * losses[name] for name in losses) / sum(worths.values()) if losses else None
         uploads, asked = turn.named(ended.cohort.active), tuple(turn.orders)
-        return RoundRecord(self.t, turn.available, asked, uploads, arrived, weights, steady, loss=loss)
+        return RoundRecord(self.t, turn.available, asked, uploads, arrived, weights, steady, turn.unknown, loss=loss)
 
 
 def _longer(tally: Tally, count: int, t: int) -> Tally:

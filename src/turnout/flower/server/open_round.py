@@ -14,7 +14,7 @@ import numpy as np
 from turnout.flower.server.compiled_round import Order
 from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.replies import Reply
-from turnout.types import Array, Cohort, Params, View
+from turnout.types import Array, Cohort, Fleet, Params, View
 
 log = logging.getLogger("turnout.flower")
 
@@ -29,6 +29,7 @@ class Turn:
     slots: dict[str, int]
     available: tuple[str, ...]
     admitted: bool = False
+    unknown: tuple[str, ...] = ()
 
     def named(self, mask: Any) -> tuple[str, ...]:
         """The clients whose slots are marked."""
@@ -43,6 +44,20 @@ class Turn:
         view = replace(self.view, available=self.view.available & here)
         cohort = replace(self.cohort, active=self.cohort.active & self.cohort.take(here))
         return replace(self, view=view, cohort=cohort, available=tuple(n for n in self.available if n not in absent))
+
+    def observed(self, unknown: Collection[int], names: Collection[str], span: float) -> Turn:
+        """The same round, in which nothing is known of the clients at these places, with these names."""
+        watched = np.ones(self.cohort.num_clients, bool)
+        watched[list(unknown)] = False
+        view = replace(self.view, watched=jnp.asarray(watched), span=jnp.asarray(span, jnp.float32))
+        certain = tuple(name for name in self.available if name not in names)
+        return replace(self, view=view, available=certain, unknown=tuple(names))
+
+    def reweighed(self, fleet: Fleet, before: np.ndarray) -> Turn:
+        """The same round, in which the clients count as in this fleet; weights follow their share of the objective."""
+        ratio = fleet.target / jnp.asarray(before / before.sum(), jnp.float32)
+        cohort = replace(self.cohort, weight=self.cohort.weight * self.cohort.take(ratio))
+        return replace(self, view=replace(self.view, importance=fleet.importance), cohort=cohort)
 
     def lengths(self, norms: Mapping[str, float]) -> tuple[Cohort, Array]:
         """The clients of the cohort that reported the length of their update, and the lengths."""

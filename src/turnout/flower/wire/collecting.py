@@ -11,6 +11,7 @@ from flwr.app import RecordDict
 from turnout.flower.server.compiled_round import Order
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.compact import check_parts, most_bytes
+from turnout.flower.wire.late import LateOrder
 from turnout.flower.wire.messages import COMPACT, arrays_in, bytes_in, metrics_in, unpacked_in
 from turnout.flower.wire.replies import Dropped, Limits, Reply, check_length, check_loss, check_reply, reach_in
 
@@ -44,6 +45,11 @@ class Collection:
             else:
                 self._take_length(name, metrics_in(content))
 
+    def add_late(self, order: LateOrder, content: RecordDict) -> None:
+        """Add the update of an earlier round, as that of this one: strategies with a memory gain from it."""
+        self.bytes_uploaded += bytes_in(content)
+        self._keep(order.client, self._checked(order.client, content, metrics_in(content), order))
+
     def add_uploads(self, contents: Mapping[str, RecordDict]) -> None:
         """Add updates whose lengths were announced before."""
         for name, content in contents.items():
@@ -57,15 +63,17 @@ class Collection:
         """Lengths of all updates, received or still kept by clients."""
         return self.lengths | {name: reply.norm for name, reply in self.good.items()}
 
-    def _checked(self, name: str, content: RecordDict, metrics: dict) -> Reply | Dropped:
+    def _checked(self, name: str, content: RecordDict, metrics: dict, late: LateOrder | None = None) -> Reply | Dropped:
         layout, is_compact = self.driver.layout, COMPACT in content.array_records
         arrays = unpacked_in(content, most_bytes(layout)) if is_compact else arrays_in(content, layout)
         if isinstance(arrays, Dropped):
             return arrays
-        rules = {"layout": layout, "t": self.driver.t + 1, "limits": self.limits, "room": self.driver.room_for(name)}
+        t = self.driver.t + 1 if late is None else late.t
+        rules = {"layout": layout, "t": t, "limits": self.limits, "room": self.driver.room_for(name)}
         if is_compact:
             return check_parts(arrays, metrics, **rules)
-        return check_reply(arrays, metrics, start=self.orders[name].start, **rules)
+        start = self.orders[name].start if late is None else late.start
+        return check_reply(arrays, metrics, start=start, **rules)
 
     def _take_length(self, name: str, metrics: dict) -> None:
         norm = check_length(metrics, t=self.driver.t + 1, limits=self.limits)

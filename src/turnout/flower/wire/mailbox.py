@@ -31,8 +31,10 @@ def train_letters(orders: Iterable[Order], starts_shared: bool, for_all: Setting
 class Mailbox:
     """Writes the messages of one phase, and sorts the replies."""
 
-    def __init__(self) -> None:
+    def __init__(self, arrays_key: str = messages.ARRAYS, config_key: str = messages.CONFIG) -> None:
+        self._keys = (arrays_key, config_key)
         self._sent: dict[str, Metadata] = {}  # not the messages, which would keep a thousand models in memory
+        self.unanswered: dict[str, Metadata] = {}  # of the phase that was sorted last
 
     def write(
         self,
@@ -45,12 +47,13 @@ class Mailbox:
     ) -> list[Message]:
         """One message per client; a list, since a grid may iterate over it more than once."""
         written, self._sent = [], {}
+        arrays_key, config_key = self._keys
         for name, arrays, settings in letters:
             node = directory.node_of(name)
             if node is not None:
-                content = RecordDict({messages.CONFIG: ConfigRecord({**config, **settings, messages.ROUND: t})})
+                content = RecordDict({config_key: ConfigRecord({**config, **settings, messages.ROUND: t})})
                 if arrays is not None:
-                    content[messages.ARRAYS] = arrays
+                    content[arrays_key] = arrays
                 message = Message(content, node, kind, ttl=ttl, group_id=str(t))
                 written.append(message)
                 self._sent[name] = message.metadata  # has its number once it is sent
@@ -61,17 +64,19 @@ class Mailbox:
 
         A reply belongs to the message that it answers: the link reports errors under a node number of its own.
         """
-        asked = {sent.message_id: name for name, sent in self._sent.items()}
-        self._sent = {}
+        asked = {sent.message_id: (name, sent.dst_node_id) for name, sent in self._sent.items()}
+        self.unanswered, self._sent = self._sent, {}
         contents: dict[str, RecordDict] = {}
         failed: set[str] = set()
         for reply in replies:
-            name = asked.pop(reply.metadata.reply_to_message_id, None)
+            name, node = asked.pop(reply.metadata.reply_to_message_id, (None, 0))
             if name is None:
                 log.warning("a reply of node %s answers no message of this round", reply.metadata.src_node_id)
-            elif reply.has_content():
+                continue
+            del self.unanswered[name]
+            if reply.has_content():
                 contents[name] = reply.content
             else:
                 log.warning("%s failed with %s", name, messages.error_in(reply))
-                failed |= set() if messages.is_unreachable(reply) else {name}
+                failed |= set() if messages.is_of_link(reply, node) else {name}
         return contents, failed

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 
 from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.npy import HEADER, packed, unpacked
@@ -19,17 +19,16 @@ UPLOAD = "query.upload"  # the update of this round, which you have kept
 ARRAYS, CONFIG, METRICS, IDENTITY = "arrays", "config", "metrics", "identity"
 COMPACT = "turnout.upload"  # record of an update in few bytes, in place of a model
 CLIENT_ID = "client-id"
+PROBLEM = "problem"  # in the answer to a greeting: why the client cannot take part
 ROUND = "server-round"
 SIZE = "size"  # in the config of a greeting: whether to report the size of the data
+PROBES = "probes"  # in the config of a greeting: whether the loss of models will be asked for
 KEEP = "keep-update"  # in the config: report the length of the update, and keep it until it is asked for
 # In the config, for the transform of an update before its upload. Rounds count from 1.
 UPLOAD_SEED = "upload-seed"
 RUN_ID = "run-id"
 ACKNOWLEDGED = "acknowledged-round"  # the last in which an update of this client arrived, 0 before the first
 DURABLE = "durable-round"  # the last that a restarted server will remember
-
-# Codes of errors that the link reports in place of a node that cannot be reached.
-_UNREACHABLE = {3: "message expired", 4: "reply expired", 5: "node unavailable"}
 
 
 def to_record(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:
@@ -45,9 +44,15 @@ def to_numpy(record: ArrayRecord) -> Arrays:
     return {name: array.numpy() for name, array in record.items()}
 
 
-def is_unreachable(message: Message) -> bool:
-    """Whether an error means that the node could not be reached, rather than that it failed."""
-    return message.has_error() and message.error.code in _UNREACHABLE
+def is_of_link(reply: Message, node: int) -> bool:
+    """Whether an error was reported by the link, in place of a node that it cannot reach, rather than by the node."""
+    return reply.has_error() and reply.metadata.src_node_id != node
+
+
+def knows_no_greeting(reply: Message) -> bool:
+    """Whether a node has failed because its app has no function for greetings, as apps have that are not ours."""
+    reason = str(reply.error.reason)
+    return "No query function registered" in reason or "Invalid message type" in reason
 
 
 def error_in(message: Message) -> str:
@@ -81,6 +86,11 @@ def unpacked_in(content: RecordDict, most_bytes: Mapping[str, int]) -> Arrays | 
     return arrays
 
 
+def config_in(message: Message) -> dict[str, Any]:
+    """The config of a message to a client, whatever its record is called."""
+    return {key: value for record in message.content.config_records.values() for key, value in record.items()}
+
+
 def bytes_in(content: RecordDict) -> int:
     """Bytes of all arrays in a reply."""
     return sum(len(array.data) for record in content.array_records.values() for array in record.values())
@@ -92,10 +102,25 @@ def metrics_in(content: RecordDict) -> dict[str, Any]:
     return metrics | ({"loss": metrics[TRAIN_LOSS]} if TRAIN_LOSS in metrics and "loss" not in metrics else {})
 
 
+def users_own(content: RecordDict) -> RecordDict:
+    """A reply as its app wrote it, without the metrics that this library adds."""
+    own = {
+        key: MetricRecord({name: value for name, value in record.items() if not name.startswith("turnout.")})
+        for key, record in content.metric_records.items()
+    }
+    return RecordDict({**content, **own})
+
+
 def declared_in(content: RecordDict) -> object:
     """The name that a client declares, None if it declares none."""
     record = content.config_records.get(IDENTITY)
     return None if record is None else record.get(CLIENT_ID)
+
+
+def problem_in(content: RecordDict) -> str | None:
+    """Why a client cannot take part, as it says itself when it is greeted; None if nothing is wrong."""
+    problem = content.config_records.get(IDENTITY, {}).get(PROBLEM)
+    return None if problem is None else f"{problem!s:.300}"
 
 
 def client_name(context: Context) -> str | None:

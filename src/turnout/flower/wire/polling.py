@@ -3,22 +3,61 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
+from turnout.flower.wire.messages import bytes_in
+
 log = logging.getLogger("turnout.flower")
 
 Answer = TypeVar("Answer")
 
-_TRANSPORT = {"flwr", "grpc", "http", "httpcore", "httpx", "requests", "urllib3"}  # packages of transport errors
+# Errors of the call itself, which no other try would mend. All others may come from the transport, whichever it is.
+_OWN_FAULTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+)
 _WORTH_ANOTHER_TRY = {408, 425, 429}  # HTTP refusals that may pass
 _BAD_REQUESTS = {"FAILED_PRECONDITION", "INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED"}  # codes of gRPC
 _REFUSALS = _BAD_REQUESTS | {"PERMISSION_DENIED", "UNAUTHENTICATED"}
 _LONGEST_PAUSE = 30.0  # seconds
+_IDLE = 3.0  # seconds between two looks at what else there is to do
+
+
+@dataclass(frozen=True)
+class Closing:
+    """When a phase ends before all have answered: at a share of the answers, or some time after half of them.
+
+    With `stretch`, it ends at this many times the seconds after which half of the clients had answered.
+    """
+
+    quorum: float = 1.0
+    stretch: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.quorum <= 1:
+            raise ValueError(f"quorum must be a share above 0 and at most 1, not {self.quorum}")
+        if self.stretch is not None and not self.stretch >= 1:
+            raise ValueError(f"stretch must be 1 or more times the median client's time, not {self.stretch}")
+
+    def end(self, asked: int, answered: list[float]) -> float:
+        """Seconds after which the phase is over, given when answers came; infinite while that is open."""
+        enough, half = math.ceil(self.quorum * asked), math.ceil(asked / 2)
+        if len(answered) >= enough:
+            return answered[enough - 1]
+        return self.stretch * answered[half - 1] if self.stretch and len(answered) >= half else math.inf
 
 
 class Clock:
@@ -48,6 +87,8 @@ class PollingGrid(Grid):
         self.interval = interval
         self._patience = patience
         self.clock = Clock() if clock is None else clock
+        self.meanwhile: Callable[[], None] = lambda: None  # called every few seconds while replies are waited for
+        self._last_look = -math.inf
 
     def set_run(self, run: Any) -> None:
         self.inner.set_run(run)
@@ -68,41 +109,87 @@ class PollingGrid(Grid):
         return self._patiently("list the nodes", lambda: list(self.inner.get_nodes()), [])
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Ids of the messages that were sent; a failed call may have sent some, so those keep their ids."""
+        """Ids of the messages that were sent; a failed call may have sent some, so those keep their ids.
+
+        A link that takes no more at once gets them one by one; if it refuses even one as too large, that is an error.
+        """
         sent = list(messages)
-        numbers = self._patiently("send messages", lambda: list(self.inner.push_messages(sent)), [])
-        return [number or message.metadata.message_id for number, message in zip(numbers, sent, strict=False)]
+        if not sent:
+            return []
+        numbers = self._patiently("send messages", lambda: list(self.inner.push_messages(sent)), None)
+        if numbers == [] and len(sent) > 1:
+            return [number for message in sent for number in self.push_messages([message])]
+        if numbers == []:
+            size = bytes_in(sent[0].content)
+            raise ValueError(
+                f"the SuperLink refuses a message with {size / 2**20:.1f} MB of arrays, most likely as too large: "
+                "raise its limit, or that of the proxy before it"
+            )
+        return [number or message.metadata.message_id for number, message in zip(numbers or [], sent, strict=False)]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Replies so far; none if the call fails, since it is repeated at the next poll anyway."""
         wanted = list(message_ids)
         return self._patiently("fetch replies", lambda: list(self.inner.pull_messages(wanted)), [], patience=0.0)
 
-    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
+    def send_and_receive(
+        self,
+        messages: Iterable[Message],
+        *,
+        timeout: float | None = None,
+        closing: Closing | None = None,
+        late: Iterable[str] = (),
+        on_reply: Callable[[Message], None] | None = None,
+    ) -> list[Message]:
+        """Send messages, and collect the replies until all are there, the timeout is over, or `closing` says so.
+
+        `late` are messages of earlier calls: their replies are taken if they come, but not waited for, unless there is
+        nothing else to wait for. Replies are handed to `on_reply` as they come, if it is given, and not kept.
+        """
         sent = list(messages)
-        waiting = {number for number in self.push_messages(sent) if number} if sent else set()
+        waiting = {number for number in self.push_messages(sent) if number}
+        begun, asked, older = self.clock.now(), len(waiting), set(late)
         del messages, sent
-        end = None if timeout is None else self.clock.now() + timeout
         replies: list[Message] = []
-        while waiting:
-            last = end is not None and self.clock.now() >= end
-            fresh = [reply for reply in self.pull_messages(waiting) if reply.metadata.reply_to_message_id in waiting]
-            replies += fresh
-            waiting -= {reply.metadata.reply_to_message_id for reply in fresh}
-            if last:
+        answered: list[float] = []  # seconds after which replies came
+        while waiting or (older and not asked and not replies):
+            now = self.clock.now() - begun
+            for reply in self.pull_messages(waiting | older):
+                number = reply.metadata.reply_to_message_id
+                if number in waiting | older:
+                    answered += [now] if number in waiting else []
+                    waiting.discard(number)
+                    older.discard(number)
+                    (replies.append if on_reply is None else on_reply)(reply)
+            end = min(math.inf if timeout is None else timeout, (closing or Closing()).end(max(asked, 1), answered))
+            if now >= end:
                 break
-            if waiting:
-                left = self.interval if end is None else min(self.interval, end - self.clock.now())
-                self.clock.sleep(max(left, 0.0))
+            if waiting or not asked:
+                self.idle()
+                self.clock.sleep(max(min(self.interval, end - (self.clock.now() - begun)), 0.0))
         return replies
+
+    def idle(self) -> None:
+        """See to whatever else there is to do while replies are waited for."""
+        if self.clock.now() - self._last_look >= min(_IDLE, 10 * self.interval):
+            self._last_look = self.clock.now()
+            self.meanwhile()
 
     def begin_round(self, t: int) -> None:
         """Note the round, counted from 1, that comes next; a grid of real nodes has nothing to do."""
 
+    @property
+    def takes_time(self) -> bool:
+        """Whether it makes sense to wait for nodes that are away."""
+        return True
+
     def lull(self, seconds: float) -> None:
         """Wait while no client is available: until the listed nodes change, but at most this many seconds."""
+        if not self.takes_time:
+            return
         before, end = set(self.get_node_ids()), self.clock.now() + seconds
         while (left := end - self.clock.now()) > 0 and set(self.get_node_ids()) == before:
+            self.idle()
             self.clock.sleep(min(self.interval, left))
 
     def _patiently(
@@ -126,9 +213,8 @@ class PollingGrid(Grid):
 
 
 def is_transport_failure(error: Exception) -> bool:
-    """Whether an error is a failure of transport, rather than of the request."""
-    homes = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
-    return (isinstance(error, OSError) or bool(homes & _TRANSPORT)) and not _is_refusal(error)
+    """Whether an error may be a failure of transport, rather than of the request."""
+    return not isinstance(error, _OWN_FAULTS) and not _is_refusal(error)
 
 
 def _is_refusal(error: Exception) -> bool:
