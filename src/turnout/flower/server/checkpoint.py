@@ -20,7 +20,7 @@ def save(path: Path, driver: Driver, chronicle: Chronicle) -> None:
     events, past = chronicle.state()
     header = _identity(driver) | {
         "round": driver.t,
-        "clients": list(driver.directory.names),
+        "clients": list(driver.directory.by_place),
         "importance": list(driver.importance),
         "chronicle": events,
     }
@@ -39,7 +39,7 @@ def resume(path: Path, driver: Driver, chronicle: Chronicle) -> bool:
         for name, value in _identity(driver).items():
             if header[name] != value:
                 raise ValueError(f"its {name} is {header[name]!r}, not {value!r}")
-        fleet = dict(zip(header["clients"], header["importance"], strict=True))
+        fleet = list(zip(header["clients"], header["importance"], strict=True))
         driver.restore(int(header["round"]), fleet, leaves)
         chronicle.restore(header["chronicle"], past)
     except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:

@@ -73,8 +73,9 @@ class UpdateRoom:
     def put(self, first: int, models: Mapping[str, Any]) -> None:
         """Write models to the slots from `first` on; those beyond the last slot are left out."""
         for name, rows in self._rows.items():
-            rows[first : first + models[name].shape[0]] = models[name][: self._slots - first]
-        self._written.update(range(first, self._slots))
+            end = min(first + models[name].shape[0], self._slots)
+            rows[first:end] = models[name][: end - first]
+            self._written.update(range(first, end))
 
     def filled(self, turn: Turn, replies: Mapping[str, Reply]) -> tuple[Params, Array, Array, Array]:
         """Updates, losses, reach and arrivals, one row per slot; exactly zero where nothing arrived."""
