@@ -23,7 +23,7 @@ from turnout.flower.server.compiled_round import Order, RoundRecord
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.collecting import Collection, listed_clients, losses_in, mean_by_target, ratings_in
 from turnout.flower.wire.mailbox import Mailbox, train_letters
-from turnout.flower.wire.messages import DURABLE, KEEP, PROBE, RUN_ID, UPLOAD, to_numpy, to_record
+from turnout.flower.wire.messages import DURABLE, KEEP, PROBE, RUN_ID, UPLOAD, metrics_in, to_numpy, to_record
 from turnout.flower.wire.polling import Clock, PollingGrid
 from turnout.flower.wire.replies import Limits
 from turnout.server.settings import ServerSettings
@@ -110,6 +110,7 @@ class FlowerStrategy(Base):
         self._last: int | None = None  # round
         self._begun = time.perf_counter()
         self._orders: dict[str, Order] = {}
+        self._collection: Collection | None = None  # replies of the open round
         self._config = ConfigRecord()
         self._warned: set[str] = set()  # metrics of clients that are ignored
         self._handed: ArrayRecord | None = None  # the model as it was last returned or adopted
@@ -179,28 +180,31 @@ class FlowerStrategy(Base):
         for_all = {RUN_ID: books.chronicle.run_id, DURABLE: books.durable_round(driver.t)}
         for_all |= {} if self.strategy.admits_all else {KEEP: True}
         letters = train_letters(self._orders.values(), self.strategy.starts_shared, for_all)
+        # A subclass that aggregates in its own way gets the replies, all others are taken in as they come.
+        polled.on_reply = self._take_in if type(self).aggregate_train is FlowerStrategy.aggregate_train else None
         return self._mailbox.write(driver.directory, MessageType.TRAIN, letters, config, driver.t + 1, self._ttl)
 
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> tuple[ArrayRecord, MetricRecord]:
         """Check every reply, close the round with the valid ones, and write the checkpoint."""
-        driver = self._started()
-        contents, failed = self._mailbox.sort_out(replies)
-        heard = {*contents, *failed}
+        driver, collection = self._started(), self._collected()
+        for reply in replies:
+            self._take_in(reply)
+        if self._grid is not None:
+            self._grid.on_reply = None
+        heard = collection.heard
         for name in self._orders:
             driver.directory.heard(name, name in heard)
         # A client that answered a probe was available: if it is silent afterwards, its upload failed.
         silent = [] if self.strategy.probes else [name for name in self._orders if name not in heard]
-        collection = Collection(driver, self._orders, self.limits, warned=self._warned)
-        collection.add(contents)
         if not self.strategy.admits_all and self._orders:
             self._collect_uploads(driver, collection, driver.admit_round(collection.norms(), silent))
         closed = driver.close_round(collection.good, silent, collection.reach)
         record = replace(closed, bytes_uploaded=collection.bytes_uploaded)
-        self._orders = {}
+        self._orders, self._collection = {}, None
         self.records.append(record)
         self._books.add(driver, record, time.perf_counter() - self._begun, collection.dropped)
         self._handed = to_record(driver.model())
-        reported = ratings_in({name: contents[name] for name in record.arrived if name in contents})
+        reported = ratings_in({name: collection.metrics[name] for name in record.arrived})
         means = {metric: mean_by_target(values, driver) for metric, values in reported.items()}
         return self._handed, MetricRecord({**means, **record.summary()})
 
@@ -220,7 +224,8 @@ class FlowerStrategy(Base):
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Means over the clients that answered, weighted by the target."""
         driver = self._started()
-        by_metric = ratings_in(self._mailbox.sort_out(replies)[0])
+        contents, _ = self._mailbox.sort_out(replies)
+        by_metric = ratings_in({name: metrics_in(content) for name, content in contents.items()})
         means = {metric: mean_by_target(values, driver) for metric, values in by_metric.items()}
         self._books.chronicle.rate(driver.t, means, by_metric, len(driver.directory))
         self._books.write(driver, self.evaluate_every)
@@ -264,14 +269,26 @@ class FlowerStrategy(Base):
             self._grid = PollingGrid(grid, self.poll, self.patience, self._clock)
         return self._grid
 
+    def _collected(self) -> Collection:
+        """The replies of the round so far."""
+        if self._collection is None:
+            self._collection = Collection(self._started(), self._orders, self.limits, warned=self._warned)
+        return self._collection
+
+    def _take_in(self, reply: Message) -> None:
+        """Check a reply to training and write its update to its row; the reply is not needed any more."""
+        self._collected().add(*self._mailbox.sort_out([reply]))
+
     def _collect_uploads(self, driver: Driver, collection: Collection, admitted: Iterable[str]) -> None:
         """Ask admitted clients for the updates that they have kept; the others never send theirs."""
         if self._grid is None:
             return
         letters = [(name, None, {}) for name in admitted if name in collection.lengths]
         sent = self._mailbox.write(driver.directory, UPLOAD, letters, self._config, driver.t + 1, self._ttl)
-        replies = self._grid.send_and_receive(sent, timeout=self._ttl) if sent else []
-        collection.add_uploads(self._mailbox.sort_out(replies)[0])
+        self._grid.on_reply = lambda reply: collection.add_uploads(self._mailbox.sort_out([reply])[0])
+        if sent:
+            self._grid.send_and_receive(sent, timeout=self._ttl)
+        self._grid.on_reply = None
 
     def _probe(self, driver: Driver, available: list[str], config: ConfigRecord, grid: Grid) -> dict[str, float]:
         """The losses of the clients that answer; the others count as not available."""

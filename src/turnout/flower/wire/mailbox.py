@@ -33,6 +33,7 @@ class Mailbox:
 
     def __init__(self) -> None:
         self._sent: dict[str, Metadata] = {}  # not the messages, which would keep a thousand models in memory
+        self._asked: dict[str, str] | None = None  # clients by message, once there are replies
 
     def write(
         self,
@@ -44,7 +45,7 @@ class Mailbox:
         ttl: float | None,
     ) -> list[Message]:
         """One message per client; a list, since a grid may iterate over it more than once."""
-        written, self._sent = [], {}
+        written, self._sent, self._asked = [], {}, None
         for name, arrays, settings in letters:
             node = directory.node_of(name)
             if node is not None:
@@ -59,14 +60,15 @@ class Mailbox:
     def sort_out(self, replies: Iterable[Message]) -> tuple[dict[str, RecordDict], set[str]]:
         """Contents by client, and the clients that were available but failed; the first reply of each counts.
 
-        A reply belongs to the message that it answers: the link reports errors under a node number of its own.
+        A reply belongs to the message that it answers: the link reports errors under a node number of its own. Replies
+        of one phase may come in several calls.
         """
-        asked = {sent.message_id: name for name, sent in self._sent.items()}
-        self._sent = {}
+        if self._asked is None:
+            self._asked = {sent.message_id: name for name, sent in self._sent.items()}
         contents: dict[str, RecordDict] = {}
         failed: set[str] = set()
         for reply in replies:
-            name = asked.pop(reply.metadata.reply_to_message_id, None)
+            name = self._asked.pop(reply.metadata.reply_to_message_id, None)
             if name is None:
                 log.warning("a reply of node %s answers no message of this round", reply.metadata.src_node_id)
             elif reply.has_content():

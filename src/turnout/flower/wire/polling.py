@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from flwr.app import Message, RecordDict
@@ -19,6 +19,7 @@ _WORTH_ANOTHER_TRY = {408, 425, 429}  # HTTP refusals that may pass
 _BAD_REQUESTS = {"FAILED_PRECONDITION", "INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED"}  # codes of gRPC
 _REFUSALS = _BAD_REQUESTS | {"PERMISSION_DENIED", "UNAUTHENTICATED"}
 _LONGEST_PAUSE = 30.0  # seconds
+_TOGETHER = 64  # replies that are fetched in one call if each is handed on
 
 
 class Clock:
@@ -37,6 +38,9 @@ class PollingGrid(Grid):
     A call that fails in transport, such as while the SuperLink restarts, is repeated after pauses that double, for at
     most `patience` seconds. After that no node is listed, nothing was sent, or nothing arrived, and the round goes on.
     Errors other than transport failures, such as an invalid message, are raised.
+
+    With `on_reply`, `send_and_receive` hands each reply to that function as it comes, and returns none of them: a
+    thousand models need not be in memory at once.
     """
 
     def __init__(self, grid: Grid, interval: float = 1.0, patience: float = 600.0, clock: Clock | None = None) -> None:
@@ -48,6 +52,7 @@ class PollingGrid(Grid):
         self.interval = interval
         self._patience = patience
         self.clock = Clock() if clock is None else clock
+        self.on_reply: Callable[[Message], None] | None = None
 
     def set_run(self, run: Any) -> None:
         self.inner.set_run(run)
@@ -86,15 +91,28 @@ class PollingGrid(Grid):
         replies: list[Message] = []
         while waiting:
             last = end is not None and self.clock.now() >= end
-            fresh = [reply for reply in self.pull_messages(waiting) if reply.metadata.reply_to_message_id in waiting]
-            replies += fresh
-            waiting -= {reply.metadata.reply_to_message_id for reply in fresh}
+            waiting -= self._fetch(sorted(waiting), replies)
             if last:
                 break
             if waiting:
                 left = self.interval if end is None else min(self.interval, end - self.clock.now())
                 self.clock.sleep(max(left, 0.0))
         return replies
+
+    def _fetch(self, waiting: Sequence[str], replies: list[Message]) -> set[str]:
+        """Fetch what is there for these messages, a few at a time if it is handed on; returns which were answered."""
+        answered: set[str] = set()
+        together = len(waiting) if self.on_reply is None else _TOGETHER
+        for first in range(0, len(waiting), together):
+            asked = set(waiting[first : first + together])
+            fresh = [reply for reply in self.pull_messages(asked) if reply.metadata.reply_to_message_id in asked]
+            answered |= {reply.metadata.reply_to_message_id for reply in fresh}
+            if self.on_reply is None:
+                replies += fresh
+                continue
+            while fresh:
+                self.on_reply(fresh.pop(0))  # nothing else holds it then
+        return answered
 
     def begin_round(self, t: int) -> None:
         """Note the round, counted from 1, that comes next; a grid of real nodes has nothing to do."""
