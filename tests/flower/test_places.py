@@ -1,5 +1,7 @@
 """Places of clients at the server: spare ones for newcomers, and those that clients leave for good."""
 
+from concurrent.futures import wait
+
 import jax
 import jax.monitoring
 import jax.numpy as jnp
@@ -65,6 +67,16 @@ def test_newcomers_that_fit_compile_nothing(name):
             driver.model()
     assert joining.count == 0
     assert len(driver.directory) == 8
+
+
+def test_the_end_of_a_round_is_compiled_while_the_clients_work():
+    driver = Driver(FedAvg(), {"x": np.zeros(37, np.float32)})  # a shape that no other test has
+    driver.join({"a": 1.0, "b": 1.0})
+    driver.open_round(["a", "b"])
+    wait([driver._compiling])
+    with Compilations() as closing:
+        driver.close_round({"a": reply_of(*np.ones(37))})
+    assert closing.count == 0
 
 
 def test_a_strategy_with_one_entry_per_client_has_no_spare_places():

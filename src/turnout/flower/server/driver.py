@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
 
@@ -64,6 +65,8 @@ class Driver:
         self._tally = Tally.empty(0)
         self._room: UpdateRoom | None = None
         self._turn: Turn | None = None
+        self._compiled: tuple[int, int] | None = None  # places and slots for which the end of a round is compiled
+        self._compiling: Future | None = None
 
     @property
     def state(self) -> ServerState | None:
@@ -154,6 +157,7 @@ class Driver:
             raise RuntimeError(f"{type(self.strategy).__name__} asked {int(cohort.overflow)} clients too many")
         orders, slots = self._hand_out(cohort, words, float(rate))
         self._turn = Turn(view, cohort, orders, slots, tuple(here[place] for place in sorted(here)))
+        self._compile_close(self._turn)
         return list(orders.values())
 
     def probe_seeds(self, names: Collection[str]) -> dict[str, int]:
@@ -205,7 +209,20 @@ class Driver:
         if absent:
             self._turn = self._opened().without(absent, {name: self.directory.place(name) for name in absent})
 
+    def _compile_close(self, turn: Turn) -> None:
+        """Compile the end of the round while the clients work, if it is the first of a fleet of this size."""
+        (server, state), shape = self._serving(), (self._num_places, turn.cohort.ids.shape[0])
+        if shape != self._compiled:
+            self._compiled, rows = shape, self._updates(shape[1]).blank()
+            inputs = (server, state, turn.view, turn.cohort, self._tally, *rows)
+            thread = ThreadPoolExecutor(1)
+            self._compiling = thread.submit(lambda: rounds.close.lower(*inputs).compile())
+            thread.shutdown(wait=False)
+
     def _close(self, replies: Mapping[str, Reply]) -> rounds.ClosedRound:
+        if self._compiling is not None:
+            wait([self._compiling])
+            self._compiling = None
         turn, (server, state) = self._opened(), self._serving()
         rows = self._updates(turn.cohort.ids.shape[0]).filled(turn, replies)
         return jax.block_until_ready(rounds.close(server, state, turn.view, turn.cohort, self._tally, *rows))

@@ -79,8 +79,7 @@ class UpdateRoom:
 
     def filled(self, turn: Turn, replies: Mapping[str, Reply]) -> tuple[Params, Array, Array, Array]:
         """Updates, losses, reach and arrivals, one row per slot; exactly zero where nothing arrived."""
-        active = np.asarray(turn.cohort.active)
-        losses, reach, came = (np.zeros(self._slots, kind) for kind in (np.float32, np.float32, bool))
+        active, (losses, reach, came) = np.asarray(turn.cohort.active), self._columns()
         for name, reply in replies.items():
             slot = turn.slots.get(name)
             if slot is None:
@@ -96,3 +95,10 @@ class UpdateRoom:
             self._written.discard(slot)
         # Not `asarray`, which copies; the rows are not written to before the round is closed.
         return jax.device_put((self._rows, losses, reach, came))
+
+    def blank(self) -> tuple[Params, Array, Array, Array]:
+        """What `filled` returns, for a compiler: only shapes are valid, since rows are written to at the same time."""
+        return jax.device_put((self._rows, *self._columns()))
+
+    def _columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return np.zeros(self._slots, np.float32), np.zeros(self._slots, np.float32), np.zeros(self._slots, bool)

@@ -8,8 +8,7 @@ from dataclasses import replace
 import jax
 import numpy as np
 
-from turnout.flower.wire import archive
-from turnout.flower.wire.layout import Arrays
+from turnout.flower.wire.layout import Arrays, named_leaves, with_leaves
 from turnout.server.server import Server, ServerState
 from turnout.server.tally import Tally
 from turnout.strategies.base import Strategy
@@ -36,7 +35,7 @@ def leaves_of(server: Server, state: ServerState, tally: Tally, count: int) -> A
         lambda leaf, cut: np.asarray(leaf)[:count] if cut else leaf, (state.strategy, state.facts), has_rows
     )
     tally = jax.tree.map(lambda leaf: np.asarray(leaf)[:count], tally)
-    return archive.named_leaves((replace(state, strategy=parts[0], facts=parts[1]), tally))
+    return named_leaves((replace(state, strategy=parts[0], facts=parts[1]), tally))
 
 
 def from_leaves(
@@ -46,5 +45,5 @@ def from_leaves(
     fleet = jax.tree.map(lambda values: values[:count], server.fleet)
     small = replace(server, fleet=fleet)
     template = jax.eval_shape(lambda params: (small.init(params), Tally.empty(count)), params)
-    state, tally = archive.with_leaves(template, leaves)
+    state, tally = with_leaves(template, leaves)
     return server.grow(state, count), tally.grow(server.fleet.num_clients)

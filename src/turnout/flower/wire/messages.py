@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 
-from turnout.flower.wire.layout import Arrays, Layout
-from turnout.flower.wire.npy import HEADER, packed, unpacked
+from turnout.flower.wire.layout import HEADER, Arrays, Layout, packed, unpacked
 from turnout.flower.wire.replies import Dropped
 from turnout.metrics import TRAIN_LOSS
 
