@@ -107,6 +107,11 @@ class PrefersTheFirst(Strategy[None]):
         return Ask.of(view.available, view.target * jnp.arange(view.num_clients, dtype=jnp.float32)), state
 
 
+class CountsPlaces(Strategy[None]):
+    def select(self, state, view, key):
+        return Ask.of(view.available, jnp.full_like(view.target, 1.0 / view.num_clients)), state
+
+
 class DividesByZero(Strategy[Array]):
     def init(self, fleet, params):
         return jnp.zeros(())
@@ -130,6 +135,7 @@ class ChangesItsState(Strategy[object]):
         (DividesByZero(), "stay finite"),
         (ChangesItsState(), "form of the state"),
         (AsksTheAbsent(), "only available"),
+        (CountsPlaces(), "vacant places"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Strategy) else "",
 )

@@ -58,13 +58,24 @@ def rate_at(rate: Scalar | Schedule, t: Round) -> Scalar:
 
 
 class Fleet(eqx.Module):
-    """The clients and how much each should count; importance need not sum to one."""
+    """The clients and how much each should count; importance need not sum to one.
+
+    On real nodes some places are vacant, so that a newcomer changes no shape. A vacant place has importance 0 and is
+    never available.
+    """
 
     importance: PerClient
+    members: Mask | None = None  # the places that hold a client; all of them if not given
 
     @property
     def num_clients(self) -> int:
+        """Number of places, vacant ones included."""
         return self.importance.shape[-1]
+
+    @property
+    def num_members(self) -> Scalar:
+        """Number of clients, vacant places left out."""
+        return self.num_clients if self.members is None else jnp.sum(self.members, dtype=jnp.float32)
 
     @property
     def target(self) -> PerClient:
@@ -93,10 +104,17 @@ class View(eqx.Module):
     slots: int = eqx.field(static=True)
     watched: Mask | None = None  # clients whose availability is certain; None for all, as in simulations
     span: Scalar | None = None  # length of the last round, in usual rounds; None for one
+    members: Mask | None = None  # the places that hold a client; all of them if not given
 
     @property
     def num_clients(self) -> int:
+        """Number of places, vacant ones included."""
         return self.importance.shape[-1]
+
+    @property
+    def vacant(self) -> Mask:
+        """The places that hold no client; none in simulations."""
+        return jnp.zeros_like(self.available) if self.members is None else ~self.members
 
     @property
     def target(self) -> PerClient:

@@ -18,9 +18,8 @@ from turnout.experiment import load
 from turnout.flower import FlowerStrategy, client_app
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.compact import INDICES, LEVELS, SCALES, VALUES, check_parts, most_bytes
-from turnout.flower.wire.layout import Layout
+from turnout.flower.wire.layout import Layout, packed
 from turnout.flower.wire.messages import COMPACT, to_numpy, to_record, unpacked_in
-from turnout.flower.wire.npy import packed
 from turnout.flower.wire.replies import Dropped, Limits, Reply
 from turnout.strategies import MIFA, FedAvg, OptimalSampling, Separated
 from turnout.uploads import Chain, Clip, Difference, EightBit, ErrorFeedback, Noise, TopK

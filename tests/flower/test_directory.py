@@ -14,6 +14,17 @@ def test_places_are_given_in_the_order_of_joining_and_kept():
     assert "id:c" in directory
 
 
+def test_a_place_that_a_client_has_left_goes_to_the_next_newcomer():
+    directory = Directory(["id:a", "id:b", "id:c"])
+    directory.recognise(7, declared="b")
+    directory.heard("id:b", False)
+    assert directory.leave(["id:b"]) == [1]
+    assert (directory.by_place, directory.names, len(directory)) == (("id:a", None, "id:c"), ("id:a", "id:c"), 2)
+    assert (directory.client_at(7), directory.node_of("id:b")) == (None, None)
+    assert directory.join(["id:d", "id:e"]) == [1, 3]
+    assert directory.by_place == ("id:a", "id:d", "id:c", "id:e")
+
+
 def test_an_unknown_client_is_named():
     with pytest.raises(KeyError, match="no client 'id:x' in the fleet of 1"):
         Directory(["id:a"]).place("id:x")

@@ -90,7 +90,7 @@ def test_late_joiners_keep_what_was_known_of_the_others():
     before = driver.state
     assert driver.join({"a": 9.0, "late": 2.0}) == ("a", "late")
     assert driver.importance == (1.0, 1.0, 2.0)
-    np.testing.assert_array_equal(driver.state.facts.on, [1.0, 1.0, 0.0])
+    np.testing.assert_array_equal(driver.state.facts.on, [1.0, 1.0, 0.0, 0.0])
     np.testing.assert_array_equal(driver.state.strategy.memory.rows["x"][:2], before.strategy.memory.rows["x"])
     assert [order.client for order in driver.open_round(["late", "a"])] == ["a", "late"]
     driver.close_round({"late": reply_of({"x": [4.0, 0.0]})})
@@ -111,9 +111,9 @@ def test_the_silent_count_as_absent_and_the_failed_as_lost():
     driver.open_round(["silent", "failed", "good"])
     record = driver.close_round({"good": reply_of({"x": [1.0, 1.0]})}, absent=["silent"])
     facts = driver.state.facts
-    np.testing.assert_array_equal(facts.on, [0.0, 1.0, 1.0])
-    np.testing.assert_array_equal(facts.asked, [0.0, 1.0, 1.0])
-    np.testing.assert_array_equal(facts.arrived, [0.0, 0.0, 1.0])
+    np.testing.assert_array_equal(facts.on[:3], [0.0, 1.0, 1.0])
+    np.testing.assert_array_equal(facts.asked[:3], [0.0, 1.0, 1.0])
+    np.testing.assert_array_equal(facts.arrived[:3], [0.0, 0.0, 1.0])
     assert record.available == ("failed", "good")
     assert record.asked == ("silent", "failed", "good")
     assert record.uploads == ("failed", "good")
@@ -240,7 +240,7 @@ def test_a_state_goes_on_elsewhere():
     first.join({"a": 1.0, "b": 3.0})
     first.open_round(["a", "b"])
     first.close_round({"a": reply_of({"x": [1.0, 2.0]})})
-    second.restore(first.t, dict(zip(first.directory.names, first.importance, strict=True)), first.named_leaves())
+    second.restore(first.t, list(zip(first.directory.names, first.importance, strict=True)), first.named_leaves())
     for driver in (first, second):
         driver.open_round(["b"])
         driver.close_round({"b": reply_of({"x": [0.5, 0.0]})})
@@ -249,6 +249,6 @@ def test_a_state_goes_on_elsewhere():
     leaves = first.named_leaves()
     other = Driver(FedAvg(), {"x": np.zeros(2, np.float32)})
     with pytest.raises(ValueError, match="arrays of state, but this strategy and server have"):
-        other.restore(1, {"a": 1.0, "b": 3.0}, leaves)
+        other.restore(1, [("a", 1.0), ("b", 3.0)], leaves)
     with pytest.raises(ValueError, match=r"is float32\(3, 2\), but it holds float32\(2, 2\)"):
-        Driver(MIFA(), {"x": np.zeros(2, np.float32)}).restore(1, {"a": 1.0, "b": 3.0, "c": 1.0}, leaves)
+        Driver(MIFA(), {"x": np.zeros(2, np.float32)}).restore(1, [("a", 1.0), ("b", 3.0), ("c", 1.0)], leaves)

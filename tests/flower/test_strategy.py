@@ -93,7 +93,7 @@ def test_the_silent_late_raising_and_unreachable_count_against_nobody_else():
     assert record.arrived == ("id:1",)
     # The raising client was there; of the others nothing was heard.
     assert record.available == ("id:1", "id:3")
-    np.testing.assert_array_equal(flower._driver.state.facts.on, [4, 0, 4, 0, 0])
+    np.testing.assert_array_equal(flower._driver.state.facts.on[:5], [4, 0, 4, 0, 0])
 
 
 def test_a_slow_reply_within_the_time_counts():
@@ -250,8 +250,8 @@ def test_probes_decide_who_is_there():
 
     flower, _, _ = run(CAFed(), behave=behave, probe_timeout=0.05)
     assert flower.records[-1].asked == ("id:1", "id:3")
-    np.testing.assert_array_equal(flower._driver.state.facts.on, [4, 0, 4])
-    np.testing.assert_array_equal(flower._driver.state.facts.arrived, [4, 0, 0])
+    np.testing.assert_array_equal(flower._driver.state.facts.on[:3], [4, 0, 4])
+    np.testing.assert_array_equal(flower._driver.state.facts.arrived[:3], [4, 0, 0])
 
 
 def test_evaluation_is_weighted_by_the_target():

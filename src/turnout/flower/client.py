@@ -137,7 +137,7 @@ class _Greeted(ClientApp):
         if (size := metrics.get("num-examples")) is not None and isinstance(size, int):
             context.state[OWN_SIZE] = ConfigRecord({"num-examples": size})
         if self._reach is not None:
-            own["reach"] = float(_reached(self._reach, metrics))
+            own["reach"] = _reached(self._reach, metrics)
         own[OWN_ROUND] = config[wire.ROUND]
         if config.get(wire.KEEP):
             key, record = next(iter(content.array_records.items()))
@@ -218,8 +218,8 @@ def _reached(reach: Reach, metrics: Mapping[str, Any]) -> float:
     if isinstance(reach, str):
         if reach not in metrics:
             raise ValueError(f"reach is the metric {reach!r}, but training reports only {sorted(metrics)}")
-        return metrics[reach]
-    return reach(metrics) if callable(reach) else reach
+        return float(metrics[reach])
+    return float(reach(metrics) if callable(reach) else reach)
 
 
 def _moved(trained: Mapping[str, np.ndarray], start: Arrays) -> float:

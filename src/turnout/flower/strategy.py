@@ -35,6 +35,7 @@ from turnout.flower.wire.messages import (
     CONFIG,
     DURABLE,
     KEEP,
+    METRICS,
     PROBE,
     RUN_ID,
     UPLOAD,
@@ -174,6 +175,7 @@ class FlowerStrategy(Base):
         self._turnout = _Turnout()
         self._late = LateOrders()
         self._orders: dict[str, Order] = {}
+        self._collection: Collection | None = None  # replies of the open round
         self._config = ConfigRecord()
         self._warned: set[str] = set()  # metrics of clients that are ignored
         self._anybody = False  # whether any client was ever there
@@ -244,7 +246,10 @@ class FlowerStrategy(Base):
         self, t: int, arrays: ArrayRecord, config: ConfigRecord, grid: PollingGrid, timeout: float
     ) -> tuple[ArrayRecord, MetricRecord]:
         sent, begun = list(self.configure_train(t, arrays, config, grid)), self._clock.now()
-        replies = grid.send_and_receive(sent, timeout=timeout, closing=self._closing, late=self._late.numbers)
+        # A subclass that aggregates in its own way gets the replies; all others are taken in as they come.
+        take = self._take_in if type(self).aggregate_train is FlowerStrategy.aggregate_train else None
+        late = self._late.numbers
+        replies = grid.send_and_receive(sent, timeout=timeout, closing=self._closing, late=late, on_reply=take)
         self._turnout.closed_early = self._clock.now() - begun < timeout
         arrays, metrics = self.aggregate_train(t, replies)
         shown.info("\t└──> Training: %s", metrics)
@@ -279,22 +284,15 @@ class FlowerStrategy(Base):
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> tuple[ArrayRecord, MetricRecord]:
         """Check every reply, close the round with the valid ones, and write the checkpoint."""
         driver, turnout, orders = self._started(), self._turnout, self._orders
-        late, replies = self._late.take(replies)
-        contents, failed = self._mailbox.sort_out(replies)
-        collection = Collection(driver, orders, self.limits, warned=self._warned)
-        collection.add(contents)
-        for order, reply in late:
-            if self._takes_late and reply.has_content() and order.client in orders:
-                collection.add_late(order, reply.content)
-            else:
-                shown.info("\t\t%s answers in round %d for round %d: too late", order.client, driver.t + 1, order.t)
-        in_time = {*contents, *failed}
-        heard = in_time | {order.client for order, _ in late}
+        for reply in replies:
+            self._take_in(reply)
+        collection = self._collected()
         if turnout.closed_early:
             unanswered = {name: sent for name, sent in self._mailbox.unanswered.items() if name in orders}
             starts = {name: orders[name].start for name in unanswered}
             self._late.keep(unanswered, starts, driver.t + 1, self._clock.now() + (self._ttl or 0.0))
             turnout.busy |= set(unanswered)
+        heard = collection.heard
         for name in orders:
             if name in heard or name not in turnout.busy:
                 driver.directory.heard(name, name in heard, driver.t + 1)
@@ -303,17 +301,17 @@ class FlowerStrategy(Base):
         if not self.strategy.admits_all and orders:
             self._collect_uploads(driver, collection, driver.admit_round(collection.norms(), silent))
         if self._attendance.target == "examples":
-            driver.reweigh(self._sizes(contents))
+            driver.reweigh(self._sizes(collection.metrics))
         unknown = turnout.unknown(heard, self.listed == "unknown")
         closed = driver.close_round(collection.good, silent, collection.reach, unknown=unknown, span=self._pace.span)
-        came_late = tuple(name for name in closed.arrived if name not in in_time)
-        record = replace(closed, bytes_uploaded=collection.bytes_uploaded, late=came_late)
-        self._orders = {}
+        late = tuple(name for name in closed.arrived if name in collection.late)
+        record = replace(closed, bytes_uploaded=collection.bytes_uploaded, late=late)
+        self._orders, self._collection = {}, None
         self.records.append(record)
         self._books.add(driver, record, time.perf_counter() - self._begun, collection.dropped)
         self._handed = to_record(driver.model())
-        arrived = {name: contents[name] for name in record.arrived if name in contents}
-        return self._handed, MetricRecord({**record.summary(), **self._combined("train", arrived, driver)[0]})
+        reported = {name: collection.metrics[name] for name in record.arrived}
+        return self._handed, MetricRecord({**record.summary(), **self._combined("train", reported, driver)[0]})
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -333,7 +331,9 @@ class FlowerStrategy(Base):
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Means over the clients that answered, weighted by the target."""
         driver = self._started()
-        combined, by_metric = self._combined("evaluate", self._mailbox.sort_out(replies)[0], driver)
+        contents, _ = self._mailbox.sort_out(replies)
+        metrics = {name: metrics_in(content) for name, content in contents.items()}
+        combined, by_metric = self._combined("evaluate", metrics, driver)
         means = {metric: mean_by_target(values, driver) for metric, values in by_metric.items()}
         self._books.chronicle.rate(driver.t, means, by_metric, len(driver.directory))
         self._books.write(driver, self.evaluate_every)
@@ -420,14 +420,34 @@ class FlowerStrategy(Base):
         asking += [name for name in listed if name in busy] if self._takes_late else []
         return _Turnout(listed, asking, busy)
 
+    def _collected(self) -> Collection:
+        """The replies of the round so far."""
+        if self._collection is None:
+            self._collection = Collection(self._started(), self._orders, self.limits, warned=self._warned)
+        return self._collection
+
+    def _take_in(self, reply: Message) -> None:
+        """Check a reply to training and write its update to its row; the reply is not needed any more."""
+        collection, order = self._collected(), self._late.take(reply)
+        if order is None:
+            collection.add(*self._mailbox.sort_out([reply]))
+        elif self._takes_late and reply.has_content() and order.client in self._orders:
+            collection.add_late(order, reply.content)
+        else:
+            driver = self._started()
+            driver.directory.heard(order.client, answered=True)
+            t = driver.t + 1
+            shown.info("\t\t%s answers in round %d for round %d: too late", order.client, t, order.t)
+
     def _collect_uploads(self, driver: Driver, collection: Collection, admitted: Iterable[str]) -> None:
         """Ask admitted clients for the updates that they have kept; the others never send theirs."""
         if self._grid is None:
             return
         letters = [(name, None, {}) for name in admitted if name in collection.lengths]
         sent = self._mailbox.write(driver.directory, UPLOAD, letters, self._config, driver.t + 1, self._ttl)
-        replies = self._grid.send_and_receive(sent, timeout=self._ttl, closing=self._closing) if sent else []
-        collection.add_uploads(self._mailbox.sort_out(replies)[0])
+        if sent:
+            take = lambda reply: collection.add_uploads(self._mailbox.sort_out([reply])[0])  # noqa: E731
+            self._grid.send_and_receive(sent, timeout=self._ttl, closing=self._closing, on_reply=take)
 
     def _probe(self, driver: Driver, asking: list[str], config: ConfigRecord, grid: PollingGrid) -> dict[str, float]:
         """The losses of the clients that answer; the others count as not available."""
@@ -440,22 +460,20 @@ class FlowerStrategy(Base):
             driver.directory.heard(name, name in contents or name in failed, t)
         return losses_in(contents, t, self.limits)
 
-    def _sizes(self, contents: Mapping[str, RecordDict]) -> dict[str, float]:
+    def _sizes(self, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
         """Samples by client, as the replies report them."""
-        counts = {
-            name: check_size({"num-examples": metrics_in(content).get(self.weighted_by_key)})
-            for name, content in contents.items()
-        }
+        counts = {name: check_size({"num-examples": own.get(self.weighted_by_key)}) for name, own in metrics.items()}
         return {name: float(count) for name, count in counts.items() if not isinstance(count, Dropped)}
 
     def _combined(
-        self, phase: str, contents: Mapping[str, RecordDict], driver: Driver
+        self, phase: str, metrics: Mapping[str, Mapping[str, Any]], driver: Driver
     ) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
         """Metrics combined by the user's function, or as means weighted by the target, and metrics by client."""
-        by_metric = ratings_in(contents)
-        if (combine := self._aggregate[phase]) is None or not contents:
+        by_metric = ratings_in(metrics)
+        if (combine := self._aggregate[phase]) is None or not metrics:
             return {metric: mean_by_target(values, driver) for metric, values in by_metric.items()}, by_metric
-        return dict(combine([users_own(content) for content in contents.values()], self.weighted_by_key)), by_metric
+        contents = [RecordDict({METRICS: MetricRecord(users_own(own))}) for own in metrics.values()]
+        return dict(combine(contents, self.weighted_by_key)), by_metric
 
     def _is_rated(self, t: int) -> bool:
         """Whether clients evaluate the model after t rounds."""

@@ -32,6 +32,7 @@ from turnout.types import (
     Scalar,
     View,
     rate_at,
+    where_rows,
 )
 
 
@@ -92,7 +93,8 @@ class Server(eqx.Module):
     ) -> View:
         """The strategy's view of round t."""
         facts = self.facts.read(state.facts, truth)
-        return View(t, self.fleet.importance, available, facts, lr, losses, slots=self.slots)
+        fleet = self.fleet
+        return View(t, fleet.importance, available, facts, lr, losses, slots=self.slots, members=fleet.members)
 
     def ask(self, state: ServerState, view: View, root: RandomKey) -> tuple[Cohort, ServerState]:
         """The cohort to ask, of available clients only."""
@@ -151,6 +153,40 @@ class Server(eqx.Module):
 
         grown = jax.tree.map(carry_over, (state.strategy, state.facts), (fresh.strategy, fresh.facts))
         return replace(state, strategy=grown[0], facts=grown[1])
+
+    def renew(self, state: ServerState, places: Mask) -> ServerState:
+        """State in which these places are as before a client's first round, for clients that join or have left."""
+
+        def reset(old: Any, new: Any, has_row: bool) -> Any:
+            return where_rows(places, new, old) if has_row else old
+
+        fresh = self.init(state.params)
+        parts = (state.strategy, state.facts)
+        strategy, facts = jax.tree.map(reset, parts, (fresh.strategy, fresh.facts), self.has_rows(state.params))
+        return replace(state, strategy=strategy, facts=facts)
+
+    def vacate(self, state: ServerState, places: Mask) -> ServerState:
+        """State after the clients at these places have left; `self` is the server of the fleet without them."""
+        state = self.renew(state, places)
+        return replace(state, strategy=self.strategy.recount(state.strategy, self.fleet))
+
+    def has_rows(self, params: Params) -> tuple[Any, Any]:
+        """For each array of the strategy's state and of the facts: whether it has one row per client.
+
+        That is so if one client more makes it larger. A length alone proves nothing: a model's may be the same.
+        """
+
+        def shapes(num_clients: int) -> Any:
+            importance = jax.ShapeDtypeStruct((num_clients,), self.fleet.importance.dtype)
+
+            def init(importance: PerClient, params: Params) -> Any:
+                fleet = Fleet(importance, jnp.ones(num_clients, bool))
+                return self.strategy.init(fleet, params), self.facts.init(fleet)
+
+            return jax.eval_shape(init, importance, params)
+
+        count = self.fleet.num_clients
+        return jax.tree.map(lambda one, other: one.shape != other.shape, shapes(count), shapes(count + 1))
 
     def model(self, state: ServerState) -> Params:
         """The model to evaluate and to ship."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
@@ -35,6 +38,16 @@ class Tally(eqx.Module):
             last=last,
             stalest=jnp.maximum(self.stalest, jnp.asarray(t, jnp.int32) - last),
         )
+
+    def renew(self, t: Round, places: Mask) -> Tally:
+        """The sums in which these places start anew in round t, and have missed nothing before."""
+        fresh = Tally.empty(places.shape[0])
+        fresh = replace(fresh, last=jnp.full_like(fresh.last, jnp.asarray(t, jnp.int32) - 1))
+        return jax.tree.map(lambda old, new: jnp.where(places, new, old), self, fresh)
+
+    def grow(self, num_clients: int) -> Tally:
+        """The sums with more places at the end, which count from round 0."""
+        return jax.tree.map(lambda old, new: new.at[: old.shape[0]].set(old), self, Tally.empty(num_clients))
 
     def summary(self, rounds: int) -> dict[str, Array]:
         """The sums by name; `stalest` includes the wait that was still open at the end."""

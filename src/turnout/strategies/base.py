@@ -49,6 +49,11 @@ class Strategy(eqx.Module, Generic[State]):
         """Whether each client remembers its last update and sends the change since, per unit of learning rate."""
         return False
 
+    @property
+    def fixes_fleet_size(self) -> bool:
+        """Whether a field has one entry per client, so that a fleet on real nodes can have no spare places."""
+        return False
+
     def init(self, fleet: Fleet, params: Params) -> State:
         """State before round 0; per-client parts have the clients as leading axis and hold sums, not means."""
         return None  # pyright: ignore[reportReturnType]
@@ -89,6 +94,10 @@ class Strategy(eqx.Module, Generic[State]):
 
     def settle(self, state: State, params: Params, view: View, cohort: Cohort) -> State:
         """State after the server optimizer has moved the model."""
+        return state
+
+    def recount(self, state: State, fleet: Fleet) -> State:
+        """State after clients of a real fleet have left for good; their rows are as new, sums over rows are not yet."""
         return state
 
     def model(self, state: State, params: Params) -> Params:

@@ -68,6 +68,10 @@ class CAFed(Strategy[CAFedState]):
     optimum: Scalar | PerClient | None = None  # F*, least losses where known; the running minimum if not given
     clusters: Clusters | Sequence[int] | None = eqx.field(converter=_as_clusters, default=None)  # left out as one
 
+    @property
+    def fixes_fleet_size(self) -> bool:
+        return self.clusters is not None or (self.optimum is not None and jnp.ndim(self.optimum) > 0)
+
     def init(self, fleet: Fleet, params: Params) -> CAFedState:
         zeros = jnp.zeros_like(fleet.importance)
         return CAFedState(zeros, zeros, jnp.zeros(zeros.shape, bool))
@@ -86,6 +90,7 @@ class CAFed(Strategy[CAFedState]):
     def select(self, state: CAFedState, view: View, key: RandomKey) -> tuple[Ask, CAFedState]:
         state = self._update(state, view)
         loss, best = self._filled(state)
+        loss = jnp.where(view.vacant, best, loss)
         bias = jnp.asarray(self.factor, loss.dtype) * jnp.asarray(self.kappa, loss.dtype)
         clusters = _as_clusters(self.clusters)
         kept = exclude(view.target, view.known.pi, view.known.lam, loss, best, bias, self.tolerance, clusters)

@@ -59,7 +59,7 @@ class F3AST(Strategy[PerClient]):
     def init(self, fleet: Fleet, params: Params) -> PerClient:
         if self.initial == "target":
             return fleet.target
-        share = self._budget(0).astype(jnp.float32) / fleet.num_clients
+        share = self._budget(0).astype(jnp.float32) / fleet.num_members
         return jnp.full_like(fleet.target, jnp.minimum(share, 1.0))
 
     def capacity(self, most_available: int) -> int:

@@ -74,3 +74,6 @@ class FedLaAvg(Strategy[FedLaAvgState]):
     def settle(self, state: FedLaAvgState, params: Params, view: View, cohort: Cohort) -> FedLaAvgState:
         now = jnp.asarray(view.t, jnp.int32)
         return FedLaAvgState(state.memory, jnp.where(cohort.mask, now, state.last))
+
+    def recount(self, state: FedLaAvgState, fleet: Fleet) -> FedLaAvgState:
+        return FedLaAvgState(state.memory.recount(fleet), state.last)

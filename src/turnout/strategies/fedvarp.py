@@ -51,3 +51,6 @@ class FedVARP(Strategy[UpdateMemory]):
         change, memory = state.refresh(view, cohort, reports)
         correction = tree.weighted_sum(change, self.weigh(state, view, cohort))
         return tree.scale(tree.add(correction, state.mean(view)), view.lr), memory
+
+    def recount(self, state: UpdateMemory, fleet: Fleet) -> UpdateMemory:
+        return state.recount(fleet)

@@ -34,6 +34,10 @@ class ImportanceSampling(Strategy[None]):
     cohort: Scalar = 10  # K, draws per round
     odds: PerClient | None = eqx.field(default=None, converter=_as_odds)  # by client; the target if not given
 
+    @property
+    def fixes_fleet_size(self) -> bool:
+        return self.odds is not None
+
     def check(self, fleet: Fleet) -> None:
         super().check(fleet)
         if self.odds is None:
@@ -47,7 +51,7 @@ class ImportanceSampling(Strategy[None]):
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         odds = jnp.where(view.available, view.target if self.odds is None else self.odds, 0.0)
-        copies = with_replacement(key, odds, self.cohort, view.slots)
+        copies = with_replacement(key, odds, self.cohort, view.slots, view.members)
         chance = divide(odds, jnp.broadcast_to(jnp.sum(odds), odds.shape))
         weight = divide(view.target, chance * jnp.asarray(self.cohort, odds.dtype))
         return Ask(copies, weight, jnp.ones_like(copies)), state

@@ -42,6 +42,10 @@ class UpdateMemory(eqx.Module):
         total = tree.add(self.total, tree.weighted_sum(change, cohort.take(view.importance)))
         return change, UpdateMemory(rows, total)
 
+    def recount(self, fleet: Fleet) -> UpdateMemory:
+        """The memory with its sum made anew, after rows of clients that have left were reset."""
+        return self if self.rows is None else UpdateMemory(self.rows, tree.weighted_sum(self.rows, fleet.importance))
+
     def mean(self, view: View) -> Params:
         """Σ_k α_k Δ_k / η over all clients, each with the last update it sent."""
         return tree.scale(self.total, divide(jnp.ones(()), jnp.sum(view.importance)))

@@ -67,5 +67,8 @@ class MIFA(Strategy[MIFAState]):
         seen = state.seen | cohort.mask
         direction = tree.scale(memory.mean(view), view.lr)
         if self.wait:
-            direction = tree.where(jnp.all(seen), direction, tree.zeros_like(direction))
+            direction = tree.where(jnp.all(seen | view.vacant), direction, tree.zeros_like(direction))
         return direction, MIFAState(memory, seen)
+
+    def recount(self, state: MIFAState, fleet: Fleet) -> MIFAState:
+        return MIFAState(state.memory.recount(fleet), state.seen)

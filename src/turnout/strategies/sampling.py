@@ -33,15 +33,16 @@ def without_replacement(key: RandomKey, among: Mask, budget: Scalar, slots: int)
     return largest(jr.uniform(key, among.shape), among, budget, slots)
 
 
-def with_replacement(key: RandomKey, odds: PerClient, budget: Scalar, slots: int) -> PerClient:
+def with_replacement(
+    key: RandomKey, odds: PerClient, budget: Scalar, slots: int, members: Mask | None = None
+) -> PerClient:
     """How often each client comes up in `budget` independent draws with probability proportional to its odds.
 
     Inverts the distribution function in two levels, block then client, so that single precision is enough for a million
-    clients. At most `slots` draws; none where all odds are zero.
+    clients. At most `slots` draws; none where all odds are zero. Vacant places behind the last of the `members` do not
+    change what is drawn.
     """
-    num_clients = odds.shape[0]
-    width = max(1, round(num_clients**0.5))
-    blocks = jnp.pad(odds, (0, -num_clients % width)).reshape(-1, width)
+    blocks, width = _in_blocks(odds, members)
     totals = jnp.sum(blocks, axis=1)
     block_key, client_key = jr.split(key)
     block = _invert(jnp.cumsum(totals), jr.uniform(block_key, (slots,)))
@@ -60,9 +61,21 @@ def ask_uniformly(view: View, key: RandomKey, cohort: Scalar | None) -> Ask:
 
 def ask_by_odds(view: View, key: RandomKey, cohort: Scalar, odds: PerClient) -> Ask:
     """`cohort` draws with replacement among the available, by the given odds, each of weight 1 / `cohort`."""
-    copies = with_replacement(key, jnp.where(view.available, odds, 0.0), cohort, view.slots)
+    copies = with_replacement(key, jnp.where(view.available, odds, 0.0), cohort, view.slots, view.members)
     share = divide(jnp.ones(()), jnp.asarray(cohort, copies.dtype))
     return Ask(copies, jnp.full_like(copies, share), jnp.ones_like(copies))
+
+
+def _in_blocks(odds: PerClient, members: Mask | None) -> tuple[Float[Array, "blocks width"], int | Int[Array, ""]]:
+    """The odds in about √N blocks of about √N clients, zero behind the last client, and the width of a block."""
+    num_places = odds.shape[0]
+    most = max(1, round(num_places**0.5))
+    if members is None:
+        return jnp.pad(odds, (0, -num_places % most)).reshape(-1, most), most
+    num_clients = jnp.max(jnp.where(members, jnp.arange(1, num_places + 1), 1))
+    width = jnp.round(jnp.sqrt(num_clients.astype(jnp.float32))).astype(jnp.int32)
+    block, inside = jnp.indices((most + 1, most))
+    return jnp.where(inside < width, odds.at[block * width + inside].get(mode="fill", fill_value=0), 0.0), width
 
 
 def _invert(cumulative: Float[Array, " steps"], uniform: Float[Array, "*draws"]) -> Int[Array, "*draws"]:

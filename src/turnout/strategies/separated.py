@@ -47,6 +47,7 @@ class Separated(Strategy[SeparatedState]):
     starts_shared = _of_inside("starts_shared")
     admits_all = _of_inside("admits_all")
     memory_on_clients = _of_inside("memory_on_clients")
+    fixes_fleet_size = _of_inside("fixes_fleet_size")
 
     def init(self, fleet: Fleet, params: Params) -> SeparatedState:
         return SeparatedState(self.strategy.init(fleet, params), jnp.zeros_like(fleet.importance))
@@ -85,6 +86,9 @@ class Separated(Strategy[SeparatedState]):
         # By slot rather than by `active`: a client that trained and was not admitted has taken part, too.
         rest = waited.at[cohort.ids].set(jnp.asarray(self.separation, waited.dtype), mode="drop")
         return SeparatedState(inner, rest)
+
+    def recount(self, state: SeparatedState, fleet: Fleet) -> SeparatedState:
+        return replace(state, inner=self.strategy.recount(state.inner, fleet))
 
     def model(self, state: SeparatedState, params: Params) -> Params:
         return self.strategy.model(state.inner, params)

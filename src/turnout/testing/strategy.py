@@ -19,21 +19,22 @@ from turnout.simulator.local import Local
 from turnout.strategies.base import Strategy
 from turnout.tasks.quadratics import Quadratics
 from turnout.testing.claims import require, require_close, require_finite, require_same_form
-from turnout.types import Array, Cohort, Known, Reports, View
+from turnout.types import Array, Cohort, Fleet, Known, Reports, View
 from turnout.world import World, compute, links
 
 _NUM_CLIENTS = 7
 _DIMENSION = 3
 _RATE = 0.05
 _SPARE_SLOTS = 5  # the result must not depend on them
+_SPARE_PLACES = 9  # nor on these, which real nodes have for newcomers
 
 
 def check_strategy(strategy: Strategy, *, rounds: int = 20) -> None:
     """Raise an AssertionError unless the strategy keeps its contract.
 
     It compiles and maps over seeds; keeps the form of its state; is finite and at rest when nobody comes, in round 0
-    too; asks only available clients; treats clients alike; and does not depend on the number of slots. Driven one round
-    at a time with clients in plain numpy, it trains the same model as the compiled simulator.
+    too; asks only available clients; treats clients alike; and depends neither on the number of slots nor on vacant
+    places. Driven one round at a time with clients in plain numpy, it trains the same model as the compiled simulator.
     """
     stage = _stage()
     strategy.check(stage.task.fleet)
@@ -104,9 +105,11 @@ def _close(
 class _Drive:
     """A server driven from outside, as a driver of real nodes does: numpy clients, one round at a time."""
 
-    def __init__(self, strategy: Strategy, stage: _Stage, facts: Facts | None = None) -> None:
-        slots = strategy.capacity(_NUM_CLIENTS) + _SPARE_SLOTS
-        self.server = Server.of(stage.task.fleet, strategy, ServerSettings(facts=facts), slots)
+    def __init__(self, strategy: Strategy, stage: _Stage, facts: Facts | None = None, vacant: int = 0) -> None:
+        slots = strategy.capacity(_NUM_CLIENTS + vacant) + _SPARE_SLOTS
+        members = jnp.arange(_NUM_CLIENTS + vacant) < _NUM_CLIENTS if vacant else None
+        fleet = Fleet(jnp.pad(stage.task.importance, (0, vacant)), members)
+        self.server = Server.of(fleet, strategy, ServerSettings(facts=facts), slots)
         self.task = stage.task
         self.state = eqx.filter_jit(self.server.init)(stage.task.start)
 
@@ -114,13 +117,17 @@ class _Drive:
         self, t: int, root: Array, available: np.ndarray, delivers: np.ndarray, steps: np.ndarray, truth: Known
     ) -> None:
         losses = jnp.asarray(np.where(available, self._losses(), 0.0), jnp.float32)
-        probed = losses if self.server.strategy.probes else None
+        vacant = self.server.fleet.num_clients - _NUM_CLIENTS
+        known, here, comes, probed = jax.tree.map(
+            lambda values: jnp.pad(values, (0, vacant)),
+            (truth, jnp.asarray(available), jnp.asarray(delivers), losses if self.server.strategy.probes else None),
+        )
         now = jnp.asarray(t, jnp.int32)
-        view, cohort, state, start = _open(self.server, self.state, now, jnp.asarray(available), truth, probed, root)
+        view, cohort, state, start = _open(self.server, self.state, now, here, known, probed, root)
         require_finite((cohort.weight, cohort.scale, cohort.copies), "what is asked must be finite")
         require(int(cohort.overflow) == 0, "capacity gives fewer slots than clients are asked")
         updates = self._train_all(cohort, np.asarray(start), steps)
-        self.state = _close(self.server, state, view, cohort, jnp.asarray(updates), jnp.asarray(delivers), truth, root)
+        self.state = _close(self.server, state, view, cohort, jnp.asarray(updates), comes, known, root)
 
     def _train_all(self, cohort: Cohort, start: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """Updates of the active slots; the others hold NaN, to show that they are never read."""
@@ -216,13 +223,13 @@ def _play_masks(strategy: Strategy, stage: _Stage, order: np.ndarray) -> np.ndar
 
 
 def _check_run(strategy: Strategy, stage: _Stage, rounds: int) -> None:
-    """The compiled simulator, with the slots it chooses, against numpy clients with spare slots."""
+    """The compiled simulator, with the slots it chooses, against numpy clients with spare slots and vacant places."""
     facts = Online() if strategy.needs else Oracle()
     local = Local(learning_rate=_RATE, batch_size=1)
     history = simulate(stage.task, stage.world, strategy, rounds=rounds, seeds=2, local=local, facts=facts)
     require_finite(history.params, "a short run must end with a finite model")
     require(bool(np.ptp(history.params, axis=0).max() > 0), "different seeds must give different models")
-    drive = _Drive(strategy, stage, facts)
+    drive = _Drive(strategy, stage, facts, vacant=0 if strategy.fixes_fleet_size else _SPARE_PLACES)
     root = jr.key(0)
     step, state = eqx.filter_jit(stage.world.step), stage.world.init(root)
     for t in range(rounds):
@@ -231,4 +238,5 @@ def _check_run(strategy: Strategy, stage: _Stage, rounds: int) -> None:
         available, delivers, steps = (np.asarray(v) for v in (nature.available, nature.delivers, nature.steps))
         drive.round(t, root, available, delivers, steps, truth)
     shipped = drive.server.model(drive.state)
-    require_close(shipped, history.params[0], "numpy clients with spare slots must reach the compiled model")
+    claim = "numpy clients with spare slots and vacant places must reach the compiled model"
+    require_close(shipped, history.params[0], claim)

@@ -32,18 +32,18 @@ def name_by_node(node: int) -> str:
 class Directory:
     """Clients by name and place, and their present nodes.
 
-    Places are given in the order of joining and never taken back: a client that does not return keeps its place and its
-    history. Nodes come and go, and are not part of a checkpoint.
+    Places are given in the order of joining. A client that does not return keeps its place and its history, unless it
+    leaves for good: then the next newcomer gets the place. Nodes come and go, and are not part of a checkpoint.
     """
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        self._places: dict[str, int] = {}
+    def __init__(self, by_place: Iterable[str | None] = ()) -> None:
+        self._by_place = list(by_place)  # None where nobody is
+        self._places = {name: place for place, name in enumerate(self._by_place) if name is not None}
         self._nodes: dict[int, str] = {}
         self._at: dict[str, int] = {}  # the inverse of `_nodes`
         self._silent: dict[str, int] = {}  # how often they were silent in a row
         self._rest: dict[str, int] = {}  # last round in which they are left alone
         self._warned: set[str] = set()
-        self.join(names)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -54,7 +54,12 @@ class Directory:
     @property
     def names(self) -> tuple[str, ...]:
         """All clients, by place."""
-        return tuple(self._places)
+        return tuple(name for name in self._by_place if name is not None)
+
+    @property
+    def by_place(self) -> tuple[str | None, ...]:
+        """The client at each place, None where one has left."""
+        return tuple(self._by_place)
 
     def place(self, name: str) -> int:
         if name not in self._places:
@@ -62,8 +67,24 @@ class Directory:
         return self._places[name]
 
     def join(self, names: Iterable[str]) -> list[int]:
-        """Places of these clients, new ones at the end."""
-        return [self._places.setdefault(name, len(self._places)) for name in names]
+        """Places of these clients; new ones get the first that are vacant."""
+        joining = list(names)
+        vacant = iter([place for place, name in enumerate(self._by_place) if name is None])
+        for name in joining:
+            if name not in self._places:
+                place = self._places[name] = next(vacant, len(self._by_place))
+                self._by_place[place : place + 1] = [name]
+        return [self._places[name] for name in joining]
+
+    def leave(self, names: Iterable[str]) -> list[int]:
+        """Forget clients that have left for good; returns the places that are vacant now."""
+        leaving = {name: self.place(name) for name in names}
+        for name, place in leaving.items():
+            del self._places[name]
+            self._by_place[place] = None
+            self._nodes.pop(self._at.pop(name, -1), None)
+            self.heard(name, answered=True)
+        return list(leaving.values())
 
     def client_at(self, node: int) -> str | None:
         """Name of the client at a node, None for a node that was not recognised."""

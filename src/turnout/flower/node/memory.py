@@ -16,7 +16,7 @@ from typing import Any
 from flwr.app import ConfigRecord, Context
 
 from turnout.files.whole import durable_file
-from turnout.flower.wire import archive
+from turnout.flower.wire import layout
 from turnout.flower.wire.messages import ACKNOWLEDGED, DURABLE, RUN_ID, client_name
 
 log = logging.getLogger("turnout.flower")
@@ -54,10 +54,10 @@ class Memory:
 
     def keep(self, states: States, config: Mapping[str, Any], context: Context) -> None:
         """Replace the memory; it is on the disk when this returns."""
-        named = {t: archive.named_leaves(state) for t, state in states.items()}
+        named = {t: layout.named_leaves(state) for t, state in states.items()}
         header = {"format": _FORMAT, "run": config[RUN_ID], "client": client_name(context), "rounds": list(states)}
         content = io.BytesIO()
-        archive.write(
+        layout.write_archive(
             content, header, {f"{t} {path}": leaf for t, rows in named.items() for path, leaf in rows.items()}
         )
         path = self._path(context)
@@ -72,11 +72,11 @@ class Memory:
         if content is None:
             return {}
         try:
-            header, rows, _ = archive.read(io.BytesIO(content))
+            header, rows, _ = layout.read_archive(io.BytesIO(content))
             if header["format"] != _FORMAT or header["run"] != run:
                 log.info("the memory of earlier uploads belongs to another run: starting afresh")
                 return {}
-            states = {t: archive.with_leaves(fresh, _of_round(t, rows)) for t in header["rounds"]}
+            states = {t: layout.with_leaves(fresh, _of_round(t, rows)) for t in header["rounds"]}
         except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
             log.info("the memory of earlier uploads cannot be read: %s; starting afresh", error)
             return {}

@@ -9,7 +9,7 @@ from typing import Any
 from turnout.files.whole import durable_file
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
-from turnout.flower.wire import archive
+from turnout.flower.wire.layout import read_archive, write_archive
 
 _FORMAT = 2
 _PAST = "past-"
@@ -20,12 +20,12 @@ def save(path: Path, driver: Driver, chronicle: Chronicle) -> None:
     events, past = chronicle.state()
     header = _identity(driver) | {
         "round": driver.t,
-        "clients": list(driver.directory.names),
+        "clients": list(driver.directory.by_place),
         "importance": list(driver.importance),
         "chronicle": events,
     }
     with durable_file(path) as file:
-        archive.write(file, header, driver.named_leaves(), {f"{_PAST}{name}": values for name, values in past.items()})
+        write_archive(file, header, driver.named_leaves(), {f"{_PAST}{name}": values for name, values in past.items()})
 
 
 def resume(path: Path, driver: Driver, chronicle: Chronicle) -> bool:
@@ -34,12 +34,12 @@ def resume(path: Path, driver: Driver, chronicle: Chronicle) -> bool:
         return False
     try:
         with path.open("rb") as file:
-            header, leaves, others = archive.read(file)
+            header, leaves, others = read_archive(file)
         past = {name.removeprefix(_PAST): values for name, values in others.items()}
         for name, value in _identity(driver).items():
             if header[name] != value:
                 raise ValueError(f"its {name} is {header[name]!r}, not {value!r}")
-        fleet = dict(zip(header["clients"], header["importance"], strict=True))
+        fleet = list(zip(header["clients"], header["importance"], strict=True))
         driver.restore(int(header["round"]), fleet, leaves)
         chronicle.restore(header["chronicle"], past)
     except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:

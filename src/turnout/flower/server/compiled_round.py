@@ -125,6 +125,17 @@ def close(
     return ClosedRound(closed, cohort, steady)
 
 
+@eqx.filter_jit(donate="all-except-first")
+def renew(inputs: tuple[Server, Tally, Array, Array, bool], state: ServerState) -> tuple[ServerState, Tally]:
+    """State and sums in which some places are as before a client's first round; the state is donated.
+
+    Inputs are the server of the fleet as it is now, the sums, t, the places, and whether clients have left them.
+    """
+    server, tally, t, places, left = inputs
+    state = server.vacate(state, places) if left else server.renew(state, places)
+    return state, tally.renew(t, places)
+
+
 @eqx.filter_jit
 def model(server: Server, state: ServerState) -> Params:
     return server.model(state)

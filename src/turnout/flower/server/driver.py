@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
 
@@ -14,10 +15,10 @@ import numpy as np
 
 from turnout.flower.fleet.directory import Directory
 from turnout.flower.server import compiled_round as rounds
+from turnout.flower.server import places
 from turnout.flower.server.accepted import real_settings
 from turnout.flower.server.compiled_round import Order, RoundRecord
 from turnout.flower.server.open_round import Turn, UpdateRoom
-from turnout.flower.wire import archive
 from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.replies import Reply
 from turnout.server.server import Server, ServerState
@@ -65,12 +66,15 @@ class Driver:
         self._room: UpdateRoom | None = None
         self._turn: Turn | None = None
         self._sizes: dict[str, float] = {}  # by client, where replies tell them
+        self._compiled: tuple[int, int] | None = None  # places and slots for which the end of a round is compiled
+        self._compiling: Future | None = None
 
     @property
     def state(self) -> ServerState | None:
         """All that the server carries from round to round, None before the first client has joined.
 
-        Its arrays are invalid once the next round opens: copy what is needed later.
+        It has one row per place, vacant places included. Its arrays are invalid once the next round opens, or clients
+        join or leave: copy what is needed later.
         """
         return self._state
 
@@ -80,7 +84,7 @@ class Driver:
 
     def model(self) -> Arrays:
         """The model to evaluate and to deploy."""
-        if self._server is None or self._state is None:
+        if self._server is None or self._state is None or not len(self.directory):
             return self.arrays()
         return self.layout.to_arrays(rounds.model(self._server, self._state))
 
@@ -126,8 +130,8 @@ class Driver:
         for name, worth in new.items():
             if not (np.isfinite(worth) and worth > 0):
                 raise ValueError(f"client {name!r} should count for {worth}; it must be a number above 0")
-        if new and self._admits_fleet((*self.importance, *new.values())):
-            self._grow(new)
+        if new and self._admits_fleet(new):
+            self._set_importance(dict(zip(self.directory.join(new), new.values(), strict=True)))
         return tuple(name for name in importance if name in self.directory)
 
     def reweigh(self, sizes: Mapping[str, float]) -> None:
@@ -135,11 +139,19 @@ class Driver:
         self._sizes |= {name: float(size) for name, size in sizes.items() if name in self.directory}
         if not self._sizes or self._server is None:
             return
-        usual, before = float(np.median(list(self._sizes.values()))), np.array(self.importance)
-        self.importance = tuple(self._sizes.get(name, usual) for name in self.directory.names)
-        self._server = replace(self._server, fleet=_fleet(self.importance))
+        usual, before = float(np.median(list(self._sizes.values()))), self._server.fleet
+        names = self.directory.by_place
+        self.importance = tuple(0.0 if name is None else self._sizes.get(name, usual) for name in names)
+        after = self._serve().fleet
         if self._turn is not None:
-            self._turn = self._turn.reweighed(self._server.fleet, before)
+            self._turn = self._turn.reweighed(before, after)
+
+    def retire(self, names: Collection[str]) -> None:
+        """Let clients leave for good: nothing of them counts any more, and newcomers get their places."""
+        if self._turn is not None:
+            raise RuntimeError(f"round {self.t} is still open: clients can leave once it is closed")
+        if vacant := self.directory.leave(names):
+            self._set_importance(dict.fromkeys(vacant, 0.0), left=True)
 
     def open_round(self, available: Collection[str], losses: Mapping[str, float] | None = None) -> list[Order]:
         """One order per selected client, given who is available; `losses` are answers to a probe, if there was one."""
@@ -149,17 +161,18 @@ class Driver:
             if losses is None:
                 raise ValueError(f"{type(self.strategy).__name__} needs the loss of every available client")
             available = [name for name in available if name in losses]
-        places = {self.directory.place(name): name for name in available}
-        if self._server is None or self._state is None:
+        here = {self.directory.place(name): name for name in available}
+        if self._server is None or self._state is None or not len(self.directory):
             return []
-        mask = np.zeros(len(self.directory), bool)
-        mask[list(places)] = True
-        inputs = (self._server, self._local_now(), self._now(), jnp.asarray(mask), self._probed(losses), self._root)
+        inputs = (self._server, self._local_now(), self._now(), self._mask(here), self._probed(losses), self._root)
         view, cohort, self._state, words, rate = rounds.open_round(inputs, self._state)
         if int(cohort.overflow) != 0:
             raise RuntimeError(f"{type(self.strategy).__name__} asked {int(cohort.overflow)} clients too many")
         orders, slots = self._hand_out(cohort, words, float(rate))
-        self._turn = Turn(view, cohort, orders, slots, tuple(places[place] for place in sorted(places)))
+        self._turn = Turn(view, cohort, orders, slots, tuple(here[place] for place in sorted(here))).observed(
+            (), (), 1.0
+        )
+        self._compile_close(self._turn)
         return list(orders.values())
 
     def _local_now(self) -> Local:
@@ -169,8 +182,8 @@ class Driver:
 
     def probe_seeds(self, names: Collection[str]) -> dict[str, int]:
         """32 random bits per client, for its probe in this round."""
-        places = jnp.asarray([self.directory.place(name) for name in names], jnp.int32)
-        words = np.asarray(rounds.words(self._root, Stream.PROBE, self._now(), places)) if len(names) else []
+        chosen = jnp.asarray([self.directory.place(name) for name in names], jnp.int32)
+        words = np.asarray(rounds.words(self._root, Stream.PROBE, self._now(), chosen)) if len(names) else []
         return {name: int(word) for name, word in zip(names, words, strict=True)}
 
     def admit_round(self, norms: Mapping[str, float], absent: Collection[str] = ()) -> tuple[str, ...]:
@@ -224,16 +237,30 @@ class Driver:
         if absent:
             self._turn = self._opened().without(absent, {name: self.directory.place(name) for name in absent})
 
+    def _compile_close(self, turn: Turn) -> None:
+        """Compile the end of the round while the clients work, if it is the first of a fleet of this size."""
+        (server, state), shape = self._serving(), (self._num_places, turn.cohort.ids.shape[0])
+        if shape != self._compiled:
+            self._compiled, rows = shape, self._updates(shape[1]).blank()
+            inputs = (server, state, turn.view, turn.cohort, self._tally, *rows)
+            thread = ThreadPoolExecutor(1)
+            self._compiling = thread.submit(lambda: rounds.close.lower(*inputs).compile())
+            thread.shutdown(wait=False)
+
     def _close(self, replies: Mapping[str, Reply]) -> rounds.ClosedRound:
+        if self._compiling is not None:
+            wait([self._compiling])
+            self._compiling = None
         turn, (server, state) = self._opened(), self._serving()
         rows = self._updates(turn.cohort.ids.shape[0]).filled(turn, replies)
         return jax.block_until_ready(rounds.close(server, state, turn.view, turn.cohort, self._tally, *rows))
 
-    def restore(self, t: int, importance: Mapping[str, float], arrays: Mapping[str, np.ndarray]) -> None:
-        """Continue from the `named_leaves` after t rounds; `importance` is that of the whole fleet, by place."""
-        if importance:
-            self._grow(dict(importance))
-            self._state, self._tally = archive.with_leaves((self._state, self._tally), arrays)
+    def restore(self, t: int, fleet: Sequence[tuple[str | None, float]], arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from the `named_leaves` after t rounds; `fleet` is the client at each place, and its importance."""
+        if fleet:
+            self.directory = Directory(name for name, _ in fleet)
+            self.importance = tuple(float(worth) for _, worth in fleet)
+            self._state, self._tally = places.from_leaves(self._serve(), self._params, len(fleet), arrays)
         elif arrays:
             raise ValueError("it holds a state, but no clients")
         self.t = t
@@ -244,33 +271,56 @@ class Driver:
             self._state = replace(self._state, facts=self._server.facts.open(self._state.facts))
 
     def named_leaves(self) -> Arrays:
-        """Every array of the state and of the sums per client, by its path."""
-        return {} if self._state is None else archive.named_leaves((self._state, self._tally))
+        """Every array of the state and of the sums per client, by its path; without the vacant places at the end."""
+        if self._server is None or self._state is None:
+            return {}
+        return places.leaves_of(self._server, self._state, self._tally, len(self.importance))
 
     def sums(self) -> dict[str, np.ndarray]:
         """Sums per client over the rounds so far, by place, as in a simulation."""
-        return {name: np.asarray(values) for name, values in self._tally.summary(self.t).items()}
+        taken = [self.directory.place(name) for name in self.directory.names]
+        return {name: np.asarray(values)[taken] for name, values in self._tally.summary(self.t).items()}
 
-    def _admits_fleet(self, importance: tuple[float, ...]) -> bool:
+    def _admits_fleet(self, new: Mapping[str, float]) -> bool:
+        worths = [worth for worth in self.importance if worth > 0]
         try:
-            self.strategy.check(_fleet(importance))
+            self.strategy.check(Fleet(jax.device_put(np.array([*worths, *new.values()], np.float32))))
         except ValueError as error:
-            waiting = len(importance) - len(self.importance)
-            log.warning("%d clients cannot join the fleet of %d yet: %s", waiting, len(self.importance), error)
+            log.warning("%d clients cannot join the fleet of %d yet: %s", len(new), len(worths), error)
             return False
         return True
 
-    def _grow(self, new: Mapping[str, float]) -> None:
-        before = len(self.importance)
-        self.importance = (*self.importance, *new.values())
-        self.directory.join(new)
-        slots = max(1, self.strategy.capacity(len(self.importance)))
-        self._server = Server(_fleet(self.importance), self.strategy, self.settings, slots)
-        server, state = self._server, self._state
-        state = server.init(self._params) if state is None else server.grow(state, before)
-        self._state = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), state)  # the next round donates it
-        self._tally = _longer(self._tally, len(self.importance), self.t)
-        self._room = None
+    def _set_importance(self, by_place: Mapping[int, float], left: bool = False) -> None:
+        """Change who is at these places, and how much each counts; nothing of those before them remains."""
+        worths = dict(enumerate(self.importance)) | dict(by_place)
+        self.importance = tuple(worths[place] for place in sorted(worths))
+        before, server, state = self._tally.last.shape[0], self._serve(), self._state
+        if state is None:  # with arrays of its own, since the next round donates them
+            state = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), server.init(self._params))
+        if before < server.fleet.num_clients:
+            state, self._tally = server.grow(state, before), self._tally.grow(server.fleet.num_clients)
+        inputs = (server, self._tally, self._now(), self._mask(by_place), left)
+        self._state, self._tally = rounds.renew(inputs, state)
+
+    def _serve(self) -> Server:
+        """The server of the fleet as it is now."""
+        count = self._num_places
+        slots = max(1, self.strategy.capacity(count))
+        if self._server is not None and self._server.slots != slots:
+            self._room = None
+        fleet = places.fleet_of(self.directory.by_place, self.importance, count)
+        self._server = Server(fleet, self.strategy, self.settings, slots)
+        return self._server
+
+    @property
+    def _num_places(self) -> int:
+        return places.num_places(self.strategy, len(self.importance))
+
+    def _mask(self, chosen: Collection[int]) -> Array:
+        """The places as a mask over all of them, vacant ones included."""
+        mask = np.zeros(self._num_places, bool)
+        mask[list(chosen)] = True
+        return jnp.asarray(mask)
 
     def _now(self) -> Array:
         return jnp.asarray(self.t, jnp.int32)
@@ -293,7 +343,7 @@ class Driver:
     def _probed(self, losses: Mapping[str, float] | None) -> Array | None:
         if losses is None or not self.strategy.probes:
             return None
-        by_place = np.zeros(len(self.directory), np.float32)
+        by_place = np.zeros(self._num_places, np.float32)
         for name, loss in losses.items():
             by_place[self.directory.place(name)] = loss
         return jnp.asarray(by_place)
@@ -301,13 +351,13 @@ class Driver:
     def _hand_out(
         self, cohort: Cohort, words: tuple[Array, Array], rate: float
     ) -> tuple[dict[str, Order], dict[str, int]]:
-        names, find = self.directory.names, self._starts(cohort)
+        names, find = self.directory.by_place, self._starts(cohort)
         acknowledged = np.where(np.asarray(self._tally.arrived) > 0, np.asarray(self._tally.last) + 1, 0)
         columns = zip(*(np.asarray(part) for part in (cohort.ids, cohort.scale, cohort.weight, *words)), strict=True)
         orders, slots = {}, {}
         for slot, (place, scale, weight, *seeds) in enumerate(columns):
-            if place < len(names):
-                name, step, factors = names[place], float(np.float32(rate) * scale), (float(scale), float(weight))
+            if place < len(names) and (name := names[place]) is not None:
+                step, factors = float(np.float32(rate) * scale), (float(scale), float(weight))
                 train, upload, last = (int(number) for number in (*seeds, acknowledged[place]))
                 orders[name], slots[name] = Order(name, partial(find, slot), step, *factors, train, upload, last), slot
         return orders, slots
@@ -319,9 +369,9 @@ class Driver:
             return lambda slot: shared
         (server, state), ids = self._serving(), np.asarray(cohort.ids)
         room = self._updates(len(ids))
-        for first in range(0, int(np.sum(ids < len(self.directory))), _TOGETHER):
-            places = np.resize(ids[first : first + _TOGETHER], _TOGETHER)  # always the same number: one program
-            room.put(first, jax.device_get(rounds.starts(server, state, jnp.asarray(places, jnp.int32))))
+        for first in range(0, int(np.sum(cohort.active)), _TOGETHER):
+            chosen = np.resize(ids[first : first + _TOGETHER], _TOGETHER)  # always the same number: one program
+            room.put(first, jax.device_get(rounds.starts(server, state, jnp.asarray(chosen, jnp.int32))))
         return lambda slot: self.layout.to_arrays(room.row(slot), copy=False)
 
     def _record(self, turn: Turn, ended: rounds.ClosedRound, replies: Mapping[str, Reply], steady: bool) -> RoundRecord:
@@ -332,14 +382,3 @@ class Driver:
         loss = sum(worths[name] * losses[name] for name in losses) / sum(worths.values()) if losses else None
         uploads, asked = turn.named(ended.cohort.active), tuple(turn.orders)
         return RoundRecord(self.t, turn.available, asked, uploads, arrived, weights, steady, turn.unknown, loss=loss)
-
-
-def _longer(tally: Tally, count: int, t: int) -> Tally:
-    """The sums with newcomers at the end, who joined in round t and have missed nothing before."""
-    fresh, before = Tally.empty(count), tally.last.shape[0]
-    fresh = replace(fresh, last=jnp.full(count, t - 1, jnp.int32))
-    return jax.tree.map(lambda old, new: new.at[:before].set(old), tally, fresh)
-
-
-def _fleet(importance: tuple[float, ...]) -> Fleet:
-    return Fleet(jnp.asarray(importance, jnp.float32))

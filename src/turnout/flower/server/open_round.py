@@ -53,11 +53,11 @@ class Turn:
         certain = tuple(name for name in self.available if name not in names)
         return replace(self, view=view, available=certain, unknown=tuple(names))
 
-    def reweighed(self, fleet: Fleet, before: np.ndarray) -> Turn:
-        """The same round, in which the clients count as in this fleet; weights follow their share of the objective."""
-        ratio = fleet.target / jnp.asarray(before / before.sum(), jnp.float32)
+    def reweighed(self, before: Fleet, after: Fleet) -> Turn:
+        """The same round, in which clients count as in another fleet; weights follow their share of the objective."""
+        ratio = after.target / jnp.where(before.target > 0, before.target, 1.0)
         cohort = replace(self.cohort, weight=self.cohort.weight * self.cohort.take(ratio))
-        return replace(self, view=replace(self.view, importance=fleet.importance), cohort=cohort)
+        return replace(self, view=replace(self.view, importance=after.importance), cohort=cohort)
 
     def lengths(self, norms: Mapping[str, float]) -> tuple[Cohort, Array]:
         """The clients of the cohort that reported the length of their update, and the lengths."""
@@ -88,13 +88,13 @@ class UpdateRoom:
     def put(self, first: int, models: Mapping[str, Any]) -> None:
         """Write models to the slots from `first` on; those beyond the last slot are left out."""
         for name, rows in self._rows.items():
-            rows[first : first + models[name].shape[0]] = models[name][: self._slots - first]
-        self._written.update(range(first, self._slots))
+            end = min(first + models[name].shape[0], self._slots)
+            rows[first:end] = models[name][: end - first]
+            self._written.update(range(first, end))
 
     def filled(self, turn: Turn, replies: Mapping[str, Reply]) -> tuple[Params, Array, Array, Array]:
         """Updates, losses, reach and arrivals, one row per slot; exactly zero where nothing arrived."""
-        active = np.asarray(turn.cohort.active)
-        losses, reach, came = (np.zeros(self._slots, kind) for kind in (np.float32, np.float32, bool))
+        active, (losses, reach, came) = np.asarray(turn.cohort.active), self._columns()
         for name, reply in replies.items():
             slot = turn.slots.get(name)
             if slot is None:
@@ -110,3 +110,10 @@ class UpdateRoom:
             self._written.discard(slot)
         # Not `asarray`, which copies; the rows are not written to before the round is closed.
         return jax.device_put((self._rows, losses, reach, came))
+
+    def blank(self) -> tuple[Params, Array, Array, Array]:
+        """What `filled` returns, for a compiler: only shapes are valid, since rows are written to at the same time."""
+        return jax.device_put((self._rows, *self._columns()))
+
+    def _columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return np.zeros(self._slots, np.float32), np.zeros(self._slots, np.float32), np.zeros(self._slots, bool)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from flwr.app import RecordDict
 
@@ -23,38 +24,49 @@ _ALIKE = 1e-3  # relative difference allowed between the announced and the actua
 
 @dataclass
 class Collection:
-    """The replies of one round, checked."""
+    """The replies of one round, each checked as it comes and written to its row; none is kept."""
 
     driver: Driver
     orders: Mapping[str, Order]
     limits: Limits
     good: dict[str, Reply] = field(default_factory=dict)
+    metrics: dict[str, dict] = field(default_factory=dict)  # of all replies with a content, by client
+    failed: set[str] = field(default_factory=set)  # clients that were available, but sent an error
+    late: set[str] = field(default_factory=set)  # clients that answered for an earlier round
     lengths: dict[str, float] = field(default_factory=dict)  # of updates that clients have kept
     reach: dict[str, float] = field(default_factory=dict)  # of clients that announced such a length
     dropped: int = 0
     bytes_uploaded: int = 0  # by all replies that arrived, dropped ones included
     warned: set[str] = field(default_factory=set)  # metrics of which it was said before that they are ignored
-    _metrics: dict[str, dict] = field(default_factory=dict)
 
-    def add(self, contents: Mapping[str, RecordDict]) -> None:
+    @property
+    def heard(self) -> set[str]:
+        """The clients that gave a sign."""
+        return self.failed | self.metrics.keys()
+
+    def add(self, contents: Mapping[str, RecordDict], failed: Iterable[str] = ()) -> None:
         """Add replies to training: updates, or the lengths of updates that clients keep."""
+        self.failed.update(failed)
         for name, content in contents.items():
             self.bytes_uploaded += bytes_in(content)
+            self.metrics[name] = metrics_in(content)
             if content.array_records or self.driver.strategy.admits_all:
-                self._keep(name, self._checked(name, content, metrics_in(content)))
+                self._keep(name, self._checked(name, content, self.metrics[name]))
             else:
-                self._take_length(name, metrics_in(content))
+                self._take_length(name, self.metrics[name])
 
     def add_late(self, order: LateOrder, content: RecordDict) -> None:
         """Add the update of an earlier round, as that of this one: strategies with a memory gain from it."""
         self.bytes_uploaded += bytes_in(content)
-        self._keep(order.client, self._checked(order.client, content, metrics_in(content), order))
+        self.late.add(order.client)
+        self.metrics[order.client] = metrics_in(content)
+        self._keep(order.client, self._checked(order.client, content, self.metrics[order.client], order))
 
     def add_uploads(self, contents: Mapping[str, RecordDict]) -> None:
         """Add updates whose lengths were announced before."""
         for name, content in contents.items():
             self.bytes_uploaded += bytes_in(content)
-            reply, announced = self._checked(name, content, self._metrics[name]), self.lengths[name]
+            reply, announced = self._checked(name, content, self.metrics[name]), self.lengths[name]
             if isinstance(reply, Reply) and abs(reply.norm - announced) > _ALIKE * max(reply.norm, announced):
                 reply = Dropped(f"its update has length {reply.norm:.4g}, but it announced {announced:.4g}")
             self._keep(name, reply)
@@ -80,7 +92,7 @@ class Collection:
         if isinstance(norm, Dropped):
             self._keep(name, norm)
         else:
-            self.lengths[name], self._metrics[name] = norm, metrics
+            self.lengths[name] = norm
             self.reach[name] = reach_in(metrics, self.limits, otherwise=1.0)
 
     def _keep(self, name: str, reply: Reply | Dropped) -> None:
@@ -107,11 +119,11 @@ def losses_in(contents: Mapping[str, RecordDict], t: int, limits: Limits) -> dic
     return losses
 
 
-def ratings_in(contents: Mapping[str, RecordDict]) -> dict[str, dict[str, float]]:
-    """Metrics of the model by name and client; values that are not numbers, or far too large, are left out."""
+def ratings_in(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Metrics of the clients by name and client; values that are not numbers, or far too large, are left out."""
     by_metric: dict[str, dict[str, float]] = {}
-    for name, content in contents.items():
-        for metric, value in metrics_in(content).items():
+    for name, values in metrics.items():
+        for metric, value in values.items():
             if not metric.startswith("turnout.") and isinstance(value, int | float) and abs(value) <= _LARGEST:
                 by_metric.setdefault(metric, {})[name] = float(value)
     return by_metric

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flwr.app import Message, Metadata
@@ -42,16 +42,9 @@ class LateOrders:
         for client, metadata in sent.items():
             self._orders[metadata.message_id] = LateOrder(client, metadata.dst_node_id, t, starts[client], end)
 
-    def take(self, replies: Iterable[Message]) -> tuple[list[tuple[LateOrder, Message]], list[Message]]:
-        """Replies to such orders, which are forgotten now, and the others."""
-        late, others = [], []
-        for reply in replies:
-            order = self._orders.pop(reply.metadata.reply_to_message_id, None)
-            if order is None:
-                others.append(reply)
-            else:
-                late.append((order, reply))
-        return late, others
+    def take(self, reply: Message) -> LateOrder | None:
+        """The order that a reply answers, which is forgotten now; None if it is not one of these."""
+        return self._orders.pop(reply.metadata.reply_to_message_id, None)
 
     @property
     def numbers(self) -> list[str]:

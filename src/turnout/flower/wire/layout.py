@@ -1,14 +1,24 @@
-"""A model as named numpy arrays for users and messages, and as 32-bit floats for strategies."""
+"""Arrays by name: a model and its layout, the bytes of an array in a message, and the arrays of a state in a file.
+
+A client that sends models does not need jax, so only the functions that do need it import it.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from io import BufferedIOBase, BytesIO
 from typing import Any
 
 import numpy as np
 
 Arrays = dict[str, np.ndarray]
+
+HEADER = 16384  # bytes within which the header of a packed array must end
+_HEADER, _PATHS, _LEAF = "header", "paths", "leaf"  # in an archive
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,7 @@ class Layout:
         return tuple(name for name in self.shapes if name not in self.carried)
 
     def to_params(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        import jax.numpy as jnp  # a client that sends models does not need it
+        import jax.numpy as jnp
 
         return {name: jnp.asarray(arrays[name], jnp.float32) for name in self.trained}
 
@@ -64,3 +74,86 @@ def _aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
     room = np.zeros(count + 64, np.uint8)
     begin = -room.ctypes.data % 64
     return room[begin : begin + count].view(np.float32).reshape(shape)
+
+
+def packed(array: np.ndarray) -> bytes:
+    """The bytes that `numpy.save` writes, without the copies that a file needs."""
+    rows = np.asarray(array, order="C")
+    head = BytesIO()
+    np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(rows))
+    return b"".join((head.getvalue(), rows.reshape(-1).view(np.uint8).data))
+
+
+def unpacked(data: bytes) -> np.ndarray:
+    """The array that `numpy.load` reads, as a read-only view; raises a ValueError if it is no array of numbers."""
+    version = np.lib.format.read_magic(BytesIO(data[:8]))
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"version {version} of the format is not supported: expected 1.0 or 2.0")
+    begin = 10 if version == (1, 0) else 12
+    end = min(begin + int.from_bytes(data[8:begin], "little"), HEADER)
+    shape, by_columns, dtype = _form_in(data[:end])
+    flat = np.frombuffer(data, dtype, math.prod(shape), offset=end)
+    return flat.reshape(shape, order="F" if by_columns else "C")
+
+
+@lru_cache(maxsize=1024)
+def _form_in(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape, order and dtype in the head of a file; clients send the same ones, and reading them takes longest."""
+    file = BytesIO(head)
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, by_columns, dtype = read(file)
+    if dtype.hasobject or any(length < 0 for length in shape):
+        raise ValueError(f"dtype {dtype} with shape {shape} is no array of numbers")
+    return shape, by_columns, dtype
+
+
+def write_archive(
+    file: BufferedIOBase, header: Mapping[str, Any], leaves: Arrays, others: Arrays | None = None
+) -> None:
+    """Write arrays and a line of JSON to one npz file, no pickle.
+
+    Names of leaves may hold any character, so they are numbered inside; others have plain names.
+    """
+    numbered = {f"{_LEAF}{number}": leaf for number, leaf in enumerate(leaves.values())}
+    lines = {_HEADER: _line(header), _PATHS: _line(list(leaves))}
+    np.savez(file, allow_pickle=False, **lines, **numbered, **(others or {}))
+
+
+def read_archive(file: BufferedIOBase) -> tuple[dict[str, Any], Arrays, Arrays]:
+    """Header, leaves and others, as they were written."""
+    with np.load(file, allow_pickle=False) as held:
+        header, paths = (json.loads(held[name].tobytes()) for name in (_HEADER, _PATHS))
+        numbered = {f"{_LEAF}{number}": path for number, path in enumerate(paths)}
+        others = {name: held[name] for name in held.files if name not in {_HEADER, _PATHS, *numbered}}
+        return header, {path: held[name] for name, path in numbered.items()}, others
+
+
+def _line(value: Any) -> np.ndarray:
+    return np.frombuffer(json.dumps(value).encode(), np.uint8)
+
+
+def named_leaves(state: Any) -> Arrays:
+    """The arrays of a state by their path."""
+    import jax
+
+    paths, _ = jax.tree_util.tree_flatten_with_path(state)
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in paths}
+
+
+def with_leaves(state: Any, leaves: Mapping[str, np.ndarray]) -> Any:
+    """The state with these arrays in it; a ValueError names one that does not fit."""
+    import jax
+    import jax.numpy as jnp
+
+    paths, form = jax.tree_util.tree_flatten_with_path(state)
+    if len(paths) != len(leaves):
+        raise ValueError(f"it holds {len(leaves)} arrays of state, but this strategy and server have {len(paths)}")
+    arrays = []
+    for path, leaf in paths:
+        name = jax.tree_util.keystr(path)
+        if name not in leaves or leaves[name].shape != leaf.shape or leaves[name].dtype != leaf.dtype:
+            held = f"{leaves[name].dtype}{leaves[name].shape}" if name in leaves else "nothing"
+            raise ValueError(f"state{name} is {leaf.dtype}{leaf.shape}, but it holds {held}")
+        arrays.append(jnp.array(leaves[name], copy=True))  # a buffer of its own, which may be donated
+    return jax.tree_util.tree_unflatten(form, arrays)

@@ -34,7 +34,7 @@ class Mailbox:
     def __init__(self, arrays_key: str = messages.ARRAYS, config_key: str = messages.CONFIG) -> None:
         self._keys = (arrays_key, config_key)
         self._sent: dict[str, Metadata] = {}  # not the messages, which would keep a thousand models in memory
-        self.unanswered: dict[str, Metadata] = {}  # of the phase that was sorted last
+        self._open: dict[str, str] | None = None  # clients by message without a reply, once there are replies
 
     def write(
         self,
@@ -46,7 +46,7 @@ class Mailbox:
         ttl: float | None,
     ) -> list[Message]:
         """One message per client; a list, since a grid may iterate over it more than once."""
-        written, self._sent = [], {}
+        written, self._sent, self._open = [], {}, None
         arrays_key, config_key = self._keys
         for name, arrays, settings in letters:
             node = directory.node_of(name)
@@ -62,21 +62,28 @@ class Mailbox:
     def sort_out(self, replies: Iterable[Message]) -> tuple[dict[str, RecordDict], set[str]]:
         """Contents by client, and the clients that were available but failed; the first reply of each counts.
 
-        A reply belongs to the message that it answers: the link reports errors under a node number of its own.
+        A reply belongs to the message that it answers: the link reports errors under a node number of its own. Replies
+        of one phase may come in several calls.
         """
-        asked = {sent.message_id: (name, sent.dst_node_id) for name, sent in self._sent.items()}
-        self.unanswered, self._sent = self._sent, {}
         contents: dict[str, RecordDict] = {}
         failed: set[str] = set()
         for reply in replies:
-            name, node = asked.pop(reply.metadata.reply_to_message_id, (None, 0))
+            name = self._still_open().pop(reply.metadata.reply_to_message_id, None)
             if name is None:
                 log.warning("a reply of node %s answers no message of this round", reply.metadata.src_node_id)
-                continue
-            del self.unanswered[name]
-            if reply.has_content():
+            elif reply.has_content():
                 contents[name] = reply.content
             else:
                 log.warning("%s failed with %s", name, messages.error_in(reply))
-                failed |= set() if messages.is_of_link(reply, node) else {name}
+                failed |= set() if messages.is_of_link(reply, self._sent[name].dst_node_id) else {name}
         return contents, failed
+
+    @property
+    def unanswered(self) -> dict[str, Metadata]:
+        """Messages of this phase without a reply, by client."""
+        return {name: self._sent[name] for name in self._still_open().values()}
+
+    def _still_open(self) -> dict[str, str]:
+        if self._open is None:
+            self._open = {sent.message_id: name for name, sent in self._sent.items()}
+        return self._open

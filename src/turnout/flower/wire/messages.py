@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 
-from turnout.flower.wire.layout import Arrays, Layout
-from turnout.flower.wire.npy import HEADER, packed, unpacked
+from turnout.flower.wire.layout import HEADER, Arrays, Layout, packed, unpacked
 from turnout.flower.wire.replies import Dropped
 from turnout.metrics import TRAIN_LOSS
 
@@ -102,13 +101,9 @@ def metrics_in(content: RecordDict) -> dict[str, Any]:
     return metrics | ({"loss": metrics[TRAIN_LOSS]} if TRAIN_LOSS in metrics and "loss" not in metrics else {})
 
 
-def users_own(content: RecordDict) -> RecordDict:
-    """A reply as its app wrote it, without the metrics that this library adds."""
-    own = {
-        key: MetricRecord({name: value for name, value in record.items() if not name.startswith("turnout.")})
-        for key, record in content.metric_records.items()
-    }
-    return RecordDict({**content, **own})
+def users_own(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Metrics as the app of a client wrote them, without those that this library adds."""
+    return {name: value for name, value in metrics.items() if not name.startswith("turnout.")}
 
 
 def declared_in(content: RecordDict) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -33,6 +33,7 @@ _WORTH_ANOTHER_TRY = {408, 425, 429}  # HTTP refusals that may pass
 _BAD_REQUESTS = {"FAILED_PRECONDITION", "INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED"}  # codes of gRPC
 _REFUSALS = _BAD_REQUESTS | {"PERMISSION_DENIED", "UNAUTHENTICATED"}
 _LONGEST_PAUSE = 30.0  # seconds
+_TOGETHER = 64  # replies that are fetched in one call
 _IDLE = 3.0  # seconds between two looks at what else there is to do
 
 
@@ -144,7 +145,8 @@ class PollingGrid(Grid):
         """Send messages, and collect the replies until all are there, the timeout is over, or `closing` says so.
 
         `late` are messages of earlier calls: their replies are taken if they come, but not waited for, unless there is
-        nothing else to wait for. Replies are handed to `on_reply` as they come, if it is given, and not kept.
+        nothing else to wait for. If `on_reply` is given, it gets each reply as it comes, and none is kept: a thousand
+        models need not be in memory at once.
         """
         sent = list(messages)
         waiting = {number for number in self.push_messages(sent) if number}
@@ -152,22 +154,29 @@ class PollingGrid(Grid):
         del messages, sent
         replies: list[Message] = []
         answered: list[float] = []  # seconds after which replies came
-        while waiting or (older and not asked and not replies):
-            now = self.clock.now() - begun
-            for reply in self.pull_messages(waiting | older):
-                number = reply.metadata.reply_to_message_id
-                if number in waiting | older:
-                    answered += [now] if number in waiting else []
-                    waiting.discard(number)
-                    older.discard(number)
-                    (replies.append if on_reply is None else on_reply)(reply)
+        while waiting or (older and not asked):
+            now, known = self.clock.now() - begun, len(older)
+            fresh = self._fetch(sorted(waiting | older), replies.append if on_reply is None else on_reply)
+            answered += [now] * len(waiting & fresh)
+            waiting, older = waiting - fresh, older - fresh
             end = min(math.inf if timeout is None else timeout, (closing or Closing()).end(max(asked, 1), answered))
-            if now >= end:
+            if now >= end or (not asked and len(older) < known):
                 break
             if waiting or not asked:
                 self.idle()
                 self.clock.sleep(max(min(self.interval, end - (self.clock.now() - begun)), 0.0))
         return replies
+
+    def _fetch(self, numbers: Sequence[str], hand_on: Callable[[Message], None]) -> set[str]:
+        """Fetch what is there for these messages, a few at a time, and hand it on; returns which were answered."""
+        answered: set[str] = set()
+        for first in range(0, len(numbers), _TOGETHER):
+            wanted = set(numbers[first : first + _TOGETHER])
+            fresh = [reply for reply in self.pull_messages(wanted) if reply.metadata.reply_to_message_id in wanted]
+            answered |= {reply.metadata.reply_to_message_id for reply in fresh}
+            while fresh:
+                hand_on(fresh.pop(0))  # nothing else holds it then
+        return answered
 
     def idle(self) -> None:
         """See to whatever else there is to do while replies are waited for."""

@@ -3,7 +3,7 @@ import io
 import numpy as np
 import pytest
 
-from turnout.flower.wire.npy import packed, unpacked
+from turnout.flower.wire.layout import packed, unpacked
 
 ARRAYS = [
     np.arange(6, dtype=np.float32).reshape(2, 3),
