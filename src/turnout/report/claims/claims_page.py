@@ -14,6 +14,7 @@ from turnout.report.claims.claims_table import chances, checks_table, counted, v
 from turnout.report.page.table import Column, Table, markdown_text
 from turnout.reproduction.measured import CURVES
 from turnout.reproduction.stored import read_result
+from turnout.reproduction.verdicts import ASIDE
 
 Result = dict[str, Any]
 
@@ -87,7 +88,7 @@ def _overview(results: Sequence[tuple[Result, str]]) -> Table:
 def _row(result: Result, link: str) -> Iterator[str]:
     """One row of the overview, with a check that has a number of the paper if there is one."""
     short = [check for check in result["checks"] if len(check["ours"]) <= SHORT and len(check["paper"]) <= SHORT]
-    steps = ("printed", "tuned", "", "public code")  # the first that there is says most
+    steps = ("printed", "tuned", "", "public code", ASIDE)  # the first that there is says most
     short.sort(
         key=lambda check: (not check["paper"], check["paper"].startswith("±"), steps.index(check.get("step", "")))
     )
