@@ -27,7 +27,8 @@ CONCLUDE = (
     "below. Papers leave things open, and one of these may decide. What you may conclude: how strategies compare in "
     "exactly these settings, within the intervals. What you may not: that the authors did not get their numbers. Where "
     "a panel has a step, it is one of three: the settings of the authors' *public code*; the paper's text with its "
-    "*printed* rates; *equal tuning*, the same grid of rates for all strategies, chosen on validation data."
+    "*printed* rates; *equal tuning*, the same grid of rates for all strategies, chosen on validation data. Panels "
+    "*aside* try what may decide, and do not enter the verdict."
 )
 SHORT = 70  # letters of a number that still fits the overview
 
@@ -93,8 +94,9 @@ def _row(result: Result, link: str) -> Iterator[str]:
         key=lambda check: (not check["paper"], check["paper"].startswith("±"), steps.index(check.get("step", "")))
     )
     shown = short[0] if short else {"paper": "", "ours": "see below"}
-    held = sum(check["verdict"] == "holds" for check in result["checks"])
-    in_all = len(result["checks"])
+    entering = [check for check in result["checks"] if check.get("step") != ASIDE]
+    held = sum(check["verdict"] == "holds" for check in entering)
+    in_all = len(entering)
     yield f"[{result['name']}](#{result['name']})"
     yield result["title"]
     yield f"[{result['profile']}]({link}/claim.toml)"
