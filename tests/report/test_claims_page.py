@@ -49,6 +49,12 @@ def test_the_overview_has_both_numbers_and_the_verdict(page):
     assert "Of 2 claims: 1 reproduced, 1 undecided." in text
 
 
+def test_checks_aside_are_shown_and_not_counted(page):
+    text = page(result("fig1", checks=[check(), check(verdict="undecided"), check(says="by hand") | {"step": "aside"}]))
+    assert row_of(text, "fig1")[5] == "reproduced (1 of 2)"
+    assert "| by hand | +1.56 pp |" in text
+
+
 def test_the_full_size_goes_before_the_quick_one(page):
     text = page(result("fig1", "quick", verdict="not reproduced"), result("fig1"), result("fig2", "quick"))
     assert row_of(text, "fig1")[2].startswith("[full]")

@@ -219,6 +219,12 @@ def test_half_of_a_step_is_a_part():
     assert (overall(findings), in_words(findings)) == ("reproduced in part", "reproduced in part under equal tuning")
 
 
+def test_a_panel_aside_does_not_enter_the_verdict():
+    aside, tuned = (Finding("", "", "", "holds", step="aside"), Finding("", "", "", "does not hold", step="tuned"))
+    assert overall([aside, tuned]) == overall([tuned]) == "not reproduced"
+    assert (overall([aside]), in_words([aside])) == ("undecided", "no verdict, since panels aside do not enter it")
+
+
 def test_a_lead_that_is_decided_by_chance_is_as_rare_as_it_says():
     draw = np.random.default_rng(0)
     wrong = sum(verdict_of_lead(draw.normal(size=5)) != "undecided" for _ in range(2000))

@@ -26,7 +26,7 @@ from turnout.reproduction.checks import all_findings, check_and_arguments
 from turnout.reproduction.measured import Curve
 from turnout.reproduction.measures import MEASURES
 from turnout.reproduction.tables import function_and_arguments
-from turnout.reproduction.verdicts import STEPS, Finding
+from turnout.reproduction.verdicts import ASIDE, STEPS, Finding
 
 Profile = Literal["quick", "full"]
 Document = dict[str, Any]
@@ -79,7 +79,7 @@ class Claim:
 
     @property
     def steps(self) -> dict[str, str]:
-        """The step of each panel that has one: the setting in which it is run, see `STEPS`."""
+        """The step of each panel that has one: the setting in which it is run, see `STEPS` and `ASIDE`."""
         panels = self.document.get("panels", {}).items()
         return {name: panel[STEP] for name, panel in panels if STEP in panel}
 
@@ -277,8 +277,9 @@ def _panels(document: Document) -> dict[str, Experiment]:
     experiments = {}
     for name, panel in (document.get("panels") or {"": {}}).items():
         changes = {key: value for key, value in panel.items() if key != STEP}
-        if (step := panel.get(STEP)) is not None and step not in STEPS:
-            raise ExperimentError(f"panel {name!r}: step: there is no {shown(step)}: {nearest(str(step), STEPS)}")
+        if (step := panel.get(STEP)) is not None and step not in (*STEPS, ASIDE):
+            names = nearest(str(step), (*STEPS, ASIDE))
+            raise ExperimentError(f"panel {name!r}: step: there is no {shown(step)}: {names}")
         try:
             experiments[name] = Experiment.read({"title": document["title"]} | merged(document["experiment"], changes))
         except ExperimentError as error:

@@ -17,6 +17,7 @@ Reproduction = Literal["reproduced", "reproduced in part", "undecided", "not rep
 
 # In which setting a panel runs, from the nearest to the authors to the fairest, and how a sentence goes on:
 STEPS = {"public code": "with the settings of the public code", "printed": "as printed", "tuned": "under equal tuning"}
+ASIDE = "aside"  # the step of a panel that does not enter the verdict, for example as its rates were found on test data
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Finding:
     ours: str
     verdict: Verdict
     panel: str = ""
-    step: str = ""  # of `STEPS`, where the panel has one
+    step: str = ""  # of `STEPS`, or `ASIDE`, where the panel has one
 
 
 def conclusion(findings: Sequence[Finding]) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def overall(findings: Sequence[Finding]) -> Reproduction:
     """The verdict on a claim; a claim with steps is reproduced if it is so as printed."""
     steps = by_step(findings)
     if not steps:
-        return _of_checks(findings)
+        return "undecided" if _all_aside(findings) else _of_checks(findings)
     if steps.get("printed") == "reproduced":
         return "reproduced"
     if any(kind in ("reproduced", "reproduced in part") for kind in steps.values()):
@@ -57,6 +58,8 @@ def overall(findings: Sequence[Finding]) -> Reproduction:
 def in_words(findings: Sequence[Finding]) -> str:
     """The verdict with the steps in which it is so, and that of the other steps."""
     kind, steps = overall(findings), by_step(findings)
+    if _all_aside(findings):
+        return "no verdict, since panels aside do not enter it"
     if not steps or kind in ("undecided", "not run"):
         return kind
     if kind == "not reproduced":
@@ -73,6 +76,10 @@ def by_step(findings: Sequence[Finding]) -> dict[str, Reproduction]:
     return {
         step: _of_checks(own) for step in STEPS if (own := [finding for finding in findings if finding.step == step])
     }
+
+
+def _all_aside(findings: Sequence[Finding]) -> bool:
+    return bool(findings) and all(finding.step == ASIDE for finding in findings)
 
 
 def _of_checks(findings: Sequence[Finding]) -> Reproduction:

@@ -14,6 +14,7 @@ from turnout.report.claims.claims_table import chances, checks_table, counted, v
 from turnout.report.page.table import Column, Table, markdown_text
 from turnout.reproduction.measured import CURVES
 from turnout.reproduction.stored import read_result
+from turnout.reproduction.verdicts import ASIDE
 
 Result = dict[str, Any]
 
@@ -26,7 +27,8 @@ CONCLUDE = (
     "below. Papers leave things open, and one of these may decide. What you may conclude: how strategies compare in "
     "exactly these settings, within the intervals. What you may not: that the authors did not get their numbers. Where "
     "a panel has a step, it is one of three: the settings of the authors' *public code*; the paper's text with its "
-    "*printed* rates; *equal tuning*, the same grid of rates for all strategies, chosen on validation data."
+    "*printed* rates; *equal tuning*, the same grid of rates for all strategies, chosen on validation data. Panels "
+    "*aside* try what may decide, and do not enter the verdict."
 )
 SHORT = 70  # letters of a number that still fits the overview
 
@@ -87,13 +89,14 @@ def _overview(results: Sequence[tuple[Result, str]]) -> Table:
 def _row(result: Result, link: str) -> Iterator[str]:
     """One row of the overview, with a check that has a number of the paper if there is one."""
     short = [check for check in result["checks"] if len(check["ours"]) <= SHORT and len(check["paper"]) <= SHORT]
-    steps = ("printed", "tuned", "", "public code")  # the first that there is says most
+    steps = ("printed", "tuned", "", "public code", ASIDE)  # the first that there is says most
     short.sort(
         key=lambda check: (not check["paper"], check["paper"].startswith("±"), steps.index(check.get("step", "")))
     )
     shown = short[0] if short else {"paper": "", "ours": "see below"}
-    held = sum(check["verdict"] == "holds" for check in result["checks"])
-    in_all = len(result["checks"])
+    entering = [check for check in result["checks"] if check.get("step") != ASIDE]
+    held = sum(check["verdict"] == "holds" for check in entering)
+    in_all = len(entering)
     yield f"[{result['name']}](#{result['name']})"
     yield result["title"]
     yield f"[{result['profile']}]({link}/claim.toml)"
