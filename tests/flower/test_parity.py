@@ -54,7 +54,8 @@ def losing_in(world):
 
 def play(strategy, world, app=APP):
     grid = InProcessGrid(app, listed_in(world), losing_in(world))
-    flower = FlowerStrategy(strategy, target=TARGET, local=stage.LOCAL, evaluate_every=0)
+    # Here the list of nodes is the truth, as availability is in the simulator.
+    flower = FlowerStrategy(strategy, target=TARGET, local=stage.LOCAL, evaluate_every=0, listed="available")
     result = flower.start(grid, to_record(stage.START), num_rounds=stage.ROUNDS, timeout=5.0)
     assert len(flower.records) == stage.ROUNDS
     return to_numpy(result.arrays)["x"]

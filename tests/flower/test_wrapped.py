@@ -78,7 +78,7 @@ def test_a_round_that_a_wrapper_leaves_out_counts_as_one_without_updates():
 def test_what_cannot_be_adopted_is_refused(tmp_path):
     with pytest.raises(ValueError, match="FedAWE sets the model itself"):
         Shifted(FedAWE(), evaluate_every=0, **SETTINGS).start(grid_of(), to_record(MODEL), num_rounds=2, timeout=0.05)
-    driver = FlowerStrategy(FedAvg(), **SETTINGS)._ready(to_record(MODEL), None)
+    driver = FlowerStrategy(FedAvg(), **SETTINGS)._ready(to_record(MODEL), ConfigRecord())
     with pytest.raises(ValueError, match="other arrays or shapes"):
         driver.adopt({"w": np.zeros(3, np.float32), "seen": np.array(5)})
     with pytest.raises(ValueError, match="not finite"):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from turnout.diagnosis.reading.log import Log
+from turnout.diagnosis.reading.log import Log, Runs
 from turnout.diagnosis.reading.round_rows import (
     clock_of,
     count_slots,
@@ -23,8 +23,9 @@ VOCABULARY: dict[str, tuple[str, ...]] = {
     "asked": ("asked", "sampled", "selected", "invited", "configure_fit", "configure_train", "fit_ins"),
     "arrived": ("arrived", "train", "fit", "reply", "success", "completed", "fit_res", "train_reply"),
     "failed": ("failed", "failure", "error", "timeout", "dropped", "dropout"),
+    "unknown": ("unknown", "listed", "busy"),  # nothing is known of the client in this round
     "round": ("round", "start", "round_start"),  # of the server: a round began, whoever came
-    "": ("end", "round_end", "evaluate", "evaluate_res", "evaluate_reply", "aggregate", "unavailable", "offline"),
+    "": ("member", "late", "end", "round_end", "evaluate", "evaluate_res", "evaluate_reply", "aggregate", "unavailable", "offline"),
 }
 KINDS = {name: kind for kind, names in VOCABULARY.items() for name in names}
 PARTICIPATION = ("asked", "arrived", "failed")
@@ -34,11 +35,13 @@ def from_events(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     """A client was present in a round if the log says that it was available, was asked, replied or failed.
 
     The share of arrivals is the share of rounds with a reply among those in which the client was asked. It is known
-    only if the log has rows of clients that were asked or that failed.
+    only if the log has rows of clients that were asked or that failed. In a round in which nothing is known of a client
+    it was not watched; a client that is only named, as a member of the fleet, never came.
     """
     kind, warnings = _kinds(rows)
     of_client = np.isin(kind, ("available", *PARTICIPATION))
-    slot, first = slots_of_rounds(rows, of_client | (kind == "round"))
+    unknown = kind == "unknown"
+    slot, first = slots_of_rounds(rows, of_client | unknown | (kind == "round"))
     rows.refuse(of_client & (rows.codes["client"] < 0), lambda r: "has an event of a client, but no client")
     num_slots = count_slots(rows, slot, first, num_rounds)
     clock, more = clock_of(rows, slot, slot_seconds)
@@ -48,7 +51,15 @@ def from_events(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     warnings += [*more, *dropped(rows, repeated, "duplicate rows")]
     counted = of_client & ~repeated
     log = log_of_rounds(rows, num_slots, present, clock, counted, warnings)
-    return replace(log, arrived=_share_arrived(rows.codes["client"], slot, kind, count))
+    watched = _watched(log, rows.codes["client"][unknown], slot[unknown]) if unknown.any() else None
+    return replace(log, arrived=_share_arrived(rows.codes["client"], slot, kind, count), watched=watched)
+
+
+def _watched(log: Log, client: np.ndarray, slot: np.ndarray) -> Runs:
+    """When each client was observed: always but at these points, and wherever it was present."""
+    watched = np.ones((log.num_clients, log.num_slots), bool)
+    watched[client, slot] = False
+    return Runs.from_matrix(watched | log.matrix())
 
 
 def _kinds(rows: Rows) -> tuple[np.ndarray, list[str]]:

@@ -19,6 +19,7 @@ class ParticipationLog:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self._members: set[str] = set()  # clients that the file names
 
     def cut(self, t: int) -> None:
         """Drop round t and all later ones, which are about to run, perhaps again; if t is 0, begin a new file."""
@@ -26,6 +27,7 @@ class ParticipationLog:
         if t > 0 and self.path.exists():
             with self.path.open(newline="", encoding="utf-8") as file:
                 kept = [row for row in csv.reader(file) if _is_before(row, t)]
+        self._members = {row[2] for row in kept if row[3] == "member"}
         with durable_file(self.path) as file:
             file.write(_lines([COLUMNS, *kept]).encode())
 
@@ -33,9 +35,14 @@ class ParticipationLog:
         """Append all events of a round with one write."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         arrived = set(record.arrived)
-        events = [("", "round"), *((name, "available") for name in record.available)]
+        members = [name for name in record.members if name not in self._members]
+        self._members.update(members)
+        events = [("", "round"), *((name, "member") for name in members)]
+        events += [(name, "available") for name in record.available]
+        events += [(name, "listed") for name in record.unknown]
         events += [(name, "asked") for name in record.uploads]
         events += [(name, "arrived" if name in arrived else "failed") for name in record.uploads]
+        events += [(name, "late") for name in record.late]
         with self.path.open("a", newline="", encoding="utf-8") as file:
             file.write(_lines([(now, str(record.t), name, event) for name, event in events]))
             file.flush()
