@@ -158,9 +158,8 @@ def measured_apart(name: str, clients: int, megabytes: float, rounds: int) -> di
 def compare(clients: int, chosen: argparse.Namespace) -> bool:
     """Print a table of one size; whether what is like Flower's FedAvg costs at most 1.2 times as much."""
     print(f"\n{clients} clients, {chosen.megabytes:g} MB\n")
-    print(
-        "| strategy | first round with its clients, s | round, s | processors, s | peak memory, GiB |\n|---|---|---|---|---|"
-    )
+    print("| strategy | first round with its clients, s | round, s | processors, s | peak memory, GiB |")
+    print("|---|---|---|---|---|")
     names = [type(one).__name__ for one in STRATEGIES]
     wanted = [name for name in names if chosen.only in (None, name) and (clients <= 1000 or name in ALIKE)]
     theirs, held = measured_apart(OWN, clients, chosen.megabytes, chosen.rounds), True
@@ -168,7 +167,7 @@ def compare(clients: int, chosen: argparse.Namespace) -> bool:
         one = theirs if name == OWN else measured_apart(name, clients, chosen.megabytes, chosen.rounds)
         cells = (f"{one[key]:.2f} ({one[key] / theirs[key]:.1f} ×)" for key in ("first", "clock", "processor", "peak"))
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
-        held &= name not in ALIKE or one["clock"] <= 1.2 * theirs["clock"]
+        held &= name not in ALIKE or one["processor"] <= 1.2 * theirs["processor"]
     return held
 
 

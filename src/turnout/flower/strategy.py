@@ -305,7 +305,8 @@ class FlowerStrategy(Base):
         unknown = turnout.unknown(heard, self.listed == "unknown")
         closed = driver.close_round(collection.good, silent, collection.reach, unknown=unknown, span=self._pace.span)
         late = tuple(name for name in closed.arrived if name in collection.late)
-        record = replace(closed, bytes_uploaded=collection.bytes_uploaded, late=late)
+        members = driver.directory.names
+        record = replace(closed, bytes_uploaded=collection.bytes_uploaded, late=late, members=members)
         self._orders, self._collection = {}, None
         self.records.append(record)
         self._books.add(driver, record, time.perf_counter() - self._begun, collection.dropped)

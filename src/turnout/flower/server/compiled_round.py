@@ -48,6 +48,7 @@ class RoundRecord:
     weights: dict[str, float]  # of the updates that arrived
     steady: bool  # false if the replies would have made the model infinite, and all were dropped
     unknown: tuple[str, ...] = ()  # listed, but not asked or still busy: available or not, nobody knows
+    members: tuple[str, ...] = ()  # the whole fleet
     late: tuple[str, ...] = ()  # arrived with an update that was asked for in an earlier round
     steps: float = 0.0  # local work that was reported
     loss: float | None = None  # mean of the losses reported with the updates, weighted by the target

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +17,7 @@ from turnout.flower.server import compiled_round as rounds
 from turnout.flower.server import places
 from turnout.flower.server.accepted import real_settings
 from turnout.flower.server.compiled_round import Order, RoundRecord
-from turnout.flower.server.open_round import Turn, UpdateRoom
+from turnout.flower.server.open_round import Turn, UpdateRoom, orders_of
 from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.replies import Reply
 from turnout.server.server import Server, ServerState
@@ -168,10 +167,12 @@ class Driver:
         view, cohort, self._state, words, rate = rounds.open_round(inputs, self._state)
         if int(cohort.overflow) != 0:
             raise RuntimeError(f"{type(self.strategy).__name__} asked {int(cohort.overflow)} clients too many")
-        orders, slots = self._hand_out(cohort, words, float(rate))
-        self._turn = Turn(view, cohort, orders, slots, tuple(here[place] for place in sorted(here))).observed(
-            (), (), 1.0
-        )
+        available = tuple(here[place] for place in sorted(here))
+        acknowledged = np.where(np.asarray(self._tally.arrived) > 0, np.asarray(self._tally.last) + 1, 0)
+        orders = orders_of(cohort, words, float(rate), self.directory.by_place, acknowledged, self._starts(cohort))
+        slots = {order.client: slot for slot, order in orders.items()}
+        turn = Turn(view, cohort, {order.client: order for order in orders.values()}, slots, available)
+        self._turn = turn.observed((), (), 1.0)
         self._compile_close(self._turn)
         return list(orders.values())
 
@@ -228,7 +229,8 @@ class Driver:
             log.error("round %d would make the model infinite: all its %d replies are dropped", self.t, len(replies))
             ended = self._close({})
         reach = {**(worked or {})} | {name: reply.reach for name, reply in replies.items() if name in turn.slots}
-        record = replace(self._record(turn, ended, replies, steady), steps=float(sum(reach.values())))
+        worths = {name: self.importance[self.directory.place(name)] for name in turn.orders}
+        record = replace(turn.record(self.t, ended, replies, worths), steady=steady, steps=float(sum(reach.values())))
         self._state = ended.closed.state if bool(ended.steady) else self._state
         self._tally, self._turn, self.t = ended.closed.tally, None, self.t + 1
         return record
@@ -348,20 +350,6 @@ class Driver:
             by_place[self.directory.place(name)] = loss
         return jnp.asarray(by_place)
 
-    def _hand_out(
-        self, cohort: Cohort, words: tuple[Array, Array], rate: float
-    ) -> tuple[dict[str, Order], dict[str, int]]:
-        names, find = self.directory.by_place, self._starts(cohort)
-        acknowledged = np.where(np.asarray(self._tally.arrived) > 0, np.asarray(self._tally.last) + 1, 0)
-        columns = zip(*(np.asarray(part) for part in (cohort.ids, cohort.scale, cohort.weight, *words)), strict=True)
-        orders, slots = {}, {}
-        for slot, (place, scale, weight, *seeds) in enumerate(columns):
-            if place < len(names) and (name := names[place]) is not None:
-                step, factors = float(np.float32(rate) * scale), (float(scale), float(weight))
-                train, upload, last = (int(number) for number in (*seeds, acknowledged[place]))
-                orders[name], slots[name] = Order(name, partial(find, slot), step, *factors, train, upload, last), slot
-        return orders, slots
-
     def _starts(self, cohort: Cohort) -> Callable[[int], Arrays]:
         """A function from a slot to the model from which its client starts."""
         if self.strategy.starts_shared:
@@ -373,12 +361,3 @@ class Driver:
             chosen = np.resize(ids[first : first + _TOGETHER], _TOGETHER)  # always the same number: one program
             room.put(first, jax.device_get(rounds.starts(server, state, jnp.asarray(chosen, jnp.int32))))
         return lambda slot: self.layout.to_arrays(room.row(slot), copy=False)
-
-    def _record(self, turn: Turn, ended: rounds.ClosedRound, replies: Mapping[str, Reply], steady: bool) -> RoundRecord:
-        arrived, weight = turn.named(ended.cohort.arrived), np.asarray(ended.closed.weight)
-        weights = {name: float(weight[turn.slots[name]]) for name in arrived}
-        losses = {name: loss for name in arrived if (loss := replies[name].loss) is not None}
-        worths = {name: self.importance[self.directory.place(name)] for name in losses}
-        loss = sum(worths[name] * losses[name] for name in losses) / sum(worths.values()) if losses else None
-        uploads, asked = turn.named(ended.cohort.active), tuple(turn.orders)
-        return RoundRecord(self.t, turn.available, asked, uploads, arrived, weights, steady, turn.unknown, loss=loss)

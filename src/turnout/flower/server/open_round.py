@@ -1,17 +1,18 @@
-"""An open round, and the buffer in which its updates are collected."""
+"""An open round, the orders in it, and the buffer in which its updates are collected."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.flower.server.compiled_round import Order
+from turnout.flower.server.compiled_round import ClosedRound, Order, RoundRecord
 from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.replies import Reply
 from turnout.types import Array, Cohort, Fleet, Params, View
@@ -67,6 +68,37 @@ class Turn:
             if name in self.slots:
                 here[self.slots[name]], lengths[self.slots[name]] = True, norm
         return replace(self.cohort, active=self.cohort.active & jnp.asarray(here)), jnp.asarray(lengths)
+
+    def record(
+        self, t: int, ended: ClosedRound, replies: Mapping[str, Reply], worths: Mapping[str, float]
+    ) -> RoundRecord:
+        """The result of the round; `worths` is the importance of each client that was asked."""
+        arrived, weight = self.named(ended.cohort.arrived), np.asarray(ended.closed.weight)
+        weights = {name: float(weight[self.slots[name]]) for name in arrived}
+        losses = {name: loss for name in arrived if (loss := replies[name].loss) is not None}
+        total = sum(worths[name] for name in losses)
+        loss = sum(worths[name] * losses[name] for name in losses) / total if losses else None
+        uploads, asked = self.named(ended.cohort.active), tuple(self.orders)
+        return RoundRecord(t, self.available, asked, uploads, arrived, weights, True, self.unknown, loss=loss)
+
+
+def orders_of(
+    cohort: Cohort,
+    words: tuple[Array, Array],
+    rate: float,
+    names: Sequence[str | None],
+    acknowledged: np.ndarray,
+    find_start: Callable[[int], Arrays],
+) -> dict[int, Order]:
+    """Orders by slot; `words` are two seeds per slot, `names` and `acknowledged` are by place."""
+    columns = zip(*(np.asarray(part) for part in (cohort.ids, cohort.scale, cohort.weight, *words)), strict=True)
+    orders = {}
+    for slot, (place, scale, weight, *seeds) in enumerate(columns):
+        if place < len(names) and (name := names[place]) is not None:
+            step, factors = float(np.float32(rate) * scale), (float(scale), float(weight))
+            train, upload, last = (int(number) for number in (*seeds, acknowledged[place]))
+            orders[slot] = Order(name, partial(find_start, slot), step, *factors, train, upload, last)
+    return orders
 
 
 class UpdateRoom:
