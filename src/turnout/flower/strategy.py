@@ -21,9 +21,11 @@ from turnout.flower.server.accepted import real_settings
 from turnout.flower.server.alone import held
 from turnout.flower.server.compiled_round import Order, RoundRecord
 from turnout.flower.server.driver import Driver
+from turnout.flower.server.guard import DEFAULT, Guard, Suspicion, Watch, remembers_updates
+from turnout.flower.server.rollback import Badness, Rollback, badness_of, typical
 from turnout.flower.wire.collecting import Collection, listed_clients, losses_in, mean_by_target, ratings_in
 from turnout.flower.wire.mailbox import Mailbox, train_letters
-from turnout.flower.wire.messages import DURABLE, KEEP, PROBE, RUN_ID, UPLOAD, to_numpy, to_record
+from turnout.flower.wire.messages import DURABLE, KEEP, PROBE, RUN_ID, UPLOAD, metrics_in, to_numpy, to_record
 from turnout.flower.wire.polling import Clock, PollingGrid
 from turnout.flower.wire.replies import Limits
 from turnout.server.settings import ServerSettings
@@ -52,6 +54,7 @@ class FlowerStrategy(Base):
         identity: how a client is recognised after a restart: by the `client-id` it declares (on trust), by its
             authenticated key (only for a SuperLink that authenticates its SuperNodes), or only by its present node.
         limits: bounds that every reply must satisfy.
+        guard: protection against clients that lie within these limits; None for none.
         seed: seed of the selection, and of the clients' own seeds.
         greeting_timeout: seconds to wait for new nodes to say who they are, if no other client is there.
         probe_timeout: seconds to wait for losses, if the strategy asks for them before it selects.
@@ -75,6 +78,7 @@ class FlowerStrategy(Base):
         participation: str | Path | None = None,
         identity: Identity = "declared",
         limits: Limits | None = None,
+        guard: Guard | None = DEFAULT,
         seed: int = 0,
         greeting_timeout: float = 30.0,
         probe_timeout: float = 60.0,
@@ -95,12 +99,16 @@ class FlowerStrategy(Base):
         self.patience = patience
         self.evaluate_every = evaluate_every
         self.records: list[RoundRecord] = []
+        self._watch = Watch(guard, strategy)
+        wanted = self._watch.guard.rollback
+        self._rollback = Rollback(not remembers_updates(strategy) if wanted is None else wanted)
         self._attendance = Presence(identity, target, greeting_timeout, keeps=not strategy.admits_all)
         self._books = Books(
             None if checkpoint is None else Path(checkpoint),
             checkpoint_every,
             None if record is None else RunFolder(record, identity, self._attendance.shown_target),
             None if participation is None else ParticipationLog(participation),
+            self._watch,
         )
         self._mailbox = Mailbox()
         self._clock = Clock() if clock is None else clock
@@ -113,6 +121,11 @@ class FlowerStrategy(Base):
         self._config = ConfigRecord()
         self._warned: set[str] = set()  # metrics of clients that are ignored
         self._handed: ArrayRecord | None = None  # the model as it was last returned or adopted
+
+    @property
+    def suspects(self) -> dict[str, Suspicion]:
+        """Clients that were beyond a bound of the limits or the guard, and how often."""
+        return self._watch.suspects
 
     @property
     def history(self) -> History:
@@ -169,8 +182,11 @@ class FlowerStrategy(Base):
             self.aggregate_train(server_round - 1, [])
         else:
             self._adopt(driver, arrays)
+        self._rollback.settle(driver)
         self._config = config
-        available = self._attendance.take(polled, driver, driver.t + 1)
+        available = self._watch.awake(self._attendance.take(polled, driver, driver.t + 1), driver.t + 1)
+        if self._attendance.target == "size":
+            self._watch.bound_sizes(driver)
         if not available and self._ttl is not None:  # else a fleet away for a minute would miss the whole training
             polled.lull(self._ttl)
         losses = self._probe(driver, available, config, polled) if self.strategy.probes else None
@@ -192,9 +208,12 @@ class FlowerStrategy(Base):
         silent = [] if self.strategy.probes else [name for name in self._orders if name not in heard]
         collection = Collection(driver, self._orders, self.limits, warned=self._warned)
         collection.add(contents)
+        norms = self._watch.look(collection.norms(), {name: order.rate for name, order in self._orders.items()})
         if not self.strategy.admits_all and self._orders:
-            self._collect_uploads(driver, collection, driver.admit_round(collection.norms(), silent))
-        closed = driver.close_round(collection.good, silent, collection.reach)
+            self._collect_uploads(driver, collection, driver.admit_round(norms, silent))
+        good = self._watch.correct(driver.t + 1, collection.good)
+        self._watch.note(driver.t + 1, good, collection.refused)
+        closed = driver.close_round(good, silent, collection.reach)
         record = replace(closed, bytes_uploaded=collection.bytes_uploaded)
         self._orders = {}
         self.records.append(record)
@@ -220,9 +239,11 @@ class FlowerStrategy(Base):
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Means over the clients that answered, weighted by the target."""
         driver = self._started()
-        by_metric = ratings_in(self._mailbox.sort_out(replies)[0])
+        contents = self._mailbox.sort_out(replies)[0]
+        by_metric = ratings_in(contents)
         means = {metric: mean_by_target(values, driver) for metric, values in by_metric.items()}
         self._books.chronicle.rate(driver.t, means, by_metric, len(driver.directory))
+        self._judge("clients", typical({name: badness_of(metrics_in(held)) for name, held in contents.items()}, driver))
         self._books.write(driver, self.evaluate_every)
         return MetricRecord(dict(means)) if means else None
 
@@ -243,7 +264,7 @@ class FlowerStrategy(Base):
 
     def _adopt(self, driver: Driver, arrays: ArrayRecord) -> None:
         """Take over the model that the caller hands in, if a wrapper or a subclass has changed it."""
-        if arrays is self._handed:
+        if arrays is self._handed or self._rollback.has_left(driver.t):  # the model that was left is not adopted again
             return
         first, self._handed = self._handed is None, arrays
         if first and driver.t:  # a wrapper's start begins with the first model, and knows nothing of the checkpoint
@@ -255,6 +276,11 @@ class FlowerStrategy(Base):
         elif driver.adopt(to_numpy(arrays)):
             shown.info("The model was changed since round %d by what is around the strategy; it is adopted", driver.t)
             self._books.renew(driver)
+
+    def _judge(self, evaluator: str, badness: Badness) -> None:
+        """Go back to the last good model if an evaluation of the present one has collapsed."""
+        if self._rollback.judge(self._started(), evaluator, badness):
+            self._books.renew(self._started())
 
     def _polled(self, grid: Grid) -> PollingGrid:
         """The grid with patience, one for the whole training."""
@@ -302,6 +328,7 @@ class FlowerStrategy(Base):
             metrics = evaluate_fn(t + done, model)
             if metrics is not None:
                 self._books.chronicle.rate_centrally(t + done, metrics)
+                self._judge("server", badness_of(metrics))
             return metrics
 
         return evaluate

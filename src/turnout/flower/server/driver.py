@@ -115,6 +115,24 @@ class Driver:
             self._state = replace(self._state, params=params)
         return True
 
+    def keep(self) -> ServerState | None:
+        """A copy of the state, to go back to; not to be taken while a round is open."""
+        return _copied(self._state)
+
+    def go_back(self, kept: ServerState) -> None:
+        """Go on from the model, optimizer and strategy of a former state; what is known of the clients stays."""
+        server, state = self._serving()
+        former = len(jax.tree.leaves(kept.facts)[0]) if jax.tree.leaves(kept.facts) else len(self.importance)
+        self._state = _copied(replace(server.grow(kept, former), facts=state.facts))
+
+    def weigh(self, importance: Mapping[str, float]) -> None:
+        """Change how much clients of the fleet count from the next round on; those not named count as before."""
+        before = zip(self.directory.names, self.importance, strict=True)
+        weighed = tuple(float(importance.get(name, worth)) for name, worth in before)
+        if weighed != self.importance and self._server is not None:
+            self.importance = weighed
+            self._server = replace(self._server, fleet=_fleet(weighed))
+
     def join(self, importance: Mapping[str, float]) -> tuple[str, ...]:
         """Add new clients to the fleet, with the importance of each; returns those of them that are in it now.
 
@@ -238,7 +256,7 @@ class Driver:
         self._server = Server(_fleet(self.importance), self.strategy, self.settings, slots)
         server, state = self._server, self._state
         state = server.init(self._params) if state is None else server.grow(state, before)
-        self._state = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), state)  # the next round donates it
+        self._state = _copied(state)
         self._tally = _longer(self._tally, len(self.importance), self.t)
         self._room = None
 
@@ -302,6 +320,11 @@ class Driver:
         loss = sum(worths[name] * losses[name] for name in losses) / sum(worths.values()) if losses else None
         uploads, asked = turn.named(ended.cohort.active), tuple(turn.orders)
         return RoundRecord(self.t, turn.available, asked, uploads, arrived, weights, steady, loss=loss)
+
+
+def _copied(state: ServerState | None) -> ServerState | None:
+    """A state of its own, since the next round donates its arrays."""
+    return jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), state)
 
 
 def _longer(tally: Tally, count: int, t: int) -> Tally:

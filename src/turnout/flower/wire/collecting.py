@@ -30,7 +30,7 @@ class Collection:
     good: dict[str, Reply] = field(default_factory=dict)
     lengths: dict[str, float] = field(default_factory=dict)  # of updates that clients have kept
     reach: dict[str, float] = field(default_factory=dict)  # of clients that announced such a length
-    dropped: int = 0
+    refused: list[str] = field(default_factory=list)  # clients whose reply was dropped
     bytes_uploaded: int = 0  # by all replies that arrived, dropped ones included
     warned: set[str] = field(default_factory=set)  # metrics of which it was said before that they are ignored
     _metrics: dict[str, dict] = field(default_factory=dict)
@@ -52,6 +52,10 @@ class Collection:
             if isinstance(reply, Reply) and abs(reply.norm - announced) > _ALIKE * max(reply.norm, announced):
                 reply = Dropped(f"its update has length {reply.norm:.4g}, but it announced {announced:.4g}")
             self._keep(name, reply)
+
+    @property
+    def dropped(self) -> int:
+        return len(self.refused)
 
     def norms(self) -> dict[str, float]:
         """Lengths of all updates, received or still kept by clients."""
@@ -83,7 +87,7 @@ class Collection:
                     self.warned.add(metric)
                     log.warning("%s: %s. It is ignored, here and later; the update counts.", name, reason)
             return
-        self.dropped += 1
+        self.refused.append(name)
         log.warning("round %d: the reply of %s is dropped: %s", self.driver.t + 1, name, reply.reason)
 
 
