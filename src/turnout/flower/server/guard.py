@@ -21,6 +21,7 @@ from turnout.strategies.separated import Separated
 log = logging.getLogger("turnout.flower")
 
 _FEWEST = 3  # clients that make a fleet to compare with: of two, nobody can say which one lies
+_LEAST_TRUST = 2.0**-6  # what remains of a bound that is halved each time a client is beyond it in a row
 _HIGH = 0.75  # the upper quartile: above it are fewer than the clients that may lie
 
 
@@ -33,13 +34,13 @@ class Guard:
     cannot move them, nor two of eight, and no bound holds before three clients have replied.
     """
 
-    clip: float | None = 3.0  # longest update per step length; longer ones are shortened to it
-    reach: float | None = 10.0  # furthest claim of local work, in either direction
-    size: float | None = 10.0  # largest claim of a number of samples
+    clip: float | None = 4.0  # longest update, per step length; it halves for a client each time in a row it is beyond
+    reach: float | None = 10.0  # furthest claim of local work, in either direction, that is believed
+    size: float | None = 4.0  # largest number of samples that is believed
     window: int = 10  # rounds
     rollback: bool | None = None  # to the last good model; None: unless its copy has one model per client
     robust: Robust | None = None  # centre that stands for every update of a round, in place of the updates themselves
-    strikes: int = 3  # replies dropped in a row after which a client is not asked, where not everyone can be asked
+    strikes: int | None = 3  # replies dropped in a row after which a client is not asked, where not everyone can be
     rest: int = 10  # rounds for which it is not asked
 
     def __post_init__(self) -> None:
@@ -47,8 +48,8 @@ class Guard:
             if (factor := getattr(self, name)) is not None and not factor >= 1:
                 raise ValueError(f"{name} of a guard must be a factor of 1 or more, or None, not {factor}")
         for name in ("window", "strikes", "rest"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} of a guard must be 1 or more, not {getattr(self, name)}")
+            if (count := getattr(self, name)) is not None and count < 1:
+                raise ValueError(f"{name} of a guard must be 1 or more, not {count}")
         if self.robust is not None and self.robust not in get_args(Robust):
             raise ValueError(f"robust must be one of {', '.join(get_args(Robust))}, or None, not {self.robust!r}")
 
@@ -64,7 +65,7 @@ class Guard:
 
 
 DEFAULT = Guard()
-_OFF = Guard(clip=None, reach=None, size=None, rollback=False)
+_OFF = Guard(clip=None, reach=None, size=None, rollback=False, strikes=None)
 
 
 def remembers_updates(strategy: Strategy) -> bool:
@@ -81,7 +82,8 @@ class Suspicion:
     dropped: int = 0  # replies
     clipped: int = 0  # updates that were shortened
     doubted: int = 0  # claims of reach or size that were not believed
-    in_a_row: int = 0  # replies dropped since the last good one
+    dropped_in_a_row: int = 0
+    clipped_in_a_row: int = 0
     until: int = 0  # round before which it is not asked
 
 
@@ -144,6 +146,7 @@ class Watch:
         self.suspects: dict[str, Suspicion] = {}  # by client; those never beyond a bound are not in it
         self._strategy = strategy
         self._rates: dict[str, float] = {}
+        self._longest: dict[str, float] = {}  # of the updates of this round that are too long
         self._claims: dict[str, float] = {}  # sizes as they were claimed, by client
         self._recent = {name: Recent(self.guard.window) for name in ("length", "reach", "pace", "size")}
 
@@ -172,8 +175,17 @@ class Watch:
         """
         self._rates = {name: rate if rate > 0 else 1.0 for name, rate in rates.items()}
         self._recent["length"].add({name: norm / self._rates[name] for name, norm in norms.items()})
-        most = self._most("length", self.guard.clip)
-        return {name: min(norm, most * self._rates[name]) for name, norm in norms.items()}
+        bound = self._most("length", self.guard.clip)
+        self._longest = {}
+        for name, norm in norms.items():
+            if norm > bound * self._rates[name]:
+                suspicion = self._suspect(name)
+                trust = max(0.5**suspicion.clipped_in_a_row, _LEAST_TRUST)
+                self._longest[name] = bound * self._rates[name] * trust
+                suspicion.clipped_in_a_row += 1
+            elif name in self.suspects:
+                self.suspects[name].clipped_in_a_row = 0
+        return {name: self._longest.get(name, norm) for name, norm in norms.items()}
 
     def correct(self, t: int, replies: Mapping[str, Reply]) -> dict[str, Reply]:
         """The replies of round t within the bounds; updates are changed in place."""
@@ -193,19 +205,20 @@ class Watch:
         """Remember whose replies of round t were dropped."""
         for name in good:
             if name in self.suspects:
-                self.suspects[name].in_a_row = 0
+                self.suspects[name].dropped_in_a_row = 0
+        # Where all are asked, one that is dropped takes nobody's place.
         everyone = self._strategy.admits_all and getattr(self._strategy, "cohort", None) is None
+        strikes = math.inf if everyone or self.guard.strikes is None else self.guard.strikes
         for name in dropped:
             suspicion = self._suspect(name)
-            suspicion.dropped, suspicion.in_a_row = suspicion.dropped + 1, suspicion.in_a_row + 1
-            # Where all are asked, one that is dropped takes nobody's place.
-            if suspicion.in_a_row >= self.guard.strikes and not everyone:
+            suspicion.dropped, suspicion.dropped_in_a_row = suspicion.dropped + 1, suspicion.dropped_in_a_row + 1
+            if suspicion.dropped_in_a_row >= strikes:
                 suspicion.until = t + 1 + self.guard.rest
                 log.warning("%s is not asked for %d rounds: its replies are dropped", name, self.guard.rest)
 
     def _shortened(self, t: int, name: str, reply: Reply) -> Reply:
-        most = self._most("length", self.guard.clip) * self._rates[name]
-        if not reply.norm > most:
+        most = self._longest.get(name)
+        if most is None:
             return reply
         self._suspect(name).clipped += 1
         log.warning("round %d: the update of %s is shortened from %.4g to %.4g", t, name, reply.norm, most)
@@ -216,20 +229,28 @@ class Watch:
         self._recent["reach"].add({name: reply.reach for name, reply in replies.items()})
         self._recent["pace"].add({name: self._pace(name, reply) for name, reply in replies.items()})
         self._recent["size"].add({name: float(reply.size) for name, reply in replies.items() if reply.size > 0})
-        most, pace = self._most("reach", self.guard.reach), self._most("pace", self.guard.reach)
-        least, largest = self._recent["reach"].least(), self._most("size", self.guard.size)
-        floor = 0.0 if least is None or self.guard.reach is None else least / self.guard.reach
+        low, high, pace = self._recent["reach"].least(), self._recent["reach"].most(), self._recent["pace"].most()
+        usual = None if low is None or high is None or not pace else (low, high, pace)
+        largest = self._most("size", self.guard.size)
         plausible = {}
         for name, reply in replies.items():
-            # So long an update takes work: without this floor it would count as if it were of a single short step.
-            needed = max(floor, reply.reach * self._pace(name, reply) / pace)
-            reach, size = min(max(reply.reach, needed), most), min(reply.size, largest)
+            reach, size = self._plausible_reach(name, reply, usual), min(reply.size, largest)
             if (reach, size) != (reply.reach, reply.size):
                 self._suspect(name).doubted += 1
                 claims = (t, name, reply.reach, reply.size, reach, size)
                 log.warning("round %d: %s claims a reach of %.4g and %d samples; %.4g and %d are believed", *claims)
             plausible[name] = replace(reply, reach=reach, size=int(size))
         return plausible
+
+    def _plausible_reach(self, name: str, reply: Reply, usual: tuple[float, float, float] | None) -> float:
+        """The reach as claimed, or if that is far from the fleet's, the one at which the fleet makes such updates."""
+        factor, own = self.guard.reach, self._pace(name, reply)
+        if factor is None or usual is None:
+            return reply.reach
+        low, high, pace = usual
+        if low / factor <= reply.reach <= high * factor and own <= factor * pace:
+            return reply.reach
+        return min(max(reply.reach * own / pace, low), high)
 
     def _pace(self, name: str, reply: Reply) -> float:
         """Length of an update per step length and per unit of the work claimed for it."""
