@@ -5,6 +5,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from flwr.app import ConfigRecord
 from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping
 from inprocess import InProcessGrid
 from test_strategy import APP, MODEL, on_train

@@ -9,15 +9,17 @@ if TYPE_CHECKING:
     from turnout.flower.client import client_app, greet
     from turnout.flower.fleet.imposed import ImposedGrid
     from turnout.flower.server.driver import Driver
+    from turnout.flower.server.guard import Guard
     from turnout.flower.strategy import FlowerStrategy
     from turnout.flower.wire.replies import Limits
     from turnout.server.settings import ServerSettings
 
-__all__ = ["Driver", "FlowerStrategy", "ImposedGrid", "Limits", "ServerSettings", "client_app", "greet"]
+__all__ = ["Driver", "FlowerStrategy", "Guard", "ImposedGrid", "Limits", "ServerSettings", "client_app", "greet"]
 
 _HOMES = {
     "Driver": "turnout.flower.server.driver",
     "FlowerStrategy": "turnout.flower.strategy",
+    "Guard": "turnout.flower.server.guard",
     "ImposedGrid": "turnout.flower.fleet.imposed",
     "Limits": "turnout.flower.wire.replies",
     "ServerSettings": "turnout.server.settings",

@@ -27,6 +27,8 @@ from turnout.flower.server.accepted import real_settings
 from turnout.flower.server.alone import held
 from turnout.flower.server.compiled_round import Order, RoundRecord
 from turnout.flower.server.driver import Driver
+from turnout.flower.server.guard import DEFAULT, Guard, Suspicion, Watch
+from turnout.flower.server.rollback import Badness, Rollback, badness_of, typical
 from turnout.flower.wire.collecting import Collection, listed_clients, losses_in, mean_by_target, ratings_in
 from turnout.flower.wire.late import LateOrders
 from turnout.flower.wire.mailbox import Mailbox, train_letters
@@ -45,7 +47,7 @@ from turnout.flower.wire.messages import (
     users_own,
 )
 from turnout.flower.wire.polling import Clock, Closing, PollingGrid
-from turnout.flower.wire.replies import Dropped, Limits, check_size
+from turnout.flower.wire.replies import Limits
 from turnout.server.settings import ServerSettings
 from turnout.simulator.history import History
 from turnout.simulator.local import Local
@@ -77,6 +79,7 @@ class FlowerStrategy(Base):
         identity: how a client is recognised after a restart: by the `client-id` it declares (on trust), by its
             authenticated key (only for a SuperLink that authenticates its SuperNodes), or only by its present node.
         limits: bounds that every reply must satisfy.
+        guard: protection against clients that lie within these limits; None for none.
         seed: seed of the selection, and of the clients' own seeds.
         quorum: share of the asked clients whose answers close a round; the others are late.
         stretch: close a round at this many times the seconds after which half of the asked clients had answered; if
@@ -118,6 +121,7 @@ class FlowerStrategy(Base):
         participation: str | Path | None = None,
         identity: Identity = "declared",
         limits: Limits | None = None,
+        guard: Guard | None = DEFAULT,
         seed: int = 0,
         quorum: float = 1.0,
         stretch: float | None = None,
@@ -162,8 +166,11 @@ class FlowerStrategy(Base):
         )
         self._aggregate = {"train": train_metrics_aggr_fn, "evaluate": evaluate_metrics_aggr_fn}
         self._attendance = Presence(identity, target, greeting_timeout, strategy, retire_after)
+        self._make_watch = partial(Watch, guard, strategy)
         self._make_books = partial(_books, checkpoint, checkpoint_every, record, participation, self._attendance)
-        self._books = self._make_books()
+        self._watch = self._make_watch()
+        self._books = self._make_books(self._watch)
+        self._rollback = Rollback(self._watch.rolls_back)
         self._mailbox = Mailbox(arrayrecord_key, configrecord_key)
         self._clock = Clock() if clock is None else clock
         self._driver: Driver | None = None
@@ -180,6 +187,11 @@ class FlowerStrategy(Base):
         self._warned: set[str] = set()  # metrics of clients that are ignored
         self._anybody = False  # whether any client was ever there
         self._handed: ArrayRecord | None = None  # the model as it was last returned or adopted
+
+    @property
+    def suspects(self) -> dict[str, Suspicion]:
+        """Clients that were beyond a bound of the limits or the guard, and how often."""
+        return self._watch.suspects
 
     @property
     def history(self) -> History:
@@ -266,6 +278,7 @@ class FlowerStrategy(Base):
             self.aggregate_train(server_round - 1, [])
         else:
             self._adopt(driver, arrays)
+        self._rollback.settle(driver)
         self._config = config
         if self.local is None:
             driver.local = _local(config, driver.local)
@@ -298,12 +311,15 @@ class FlowerStrategy(Base):
                 driver.directory.heard(name, name in heard, driver.t + 1)
         # A client that answered a probe was available: if it is silent afterwards, its upload failed.
         silent = [] if self.strategy.probes else [name for name in orders if name not in heard]
+        norms = self._watch.look(collection.norms(), {name: order.rate for name, order in orders.items()})
         if not self.strategy.admits_all and orders:
-            self._collect_uploads(driver, collection, driver.admit_round(collection.norms(), silent))
+            self._collect_uploads(driver, collection, driver.admit_round(norms, silent))
+        good = self._watch.correct(driver.t + 1, collection.good)
+        self._watch.note(driver.t + 1, good, collection.refused)
         if self._attendance.target == "examples":
-            driver.reweigh(self._sizes(collection.metrics))
+            driver.weigh_by_size({name: float(reply.size) for name, reply in good.items() if reply.size})
         unknown = turnout.unknown(heard, self.listed == "unknown")
-        closed = driver.close_round(collection.good, silent, collection.reach, unknown=unknown, span=self._pace.span)
+        closed = driver.close_round(good, silent, collection.reach, unknown=unknown, span=self._pace.span)
         late = tuple(name for name in closed.arrived if name in collection.late)
         members = driver.directory.names
         record = replace(closed, bytes_uploaded=collection.bytes_uploaded, late=late, members=members)
@@ -337,6 +353,7 @@ class FlowerStrategy(Base):
         combined, by_metric = self._combined("evaluate", metrics, driver)
         means = {metric: mean_by_target(values, driver) for metric, values in by_metric.items()}
         self._books.chronicle.rate(driver.t, means, by_metric, len(driver.directory))
+        self._judge("clients", typical({name: badness_of(own) for name, own in metrics.items()}, driver))
         self._books.write(driver, self.evaluate_every)
         return MetricRecord(combined) if combined else None
 
@@ -356,7 +373,9 @@ class FlowerStrategy(Base):
         return self._driver
 
     def _begin_anew(self) -> None:
-        self._driver, self._books, self.records, self._handed = None, self._make_books(), [], None
+        self._driver, self.records, self._handed = None, [], None
+        self._watch = self._make_watch()
+        self._books, self._rollback = self._make_books(self._watch), Rollback(self._watch.rolls_back)
         self._pace, self._late = Pace(), LateOrders()
 
     def _warn_of_nothing_to_do(self, done: int, num_rounds: int) -> None:
@@ -371,7 +390,7 @@ class FlowerStrategy(Base):
 
     def _adopt(self, driver: Driver, arrays: ArrayRecord) -> None:
         """Take over the model that the caller hands in, if a wrapper or a subclass has changed it."""
-        if arrays is self._handed:
+        if arrays is self._handed or self._rollback.has_left(driver.t):  # the model that was left is not adopted again
             return
         first, self._handed = self._handed is None, arrays
         if first and driver.t:  # a wrapper's start begins with the first model, and knows nothing of the checkpoint
@@ -383,6 +402,11 @@ class FlowerStrategy(Base):
         elif driver.adopt(to_numpy(arrays)):
             shown.info("The model was changed since round %d by what is around the strategy; it is adopted", driver.t)
             self._books.renew(driver)
+
+    def _judge(self, evaluator: str, badness: Badness) -> None:
+        """Go back to the last good model if an evaluation of the present one has collapsed."""
+        if self._rollback.judge(self._started(), evaluator, badness):
+            self._books.renew(self._started())
 
     def _polled(self, grid: Grid) -> PollingGrid:
         """The grid with patience, one for the whole training; newcomers are greeted while replies are waited for."""
@@ -412,11 +436,13 @@ class FlowerStrategy(Base):
                 shown.info("Waiting for clients: %d have joined, %d are needed", len(listed), least)
                 said = grid.clock.now()
             grid.clock.sleep(grid.interval)
+        if self._attendance.target == "size":
+            self._watch.bound_sizes(driver)
         if not listed and self._ttl is not None:  # else a fleet away for a minute would miss the whole training
             grid.lull(self._ttl)
         busy = self._late.busy(driver.directory, grid.clock.now())
         free = [name for name in listed if name not in busy]
-        awake = [name for name in free if not driver.directory.rests(name, t)]
+        awake = [name for name in self._watch.awake(free, t) if not driver.directory.rests(name, t)]
         asking = self._shares.to_train(awake or free, self.seed, t)
         asking += [name for name in listed if name in busy] if self._takes_late else []
         return _Turnout(listed, asking, busy)
@@ -424,7 +450,8 @@ class FlowerStrategy(Base):
     def _collected(self) -> Collection:
         """The replies of the round so far."""
         if self._collection is None:
-            self._collection = Collection(self._started(), self._orders, self.limits, warned=self._warned)
+            keys = {"warned": self._warned, "size_key": self.weighted_by_key}
+            self._collection = Collection(self._started(), self._orders, self.limits, **keys)
         return self._collection
 
     def _take_in(self, reply: Message) -> None:
@@ -461,11 +488,6 @@ class FlowerStrategy(Base):
             driver.directory.heard(name, name in contents or name in failed, t)
         return losses_in(contents, t, self.limits)
 
-    def _sizes(self, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-        """Samples by client, as the replies report them."""
-        counts = {name: check_size({"num-examples": own.get(self.weighted_by_key)}) for name, own in metrics.items()}
-        return {name: float(count) for name, count in counts.items() if not isinstance(count, Dropped)}
-
     def _combined(
         self, phase: str, metrics: Mapping[str, Mapping[str, Any]], driver: Driver
     ) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
@@ -495,6 +517,7 @@ class FlowerStrategy(Base):
         if metrics is not None:
             shown.info("\t└──> Evaluation by the server: %s", metrics)
             self._books.chronicle.rate_centrally(t, metrics)
+            self._judge("server", badness_of(metrics))
             result.evaluate_metrics_serverapp[t] = metrics
 
 
@@ -520,12 +543,14 @@ def _books(
     record: str | Path | None,
     participation: str | Path | None,
     attendance: Presence,
+    watch: Watch,
 ) -> Books:
     return Books(
         None if checkpoint is None else Path(checkpoint),
         every,
         None if record is None else RunFolder(record, attendance.identity, attendance.shown_target),
         None if participation is None else ParticipationLog(participation),
+        watch,
     )
 
 

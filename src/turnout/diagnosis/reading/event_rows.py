@@ -25,8 +25,9 @@ VOCABULARY: dict[str, tuple[str, ...]] = {
     "failed": ("failed", "failure", "error", "timeout", "dropped", "dropout"),
     "unknown": ("unknown", "listed", "busy"),  # nothing is known of the client in this round
     "round": ("round", "start", "round_start"),  # of the server: a round began, whoever came
-    "": ("member", "late", "end", "round_end", "evaluate", "evaluate_res", "evaluate_reply", "aggregate", "unavailable", "offline"),
+    "": ("end", "round_end", "evaluate", "evaluate_res", "evaluate_reply", "aggregate"),
 }
+VOCABULARY[""] += ("unavailable", "offline", "member", "late")  # they say nothing of who was there
 KINDS = {name: kind for kind, names in VOCABULARY.items() for name in names}
 PARTICIPATION = ("asked", "arrived", "failed")
 

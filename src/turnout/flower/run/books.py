@@ -11,6 +11,7 @@ from turnout.flower.run.run_folder import RunFolder
 from turnout.flower.server import checkpoint as checkpoints
 from turnout.flower.server.compiled_round import RoundRecord
 from turnout.flower.server.driver import Driver
+from turnout.flower.server.guard import Watch
 
 log = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
 
@@ -19,7 +20,12 @@ class Books:
     """Written in this order, so that the folder is never ahead of the checkpoint."""
 
     def __init__(
-        self, checkpoint: Path | None, every: int, folder: RunFolder | None, participation: ParticipationLog | None
+        self,
+        checkpoint: Path | None,
+        every: int,
+        folder: RunFolder | None,
+        participation: ParticipationLog | None,
+        watch: Watch,
     ) -> None:
         if every < 1:
             raise ValueError(f"checkpoint_every must be 1 or more rounds, not {every}")
@@ -28,6 +34,7 @@ class Books:
         self._every = every
         self._folder = folder
         self._participation = participation
+        self._watch = watch
         self._saved = -1  # round of the last checkpoint
 
     def durable_round(self, t: int) -> int:
@@ -39,7 +46,7 @@ class Books:
 
     def open(self, driver: Driver) -> None:
         """Continue from the checkpoint if there is one, and prepare the other files."""
-        if self.checkpoint is not None and checkpoints.resume(self.checkpoint, driver, self.chronicle):
+        if self.checkpoint is not None and checkpoints.resume(self.checkpoint, driver, self.chronicle, self._watch):
             log.info("Going on after round %d with %d clients", driver.t, len(driver.directory))
             driver.note_gap()
             self._saved = driver.t
@@ -77,5 +84,5 @@ class Books:
 
     def _save(self, driver: Driver) -> None:
         if self.checkpoint is not None:
-            checkpoints.save(self.checkpoint, driver, self.chronicle)
+            checkpoints.save(self.checkpoint, driver, self.chronicle, self._watch)
             self._saved = driver.t

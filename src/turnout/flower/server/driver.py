@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +30,8 @@ from turnout.streams import Stream
 from turnout.types import Array, Cohort, Fleet
 
 log = logging.getLogger("turnout.flower")
+
+State = TypeVar("State")
 
 _TOGETHER = 8  # clients whose own start models are computed at once
 
@@ -119,6 +122,27 @@ class Driver:
             self._state = replace(self._state, params=params)
         return True
 
+    def keep(self) -> ServerState | None:
+        """A copy of the state, to go back to; not to be taken while a round is open."""
+        return None if self._state is None else _copied(self._state)
+
+    def go_back(self, kept: ServerState) -> None:
+        """Go on from the model, optimizer and strategy of a former state; what is known of the clients stays."""
+        server, state = self._serving()
+        former = len(jax.tree.leaves(kept.facts)[0]) if jax.tree.leaves(kept.facts) else len(self.importance)
+        self._state = _copied(replace(server.grow(kept, former), facts=state.facts))
+
+    def weigh(self, importance: Mapping[str, float]) -> None:
+        """Change how much clients of the fleet count, in the open round too; those not named count as before."""
+        names = zip(self.directory.by_place, self.importance, strict=True)
+        weighed = tuple(worth if name is None else float(importance.get(name, worth)) for name, worth in names)
+        if weighed == self.importance or self._server is None:
+            return
+        before, self.importance = self._server.fleet, weighed
+        after = self._serve().fleet
+        if self._turn is not None:
+            self._turn = self._turn.reweighed(before, after)
+
     def join(self, importance: Mapping[str, float]) -> tuple[str, ...]:
         """Add new clients to the fleet, with the importance of each; returns those of them that are in it now.
 
@@ -133,17 +157,12 @@ class Driver:
             self._set_importance(dict(zip(self.directory.join(new), new.values(), strict=True)))
         return tuple(name for name in importance if name in self.directory)
 
-    def reweigh(self, sizes: Mapping[str, float]) -> None:
-        """Let clients count by the sizes of their data, in the open round too; those without one as the median."""
+    def weigh_by_size(self, sizes: Mapping[str, float]) -> None:
+        """Let clients count by the sizes of their data; those that have not told theirs count as the median."""
         self._sizes |= {name: float(size) for name, size in sizes.items() if name in self.directory}
-        if not self._sizes or self._server is None:
-            return
-        usual, before = float(np.median(list(self._sizes.values()))), self._server.fleet
-        names = self.directory.by_place
-        self.importance = tuple(0.0 if name is None else self._sizes.get(name, usual) for name in names)
-        after = self._serve().fleet
-        if self._turn is not None:
-            self._turn = self._turn.reweighed(before, after)
+        if self._sizes:
+            usual = float(np.median(list(self._sizes.values())))
+            self.weigh({name: self._sizes.get(name, usual) for name in self.directory.names})
 
     def retire(self, names: Collection[str]) -> None:
         """Let clients leave for good: nothing of them counts any more, and newcomers get their places."""
@@ -298,7 +317,7 @@ class Driver:
         self.importance = tuple(worths[place] for place in sorted(worths))
         before, server, state = self._tally.last.shape[0], self._serve(), self._state
         if state is None:  # with arrays of its own, since the next round donates them
-            state = jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), server.init(self._params))
+            state = _copied(server.init(self._params))
         if before < server.fleet.num_clients:
             state, self._tally = server.grow(state, before), self._tally.grow(server.fleet.num_clients)
         inputs = (server, self._tally, self._now(), self._mask(by_place), left)
@@ -361,3 +380,8 @@ class Driver:
             chosen = np.resize(ids[first : first + _TOGETHER], _TOGETHER)  # always the same number: one program
             room.put(first, jax.device_get(rounds.starts(server, state, jnp.asarray(chosen, jnp.int32))))
         return lambda slot: self.layout.to_arrays(room.row(slot), copy=False)
+
+
+def _copied(state: State) -> State:
+    """A state of its own, since the next round donates its arrays."""
+    return jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), state)

@@ -35,8 +35,9 @@ class Collection:
     late: set[str] = field(default_factory=set)  # clients that answered for an earlier round
     lengths: dict[str, float] = field(default_factory=dict)  # of updates that clients have kept
     reach: dict[str, float] = field(default_factory=dict)  # of clients that announced such a length
-    dropped: int = 0
+    refused: list[str] = field(default_factory=list)  # clients whose reply was dropped
     bytes_uploaded: int = 0  # by all replies that arrived, dropped ones included
+    size_key: str = "num-examples"  # metric that counts the samples
     warned: set[str] = field(default_factory=set)  # metrics of which it was said before that they are ignored
 
     @property
@@ -71,6 +72,10 @@ class Collection:
                 reply = Dropped(f"its update has length {reply.norm:.4g}, but it announced {announced:.4g}")
             self._keep(name, reply)
 
+    @property
+    def dropped(self) -> int:
+        return len(self.refused)
+
     def norms(self) -> dict[str, float]:
         """Lengths of all updates, received or still kept by clients."""
         return self.lengths | {name: reply.norm for name, reply in self.good.items()}
@@ -80,6 +85,7 @@ class Collection:
         arrays = unpacked_in(content, most_bytes(layout)) if is_compact else arrays_in(content, layout)
         if isinstance(arrays, Dropped):
             return arrays
+        metrics = {**metrics, "num-examples": metrics.get(self.size_key)}
         t = self.driver.t + 1 if late is None else late.t
         rules = {"layout": layout, "t": t, "limits": self.limits, "room": self.driver.room_for(name)}
         if is_compact:
@@ -103,7 +109,7 @@ class Collection:
                     self.warned.add(metric)
                     log.warning("%s: %s. It is ignored, here and later; the update counts.", name, reason)
             return
-        self.dropped += 1
+        self.refused.append(name)
         log.warning("round %d: the reply of %s is dropped: %s", self.driver.t + 1, name, reply.reason)
 
 
