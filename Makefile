@@ -19,7 +19,7 @@ PINS := pyproject.toml constraints.txt
 QUIET_FLOWER := FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce test test-variants test-slow test-integration test-browser test-flower-inprocess test-flower lint format docs sections pictures bench bench-theory bench-report clean
+.PHONY: help demo reproduce test test-variants test-slow test-integration test-browser test-flower-inprocess test-flower test-flower-faults lint format docs sections pictures bench bench-theory bench-report clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -52,6 +52,9 @@ test-flower-inprocess: $(FLOWER) ## run the tests of the Flower adapter that nee
 
 test-flower: $(RAY) ## run all tests of the Flower adapter, on real processes and on Ray too (many minutes)
 	$(QUIET_FLOWER) $(BIN)/python -m pytest -q -m 'not browser' tests/flower $(ARGS)
+
+test-flower-faults: $(FLOWER) ## kill, stop and restart the processes of a Flower fleet at random (half an hour)
+	$(QUIET_FLOWER) $(BIN)/python -m pytest -q -s -m integration tests/flower/test_campaign.py $(ARGS)
 
 lint: $(FLOWER) ## check style, types and spelling
 	$(BIN)/ruff check .
