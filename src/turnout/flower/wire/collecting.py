@@ -13,7 +13,7 @@ from turnout.flower.server.compiled_round import Order
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.compact import check_parts, most_bytes
 from turnout.flower.wire.late import LateOrder
-from turnout.flower.wire.messages import COMPACT, arrays_in, bytes_in, metrics_in, unpacked_in
+from turnout.flower.wire.messages import COMPACT, array_records_in, arrays_in, bytes_in, metrics_in, unpacked_in
 from turnout.flower.wire.replies import Dropped, Limits, Reply, check_length, check_loss, check_reply, reach_in
 
 log = logging.getLogger("turnout.flower")
@@ -51,7 +51,7 @@ class Collection:
         for name, content in contents.items():
             self.bytes_uploaded += bytes_in(content)
             self.metrics[name] = metrics_in(content)
-            if content.array_records or self.driver.strategy.admits_all:
+            if array_records_in(content) or self.driver.strategy.admits_all:
                 self._keep(name, self._checked(name, content, self.metrics[name]))
             else:
                 self._take_length(name, self.metrics[name])
@@ -81,7 +81,7 @@ class Collection:
         return self.lengths | {name: reply.norm for name, reply in self.good.items()}
 
     def _checked(self, name: str, content: RecordDict, metrics: dict, late: LateOrder | None = None) -> Reply | Dropped:
-        layout, is_compact = self.driver.layout, COMPACT in content.array_records
+        layout, is_compact = self.driver.layout, COMPACT in array_records_in(content)
         arrays = unpacked_in(content, most_bytes(layout)) if is_compact else arrays_in(content, layout)
         if isinstance(arrays, Dropped):
             return arrays

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 
 from turnout.flower.wire.layout import HEADER, Arrays, Layout, packed, unpacked
 from turnout.flower.wire.replies import Dropped
@@ -68,7 +68,7 @@ def arrays_in(content: RecordDict, layout: Layout) -> Arrays | Dropped:
 
 def unpacked_in(content: RecordDict, most_bytes: Mapping[str, int]) -> Arrays | Dropped:
     """The arrays of the one record in a reply, by name; an array of more bytes than `most_bytes` is not unpacked."""
-    records = list(content.array_records.values())
+    records = list(array_records_in(content).values())
     if len(records) != 1:
         return Dropped(f"it holds {len(records)} array records, not one")
     if strange := [name for name in records[0] if name not in most_bytes]:
@@ -90,14 +90,20 @@ def config_in(message: Message) -> dict[str, Any]:
     return {key: value for record in message.content.config_records.values() for key, value in record.items()}
 
 
+def array_records_in(content: RecordDict) -> dict[str, ArrayRecord]:
+    """The array records of a reply; `content.array_records` checks and copies them with each access."""
+    return {name: record for name, record in content.items() if isinstance(record, ArrayRecord)}
+
+
 def bytes_in(content: RecordDict) -> int:
     """Bytes of all arrays in a reply."""
-    return sum(len(array.data) for record in content.array_records.values() for array in record.values())
+    return sum(len(array.data) for record in array_records_in(content).values() for array in record.values())
 
 
 def metrics_in(content: RecordDict) -> dict[str, Any]:
     """All metrics of a reply by name; `train_loss`, as many apps call it, counts as `loss`."""
-    metrics = {name: value for record in content.metric_records.values() for name, value in record.items()}
+    records = [record for record in content.values() if isinstance(record, MetricRecord)]
+    metrics = {name: value for record in records for name, value in record.items()}
     return metrics | ({"loss": metrics[TRAIN_LOSS]} if TRAIN_LOSS in metrics and "loss" not in metrics else {})
 
 
