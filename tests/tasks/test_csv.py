@@ -127,3 +127,21 @@ strategies = ["fedavg"]
     (tmp_path / "own.toml").write_text(text)
     finished = run(read_experiment("own.toml"))
     assert np.isfinite(finished["fedavg"].history.final("train_loss")).all()
+
+
+def test_a_million_rows_are_standardised_in_double_precision(tmp_path):
+    rng, count = np.random.default_rng(0), 10**6
+    seconds = 1.7e9 + 10.0 * np.arange(count)
+    columns = {"client": np.arange(count) % 2, "label": np.arange(count) % 3, "x": rng.normal(1000, 1, count)}
+    pl.DataFrame(columns | {"seconds": seconds, "constant": 0.1}).write_parquet(tmp_path / "large.parquet")
+    task = from_csv(str(tmp_path / "large.parquet"), validation=0.0, test=0.0)
+    x, time, constant = np.asarray(task.train.inputs, np.float64).T
+    assert x.mean() == pytest.approx(0, abs=1e-6)
+    assert x.std() == pytest.approx(1, abs=1e-6)
+    assert len(np.unique(time)) == count
+    assert np.abs(constant).max() < 1e-6
+
+
+def test_numbers_beyond_single_precision_name_their_line(file):
+    with pytest.raises(ValueError, match="line 4: 'age' is '1e39', not a finite number of single precision"):
+        from_csv(file(ROWS.replace("3,30", "1e39,30")))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 DELIMITERS = ",;\t"
+LARGEST = float(np.finfo(np.float32).max)
 PARTS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
 
 
@@ -24,7 +25,7 @@ PARTS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
 class SampleTable:
     """The rows of a file as arrays, with its names of clients, classes and features."""
 
-    inputs: np.ndarray  # one row per sample
+    inputs: np.ndarray  # one row per sample, in double precision: statistics come before the cast
     labels: np.ndarray  # indices into `classes`, or numbers
     owners: np.ndarray  # indices into `clients`
     parts: np.ndarray | None  # as by `partition.divide`, if the file has such a column
@@ -57,7 +58,7 @@ def read_table(
     names = rows[client].unique(maintain_order=True).to_list()
     labels, classes = _labels(rows, label, kind, where)
     return SampleTable(
-        inputs=np.stack([where.numbers(rows, name) for name in wanted], axis=1).astype(np.float32),
+        inputs=np.stack([where.numbers(rows, name) for name in wanted], axis=1),
         labels=labels,
         owners=_indices(rows, client, names),
         parts=None if part is None else _parts(rows, part, where),
@@ -112,16 +113,17 @@ class _Where:
                 )
 
     def numbers(self, rows: pl.DataFrame, name: str) -> np.ndarray:
-        """A column of finite numbers."""
+        """A column of numbers that single precision can hold."""
         import polars as pl
 
         self.check_filled(rows, [name])
         values = rows[name].cast(pl.Float64, strict=False)
-        bad = (~values.is_finite()).fill_null(True).arg_true()
+        bad = (~(values.abs() <= LARGEST)).fill_null(True).arg_true()
         if bad.len():
             raise ValueError(
-                f"{self.path}: line {bad[0] + 2}: {name!r} is {rows[name][bad[0]]!r}, not a finite number, as in "
-                f"{bad.len()} rows; make numbers of them, or name the columns to predict from in features"
+                f"{self.path}: line {bad[0] + 2}: {name!r} is {rows[name][bad[0]]!r}, not a finite number of "
+                f"single precision, as in {bad.len()} rows; make numbers of them, or name the columns to predict from "
+                "in features"
             )
         return values.to_numpy()
 
