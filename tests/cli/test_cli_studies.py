@@ -74,7 +74,7 @@ def test_an_audit_in_the_terminal(turnout, tmp_path):
     assert found["strategies"][0]["consistent"] is False
     assert documented("audit") <= keys_of(found)
     refused = turnout("audit", "demo", "--rounds", "0", "--out", "none")
-    assert refused.stderr == "error: rounds must be 1 or more, not 0\n"
+    assert refused.stderr == "error: rounds = 0: must be a whole number from 1 to 16,777,216\n"
 
 
 def test_tuning_chooses_and_leaves_an_experiment_to_run(turnout, tmp_path):

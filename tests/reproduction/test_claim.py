@@ -114,7 +114,7 @@ def test_profiles_that_are_no_tables_are_told_also_beside_the_runs_of_another(ti
         ({"profiles": {"fast": {}}}, "there are quick and full, not fast"),
         ({"profiles": 3}, "profiles: given 3, expected the tables quick and full"),
         ({"profiles": {"quick": 3}}, "profiles.quick: given 3, expected a table"),
-        ({"experiment": {"rounds": 0}}, "whole number of 1 or more|is missing"),
+        ({"experiment": {"rounds": 0}}, "whole number from 1 to|is missing"),
         ({"panels": {"a": {"step": "tunedd"}}}, "panel 'a': step: there is no \"tunedd\": did you mean 'tuned'"),
     ],
 )

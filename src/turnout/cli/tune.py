@@ -27,7 +27,9 @@ def tune_command(
     keep: Annotated[
         list[str] | None, typer.Option(metavar="KEY", help="A swept key to compare rather than choose, dotted.")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help=f"Seeds to search with: {FIRST_SEED}, {FIRST_SEED + 1}, …")] = 3,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=10**6, help=f"Seeds to search with: {FIRST_SEED}, {FIRST_SEED + 1}, …")
+    ] = 3,
     rounds: Annotated[int | None, typer.Option(min=1, help="Rounds, instead of the experiment's.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder; runs/<experiment>-tuned-<time> if not given.")] = None,
     settings: Settings = None,

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from turnout.arguments import MAX_COUNT, at_least
 from turnout.metrics import BYTES_UPLOADED, OVERFLOW
 from turnout.simulator import loop
 from turnout.simulator import placement as side_by_side
@@ -41,8 +42,8 @@ class Pace:
     metrics: tuple[str, ...] | None
 
     def __post_init__(self) -> None:
-        if self.rounds < 1 or self.every < 1:
-            raise ValueError(f"rounds and evaluate_every must be 1 or more, not {self.rounds} and {self.every}")
+        at_least("rounds", self.rounds, 1, MAX_COUNT)
+        at_least("evaluate_every", self.every, 1, MAX_COUNT)
 
     @property
     def blocks(self) -> int:
