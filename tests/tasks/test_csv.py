@@ -145,3 +145,12 @@ def test_a_million_rows_are_standardised_in_double_precision(tmp_path):
 def test_numbers_beyond_single_precision_name_their_line(file):
     with pytest.raises(ValueError, match="line 4: 'age' is '1e39', not a finite number of single precision"):
         from_csv(file(ROWS.replace("3,30", "1e39,30")))
+
+
+@pytest.mark.parametrize("spoil", [lambda packed: packed[:-9], lambda packed: packed[:30] + b"?" + packed[31:]])
+def test_a_damaged_gzip_is_one_line(tmp_path, spoil):
+    path = tmp_path / "data.csv.gz"
+    path.write_bytes(spoil(gzip.compress(ROWS.encode() * 20)))
+    with pytest.raises(ValueError, match=r"data.csv.gz: cannot be read as a table: ") as caught:
+        read_table(str(path))
+    assert "\n" not in str(caught.value)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnout.arguments import MAX_COUNT
 from turnout.cli import completion
 from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import new_folder
@@ -38,7 +39,10 @@ def diagnose_command(
         int | None, typer.Option(help="Rounds that were played, where nobody came to the last of them.")
     ] = None,
     audit_rounds: Annotated[
-        int, typer.Option("--audit", metavar="ROUNDS", min=0, help="Length of the audit that ranks; 0: none.")
+        int,
+        typer.Option(
+            "--audit", metavar="ROUNDS", min=0, max=MAX_COUNT, help="Length of the audit that ranks; 0: none."
+        ),
     ] = 4000,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the page; runs/<log>-diagnosis-<time> if not given.")

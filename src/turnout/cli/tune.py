@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnout.arguments import MAX_COUNT, MAX_RUNS
 from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import opened
 from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Settings
@@ -28,9 +29,11 @@ def tune_command(
         list[str] | None, typer.Option(metavar="KEY", help="A swept key to compare rather than choose, dotted.")
     ] = None,
     seeds: Annotated[
-        int, typer.Option(min=1, max=10**6, help=f"Seeds to search with: {FIRST_SEED}, {FIRST_SEED + 1}, …")
+        int, typer.Option(min=1, max=MAX_RUNS, help=f"Seeds to search with: {FIRST_SEED}, {FIRST_SEED + 1}, …")
     ] = 3,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds, instead of the experiment's.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, max=MAX_COUNT, help="Rounds, instead of the experiment's.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder; runs/<experiment>-tuned-<time> if not given.")] = None,
     settings: Settings = None,
     quiet: Quiet = False,

@@ -8,7 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax.random as jr
 
-from turnout.arguments import MAX_RUNS, NUM_SEEDS, at_least
+from turnout.arguments import MAX_COUNT, MAX_RUNS, NUM_SEEDS, at_least
 from turnout.server.settings import ServerSettings
 from turnout.simulator.history import History
 from turnout.simulator.lanes import Latest, Pace, run_group
@@ -91,6 +91,8 @@ def simulate_trials(
     `watch` is called together with `progress`, with the newest mean of each metric over the lanes that moved on.
     """
     chosen = chosen_seeds(seeds)
+    at_least("rounds", rounds, 1, MAX_COUNT)
+    at_least("evaluate_every", evaluate_every, 1, MAX_COUNT)
     pace = Pace(rounds, evaluate_every, segment, None if metrics is None else tuple(metrics))
     check_metrics(task, pace.metrics)
     for trial in trials:

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from turnout.arguments import MAX_COUNT, at_least
 from turnout.metrics import BYTES_UPLOADED, OVERFLOW
 from turnout.simulator import loop
 from turnout.simulator import placement as side_by_side
@@ -42,8 +41,8 @@ class Pace:
     metrics: tuple[str, ...] | None
 
     def __post_init__(self) -> None:
-        at_least("rounds", self.rounds, 1, MAX_COUNT)
-        at_least("evaluate_every", self.every, 1, MAX_COUNT)
+        if self.rounds < 1 or self.every < 1:
+            raise ValueError(f"rounds and evaluate_every must be 1 or more, not {self.rounds} and {self.every}")
 
     @property
     def blocks(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from turnout.tasks.data.partition import TEST, TRAIN, VALIDATION
 if TYPE_CHECKING:
     import polars as pl
 
+DAMAGED = (EOFError, OSError, zlib.error)  # what reading a file raises
 DELIMITERS = ",;\t"
 LARGEST = float(np.finfo(np.float32).max)
 PARTS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
@@ -77,8 +79,9 @@ def _rows(path: str) -> pl.DataFrame:
         if file.suffix == ".parquet":
             rows = pl.read_parquet(file).cast(pl.String)
         else:
-            rows = pl.read_csv(file, infer_schema=False, separator=_delimiter(file))
-    except (pl.exceptions.PolarsError, UnicodeDecodeError, EOFError, OSError) as error:
+            content = _unpacked(file)
+            rows = pl.read_csv(content, infer_schema=False, separator=_delimiter(content))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, *DAMAGED) as error:
         reason = " ".join(str(error).split()).split(". ")[0]
         raise ValueError(f"{path}: cannot be read as a table: {reason}") from None
     if not rows.height:
@@ -88,12 +91,15 @@ def _rows(path: str) -> pl.DataFrame:
     return stripped.with_columns(pl.when(pl.all() != "").then(pl.all()))
 
 
-def _delimiter(file: Path) -> str:
+def _unpacked(file: Path) -> bytes:
+    """The content of a file; unlike polars, gzip notices when it is cut off or damaged."""
+    content = file.read_bytes()
+    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+
+
+def _delimiter(content: bytes) -> str:
     """The delimiter that is most frequent in the header."""
-    with file.open("rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-    with gzip.open(file) if packed else file.open("rb") as lines:
-        header = lines.readline(1 << 20).decode("utf-8")
+    header = content[: 1 << 20].partition(b"\n")[0].decode("utf-8")
     return max(DELIMITERS, key=header.count)
 
 
