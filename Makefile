@@ -19,7 +19,7 @@ PINS := pyproject.toml constraints.txt
 QUIET_FLOWER := FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce test test-variants test-slow test-integration test-browser test-flower-inprocess test-flower lint format docs sections pictures bench bench-theory bench-report clean
+.PHONY: help demo reproduce test test-variants test-slow test-integration test-browser test-faults test-flower-inprocess test-flower lint format docs sections pictures bench bench-theory bench-report clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -43,6 +43,9 @@ test-slow: $(DEV) ## run the tests that take minutes
 
 test-integration: $(DEV) ## run the tests that need processes or data beside the project
 	$(BIN)/python -m pytest -q -m integration $(ARGS)
+
+test-faults: $(DEV) ## run the long form of the campaign of faults: damaged files by the hundred thousand
+	$(BIN)/python -m pytest -q -rA -m faults $(ARGS)
 
 test-browser: $(DEV) $(DOCS) ## run the tests that need a headless Chromium
 	$(BIN)/python -m pytest -q -m browser $(ARGS)
