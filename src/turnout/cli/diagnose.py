@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnout.arguments import MAX_COUNT
 from turnout.cli import completion
 from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import new_folder
@@ -39,10 +38,7 @@ def diagnose_command(
         int | None, typer.Option(help="Rounds that were played, where nobody came to the last of them.")
     ] = None,
     audit_rounds: Annotated[
-        int,
-        typer.Option(
-            "--audit", metavar="ROUNDS", min=0, max=MAX_COUNT, help="Length of the audit that ranks; 0: none."
-        ),
+        int, typer.Option("--audit", metavar="ROUNDS", min=0, help="Length of the audit that ranks; 0: none.")
     ] = 4000,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the page; runs/<log>-diagnosis-<time> if not given.")
@@ -79,9 +75,11 @@ def _diagnose(
 
     console = Console(stderr=True, quiet=not show_progress or not sys.stderr.isatty())
     with console.status("reading") as status:
+        from turnout.arguments import MAX_COUNT, at_least
         from turnout.diagnosis.diagnose import diagnose
         from turnout.files.whole import free_folder
 
+        at_least("audit", audit_rounds, 0, MAX_COUNT)
         free_folder(folder)
         prepare_compilation()
         diagnosis = diagnose(

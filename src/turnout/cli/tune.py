@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnout.arguments import MAX_COUNT, MAX_RUNS
 from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import opened
 from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Settings
@@ -28,12 +27,8 @@ def tune_command(
     keep: Annotated[
         list[str] | None, typer.Option(metavar="KEY", help="A swept key to compare rather than choose, dotted.")
     ] = None,
-    seeds: Annotated[
-        int, typer.Option(min=1, max=MAX_RUNS, help=f"Seeds to search with: {FIRST_SEED}, {FIRST_SEED + 1}, …")
-    ] = 3,
-    rounds: Annotated[
-        int | None, typer.Option(min=1, max=MAX_COUNT, help="Rounds, instead of the experiment's.")
-    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help=f"Seeds to search with: {FIRST_SEED}, {FIRST_SEED + 1}, …")] = 3,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds, instead of the experiment's.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder; runs/<experiment>-tuned-<time> if not given.")] = None,
     settings: Settings = None,
     quiet: Quiet = False,
@@ -42,6 +37,10 @@ def tune_command(
 ) -> None:
     """Choose each strategy's learning rates, or whatever is swept, by validation data."""
     with one_line_errors(debug):
+        from turnout.arguments import MAX_COUNT, MAX_RUNS, at_least
+
+        at_least("seeds", seeds, 1, MAX_RUNS)
+        at_least("rounds", rounds or 1, 1, MAX_COUNT)
         asked, folder = opened(experiment, settings, out, "-tuned")
         from turnout.experiment.tuning import save_tuned, tune
 
