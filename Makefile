@@ -44,11 +44,11 @@ test-slow: $(DEV) ## run the tests that take minutes
 test-integration: $(DEV) ## run the tests that need processes or data beside the project
 	$(BIN)/python -m pytest -q -m integration $(ARGS)
 
-test-faults: $(DEV) ## run the long form of the campaign of faults: damaged files by the hundred thousand
-	$(BIN)/python -m pytest -q -rA -m faults $(ARGS)
-
 test-browser: $(DEV) $(DOCS) ## run the tests that need a headless Chromium
 	$(BIN)/python -m pytest -q -m browser $(ARGS)
+
+test-faults: $(DEV) ## run the whole campaign of faults: kills, full disks, flipped bits, fuzzed files (many minutes)
+	$(BIN)/python -m pytest -q -s -m faults tests/faults $(ARGS)
 
 test-flower-inprocess: $(FLOWER) ## run the tests of the Flower adapter that need neither nodes nor Ray
 	$(QUIET_FLOWER) $(BIN)/python -m pytest -q -n auto -m 'flower and not integration' tests/flower $(ARGS)
