@@ -9,6 +9,9 @@ import numpy as np
 Values = Sequence[float | int] | np.ndarray
 
 MAX_NAMED = 3  # offenders in a message; the others are only counted
+MAX_COUNT = 2**24  # of rounds and of local steps, which are counted in single precision: it is exact up to here
+NUM_SEEDS = 2**32  # a seed has 32 bits
+MAX_RUNS = 10**6  # with as many seeds; more are refused before anything is allocated
 
 
 def refuse(bad: np.ndarray, describe: Callable[[int], str], rule: str) -> None:
@@ -21,10 +24,12 @@ def refuse(bad: np.ndarray, describe: Callable[[int], str], rule: str) -> None:
     raise ValueError(f"{shown}{more}: {rule}")
 
 
-def at_least(name: str, value: int, lowest: int) -> int:
-    """The value as an int; a ValueError if it is not whole or too small."""
-    if isinstance(value, bool) or int(value) != value or value < lowest:
-        raise ValueError(f"{name} = {value}: must be a whole number of at least {lowest}")
+def at_least(name: str, value: int, lowest: int, highest: int | None = None) -> int:
+    """The value as an int; a ValueError if it is not whole, too small or too large."""
+    inside = lowest <= value < np.inf and (highest is None or value <= highest)
+    if isinstance(value, bool) or not inside or int(value) != value:
+        limits = f"of at least {lowest}" if highest is None else f"from {lowest} to {highest:,}"
+        raise ValueError(f"{name} = {value}: must be a whole number {limits}")
     return int(value)
 
 
@@ -42,8 +47,9 @@ def spread(name: str, value: float | int | Sequence[float | int], count: int, of
 def spread_whole(name: str, value: int | Sequence[int], count: int, lowest: int, of: str = "client") -> np.ndarray:
     """Like `spread`, for whole numbers of at least `lowest`."""
     values = spread(name, value, count, of)
-    bad = ~((values >= lowest) & (values == np.floor(values)) & np.isfinite(values))
-    refuse(bad, lambda k: f"{of} {k} has {name} = {values[k]:g}", f"must be a whole number of at least {lowest}")
+    bad = ~((values >= lowest) & (values == np.floor(values)) & (values < 2**31))
+    rule = f"must be a whole number of at least {lowest}, and below 2³¹"
+    refuse(bad, lambda k: f"{of} {k} has {name} = {values[k]:g}", rule)
     return values.astype(np.int32)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -32,6 +33,13 @@ class InverseTime(eqx.Module):
 def inverse_time(first: float, half: float = 1.0) -> Schedule:
     """The schedule first / (1 + t / half)."""
     return InverseTime(first, half)
+
+
+def check_rates(**named: Any) -> None:
+    """Refuse numbers that would send every model away: negative, infinite or none; arrays and schedules pass."""
+    for name, rate in named.items():
+        if isinstance(rate, int | float | np.number) and not 0 <= rate < np.inf:
+            raise ValueError(f"{name} must be finite and not negative, not {rate}")
 
 
 def first_updates(optimizer: optax.GradientTransformation, gradients: tuple[float, ...]) -> np.ndarray | None:

@@ -137,3 +137,14 @@ def test_recorded_phones(name, clients, mean, recorded_phones):
     masks = np.unpackbits(np.asarray(process.bits), axis=1)
     rates = [masks[:length, client].mean() for client, length in enumerate(process.length.tolist())]
     assert np.mean(rates) == pytest.approx(mean, abs=0.002)
+
+
+@pytest.mark.parametrize(("end", "slot"), [("1e16", 600.0), ("600", 1e-9)])
+def test_too_many_slots_are_refused_before_they_take_any_room(file, end, slot):
+    with pytest.raises(ValueError, match="there is room for 10,000,000 slots and 4 GiB: are the times seconds"):
+        trace(file("a,0,10,1", f"b,0,{end},1"), slot=slot)
+
+
+def test_too_many_clients_for_the_slots_are_refused(file):
+    with pytest.raises(ValueError, match="for 5000 clients; there is room"):
+        trace(file(*(f"c{k},0,9000000,1" for k in range(5000))), slot=1.0)

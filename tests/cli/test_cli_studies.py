@@ -74,7 +74,7 @@ def test_an_audit_in_the_terminal(turnout, tmp_path):
     assert found["strategies"][0]["consistent"] is False
     assert documented("audit") <= keys_of(found)
     refused = turnout("audit", "demo", "--rounds", "0", "--out", "none")
-    assert refused.stderr == "error: rounds must be 1 or more, not 0\n"
+    assert refused.stderr == "error: rounds = 0: must be a whole number from 1 to 16,777,216\n"
 
 
 def test_tuning_chooses_and_leaves_an_experiment_to_run(turnout, tmp_path):
@@ -96,3 +96,24 @@ def test_tuning_on_test_data_is_one_line(turnout, tmp_path):
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("error: tuning: 'test_accuracy' is taken on test data")
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("tune", "demo", "--seeds", "1000000000000"), "seeds = 1000000000000: must be a whole number from 1 to"),
+        (("tune", "demo", "--rounds", "2147483648"), "rounds = 2147483648: must be a whole number from 1 to"),
+        (("run", "demo", "--seeds", "1000000000000"), "seeds: given 1000000000000, expected a whole number from 1 to"),
+        (("audit", "demo", "--rounds", "1000000000000"), "rounds = 1000000000000: must be a whole number from 1 to"),
+        (("diagnose", "log.csv", "--rounds", "1000000000000"), "num_rounds = 1000000000000: must be from 1 to"),
+        (("diagnose", "log.csv", "--audit", "1000000000000"), "audit = 1000000000000: must be a whole number from 0"),
+        (("diagnose", "log.csv", "--slot", "1e-9"), "take longer slots"),
+    ],
+)
+def test_numbers_beyond_all_measure_are_one_line(turnout, tmp_path, command, message):
+    (tmp_path / "log.csv").write_text("client,start,end\na,0,6000\n" if "--slot" in command else "round,client\n0,a\n")
+    result = turnout(*command, "--out", "none")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "none").exists()

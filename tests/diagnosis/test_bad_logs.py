@@ -141,6 +141,17 @@ def test_bad_options(file):
     path = file(INTERVALS, "a,0,10")
     with pytest.raises(ValueError, match=r"slot_seconds = 0: must be a positive number of seconds"):
         read_log(path, slot_seconds=0)
-    with pytest.raises(ValueError, match=r"num_rounds = 0: must be at least 1"):
+    with pytest.raises(ValueError, match=r"num_rounds = 0: must be from 1 to 10,000,000"):
         read_log(path, num_rounds=0)
     assert "num_rounds = 3 is for logs by round" in refusal(path, num_rounds=3)
+
+
+def test_more_rounds_than_can_be_read_are_refused_at_once(file):
+    path = file("round,client", "0,a", "1,a")
+    with pytest.raises(ValueError, match="num_rounds = 1000000000000: must be from 1 to 10,000,000"):
+        read_log(path, num_rounds=10**12)
+
+
+def test_deeply_nested_json_is_one_line(file):
+    path = file('{"round": 0, "client": ' + "[" * 100_000 + "]" * 100_000 + "}", name="log.jsonl")
+    assert "line 1 is not a JSON object" in refusal(path)

@@ -57,3 +57,19 @@ def test_a_broken_file_is_named(tmp_path):
     path.write_text("rounds = ")
     with pytest.raises(ExperimentError, match=r"broken.toml: not a TOML file"):
         toml.read(path)
+
+
+@pytest.mark.parametrize("depth", [100, 100_000])
+def test_deep_nesting_is_one_line(tmp_path, depth):
+    path = tmp_path / "deep.toml"
+    path.write_text(f"rounds = {'[' * depth}{']' * depth}")
+    with pytest.raises(ExperimentError, match=r"deep.toml: (not a TOML file|.* nested more than 64 deep)"):
+        toml.read(path)
+    with pytest.raises(ExperimentError, match=r"--set rounds=\[+…: "):
+        toml.override({}, [path.read_text().replace(" ", "")])
+
+
+def test_a_number_of_thousands_of_digits_is_one_line(tmp_path):
+    (tmp_path / "long.toml").write_text(f"rounds = 1{'0' * 5000}")
+    with pytest.raises(ExperimentError, match=r"long.toml: not a TOML file"):
+        toml.read(tmp_path / "long.toml")

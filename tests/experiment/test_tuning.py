@@ -43,6 +43,20 @@ def test_a_point_that_diverged_is_not_chosen(tuned):
     assert not divergent < 1e6
 
 
+@pytest.mark.parametrize(
+    ("task", "rates", "metric"),
+    [
+        ({"name": "quadratics", "num_clients": 4}, [3.0, 4.0], "train_loss"),  # finite, and above the first model's
+        ({"name": "digits", "num_clients": 4}, [1e29, 1e30], "validation_accuracy"),  # finite, of a model that is not
+    ],
+)
+def test_nothing_is_chosen_where_everything_diverged(document, task, rates, metric):
+    local = {"steps": 2, "learning_rate": rates}
+    divergent = document | {"rounds": 10, "task": task, "local": local, "strategies": ["fedavg"]}
+    with pytest.raises(ExperimentError, match="tuning: fedavg: no point of its grid converged"):
+        tune(Experiment.read(divergent), metric)
+
+
 def test_the_edge_of_a_grid_is_told(document):
     narrow = document | {"local": {"steps": 2, "learning_rate": [0.001, 0.01]}, "strategies": [{"name": "fedavg"}]}
     (choice,) = tune(Experiment.read(narrow), "train_loss").choices

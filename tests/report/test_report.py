@@ -105,6 +105,52 @@ def test_the_result_in_words(run):
     assert "fedavg 10 %, unbiased 50 %, fixed divisor 0 %" in attention
 
 
+def swept(label, settings, validation, test):
+    made_up = outcome(label, "fedavg", test, [1, 1, 1, 1])
+    metrics = made_up.history.metrics | {"validation_accuracy": np.tile(np.asarray(validation)[:, None], (1, 2))}
+    return replace(made_up, history=replace(made_up.history, metrics=metrics), settings=settings)
+
+
+def leaky(with_validation=True):
+    """Validation and test data disagree on which rate is the better one: only a leak of the test data names 0.9."""
+    points = [
+        swept("fedavg learning_rate=0.1", {"local.learning_rate": 0.1}, [0.8, 0.8], [0.50, 0.52]),
+        swept("fedavg learning_rate=0.9", {"local.learning_rate": 0.9}, [0.3, 0.3], [0.90, 0.92]),
+        swept("unbiased", {}, [0.1, 0.1], [0.40, 0.42]),
+    ]
+    if not with_validation:
+        for point in points:
+            del point.history.metrics["validation_accuracy"]
+    return Run(Experiment.read(DOCUMENT), tuple(points), 1.5)
+
+
+def test_the_point_of_a_sweep_is_chosen_by_validation_data_and_reported_by_test_data():
+    run = leaky()
+    assert words.result(run)[0].startswith(
+        "Test accuracy: fedavg learning_rate=0.1 ends best, at 51.0 ± 1.4 % "
+        "(of each sweep the best by validation accuracy)."
+    )
+    table = tables.results(run)
+    accuracy = next(column for column in table.columns if column.title == "Test accuracy")
+    assert [cell.best for cell in accuracy.cells] == [True, False, False]
+    assert "Of a sweep, the point with the best validation accuracy counts." in table.note
+
+
+def test_without_validation_data_no_point_of_a_sweep_is_called_best():
+    run = leaky(with_validation=False)
+    assert words.result(run)[0].startswith("Test accuracy: unbiased ends best, at 41.0 ± 1.4 %.")
+    assert "Of a sweep, no point counts." in tables.results(run).note
+    alone = replace(run, points=run.points[:2])
+    assert words.result(alone)[0].startswith("Test accuracy: nothing is called best, as a sweep needs validation data")
+
+
+def test_worlds_of_a_sweep_are_not_chosen_among():
+    run = leaky()
+    worlds = [replace(point, settings={"availability.gap": gap}) for gap, point in enumerate(run.points[:2])]
+    relabelled = [replace(point, label=f"fedavg gap={gap}") for gap, point in enumerate(worlds)]
+    assert "fedavg gap=1 ends best, at 91.0" in words.result(replace(run, points=tuple(relabelled)))[0]
+
+
 def test_fresh_weights_say_nothing_of_a_strategy_that_remembers(run):
     mifa = outcome("mifa", "mifa", [0.6, 0.6], [9, 9, 1, 1])
     *_, attention = words.result(Run(run.experiment, (*run.points, mifa), 1.0))

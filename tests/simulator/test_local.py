@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import jax
@@ -7,7 +8,8 @@ import numpy as np
 import optax
 import pytest
 
-from turnout import World, availability, strategies, tasks, tree
+from turnout import World, audit, availability, strategies, tasks, tree
+from turnout.server.settings import ServerSettings
 from turnout.simulator.batches import noise
 from turnout.simulator.clients import Plan, Trainees
 from turnout.simulator.cohort_work import train_cohort
@@ -140,6 +142,19 @@ def test_bad_options_are_refused():
         Local(batch_size=0)
     with pytest.raises(Exception, match="batches"):
         Local(batches="epochs")
+
+
+@pytest.mark.parametrize("rate", [math.nan, -1.0, math.inf])
+def test_rates_that_lead_nowhere_are_refused(rate):
+    for name in ("learning_rate", "proximal", "decay"):
+        with pytest.raises(ValueError, match=f"{name} must be finite and not negative, not {rate}"):
+            Local(**{name: rate})
+    with pytest.raises(ValueError, match="the server's learning_rate must be finite and not negative"):
+        ServerSettings(learning_rate=rate)
+    world = World(availability.bernoulli(2, 0.5))
+    falling = Local(learning_rate=optax.constant_schedule(rate))
+    with pytest.raises(ValueError, match="local learning_rate of round 0 must be finite"):
+        audit(world, strategies.FedAvg(), local=falling, rounds=20)
 
 
 @pytest.mark.parametrize(

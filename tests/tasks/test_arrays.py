@@ -65,6 +65,7 @@ def spoil(index=0, **changes):
     [
         (spoil(index=7, inputs=np.nan), "train: inputs of 1 samples .* first of sample 7"),
         (spoil(inputs=np.inf), "NaN or infinite"),
+        (spoil(inputs=lambda x: (x * 1e12).astype(np.int64)), "whole numbers must lie below 2³¹"),
         (spoil(labels=3), "label 3 of sample 0 is out of range; with 3 classes labels go from 0 to 2"),
         (spoil(labels=-1), "label -1"),
         (spoil(labels=lambda y: y.astype(float)), "a class is an integer"),

@@ -127,3 +127,30 @@ strategies = ["fedavg"]
     (tmp_path / "own.toml").write_text(text)
     finished = run(read_experiment("own.toml"))
     assert np.isfinite(finished["fedavg"].history.final("train_loss")).all()
+
+
+def test_a_million_rows_are_standardised_in_double_precision(tmp_path):
+    rng, count = np.random.default_rng(0), 10**6
+    seconds = 1.7e9 + 10.0 * np.arange(count)
+    columns = {"client": np.arange(count) % 2, "label": np.arange(count) % 3, "x": rng.normal(1000, 1, count)}
+    pl.DataFrame(columns | {"seconds": seconds, "constant": 0.1}).write_parquet(tmp_path / "large.parquet")
+    task = from_csv(str(tmp_path / "large.parquet"), validation=0.0, test=0.0)
+    x, time, constant = np.asarray(task.train.inputs, np.float64).T
+    assert x.mean() == pytest.approx(0, abs=1e-6)
+    assert x.std() == pytest.approx(1, abs=1e-6)
+    assert len(np.unique(time)) == count
+    assert np.abs(constant).max() < 1e-6
+
+
+def test_numbers_beyond_single_precision_name_their_line(file):
+    with pytest.raises(ValueError, match="line 4: 'age' is '1e39', not a finite number of single precision"):
+        from_csv(file(ROWS.replace("3,30", "1e39,30")))
+
+
+@pytest.mark.parametrize("spoil", [lambda packed: packed[:-9], lambda packed: packed[:30] + b"?" + packed[31:]])
+def test_a_damaged_gzip_is_one_line(tmp_path, spoil):
+    path = tmp_path / "data.csv.gz"
+    path.write_bytes(spoil(gzip.compress(ROWS.encode() * 20)))
+    with pytest.raises(ValueError, match=r"data.csv.gz: cannot be read as a table: ") as caught:
+        read_table(str(path))
+    assert "\n" not in str(caught.value)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from turnout.tasks import DataTask, from_arrays, from_pool, linear
+from turnout.tasks.data.data_task import Split, client_mean
 from turnout.tasks.data.partition import TEST, TRAIN, VALIDATION
 
 per_client = jax.jit(lambda task, params: task.per_client(params))  # op by op is slower to compile
@@ -193,3 +194,17 @@ def test_regression_has_no_accuracy():
     metrics = per_client(task, perfect)
     assert set(metrics) == {"train_loss", "validation_loss"}
     np.testing.assert_allclose(metrics["train_loss"], 0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("sizes", [(3_000_000,), (5, 40_000, 0, 2_000)])
+def test_a_mean_over_many_samples_does_not_drift(sizes):
+    """One by one, a million equal losses are summed to one percent too much in single precision."""
+    owners = np.repeat(np.arange(len(sizes)), sizes)
+    split = Split.group(np.zeros((1, 1), np.float32), owners, owners, len(sizes), np.zeros_like(owners))
+    padded = [jnp.pad(split.owners, (0, 2_000), constant_values=len(sizes)), *[jnp.pad(split.rows, (0, 2_000))] * 2]
+    beside = eqx.tree_at(lambda split: [split.owners, split.rows, split.labels], split, padded)  # entries of nobody
+    means = jax.jit(client_mean)
+    expected = np.where(np.array(sizes) > 0, 0.1, np.nan)
+    np.testing.assert_allclose(means(jnp.full(owners.size, 0.1), split), expected, rtol=2e-5)
+    values = jnp.append(jnp.full(owners.size, 0.1), jnp.full(2_000, 1e9))
+    np.testing.assert_array_equal(means(values, beside), means(values[: owners.size], split))

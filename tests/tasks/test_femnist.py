@@ -149,3 +149,9 @@ def test_damaged_and_missing_files_are_told(data_folder, pages, monkeypatch, exp
     np.savez(data_folder / "femnist.npz", images=np.zeros((2, 28, 28)), labels=np.zeros(2), writer=[0], split=[0])
     with pytest.raises(ValueError, match=r"femnist.npz is damaged .*float64"):
         femnist.load()
+
+
+@pytest.mark.parametrize("pixel", [-0.1, 1.1, np.nan])
+def test_pixels_that_would_wrap_are_refused(pixel):
+    with pytest.raises(ValueError, match="do not lie between 0 and 1"):
+        femnist.as_bytes(np.full((1, 784), pixel))

@@ -74,3 +74,22 @@ GOOD = png(some_image(6, 5, 3), 2, [4] * 6)
 def test_other_files_are_refused(file, told):
     with pytest.raises(ValueError, match=told):
         read_pngs([file], 6, 5)
+
+
+HEADER = struct.pack(">IIBBBBB", 2, 2, 8, 2, 0, 0, 0)
+LINES = zlib.compress(bytes(14))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "message"),
+    [
+        ([(b"IHDR", HEADER[:9])], "header has 9 bytes, not 13"),
+        ([(b"IDAT", LINES)], "without a header"),
+        ([(b"IHDR", HEADER), (b"PLTE", b"abcd")], "palette has 4 bytes, no multiple of 3"),
+        ([(b"IHDR", HEADER), (b"IDAT", b"no lines")], "lines cannot be unpacked"),
+        ([(b"IHDR", HEADER), (b"IDAT", zlib.compress(bytes(10**8)))], "incomplete, or too many"),
+    ],
+)
+def test_damaged_images_are_refused(pieces, message):
+    with pytest.raises(ValueError, match=message):
+        read_pngs([b"\x89PNG\r\n\x1a\n" + b"".join(piece(*each) for each in pieces)], 2, 2)

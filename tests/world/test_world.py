@@ -56,7 +56,16 @@ def test_bursty_links_have_the_stated_mean_and_runs_of_failure():
         (lambda: links.bernoulli(3, [0.5, 0.5]), r"success has shape \(2,\): give one number, or one per client \(3\)"),
         (lambda: links.redrawn(2, [0.1, 0.9], [0.2, 0.8]), "low must not exceed high.*client 1"),
         (lambda: links.bursty(2, fail=0.0, heal=0.0), "must not both be 0"),
-        (lambda: compute.per_client(2, [1, -1]), "0 or more"),
+        (lambda: compute.per_client(2, [1, -1]), "from 0 to 16,777,216"),
+        (lambda: compute.fixed(2, 2**31), "from 0 to 16,777,216, not 2147483648"),
+        (
+            lambda: compute.per_client(2, 10_000, "epochs", sizes=jnp.array([10, 10**6]), batch_size=1),
+            "client 1 does 10,000,000,000 local steps, by steps = 10,000: must be at most 16,777,216",
+        ),
+        (
+            lambda: compute.redrawn(2, 1, 10_000, "epochs", sizes=jnp.array([10, 10**6]), batch_size=1),
+            "client 1 does 10,000,000,000 local steps, by high = 10,000",
+        ),
         (lambda: compute.redrawn(2, [1, 5], [3, 4]), "low must not exceed high.*client 1"),
         (lambda: compute.fixed(2, 1, "epochs"), "needs the clients' sizes"),
     ],

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import jax.numpy as jnp
 import numpy as np
 
+from turnout.arguments import MAX_COUNT, at_least
 from turnout.auditor.exact import exact_weights
 from turnout.auditor.results import Audit, Audited
 from turnout.auditor.voting import BURN_IN, SEGMENTS, Votes, local_rates, play_trials
@@ -76,8 +77,7 @@ def audit_trials(
     progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
     """Audit trials, each of which may have a world of its own; server optimizers are left out."""
-    if rounds < 1:
-        raise ValueError(f"rounds must be 1 or more, not {rounds}")
+    at_least("rounds", rounds, 1, MAX_COUNT)
     for trial in trials.values():
         check_trial_in_fleet(fleet, trial)
 

@@ -18,10 +18,11 @@ from jaxtyping import Array, Int, UInt8
 from turnout.arguments import at_least
 from turnout.availability.base import Process
 from turnout.availability.recorded.phones import is_published, published
-from turnout.availability.recorded.time_slots import DAY, slots_covered, slots_within
+from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS, slots_covered, slots_within
 from turnout.files.data_folder import table_file
 from turnout.types import Mask, RandomKey, Round
 
+MAX_BYTES = 2**32  # of a recording, at one bit per client and slot
 COLUMNS = ("client_id", "start_s", "end_s", "state")
 
 
@@ -72,12 +73,23 @@ def trace(
     if count > recorded:
         raise ValueError(f"{path}: num_clients = {count}, but the trace holds {recorded}: give at most that")
     origin, seconds = _windows(client, start, stop, recorded, align, wraps=end == "wrap")
+    _refuse_long(path, seconds[:count], slot)
     length = slots_within(seconds, slot)
     keep = on & (client < count)
     client, start, stop = client[keep], start[keep] - origin[client[keep]], stop[keep] - origin[client[keep]]
     first, last = slots_covered(start, stop, slot)
     bits = _pack(client, first, last, length[:count])
     return Trace(jnp.asarray(bits), jnp.asarray(length[:count], jnp.int32), end == "wrap")
+
+
+def _refuse_long(path: str, seconds: np.ndarray, slot: float) -> None:
+    """Refuse recordings of too many slots before there is room made for them."""
+    slots, count = float(np.max(seconds) / slot), len(seconds)
+    if slots > MAX_SLOTS or slots * count / 8 > MAX_BYTES:
+        raise ValueError(
+            f"{path}: lasts {np.max(seconds):.3g} s, {slots:.3g} slots of {slot:g} s for {count} clients; there is "
+            f"room for {MAX_SLOTS:,} slots and {MAX_BYTES >> 30} GiB: are the times seconds? Or take longer slots"
+        )
 
 
 def _windows(
@@ -188,14 +200,14 @@ def _parquet(path: str) -> dict[str, list[Any]]:
 
     try:
         return polars.read_parquet(path).to_dict(as_series=False)
-    except polars.exceptions.PolarsError as error:
+    except (polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
         raise ValueError(f"{path}: cannot be read as a {Path(path).suffix} file: {error}") from error
 
 
 def _number(value: Any) -> float:
     try:
         return np.nan if value is None else float(value)
-    except ValueError:
+    except (TypeError, ValueError):  # Parquet may hold anything
         return np.nan
 
 

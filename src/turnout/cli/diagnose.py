@@ -75,9 +75,11 @@ def _diagnose(
 
     console = Console(stderr=True, quiet=not show_progress or not sys.stderr.isatty())
     with console.status("reading") as status:
+        from turnout.arguments import MAX_COUNT, at_least
         from turnout.diagnosis.diagnose import diagnose
         from turnout.files.whole import free_folder
 
+        at_least("audit", audit_rounds, 0, MAX_COUNT)
         free_folder(folder)
         prepare_compilation()
         diagnosis = diagnose(

@@ -37,6 +37,10 @@ def tune_command(
 ) -> None:
     """Choose each strategy's learning rates, or whatever is swept, by validation data."""
     with one_line_errors(debug):
+        from turnout.arguments import MAX_COUNT, MAX_RUNS, at_least
+
+        at_least("seeds", seeds, 1, MAX_RUNS)
+        at_least("rounds", rounds or 1, 1, MAX_COUNT)
         asked, folder = opened(experiment, settings, out, "-tuned")
         from turnout.experiment.tuning import save_tuned, tune
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from turnout.arguments import MAX_COUNT, at_least
 from turnout.auditor import Audit, audit_trials
 from turnout.auditor.auditing import ROUNDS
 from turnout.experiment.build import build
 from turnout.experiment.config import Experiment
-from turnout.experiment.errors import ExperimentError, mistakes_at
+from turnout.experiment.errors import mistakes_at
 from turnout.experiment.sweep import points
 
 
@@ -22,8 +23,8 @@ def audit_experiment(
 
     Where every run has a draw of its own, the audit is that of the first run's.
     """
-    if rounds < 1:
-        raise ExperimentError(f"rounds must be 1 or more, not {rounds}")
+    with mistakes_at(""):
+        at_least("rounds", rounds, 1, MAX_COUNT)
     grid = points(experiment)
     batches = build(grid, experiment.seeds[:1])
     total = sum(len(batch.points) for batch in batches)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from turnout.arguments import MAX_COUNT, MAX_RUNS, NUM_SEEDS
 from turnout.errors import nearest
 from turnout.experiment import registry, toml
 from turnout.experiment.errors import ExperimentError
@@ -119,9 +120,9 @@ def read_experiment(source: str | Path, settings: tuple[str, ...] = ()) -> Exper
     return Experiment.read(toml.override(toml.read(registry.experiment_path(str(source))), settings))
 
 
-def _count(value: Any, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ExperimentError(f"{where}: given {shown(value)}, expected a whole number of 1 or more")
+def _count(value: Any, where: str, most: int = MAX_COUNT) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise ExperimentError(f"{where}: given {shown(value)}, expected a whole number from 1 to {most:,}")
     return value
 
 
@@ -153,11 +154,11 @@ def _text(value: Any, where: str) -> str:
 
 def _seeds(value: Any) -> tuple[int, ...]:
     if not isinstance(value, list):
-        return tuple(range(_count(value, "seeds")))
-    whole = all(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0 for seed in value)
+        return tuple(range(_count(value, "seeds", MAX_RUNS)))
+    whole = all(isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < NUM_SEEDS for seed in value)
     if not value or not whole or len(set(value)) != len(value):
         raise ExperimentError(
-            f"seeds: given {shown(value)}, expected a number, or different whole numbers of 0 or more"
+            f"seeds: given {shown(value)}, expected a number, or different whole numbers from 0 to 2³² - 1"
         )
     return tuple(value)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from turnout.arguments import NUM_SEEDS
 from turnout.experiment import registry, schema
 from turnout.experiment.errors import ExperimentError, mistakes_at
 from turnout.server.settings import ServerSettings
@@ -165,6 +166,8 @@ def _read_argument(part: Part, parameter: schema.Parameter, value: Any) -> Any:
     if kind in ("optimizers", "strategies", "uploads"):
         value = [_named(item) for item in value] if isinstance(value, list) else _named(value)
     value = schema.read(parameter, value, where)
+    if parameter.name == "seed" and any(not 0 <= seed < NUM_SEEDS for seed in _each_number(value)):
+        raise ExperimentError(f"{where}: given {schema.shown(value)}, expected a whole number from 0 to 2³² - 1")
     if not isinstance(value, list):
         return _read_inside(kind, value, where)
     inside = [_read_inside(kind, item, f"{where}[{i}]") for i, item in enumerate(value)]
@@ -181,6 +184,12 @@ def _refuse_sweeps_inside(kind: str, tables: list[Any], where: str) -> None:
                 raise ExperimentError(
                     f"{where}[{i}].{'.'.join(path)}: a list of tables cannot be swept: give one value"
                 )
+
+
+def _each_number(value: Any) -> list[int]:
+    """The value, or those of a sweep, as far as they are whole numbers."""
+    values = value if isinstance(value, list) else [value]
+    return [item for item in values if isinstance(item, int)]
 
 
 def _named(value: Any) -> Any:

@@ -20,6 +20,7 @@ from turnout.errors import nearest
 from turnout.experiment.errors import ExperimentError
 
 REQUIRED = inspect.Parameter.empty
+LARGEST_WHOLE = 2**31  # on the device
 SWEEP = "sweep"  # `pi = { sweep = [0.1, 0.5] }`, for an argument to which a list is also a value
 
 
@@ -98,7 +99,10 @@ def read_one(parameter: Parameter, value: Any, where: str) -> Any:
         raise ExperimentError(f"{where}: given {shown(value)}, expected {describe(parameter.hint)}")
     if isinstance(parameter.default, float) and _whole(value):
         return float(value)
-    return _as_hinted(parameter.hint, value)
+    value = _as_hinted(parameter.hint, value)
+    if _whole(value) and not -LARGEST_WHOLE <= value < LARGEST_WHOLE and parameter.name != "seed":
+        raise ExperimentError(f"{where}: given {shown(value)}, expected a whole number below 2³¹")
+    return value
 
 
 def _whole(value: Any) -> bool:
@@ -106,7 +110,9 @@ def _whole(value: Any) -> bool:
 
 
 def accepts(hint: Any, value: Any) -> bool:
-    """Whether a value from a TOML file fits an annotation."""
+    """Whether a value from a TOML file fits an annotation; no number does that is not one, or too large for 64 bits."""
+    if isinstance(value, float | int) and (value != value or (_whole(value) and abs(value) >= 2**63)):
+        return False
     return any(_accepts_member(member, value) for member in _members(hint))
 
 

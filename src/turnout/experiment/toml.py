@@ -14,15 +14,36 @@ from turnout.experiment.errors import ExperimentError
 
 Document = dict[str, Any]
 
+MAX_DEPTH = 64  # of tables and lists inside each other
+
 
 def read(path: Path) -> Document:
     """The document of a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ExperimentError(f"{path}: not a TOML file: {error}") from error
+        return parsed(path.read_bytes(), str(path))
     except OSError as error:
         raise ExperimentError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def parsed(content: bytes, name: str) -> Document:
+    """The document that a TOML file of this name holds."""
+    try:
+        document = tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
+        raise ExperimentError(f"{name}: not a TOML file: {error}") from error
+    _check_depth(document, name)
+    return document
+
+
+def _check_depth(document: Document, name: str) -> None:
+    """Refuse tables and lists so deep inside each other that what works on them would run out of stack."""
+    level: list[Any] = [document]
+    for _ in range(MAX_DEPTH):
+        level = [item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer)]
+        level = [item for item in level if isinstance(item, dict | list)]
+        if not level:
+            return
+    raise ExperimentError(f"{name}: tables or lists are nested more than {MAX_DEPTH} deep; an experiment needs ten")
 
 
 def write(document: Document) -> str:
@@ -71,15 +92,19 @@ def override(document: Document, settings: Iterable[str]) -> Document:
         if match is None:
             raise ExperimentError(f"--set {setting}: must be key=value, such as task.gamma=1")
         path = [part.strip().strip('"') for part in re.findall(KEY_PART, match["path"])]
-        _put(changed, path, _value(match["value"]), f"--set {setting}")
+        _put(changed, path, _value(match["value"], setting), f"--set {setting}")
     return changed
 
 
-def _value(text: str) -> Any:
+def _value(text: str, setting: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        document = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text.strip()
+    except (ValueError, RecursionError) as error:
+        raise ExperimentError(f"--set {setting[:40]}…: not a value of TOML: {error}") from error
+    _check_depth(document, f"--set {setting[:40]}…")
+    return document["value"]
 
 
 def _put(place: Any, path: list[str], value: Any, where: str) -> None:

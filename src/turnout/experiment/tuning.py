@@ -121,9 +121,12 @@ def _choose(label: str, grid: list[Point], kept: dict[str, Any], finished: Run, 
     if metric not in histories[0].metrics:
         allowed = [name for name in histories[0].metrics if not metric_named(name).on_test_data]
         raise ExperimentError(f"tuning: {metric!r} was not taken: {nearest(metric, allowed)}")
-    values = np.stack([history.final(metric) for history in histories])
+    # A model that diverged still has an accuracy, that of a constant answer.
+    values = np.stack([np.where(history.diverged, np.nan, history.final(metric)) for history in histories])
     higher = metric_named(metric).higher_is_better
     means = np.where(np.isfinite(values), values, -np.inf if higher else np.inf).mean(axis=1)
+    if not np.isfinite(means).any() or (not higher and means.min() > histories[0].metrics[metric][:, 0].mean()):
+        raise ExperimentError(f"tuning: {label}: no point of its grid converged: try smaller learning rates")
     best = grid[int(np.argmax(means) if higher else np.argmin(means))]
     chosen = {key: value for key, value in best.settings.items() if key not in kept}
     return Choice(label, best, chosen, tuple(grid), histories[0].seeds, values)

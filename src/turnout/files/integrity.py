@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import lzma
+import math
 import os
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -15,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 UNREADABLE = (
-    *(EOFError, LookupError, TypeError, ValueError),
-    *(gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile, zlib.error),
+    *(EOFError, LookupError, OverflowError, RecursionError, TypeError, ValueError, lzma.LZMAError, struct.error),
+    *(gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile, zlib.error, NotImplementedError, AttributeError),
 )
 
 
@@ -58,8 +61,27 @@ def read_npz(path: Path, names: tuple[str, ...]) -> tuple[np.ndarray, ...]:
     """Arrays of an npz file by name; nothing in it is ever executed."""
     if not zipfile.is_zipfile(path):
         raise ValueError("it is no npz archive, or ends too early")
-    with np.load(path, allow_pickle=False) as arrays:
-        return tuple(arrays[name] for name in names)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in names:
+                _check_size(archive, f"{name}.npy")
+        with np.load(path, allow_pickle=False) as arrays:
+            return tuple(arrays[name] for name in names)
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise ValueError(f"it names a place outside of itself: {error}") from error
+
+
+def _check_size(archive: zipfile.ZipFile, name: str) -> None:
+    """Refuse an array that promises more than it holds, before there is room made for it."""
+    with archive.open(name) as file:
+        version = np.lib.format.read_magic(file)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read_header(file)
+        held = archive.getinfo(name).file_size - file.tell()
+    if not dtype.hasobject and (promised := math.prod(shape) * dtype.itemsize) != held:
+        raise ValueError(f"{name} promises {promised} bytes of shape {shape} and has {held}")
 
 
 def read_members(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:

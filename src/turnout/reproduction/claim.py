@@ -9,35 +9,34 @@ import itertools
 import pkgutil
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from turnout.arguments import MAX_COUNT, at_least
 from turnout.errors import nearest
 from turnout.experiment import registry, toml
 from turnout.experiment.citations import references
 from turnout.experiment.config import Experiment
-from turnout.experiment.errors import ExperimentError
+from turnout.experiment.errors import ExperimentError, mistakes_at
 from turnout.experiment.schema import shown
 from turnout.experiment.tuning import check_metric
-from turnout.metrics import COSTS
 from turnout.reproduction import procedures
-from turnout.reproduction.checks import all_findings, check_and_arguments
+from turnout.reproduction.checks import all_findings
+from turnout.reproduction.claim_types import STEP, TEXTS, check_checks, check_names, check_types
 from turnout.reproduction.measured import Curve
-from turnout.reproduction.measures import MEASURES
 from turnout.reproduction.tables import function_and_arguments
 from turnout.reproduction.verdicts import ASIDE, STEPS, Finding
+from turnout.simulator import chosen_seeds
 
 Profile = Literal["quick", "full"]
 Document = dict[str, Any]
 
-TEXTS = ("title", "paper", "where", "claim", "summary", "notes", "authors")
 RUNS = ("experiment", "panels", "procedure", "tuning", "clients", "costs")  # what decides the numbers
 SAYS = (*TEXTS, "checks", "figure", "exact")  # what is said of them
-STEP = "step"  # key of a panel: the setting in which it is run
 PANEL = "panel="  # begins a change that restricts the claim to this panel
 KEYS = (*SAYS, *RUNS, "profiles", "same_runs_as", "changed")
-OF_CLIENTS = ("weight", "asked", "available", "arrived", "stalest")
 
 
 @dataclass(frozen=True)
@@ -136,6 +135,8 @@ def read_claim(
     """
     path = _path(str(source))
     document = toml.read(path)
+    with _mistakes_of(path.stem):
+        check_types(document)
     name = document.pop("name", path.stem)
     stored = document.pop("profile", None)
     chosen: Profile = profile or stored or "quick"
@@ -147,8 +148,15 @@ def read_claim(
         document = _with_panels(document, only_panels, name)
     if changed := [*settings, *(f"{PANEL}{panel}" for panel in only_panels)]:
         document["changed"] = [*document.get("changed", []), *changed]
-    try:
+    with _mistakes_of(name):
         return _read(name, chosen, document)
+
+
+@contextmanager
+def _mistakes_of(name: str) -> Iterator[None]:
+    """Name the claim in what is said of its mistakes."""
+    try:
+        yield
     except ExperimentError as error:
         raise ExperimentError(f"{name}: {error}") from error
 
@@ -227,6 +235,7 @@ def _read(name: str, profile: Profile, document: Document) -> Claim:
     for key in document:
         if key not in KEYS:
             raise ExperimentError(f"unknown key {key!r}: {nearest(key, KEYS)}")
+    check_types(document)
     for key in ("title", "claim", "checks", "figure"):
         if key not in document:
             raise ExperimentError(f"{key!r} is missing")
@@ -234,36 +243,11 @@ def _read(name: str, profile: Profile, document: Document) -> Claim:
         raise ExperimentError(f"paper: no reference is called {paper!r}: {nearest(paper, references())}")
     if ("experiment" in document) == ("procedure" in document):
         raise ExperimentError("give either an experiment or a procedure")
-    _check_kinds(document)
-    _check_checks(document["checks"], document.get("changed", []))
+    check_names(document)
+    check_checks(document["checks"], alone=any(text.startswith(PANEL) for text in document.get("changed", [])))
     procedure = _procedure(document["procedure"]) if "procedure" in document else None
     panels = {} if procedure else _panels(document)
     return Claim(name, profile, document, panels, procedure, _search(document.get("tuning")))
-
-
-def _check_kinds(document: Document) -> None:
-    """Check that tables are tables, and that lists hold only existing names."""
-    for key in ("experiment", "panels"):
-        if not isinstance(given := document.get(key, {}), dict):
-            raise ExperimentError(f"{key}: given {shown(given)}, expected a table")
-    for key, names in (("clients", OF_CLIENTS), ("costs", [record.name for record in COSTS])):
-        if not isinstance(given := document.get(key, []), list):
-            raise ExperimentError(f"{key}: given {shown(given)}, expected a list of names")
-        for name in given:
-            if name not in names:
-                raise ExperimentError(f"{key}: there is no {name!r}: {nearest(name, names)}")
-
-
-def _check_checks(checks: Any, changed: list[str]) -> None:
-    """Check the arguments of every check and measure before anything runs; only panels that run alone may have none."""
-    if not isinstance(checks, list) or not (checks or any(text.startswith(PANEL) for text in changed)):
-        raise ExperimentError(f"checks: given {shown(checks)}, expected a list of one table or more")
-    for number, check in enumerate(checks):
-        _, arguments = check_and_arguments(check, number)
-        if "measure" in arguments:
-            function_and_arguments(MEASURES, arguments["measure"], f"checks[{number}].measure", ("entry",))
-        for place, measure in enumerate(arguments.get("measures", [])):
-            function_and_arguments(MEASURES, measure, f"checks[{number}].measures[{place}]", ("entry",))
 
 
 def _procedure(table: Any) -> Callable[[], list[Curve]]:
@@ -299,6 +283,7 @@ def _search(table: Any) -> Search | None:
     check_metric(table["metric"])
     if "rounds" in table and "seeds" not in table:
         raise ExperimentError("tuning: rounds are for a search of its own, which needs seeds, too")
-    seeds = table.get("seeds")
-    keep = tuple(table.get("keep", ()))
-    return Search(table["metric"], keep, None if seeds is None else tuple(seeds), table.get("rounds"))
+    with mistakes_at("tuning"):
+        seeds = chosen_seeds(table["seeds"]) if "seeds" in table else None
+        rounds = at_least("rounds", table["rounds"], 1, MAX_COUNT) if "rounds" in table else None
+    return Search(table["metric"], tuple(table.get("keep", ())), seeds, rounds)

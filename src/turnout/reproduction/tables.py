@@ -22,7 +22,7 @@ def function_and_arguments(
     function, arguments = functions[name], {key: value for key, value in table.items() if key != "name"}
     schema.check_keys(function, arguments, where, given_by_us)
     for key, parameter in schema.parameters(function).items():
-        if key in arguments and not isinstance(arguments[key], dict):
+        if key in arguments and not (isinstance(arguments[key], dict) and schema.takes(parameter.hint, dict)):
             arguments[key] = schema.read_one(parameter, arguments[key], f"{where}.{key}")
         if key not in arguments and key not in given_by_us and parameter.default is schema.REQUIRED:
             raise ExperimentError(f"{where}: {key!r} is missing, expected {schema.describe(parameter.hint)}")

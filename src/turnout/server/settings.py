@@ -7,7 +7,7 @@ from dataclasses import replace
 import equinox as eqx
 import optax
 
-from turnout.optimizers import is_plain
+from turnout.optimizers import check_rates, is_plain
 from turnout.server.facts import Facts
 from turnout.strategies.base import Strategy
 from turnout.types import Scalar, Schedule
@@ -29,6 +29,7 @@ class ServerSettings(eqx.Module):
     facts: Facts | None = None  # if not given: the truth in simulations, estimates on real nodes
 
     def __check_init__(self) -> None:
+        check_rates(**{"the server's learning_rate": self.learning_rate})
         if isinstance(self.radius, int | float) and not self.radius > 0:
             raise ValueError(f"the server's radius must be above 0, not {self.radius}")
 

@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax.random as jr
 
+from turnout.arguments import MAX_COUNT, MAX_RUNS, NUM_SEEDS, at_least
 from turnout.server.settings import ServerSettings
 from turnout.simulator.history import History
 from turnout.simulator.lanes import Latest, Pace, run_group
@@ -90,6 +91,8 @@ def simulate_trials(
     `watch` is called together with `progress`, with the newest mean of each metric over the lanes that moved on.
     """
     chosen = chosen_seeds(seeds)
+    at_least("rounds", rounds, 1, MAX_COUNT)
+    at_least("evaluate_every", evaluate_every, 1, MAX_COUNT)
     pace = Pace(rounds, evaluate_every, segment, None if metrics is None else tuple(metrics))
     check_metrics(task, pace.metrics)
     for trial in trials:
@@ -104,9 +107,11 @@ def simulate_trials(
 
 def chosen_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
     """Seeds 0, 1, … for a number, or the given ones, checked."""
-    chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
-    if not chosen or len(set(chosen)) != len(chosen) or min(chosen) < 0:
-        raise ValueError(f"seeds must be one or more different whole numbers of 0 or more, not {seeds!r}")
+    if isinstance(seeds, int):
+        return tuple(range(at_least("seeds", seeds, 1, MAX_RUNS)))
+    chosen = tuple(int(seed) for seed in seeds)
+    if not chosen or len(set(chosen)) != len(chosen) or min(chosen) < 0 or max(chosen) >= NUM_SEEDS:
+        raise ValueError(f"seeds must be one or more different whole numbers from 0 to 2³² - 1, not {seeds!r}")
     return chosen
 
 

@@ -14,7 +14,7 @@ import optax
 from jaxtyping import Array, Float, Int, UInt32
 
 from turnout import tree
-from turnout.optimizers import first_updates
+from turnout.optimizers import check_rates, first_updates
 from turnout.simulator.batches import drawn, noise, shuffled
 from turnout.simulator.client_state import ClientState
 from turnout.tasks.base import Task
@@ -67,6 +67,7 @@ class Local(eqx.Module):
     lasting: bool = eqx.field(static=True, default=False)  # clients keep the optimizer's state between rounds
 
     def __check_init__(self) -> None:
+        check_rates(learning_rate=self.learning_rate, proximal=self.proximal, decay=self.decay)
         if self.lasting and self.optimizer is None:
             raise ValueError("lasting needs an optimizer whose state can be kept, such as optax.sgd(1.0, momentum=0.9)")
         if self.batch_size < 1:

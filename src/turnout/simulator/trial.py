@@ -13,6 +13,7 @@ import jax.random as jr
 import numpy as np
 
 from turnout.availability.base import ErgodicProcess
+from turnout.optimizers import check_rates
 from turnout.server.facts import Facts, Oracle
 from turnout.server.server import Server
 from turnout.server.settings import ServerSettings
@@ -76,6 +77,9 @@ def check_trial_in_fleet(fleet: Fleet, trial: Trial) -> None:
     """Raise a ValueError that says why, if this strategy cannot serve this fleet in this world."""
     trial.strategy.check(fleet)
     trial.settings.check(trial.strategy)
+    for whose, rate in (("local", trial.local.learning_rate), ("the server's", trial.settings.learning_rate)):
+        if callable(rate):
+            check_rates(**{f"{whose} learning_rate of round 0": float(rate(0))})
     check_uploads(trial.strategy, trial.uploads)
     wanted = {"pi", "lam"} & set(trial.strategy.needs)
     if wanted and isinstance(trial.facts, Oracle) and not isinstance(trial.world.availability, ErgodicProcess):

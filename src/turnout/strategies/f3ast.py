@@ -70,7 +70,7 @@ class F3AST(Strategy[PerClient]):
     def check(self, fleet: Fleet) -> None:
         if not callable(self.cohort):
             for budget in jnp.ravel(jnp.asarray(self.cohort)):
-                check_cohort(int(budget), fleet)
+                check_cohort(budget, fleet)
 
     def select(self, state: PerClient, view: View, key: RandomKey) -> tuple[Ask, PerClient]:
         noise = 1.0 + _TIE_BREAK * jr.uniform(key, state.shape)

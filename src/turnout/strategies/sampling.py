@@ -12,8 +12,10 @@ from turnout.types import Ask, Fleet, Mask, PerClient, RandomKey, Scalar, View, 
 
 def check_cohort(cohort: Scalar | None, fleet: Fleet) -> None:
     """Refuse a cohort that the fleet cannot fill."""
-    if cohort is not None and not 1 <= int(cohort) <= fleet.num_clients:
-        raise ValueError(f"cohort must be between 1 and the {fleet.num_clients} clients of the fleet, not {cohort}")
+    if cohort is not None and not 1 <= float(cohort) <= fleet.num_clients:
+        raise ValueError(
+            f"cohort must be between 1 and the {fleet.num_clients} clients of the fleet, not {float(cohort):g}"
+        )
 
 
 def largest(scores: PerClient, among: Mask, budget: Scalar, slots: int) -> Mask:

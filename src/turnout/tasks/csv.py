@@ -54,7 +54,7 @@ def csv(
         raise ValueError(f"loss is {loss!r}; it must be 'cross_entropy', 'logistic' or 'squared'")
     table = read_table(path, client, label, tuple(features), part, kind)
     parts = divide(table.owners, validation, test, seed) if table.parts is None else table.parts
-    inputs = _standardised(table.inputs, parts) if standardise else table.inputs
+    inputs = (_standardised(table.inputs, parts) if standardise else table.inputs).astype(np.float32)
     return from_pool(
         inputs,
         table.labels,
@@ -71,8 +71,8 @@ def csv(
 def _standardised(inputs: np.ndarray, parts: np.ndarray) -> np.ndarray:
     """Features with mean 0 and deviation 1 over the training rows; one that is constant there is only shifted."""
     training = inputs[parts == TRAIN]
-    mean, deviation = training.mean(axis=0), training.std(axis=0)
-    return ((inputs - mean) / np.where(deviation > 0, deviation, 1.0)).astype(np.float32)
+    varies = np.ptp(training, axis=0) > 0  # rounding gives the deviation of a constant some digits, too
+    return (inputs - training.mean(axis=0)) / np.where(varies, training.std(axis=0), 1.0)
 
 
 def _model(model: str | Model, num_inputs: int, num_outputs: int, hidden: tuple[int, ...]) -> Model:

@@ -146,7 +146,10 @@ def gathered(pages: Iterable[Page]) -> Writing:
 
 def as_bytes(pixels: Any) -> np.ndarray:
     """Images of one writer, whose pixels go from 0 to 1."""
-    return np.rint(255 * np.asarray(pixels, np.float32)).astype(np.uint8).reshape(-1, SIDE, SIDE)
+    shares = np.asarray(pixels, np.float64)
+    if not ((shares >= 0) & (shares <= 1)).all():
+        raise ValueError("it holds pixels that do not lie between 0 and 1")
+    return np.rint(255 * shares.astype(np.float32)).astype(np.uint8).reshape(-1, SIDE, SIDE)
 
 
 def read_leaf(folder: Path) -> Iterator[Page]:

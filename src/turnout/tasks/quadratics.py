@@ -152,10 +152,15 @@ def quadratics(
     `noise` is the standard deviation of each coordinate of a sample's gradient over the client's `num_samples` samples,
     100 of them if not given.
     """
-    if min(num_clients, dimension) < 1 or spread < 0 or noise < 0 or condition < 1:
+    if (
+        min(num_clients, dimension) < 1
+        or min(spread, noise) < 0
+        or max(spread, noise, condition) > 1e18
+        or condition < 1
+    ):
         raise ValueError(
             f"num_clients={num_clients}, dimension={dimension}, spread={spread}, noise={noise}, condition={condition}: "
-            "counts must be at least 1, spread and noise not negative, condition at least 1"
+            "counts must be at least 1, spread and noise not negative, condition at least 1, and none above 1e18"
         )
     generator = np.random.default_rng(seed)
     drawn = spread * generator.standard_normal((num_clients, dimension))

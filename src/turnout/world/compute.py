@@ -12,6 +12,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Int
 
+from turnout.arguments import MAX_COUNT, refuse
 from turnout.types import RandomKey, Round, Steps
 
 __all__ = ["Compute", "Fixed", "PerClientSteps", "RedrawnSteps", "fixed", "per_client", "redrawn"]
@@ -119,9 +120,7 @@ def per_client(
     batch_size: int | None = None,
 ) -> Compute:
     """Build one number of steps or epochs per client."""
-    return PerClientSteps(
-        jnp.asarray(_counts(steps, num_clients, "steps") * _unit(unit, num_clients, sizes, batch_size))
-    )
+    return PerClientSteps(_steps("steps", _counts(steps, num_clients, "steps"), unit, sizes, batch_size))
 
 
 def redrawn(
@@ -136,23 +135,39 @@ def redrawn(
     least, most = _counts(low, num_clients, "low"), _counts(high, num_clients, "high")
     if np.any(least > most):
         raise ValueError(f"compute: low must not exceed high, but it does for client {int(np.argmax(least > most))}")
-    return RedrawnSteps(jnp.asarray(least), jnp.asarray(most), jnp.asarray(_unit(unit, num_clients, sizes, batch_size)))
+    _steps("high", most, unit, sizes, batch_size)
+    return RedrawnSteps(
+        *(jnp.asarray(each, jnp.int32) for each in (least, most, _unit(unit, num_clients, sizes, batch_size)))
+    )
+
+
+def _steps(
+    name: str, counts: np.ndarray, unit: Unit, sizes: Int[Array, " clients"] | None, batch_size: int | None
+) -> Steps:
+    """Numbers of local steps that counts of steps or epochs are."""
+    steps = counts * _unit(unit, counts.size, sizes, batch_size)
+    refuse(
+        steps > MAX_COUNT,
+        lambda k: f"compute: client {k} does {steps[k]:,} local steps, by {name} = {counts[k]:,}",
+        f"must be at most {MAX_COUNT:,}",
+    )
+    return jnp.asarray(steps, jnp.int32)
 
 
 def _unit(unit: Unit, num_clients: int, sizes: Int[Array, " clients"] | None, batch_size: int | None) -> np.ndarray:
     if unit == "steps":
-        return np.ones(num_clients, np.int32)
+        return np.ones(num_clients, np.int64)
     if unit != "epochs":
         raise ValueError(f"compute: unit must be 'steps' or 'epochs', not {unit!r}")
     if sizes is None or batch_size is None:
         raise ValueError("compute: unit = 'epochs' needs the clients' sizes and the batch size")
-    return -(-np.asarray(sizes, np.int32) // np.int32(batch_size))
+    return -(-np.asarray(sizes, np.int64) // batch_size)
 
 
 def _counts(values: PerClientCounts, num_clients: int, name: str) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != num_clients):
         raise ValueError(f"compute: {name} has shape {array.shape}: give one number, or one per client ({num_clients})")
-    if not np.issubdtype(array.dtype, np.integer) or np.any(array < 0):
-        raise ValueError(f"compute: {name} must be whole numbers of 0 or more, not {values!r}")
-    return np.broadcast_to(array.astype(np.int32), (num_clients,))
+    if not np.issubdtype(array.dtype, np.integer) or np.any((array < 0) | (array > MAX_COUNT)):
+        raise ValueError(f"compute: {name} must be whole numbers from 0 to {MAX_COUNT:,}, not {values!r}")
+    return np.broadcast_to(array.astype(np.int64), (num_clients,))

@@ -129,11 +129,11 @@ def bursty(
 
 
 def _probabilities(values: PerClientNumbers, num_clients: int, name: str) -> PerClient:
-    array = np.asarray(values, np.float32)
+    array = np.asarray(values, np.float64)
     if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != num_clients):
         raise ValueError(f"links: {name} has shape {array.shape}: give one number, or one per client ({num_clients})")
     outside = np.flatnonzero(~((array >= 0) & (array <= 1)))
     if outside.size:
         where = f" of client {outside[0]}" if array.ndim else ""
         raise ValueError(f"links: {name}{where} must be a probability, not {array.ravel()[outside[0]]}")
-    return jnp.broadcast_to(jnp.asarray(array), (num_clients,))
+    return jnp.broadcast_to(jnp.asarray(array, jnp.float32), (num_clients,))

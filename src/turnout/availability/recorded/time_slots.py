@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 DAY = 86400.0  # seconds
+MAX_SLOTS = 10_000_000  # more are refused as a mistake
 
 
 def slots_covered(

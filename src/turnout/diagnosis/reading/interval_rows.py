@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from turnout.availability.recorded.time_slots import DAY, slots_covered, slots_within
+from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS, slots_covered, slots_within
 from turnout.diagnosis.reading.errors import LogError
 from turnout.diagnosis.reading.log import Log, Runs
-from turnout.diagnosis.reading.round_rows import MAX_SLOTS, dropped, mean_of, refuse_milliseconds
+from turnout.diagnosis.reading.round_rows import dropped, mean_of, refuse_milliseconds
 from turnout.diagnosis.reading.row_codes import Rows
 
 SLOT_SECONDS = 600.0

@@ -7,6 +7,7 @@ from os import PathLike, fspath
 
 import numpy as np
 
+from turnout.availability.recorded.time_slots import MAX_SLOTS
 from turnout.diagnosis.reading.columns import EVENTS, INTERVALS, OPTIONAL, recognised_columns, shape_of
 from turnout.diagnosis.reading.errors import LogError
 from turnout.diagnosis.reading.event_rows import from_events
@@ -36,8 +37,8 @@ def read_log(
     """
     if slot_seconds is not None and not 0 < slot_seconds < np.inf:
         raise LogError(f"slot_seconds = {slot_seconds}: must be a positive number of seconds")
-    if num_rounds is not None and num_rounds < 1:
-        raise LogError(f"num_rounds = {num_rounds}: must be at least 1")
+    if num_rounds is not None and not 1 <= num_rounds <= MAX_SLOTS:
+        raise LogError(f"num_rounds = {num_rounds}: must be from 1 to {MAX_SLOTS:,}")
     listed = None if clients is None else _client_list(fspath(clients))
     with open_table(fspath(path)) as table:
         file_names, warnings = recognised_columns(table.header)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS
 from turnout.diagnosis.reading.errors import LogError
 from turnout.diagnosis.reading.log import Log, Runs
 from turnout.diagnosis.reading.row_codes import Rows
 
-MAX_SLOTS = 10_000_000  # more are refused as a mistake
 MUST_BE_WHOLE = "must be a whole number from 0 on"
 MIN_FILLED_SHARE = 0.01  # of the rounds with a participant; below it a remark is made
 
@@ -154,8 +154,6 @@ def restarts(rows: Rows, slot: np.ndarray) -> list[str]:
 
 def clock_of(rows: Rows, slot: np.ndarray, slot_seconds: float | None) -> tuple[RoundTimes, list[str]]:
     """Length of a round: as given, or the median time between the first rows of consecutive rounds."""
-    from turnout.availability.recorded.time_slots import DAY
-
     time = rows.numbers.get("time")
     if time is None:
         return RoundTimes(slot_seconds), []

@@ -76,7 +76,7 @@ def read_rows(table: LogTable, columns: dict[str, str]) -> Rows:
                     if not_number is not None:
                         not_numbers.setdefault(name, (done + not_number, str(batch[name][not_number])))
             done += batch.height
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         refuse_file(table)
         raise LogError(f"{table.path}: cannot be read as {table.format} ({first_line(error)})") from error
     if not done:

@@ -100,7 +100,7 @@ def _parquet_header(path: str, file: Path) -> list[str]:
 
     try:
         return pl.scan_parquet(file).collect_schema().names()
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise LogError(f"{path}: is not a whole Parquet file ({first_line(error)}); write it again") from None
 
 
@@ -116,7 +116,7 @@ def _keys(path: str, file: Path) -> list[str]:
 def _json_object(path: str, line: bytes, number: int) -> dict[str, object]:
     try:
         record = json.loads(line)
-    except (ValueError, UnicodeDecodeError):
+    except (ValueError, RecursionError):
         _decoded(path, line, number, 0)
         record = None
     if not isinstance(record, dict):
@@ -135,7 +135,7 @@ def _decoded(path: str, line: bytes, number: int, offset: int) -> str:
         ) from None
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """The first line of an error's message."""
     return str(error).strip().split("\n")[0] or type(error).__name__
 

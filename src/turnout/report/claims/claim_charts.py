@@ -139,7 +139,8 @@ def _by_class(weight: Curve, curves: Sequence[Curve]) -> dict[str, np.ndarray]:
         raise ValueError(f"{weight.label}: without a curve of 'pi' the classes of the clients are not known")
     target = facts.get("target", np.ones(len(weight.x)))
     target = target / target.sum()
-    shares = weight.values / weight.values.sum(axis=1, keepdims=True)
+    given = weight.values.astype(np.float64)  # a sum over a million clients drifts in single precision
+    shares = given / given.sum(axis=1, keepdims=True)
     return {
         group.name: shares[:, group.members].sum(axis=1) / target[group.members].sum()
         for group in groups_of(facts["pi"], facts.get("lam"))

@@ -6,9 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from turnout.experiment.run import Outcome, Run
-from turnout.metrics import METRICS, TEST_ACCURACY, TEST_LOSS, Metric, metric_named
+from turnout.experiment.sweep import labelled
+from turnout.metrics import (
+    METRICS,
+    TEST_ACCURACY,
+    TEST_LOSS,
+    VALIDATION_ACCURACY,
+    VALIDATION_LOSS,
+    Metric,
+    metric_named,
+)
 from turnout.report.page.colours import Style, line_styles
 from turnout.simulator.history import History
+
+WHERE = ("task", "availability", "links", "compute")  # tables of the data and the world
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,46 @@ def shown_metrics(points: Points) -> list[Metric]:
         names -= {TEST_LOSS}
     listed = [metric for metric in METRICS if metric.in_report and metric.name in names]
     return listed or [metric_named(name) for name in sorted(names)]
+
+
+def for_choosing(points: Points) -> Metric | None:
+    """The metric of validation data by which a point of a sweep is chosen; None if there is none."""
+    names = common_metrics(points)
+    return next((metric_named(name) for name in (VALIDATION_ACCURACY, VALIDATION_LOSS) if name in names), None)
+
+
+def contenders(points: Points, metric: Metric) -> list[Outcome]:
+    """The outcomes of which one may be called the best by this metric: one for each strategy in each world.
+
+    What is chosen by test data cannot be judged by them, so the point that stands for a sweep is the best of it by
+    validation data. Without such data, no point of a sweep stands for it.
+    """
+    if not metric.on_test_data:
+        return list(points.points)
+    sweeps: dict[str, list[Outcome]] = {}
+    for outcome in points.points:
+        sweeps.setdefault(_without_tuning(outcome), []).append(outcome)
+    chooser = for_choosing(points)
+    return [
+        best
+        for sweep in sweeps.values()
+        if (best := sweep[0] if len(sweep) == 1 else best_by(sweep, chooser)) is not None
+    ]
+
+
+def best_by(outcomes: Sequence[Outcome], metric: Metric | None) -> Outcome | None:
+    """The one that ends best on average among those that never diverged; None if there is none, or no metric."""
+    steady = [outcome for outcome in outcomes if not outcome.history.diverged.any()]
+    if metric is None or not steady:
+        return None
+    sign = -1.0 if metric.higher_is_better else 1.0
+    return min(steady, key=lambda outcome: sign * float(outcome.history.final(metric.name).mean()))
+
+
+def _without_tuning(outcome: Outcome) -> str:
+    """The label with only those settings that say where a strategy runs, not how it is tuned."""
+    where = {key: value for key, value in outcome.settings.items() if key.split(".")[0] in WHERE}
+    return labelled(outcome.label.removesuffix(labelled("", outcome.settings)), where)
 
 
 def headline(points: Points) -> Metric:

@@ -9,7 +9,7 @@ import numpy as np
 from turnout.experiment.run import Outcome
 from turnout.metrics import COSTS, Metric, Record
 from turnout.report.page.table import Cell, Column, Table
-from turnout.report.run.compared import Points, shown_metrics, styles_of, title_of
+from turnout.report.run.compared import Points, contenders, for_choosing, shown_metrics, styles_of, title_of
 from turnout.statistics import Interval
 
 
@@ -61,7 +61,15 @@ def _note(points: Points) -> str:
     paired = " Differences are paired by seed: in the same world all strategies meet the same absences."
     over = f"{counts(seeds)} seeds{_draws(points)}"
     spread = f"After {rounds} rounds, mean ± standard deviation over {over}, the best in bold."
-    return spread + (paired if len(points.points) > 1 else "")
+    return spread + _chosen(points) + (paired if len(points.points) > 1 else "")
+
+
+def _chosen(points: Points) -> str:
+    """By what the point of a sweep is chosen that may be called the best."""
+    metrics, chooser = shown_metrics(points), for_choosing(points)
+    if not metrics or len(contenders(points, metrics[0])) == len(points.points):
+        return ""
+    return f" Of a sweep, {f'the point with the best {chooser.words}' if chooser else 'no point'} counts."
 
 
 def _draws(points: Points) -> str:
@@ -89,8 +97,9 @@ def _finals(points: Points, metric: Metric, page_only: bool) -> Column:
 
 
 def _best_labels(points: Points, metric: Metric) -> set[str]:
-    """Those with the best mean at the end; nobody where all are alike."""
-    means = {outcome.label: float(outcome.history.final(metric.name).mean()) for outcome in points.points}
+    """Those with the best mean at the end; of a sweep only the chosen point, and nobody where all are alike."""
+    stand = contenders(points, metric)
+    means = {outcome.label: float(outcome.history.final(metric.name).mean()) for outcome in stand}
     finite = {label: mean for label, mean in means.items() if np.isfinite(mean)}
     if len(points.points) < 2 or not finite:
         return set()

@@ -9,10 +9,10 @@ import polars as pl
 
 from turnout.experiment.run import Outcome, Run
 from turnout.metrics import Metric
-from turnout.report.run.compared import Points, headline, shown_metrics
+from turnout.report.run.compared import Points, best_by, contenders, for_choosing, headline, shown_metrics
 from turnout.report.run.error_split import told_by_weights
 from turnout.report.run.groups import attention
-from turnout.report.run.run_table import paired_difference, results
+from turnout.report.run.run_table import results
 
 
 def result(run: Points) -> list[str]:
@@ -26,27 +26,31 @@ def _lost(run: Points) -> str:
 
 
 def _winner(run: Points) -> str:
-    steady = [outcome for outcome in run.points if not outcome.history.diverged.any()]
-    if len(run.points) < 2 or not steady or not shown_metrics(run):
+    if len(run.points) < 2 or not shown_metrics(run):
         return ""
     metric = headline(run)
-    sign = -1.0 if metric.higher_is_better else 1.0
-    best = min(steady, key=lambda outcome: sign * float(outcome.history.final(metric.name).mean()))
-    first, unit = run.points[0], " %" if metric.percent else ""
-    ends = f"{metric.title}: {best.label} ends best, at {metric.spread(best.history.final(metric.name))}{unit}"
-    if best is first or first not in steady or best.history.seeds != first.history.seeds:
+    stand = contenders(run, metric)
+    best = best_by(stand, metric)
+    if best is None:
+        lost = all(outcome.history.diverged.any() for outcome in run.points)
+        return "" if lost else f"{metric.title}: nothing is called best, as a sweep needs validation data to choose by."
+    unit, chooser = " %" if metric.percent else "", for_choosing(run)
+    by = f" (of each sweep the best by {chooser.words})" if chooser and len(stand) < len(run.points) else ""
+    ends = f"{metric.title}: {best.label} ends best, at {metric.spread(best.history.final(metric.name))}{unit}{by}"
+    first = stand[0]
+    if best is first or first.history.diverged.any() or best.history.seeds != first.history.seeds:
         return f"{ends}."
-    return f"{ends}; {_comparison(run, best, metric)}."
+    return f"{ends}; {_comparison(first, best, metric)}."
 
 
-def _comparison(run: Points, best: Outcome, metric: Metric) -> str:
-    difference = paired_difference(run, best, metric)
+def _comparison(first: Outcome, best: Outcome, metric: Metric) -> str:
+    difference = best.history.final(metric.name) - first.history.final(metric.name)
     ahead = int(np.sum(difference > 0 if metric.higher_is_better else difference < 0))
     gap = metric.spread(np.abs(difference.mean()) + (difference - difference.mean()))
     points = " points" if metric.percent else ""
     direction = "above" if metric.higher_is_better else "below"
     seeds = f", ahead in {ahead} of {difference.size} seeds" if difference.size > 1 else ""
-    return f"{gap}{points} {direction} {run.points[0].label}{seeds}"
+    return f"{gap}{points} {direction} {first.label}{seeds}"
 
 
 def _attention(run: Points) -> str:

@@ -65,11 +65,22 @@ def check_samples(name: str, samples: Samples) -> tuple[np.ndarray, np.ndarray, 
             "for instance with np.unique(names, return_inverse=True)[1]"
         )
     if inputs.dtype != np.uint8:
-        inputs = inputs.astype(np.int32 if np.issubdtype(inputs.dtype, np.integer) else np.float32)
+        inputs = _in_32_bits(name, inputs)
     if owners.min() < 0:
         raise ValueError(f"{name}: owners go from {owners.min()}; number the clients from 0")
     check_finite(name, "inputs", inputs)
     return inputs, labels, owners.astype(np.int64)
+
+
+def _in_32_bits(name: str, inputs: np.ndarray) -> np.ndarray:
+    if not np.issubdtype(inputs.dtype, np.integer):
+        return inputs.astype(np.float32)
+    if inputs.min() < -(2**31) or inputs.max() >= 2**31:
+        raise ValueError(
+            f"{name}: inputs go from {inputs.min()} to {inputs.max()}; whole numbers must lie below 2³¹: "
+            "subtract their mean, or give floats"
+        )
+    return inputs.astype(np.int32)
 
 
 def check_finite(name: str, what: str, values: np.ndarray) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,9 @@ from turnout.tasks.data.partition import TEST, TRAIN, VALIDATION
 if TYPE_CHECKING:
     import polars as pl
 
+DAMAGED = (EOFError, OSError, zlib.error)  # what reading a file raises
 DELIMITERS = ",;\t"
+LARGEST = float(np.finfo(np.float32).max)
 PARTS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
 
 
@@ -24,7 +27,7 @@ PARTS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
 class SampleTable:
     """The rows of a file as arrays, with its names of clients, classes and features."""
 
-    inputs: np.ndarray  # one row per sample
+    inputs: np.ndarray  # one row per sample, in double precision: statistics come before the cast
     labels: np.ndarray  # indices into `classes`, or numbers
     owners: np.ndarray  # indices into `clients`
     parts: np.ndarray | None  # as by `partition.divide`, if the file has such a column
@@ -57,7 +60,7 @@ def read_table(
     names = rows[client].unique(maintain_order=True).to_list()
     labels, classes = _labels(rows, label, kind, where)
     return SampleTable(
-        inputs=np.stack([where.numbers(rows, name) for name in wanted], axis=1).astype(np.float32),
+        inputs=np.stack([where.numbers(rows, name) for name in wanted], axis=1),
         labels=labels,
         owners=_indices(rows, client, names),
         parts=None if part is None else _parts(rows, part, where),
@@ -76,8 +79,9 @@ def _rows(path: str) -> pl.DataFrame:
         if file.suffix == ".parquet":
             rows = pl.read_parquet(file).cast(pl.String)
         else:
-            rows = pl.read_csv(file, infer_schema=False, separator=_delimiter(file))
-    except (pl.exceptions.PolarsError, UnicodeDecodeError, EOFError, OSError) as error:
+            content = _unpacked(file)
+            rows = pl.read_csv(content, infer_schema=False, separator=_delimiter(content))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, *DAMAGED) as error:
         reason = " ".join(str(error).split()).split(". ")[0]
         raise ValueError(f"{path}: cannot be read as a table: {reason}") from None
     if not rows.height:
@@ -87,12 +91,15 @@ def _rows(path: str) -> pl.DataFrame:
     return stripped.with_columns(pl.when(pl.all() != "").then(pl.all()))
 
 
-def _delimiter(file: Path) -> str:
+def _unpacked(file: Path) -> bytes:
+    """The content of a file; unlike polars, gzip notices when it is cut off or damaged."""
+    content = file.read_bytes()
+    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+
+
+def _delimiter(content: bytes) -> str:
     """The delimiter that is most frequent in the header."""
-    with file.open("rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-    with gzip.open(file) if packed else file.open("rb") as lines:
-        header = lines.readline(1 << 20).decode("utf-8")
+    header = content[: 1 << 20].partition(b"\n")[0].decode("utf-8")
     return max(DELIMITERS, key=header.count)
 
 
@@ -112,16 +119,17 @@ class _Where:
                 )
 
     def numbers(self, rows: pl.DataFrame, name: str) -> np.ndarray:
-        """A column of finite numbers."""
+        """A column of numbers that single precision can hold."""
         import polars as pl
 
         self.check_filled(rows, [name])
         values = rows[name].cast(pl.Float64, strict=False)
-        bad = (~values.is_finite()).fill_null(True).arg_true()
+        bad = (~(values.abs() <= LARGEST)).fill_null(True).arg_true()
         if bad.len():
             raise ValueError(
-                f"{self.path}: line {bad[0] + 2}: {name!r} is {rows[name][bad[0]]!r}, not a finite number, as in "
-                f"{bad.len()} rows; make numbers of them, or name the columns to predict from in features"
+                f"{self.path}: line {bad[0] + 2}: {name!r} is {rows[name][bad[0]]!r}, not a finite number of "
+                f"single precision, as in {bad.len()} rows; make numbers of them, or name the columns to predict from "
+                "in features"
             )
         return values.to_numpy()
 

@@ -38,17 +38,31 @@ def _open(file: bytes, height: int, width: int) -> tuple[int, bytes, np.ndarray 
     packed, palette, kind = b"", None, -1
     for name, content in _pieces(file):
         if name == b"IHDR":
+            if len(content) != 13:
+                raise ValueError(f"it holds a PNG whose header has {len(content)} bytes, not 13")
             across, down, depth, kind, _, _, interlaced = struct.unpack(">IIBBBBB", content)
             if (down, across, depth, interlaced) != (height, width, 8, 0) or kind not in CHANNELS:
                 raise ValueError(f"it holds a PNG other than {height} × {width} of 8 bits per channel, not interlaced")
         elif name == b"PLTE":
+            if not content or len(content) % 3:
+                raise ValueError(f"it holds a PNG whose palette has {len(content)} bytes, no multiple of 3")
             palette = np.frombuffer(content, np.uint8).reshape(-1, 3)
         elif name == b"IDAT":
             packed += content
-    lines = zlib.decompress(packed)
-    if kind < 0 or len(lines) != height * (1 + width * CHANNELS[kind]):
-        raise ValueError("it holds a PNG whose lines are incomplete")
-    return kind, lines, palette
+    if kind < 0:
+        raise ValueError("it holds a PNG without a header")
+    return kind, _unpacked(packed, height * (1 + width * CHANNELS[kind])), palette
+
+
+def _unpacked(packed: bytes, size: int) -> bytes:
+    """The lines, and never more of them than there should be."""
+    try:
+        lines = zlib.decompressobj().decompress(packed, size + 1)
+    except zlib.error as error:
+        raise ValueError(f"it holds a PNG whose lines cannot be unpacked ({error})") from error
+    if len(lines) != size:
+        raise ValueError("it holds a PNG whose lines are incomplete, or too many")
+    return lines
 
 
 def _pieces(file: bytes) -> Iterator[tuple[bytes, bytes]]:
