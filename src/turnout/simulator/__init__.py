@@ -9,8 +9,9 @@ import equinox as eqx
 import jax.random as jr
 
 from turnout.server.settings import ServerSettings
+from turnout.simulator.crew import Latest, Pace
 from turnout.simulator.history import History
-from turnout.simulator.lanes import Latest, Pace, run_group
+from turnout.simulator.lanes import run_group
 from turnout.simulator.local import Local
 from turnout.simulator.trial import Trial, check_trial, grouped
 from turnout.strategies.base import Strategy
