@@ -18,11 +18,17 @@ Document = dict[str, Any]
 def read(path: Path) -> Document:
     """The document of a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ExperimentError(f"{path}: not a TOML file: {error}") from error
+        return parsed(path.read_bytes(), str(path))
     except OSError as error:
         raise ExperimentError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def parsed(content: bytes, name: str) -> Document:
+    """The document that a TOML file of this name holds."""
+    try:
+        return tomllib.loads(content.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ExperimentError(f"{name}: not a TOML file: {error}") from error
 
 
 def write(document: Document) -> str:

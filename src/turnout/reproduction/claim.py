@@ -19,6 +19,7 @@ from turnout.experiment.citations import references
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.schema import shown
+from turnout.experiment.trust import Code, code_of
 from turnout.experiment.tuning import check_metric
 from turnout.metrics import COSTS
 from turnout.reproduction import procedures
@@ -129,10 +130,12 @@ def read_claim(
     profile: Profile | None = None,
     settings: tuple[str, ...] = (),
     only_panels: tuple[str, ...] = (),
+    code: Code | None = None,
 ) -> Claim:
     """A shipped claim by its name, or one from a file, in one of its sizes (quick by default).
 
     The file of a reproduction has one size only. The claim keeps the changes by `settings` and by `only_panels`.
+    `code` is what becomes of code that it names; if not given, the file counts as one that is run.
     """
     path = _path(str(source))
     document = toml.read(path)
@@ -141,14 +144,16 @@ def read_claim(
     chosen: Profile = profile or stored or "quick"
     if stored is not None and chosen != stored:
         raise ExperimentError(f"{path}: holds the {stored} size only: name the claim itself for the {chosen} one")
+    files = [path, *([_path(document["same_runs_as"])] if "same_runs_as" in document else [])]
     document = _inherited(document, name)
+    code = code or max((code_of(file, document) for file in files), key=[*Code].index)
     document = toml.override(merged(document, _profiles(document, name).get(chosen, {})), settings)
     if only_panels:
         document = _with_panels(document, only_panels, name)
     if changed := [*settings, *(f"{PANEL}{panel}" for panel in only_panels)]:
         document["changed"] = [*document.get("changed", []), *changed]
     try:
-        return _read(name, chosen, document)
+        return _read(name, chosen, document, code)
     except ExperimentError as error:
         raise ExperimentError(f"{name}: {error}") from error
 
@@ -223,7 +228,7 @@ def merged(base: Document, changes: Document) -> Document:
     return result
 
 
-def _read(name: str, profile: Profile, document: Document) -> Claim:
+def _read(name: str, profile: Profile, document: Document, code: Code) -> Claim:
     for key in document:
         if key not in KEYS:
             raise ExperimentError(f"unknown key {key!r}: {nearest(key, KEYS)}")
@@ -237,7 +242,7 @@ def _read(name: str, profile: Profile, document: Document) -> Claim:
     _check_kinds(document)
     _check_checks(document["checks"], document.get("changed", []))
     procedure = _procedure(document["procedure"]) if "procedure" in document else None
-    panels = {} if procedure else _panels(document)
+    panels = {} if procedure else _panels(document, code)
     return Claim(name, profile, document, panels, procedure, _search(document.get("tuning")))
 
 
@@ -273,14 +278,15 @@ def _procedure(table: Any) -> Callable[[], list[Curve]]:
     return functools.partial(function, **arguments)
 
 
-def _panels(document: Document) -> dict[str, Experiment]:
+def _panels(document: Document, code: Code) -> dict[str, Experiment]:
     experiments = {}
     for name, panel in (document.get("panels") or {"": {}}).items():
         changes = {key: value for key, value in panel.items() if key != STEP}
         if (step := panel.get(STEP)) is not None and step not in STEPS:
             raise ExperimentError(f"panel {name!r}: step: there is no {shown(step)}: {nearest(str(step), STEPS)}")
         try:
-            experiments[name] = Experiment.read({"title": document["title"]} | merged(document["experiment"], changes))
+            tables = {"title": document["title"]} | merged(document["experiment"], changes)
+            experiments[name] = Experiment.read(tables, code)
         except ExperimentError as error:
             raise ExperimentError(f"panel {name!r}: {error}" if name else str(error)) from error
     return experiments
