@@ -15,6 +15,7 @@ from turnout.cli.reproduce import reproduce_command
 from turnout.cli.run import run_command
 from turnout.cli.terminal import INTERRUPTED, end_when_asked
 from turnout.cli.tune import tune_command
+from turnout.cli.verify import verify_command
 
 COMMANDS = {  # in the order of the help
     "run": run_command,
@@ -24,6 +25,7 @@ COMMANDS = {  # in the order of the help
     "report": report_command,
     "plot": plot_command,
     "reproduce": reproduce_command,
+    "verify": verify_command,
     "list": list_command,
     "cite": cite_command,
 }

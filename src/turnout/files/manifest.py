@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,8 @@ RENEWAL = ".renewal"  # files that are about to replace those beside it, see `wh
 FORMAT = 1  # of folders; a reader refuses a later one
 UNLISTED = ("participation.csv",)  # grows by a line per event while a fleet trains, so it has no sum
 
+UNKNOWN = "not in the manifest"  # state of a file that somebody added
+OK = "ok"  # state of a file that is as it was written
 ATTEMPTS = 5  # to read a folder that another process is renewing
 
 
@@ -62,18 +65,18 @@ class Manifest:
 
     def check(self, name: str, content: bytes | None, folder: Path) -> None:
         """Raise an EditedError that names the file, unless it is as it was written."""
-        if (state := self._state(name, content)) != "ok":
+        if (state := self._state(name, content)) != OK:
             raise EditedError(f"{folder / name}: {state}; `turnout verify {folder}` tells of all files")
 
     def _state(self, name: str, content: bytes | None) -> str:
         if content is None:
             return "missing, although the manifest lists it"
         if name not in self.files:
-            return "not in the manifest"
-        return "ok" if sum_of(content) == self.files[name] else "edited or damaged since it was written"
+            return UNKNOWN
+        return OK if sum_of(content) == self.files[name] else "edited or damaged since it was written"
 
     def states(self, folder: Path) -> dict[str, str]:
-        """Every file of the folder, and whether it is "ok"."""
+        """Every file of the folder, and whether it is as it was written."""
         names = {file.name for file in folder.iterdir() if file.is_file() and _is_listed(file.name)}
         return {name: self._state(name, content_of(folder, name)) for name in sorted(names | self.files.keys())}
 
@@ -95,10 +98,9 @@ def _is_listed(name: str) -> bool:
 def content_of(folder: Path, name: str) -> bytes | None:
     """What a file of the folder holds, also while the folder is renewed; None if there is none."""
     for place in (folder / RENEWAL / name, folder / name):
-        try:
-            return place.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            continue
+        with suppress(FileNotFoundError):
+            if place.is_file():  # a pipe or a device could be read without end
+                return place.read_bytes()
     return None
 
 

@@ -113,8 +113,8 @@ def run_crew(
         records = {name: np.asarray(values)[:, :rounds] for name, values in written.records.items()}
         so_far.add(last, carry, metrics, records)
         so_far.seconds += time.perf_counter() - begun
-        progress.add(rounds, metrics)
         savepoint.save(so_far, now=progress.stopped)
+        progress.add(rounds, metrics)
     if so_far.blocks < pace.blocks:
         return {}  # of no use, as another crew has failed or the process ends
     params, by_client = programs.finish(inputs, so_far.carry)
