@@ -15,7 +15,7 @@ import polars as pl
 
 from turnout.experiment import circumstances, toml
 from turnout.experiment.config import Experiment
-from turnout.experiment.errors import ExperimentError
+from turnout.experiment.errors import ExperimentError, files_of
 from turnout.experiment.run import Outcome, Run
 from turnout.experiment.sweep import Point, points
 from turnout.experiment.trust import Code, names_code
@@ -85,15 +85,10 @@ def load(folder: str | Path) -> Run:
     contents = checked_contents(folder, (*NUMBERS, ATTENDANCE, LOG))
     if "run.json" not in contents:
         raise ExperimentError(f"{folder}: not a run folder: {_why_not(folder)}")
-    try:
-        if missing := [name for name in NUMBERS if name not in contents]:
-            raise ExperimentError(f"{folder}: {missing[0]} is missing")
+    if missing := [name for name in NUMBERS if name not in contents]:
+        raise ExperimentError(f"{folder}: {missing[0]} is missing")
+    with files_of(folder, "a run"):
         return _run(contents)
-    except (ExperimentError, MemoryError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # whatever is in the files, also a panic of polars, which is no Exception
-        why = " ".join(str(error).split())[:200]
-        raise ExperimentError(f"{folder}: its files do not fit together as a run: {why}") from error
 
 
 def _why_not(folder: Path) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from turnout.errors import UserError
-from turnout.experiment.errors import ExperimentError
+from turnout.experiment.errors import ExperimentError, files_of
 from turnout.experiment.trust import Code
 from turnout.files.manifest import MANIFEST, checked_contents
 from turnout.files.whole import renewed, replaced, settle
@@ -30,14 +30,17 @@ def refresh(folder: Path, draw: Draw | None = None) -> dict[str, Any]:
     The files that change are replaced together when all are written.
     """
     with renewed(folder) as work:
-        return _refreshed(folder, current_claim(folder), work, draw)
+        with files_of(folder, "a reproduction"):
+            claim = current_claim(folder)
+        return _refreshed(folder, claim, work, draw)
 
 
 def _refreshed(runs: Path, claim: Claim, work: Path, draw: Draw | None) -> dict[str, Any]:
     """Write what a claim says of the runs of a folder into another one."""
-    stored, curves = read_result(runs), read_curves(runs / CURVES)
-    findings = claim.findings(curves, stored["skipped"])
-    result = stored | claim.about | conclusion(findings) | {"command": claim.command}
+    with files_of(runs, "a reproduction"):
+        stored = read_result(runs)
+        findings = claim.findings(read_curves(runs / CURVES), stored["skipped"])
+        result = stored | claim.about | conclusion(findings) | {"command": claim.command}
     (work / "claim.toml").write_text(claim.to_toml(), encoding="utf-8")
     write_result(work, result)
     if draw is not None:
@@ -106,7 +109,8 @@ def read_stored_claim(folder: Path) -> Claim:
     contents = checked_contents(folder, (CLAIM,))
     if CLAIM not in contents:
         raise ExperimentError(f"{folder}: not the folder of a reproduction: it has no {CLAIM}")
-    return read_claim(folder / CLAIM, code=Code.UNREAD)
+    with files_of(folder, "a reproduction"):
+        return read_claim(folder / CLAIM, code=Code.UNREAD)
 
 
 def folder_of_same_runs(claim: Claim, results: Path) -> Path | None:
