@@ -28,13 +28,9 @@ class Ended:
     err: str
 
     @property
-    def killed(self) -> bool:
-        return self.code not in CLEAN and not self.crashed
-
-    @property
     def crashed(self) -> bool:
         """Whether it ended in a way that nobody asked for."""
-        return self.code not in (*CLEAN, 9, -signal.SIGKILL) or "Traceback" in self.err
+        return self.code not in (*CLEAN, 9, *(-one for one in SIGNALS)) or "Traceback" in self.err
 
 
 class Sessions:

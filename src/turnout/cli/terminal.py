@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,12 +31,28 @@ class Terminated(KeyboardInterrupt):
 
 
 def end_when_asked() -> None:
-    """Let SIGTERM end the process as Ctrl-C does, so that it says how to go on."""
+    """Let SIGTERM end the process as Ctrl-C does, so that it says how to go on; neither is ever lost."""
 
     def end(_signal: int, _frame: FrameType | None) -> None:
         raise Terminated
 
     signal.signal(signal.SIGTERM, end)
+    if hasattr(signal, "setitimer"):
+        sys.unraisablehook = _stop_again
+
+
+def _stop_again(lost: Any) -> None:
+    """Stop a moment later if the signal came where Python can raise nothing, as in a callback of its collector."""
+    if lost.exc_type is None or not issubclass(lost.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+    kind = lost.exc_type
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        raise kind
+
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
 
 
 class Bar:

@@ -31,8 +31,8 @@ def mistakes_at(where: str, *modules: str) -> Iterator[None]:
 def files_of(folder: Path, what: str) -> Iterator[None]:
     """Turn whatever goes wrong with the contents of somebody's files into an `ExperimentError` that names the folder.
 
-    Files that turnout did not write may hold anything, so that any error can come of them, also a panic of polars, which
-    is no Exception.
+    Files that turnout did not write may hold anything, so that any error can come of them, even a panic of polars,
+    which is no Exception.
     """
     try:
         yield

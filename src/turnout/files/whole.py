@@ -186,12 +186,12 @@ def durable_file(out: Path) -> Iterator[BufferedRandom]:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(out)
+        sync_folder(out.parent)
     except BaseException as error:
         with suppress(OSError):
             draft.unlink(missing_ok=True)  # a full disk gets its room back
         _raise_with_path(error, out)
         raise
-    sync_folder(out.parent)
 
 
 def sync_folder(folder: Path) -> None:
