@@ -25,7 +25,7 @@ def test_a_claim_is_run_once_and_then_remembered(turnout, tmp_path):
     result = turnout("reproduce", "claim.toml")
     assert result.exit_code == 0, result.stderr
     folder = tmp_path / "runs" / "reproduced" / "quick" / "claim"
-    assert {"claim.toml", "curves.csv.gz", "experiment.toml", "figure.png", "result.json"} == {
+    assert {"claim.toml", "curves.csv.gz", "experiment.toml", "figure.png", "result.json", "manifest.json"} == {
         f.name for f in folder.iterdir()
     }
     for expected in (

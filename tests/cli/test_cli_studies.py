@@ -17,7 +17,8 @@ def test_a_diagnosis_tells_what_it_found_and_leaves_a_folder(turnout, tmp_path):
     assert result.exit_code == 0, result.stderr
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.startswith("log-diagnosis-")
-    assert {file.name for file in folder.iterdir()} == {"diagnosis.html", "diagnosis.json", "world.toml"}
+    files = {"diagnosis.html", "diagnosis.json", "world.toml", "manifest.json"}
+    assert {file.name for file in folder.iterdir()} == files
     assert result.stdout.startswith("FedAvg on this fleet trains")
     for expected in ("5 clients over 40 rounds", "Page: runs/log-diagnosis-", "Next: turnout run runs/log-diagnosis-"):
         assert expected in result.stdout

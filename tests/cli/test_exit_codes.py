@@ -182,3 +182,33 @@ def test_the_program_itself_ends_with_the_code(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ")
+
+
+STOPPED = """
+import gc, os, signal, sys, time
+import typer
+from turnout.cli.terminal import end_when_asked, one_line_errors
+
+def collected(phase, info):
+    gc.callbacks.clear()
+    os.kill(os.getpid(), signal.{name})
+    for _ in range(1000):
+        pass  # the signal arrives here, where nothing can be raised
+
+try:
+    with one_line_errors(False):
+        end_when_asked()
+        gc.callbacks.append(collected)
+        gc.collect()
+        time.sleep(30)
+except typer.Exit as end:
+    sys.exit(end.exit_code)
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_signal_that_comes_at_a_bad_moment_is_not_lost(name, code):
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED.format(name=name)], capture_output=True, text=True, check=False, timeout=25
+    )
+    assert (done.returncode, done.stderr) == (code, "stopped: nothing half-done is left\n")

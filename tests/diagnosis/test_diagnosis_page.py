@@ -114,7 +114,8 @@ def test_the_terminal_tells_the_same(diagnosis):
 
 def test_the_folder_is_whole_or_absent(diagnosis, tmp_path, monkeypatch):
     folder = diagnosis_folder.save(diagnosis, tmp_path / "new" / "folder")
-    assert {file.name for file in folder.iterdir()} == {"diagnosis.html", "diagnosis.json", "world.toml"}
+    files = {"diagnosis.html", "diagnosis.json", "world.toml", "manifest.json"}
+    assert {file.name for file in folder.iterdir()} == files
     numbers = json.loads((folder / "diagnosis.json").read_text())
     assert numbers["sentences"]["summary"][0] == diagnosis_words.headline(diagnosis)
     with pytest.raises(FolderError, match="exists already"):

@@ -1,10 +1,13 @@
 import numpy as np
 import pytest
 
+from turnout.files.archive import read_archive, write_archive
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server import checkpoint
 from turnout.flower.server.driver import Driver
+from turnout.flower.wire import archive
 from turnout.flower.wire.replies import Reply
+from turnout.metrics import RECORDS
 from turnout.server.settings import ServerSettings
 from turnout.strategies import MIFA, FedAvg
 
@@ -78,6 +81,59 @@ def test_a_file_of_another_training_is_refused(tmp_path, driver, reason):
     with pytest.raises(ValueError, match=reason) as error:
         checkpoint.resume(tmp_path / "state.npz", driver, Chronicle())
     assert "move the file away to begin anew" in str(error.value)
+
+
+def test_a_file_without_a_digest_is_still_read(tmp_path):
+    """Those of format 2, as written before there were digests."""
+    path, events = tmp_path / "state.npz", Chronicle().state()[0]
+    driver, again = trained(), Driver(MIFA(), START, seed=4)
+    header = {"format": 2, "strategy": "MIFA", "seed": 4, "round": 1, "chronicle": events}
+    header |= {"clients": list(driver.directory.names), "importance": list(driver.importance)}
+    header["facts"] = type(driver.settings.facts).__name__
+    past = {f"past-{record.name}": np.zeros(1) for record in RECORDS}
+    with path.open("wb") as file:
+        archive.write(file, header, driver.named_leaves(), past)
+    assert checkpoint.resume(path, again, Chronicle())
+    assert again.t == 1
+
+
+def test_every_flipped_bit_is_noticed(tmp_path):
+    path = tmp_path / "state.npz"
+    checkpoint.save(path, trained(), Chronicle())
+    content = path.read_bytes()
+    for bit in range(0, 8 * len(content), 211):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        with pytest.raises(ValueError, match=r"cannot go on from .*state\.npz"):
+            checkpoint.resume(path, Driver(MIFA(), START, seed=4), Chronicle())
+
+
+@pytest.mark.parametrize(
+    ("header", "leaf", "reason"),
+    [
+        ({"round": -1}, None, "its round is -1"),
+        ({"round": 2**31}, None, "its round is 2147483648"),
+        ({"round": 1.5}, None, "its round is 1.5"),
+        ({"importance": [1.0, 0.0]}, None, "is 0.0, not positive"),
+        ({"importance": [1.0, float("nan")]}, None, "is nan, not positive"),
+        ({"importance": [1.0, "x"]}, None, "is 'x', not positive"),
+        ({"clients": ["id:a", "id:a"]}, None, "different names"),
+        ({"clients": 3}, None, "cannot go on from"),
+        ({"chronicle": []}, None, "cannot go on from"),
+        ({}, np.nan, "is not finite everywhere"),
+    ],
+)
+def test_numbers_that_no_training_has_are_refused(tmp_path, header, leaf, reason):
+    path = tmp_path / "state.npz"
+    checkpoint.save(path, trained(), Chronicle())
+    stored, arrays = read_archive(path)
+    if leaf is not None:
+        name = next(name for name, array in arrays.items() if array.dtype == np.float32 and array.size)
+        arrays[name] = np.full_like(arrays[name], leaf)
+    write_archive(path, stored | header, arrays)
+    with pytest.raises(ValueError, match=reason):
+        checkpoint.resume(path, Driver(MIFA(), START, seed=4), Chronicle())
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04 torn"])

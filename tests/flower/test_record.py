@@ -98,7 +98,15 @@ def test_the_folder_is_one_of_a_run(tmp_path):
     assert results(run).row_count == 1
     assert summary(run)["points"][0]["uploads"] == 9
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        *("experiment.toml", "history.parquet", "clients.parquet", "models.npz", "run.json", "participation.csv")
+        *(
+            "experiment.toml",
+            "history.parquet",
+            "clients.parquet",
+            "models.npz",
+            "run.json",
+            "manifest.json",
+            "participation.csv",
+        )
     }
 
 

@@ -174,7 +174,8 @@ def test_an_attendance_is_read_back_as_it_was_written(run, folder):
 
 def test_folders_that_do_not_tell_who_was_there_have_a_report(folder, tmp_path):
     older = shutil.copytree(folder, tmp_path / "older")
-    (older / "attendance.parquet").unlink()
+    for name in ("attendance.parquet", "manifest.json"):
+        (older / name).unlink()
     about = json.loads((older / "run.json").read_text())
     del about["seconds_of_a_run"]
     (older / "run.json").write_text(json.dumps(about))
@@ -185,7 +186,8 @@ def test_folders_that_do_not_tell_who_was_there_have_a_report(folder, tmp_path):
 
 def test_a_run_on_real_nodes_tells_who_was_there_by_its_log(folder, tmp_path):
     real = shutil.copytree(folder, tmp_path / "real")
-    (real / "attendance.parquet").unlink()
+    for name in ("attendance.parquet", "manifest.json"):
+        (real / name).unlink()
     clients = pl.read_parquet(real / "clients.parquet")
     clients.with_columns(name="node " + pl.col("client").cast(pl.String)).write_parquet(real / "clients.parquet")
     events = [("0", "", "round"), ("0", "node 1", "available"), ("0", "node 1", "asked"), ("0", "node 1", "failed")]

@@ -6,6 +6,8 @@ import pytest
 
 from turnout.errors import FolderError
 from turnout.experiment import ExperimentError
+from turnout.experiment import run as running
+from turnout.files.whole import whole_file
 from turnout.reproduction import reproduce as reproducing
 from turnout.reproduction import stored
 from turnout.reproduction.claim import read_claim
@@ -26,7 +28,8 @@ def folder(claim, tmp_path):
 
 
 def test_a_folder_is_enough_to_get_the_same_numbers(claim, folder, tmp_path):
-    assert {path.name for path in folder.iterdir()} == {"claim.toml", "experiment.toml", "curves.csv.gz", "result.json"}
+    files = {"claim.toml", "experiment.toml", "curves.csv.gz", "result.json", "manifest.json"}
+    assert {path.name for path in folder.iterdir()} == files
     again = reproduce(read_claim(folder / "claim.toml"), tmp_path / "again")
     assert (tmp_path / "again" / "curves.csv.gz").read_bytes() == (folder / "curves.csv.gz").read_bytes()
     assert again.verdict == read_result(folder)["verdict"] == "reproduced"
@@ -59,11 +62,14 @@ def test_what_is_done_is_known(claim, folder, tiny_claim, write_claim):
 def test_checks_can_be_made_anew_from_the_curves(folder):
     before = read_claim(folder / "claim.toml")
     text = (folder / "claim.toml").read_text().replace('label = "fast", smaller', 'label = "slow", smaller')
-    (folder / "claim.toml").write_text(text)
+    with whole_file(folder / "claim.toml") as draft:  # so that the manifest follows
+        draft.write_text(text)
     drawn = []
-    assert refresh(folder, drawn.append)["verdict"] == "not reproduced"
+    assert refresh(folder, lambda work: drawn.append(read_curves(work / "curves.csv.gz")))["verdict"] == (
+        "not reproduced"
+    )
     assert read_result(folder)["verdict"] == "not reproduced"
-    assert drawn == [folder]
+    assert len(drawn) == 1
     assert read_claim(folder / "claim.toml").runs == before.runs
 
 
@@ -72,8 +78,8 @@ def test_a_changed_claim_is_checked_by_the_words_of_now(tiny_claim, write_claim,
     reproduce(read_claim(write_claim(tiny_claim), settings=settings), tmp_path / "out")
     shipped = write_claim(tiny_claim | {"notes": "Seen since."})
 
-    def read(name, *rest):
-        return read_claim(shipped if name == "tiny" else name, *rest)
+    def read(name, *rest, **more):
+        return read_claim(shipped if name == "tiny" else name, *rest, **more)
 
     monkeypatch.setattr(stored, "read_claim", read)
     assert refresh(tmp_path / "out")["notes"] == "Seen since."
@@ -212,25 +218,25 @@ def test_an_interrupted_panel_goes_on_after_its_finished_strategies(
     if tuned:
         tiny_claim["experiment"]["local"]["learning_rate"] = [0.1, 0.2]
         tiny_claim["tuning"] = {"metric": "train_loss", "seeds": [50], "rounds": 2}
-    claim, run, begun = read_claim(write_claim(tiny_claim)), reproducing.outcomes, []
+    claim, run, begun = read_claim(write_claim(tiny_claim)), running.run_group, []
+    programs = 4 if tuned else 2  # of the search, and of the runs
 
-    def outcomes(experiment, *rest, without, until):
-        for outcome in run(experiment, *rest, without=without):
-            begun.append(outcome.label)
-            if len(begun) > until:
-                raise KeyboardInterrupt
-            yield outcome
+    def run_group(tasks, group, *rest, until):
+        begun.append(type(group.all_trials[0].strategy).__name__)
+        if len(begun) > until:
+            raise KeyboardInterrupt
+        return run(tasks, group, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(reproducing, "outcomes", functools.partial(outcomes, until=1))
+        patch.setattr(running, "run_group", functools.partial(run_group, until=programs - 1))
         with pytest.raises(KeyboardInterrupt):
             reproduce(claim, tmp_path / "out")
-    monkeypatch.setattr(reproducing, "outcomes", functools.partial(outcomes, until=9))
+    monkeypatch.setattr(running, "run_group", functools.partial(run_group, until=99))
     reproduce(claim, tmp_path / "out")
-    assert begun == ["fast", "slow", "slow"]
+    assert begun == [*["FedAvg", "FedLaAvg"] * (programs // 2), "FedLaAvg"]
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["out"]
     reproduce(claim, tmp_path / "whole")
-    assert begun[3:] == ["fast", "slow"]
+    assert begun[programs + 1 :] == ["FedAvg", "FedLaAvg"] * (programs // 2)
     assert (tmp_path / "out" / "curves.csv.gz").read_bytes() == (tmp_path / "whole" / "curves.csv.gz").read_bytes()
 
 

@@ -13,8 +13,9 @@ from turnout.cli.listing import cite_command, list_command
 from turnout.cli.report import plot_command, report_command
 from turnout.cli.reproduce import reproduce_command
 from turnout.cli.run import run_command
-from turnout.cli.terminal import INTERRUPTED
+from turnout.cli.terminal import INTERRUPTED, end_when_asked
 from turnout.cli.tune import tune_command
+from turnout.cli.verify import verify_command
 
 COMMANDS = {  # in the order of the help
     "run": run_command,
@@ -24,6 +25,7 @@ COMMANDS = {  # in the order of the help
     "report": report_command,
     "plot": plot_command,
     "reproduce": reproduce_command,
+    "verify": verify_command,
     "list": list_command,
     "cite": cite_command,
 }
@@ -60,6 +62,7 @@ for _name, _command in COMMANDS.items():
 
 def main() -> None:
     """Entry point of the console script."""
+    end_when_asked()
     try:
         app(prog_name="turnout")
     except KeyboardInterrupt:  # before a command had begun, or while the last one was cleaning up

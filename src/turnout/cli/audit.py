@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from turnout.cli.compilation import prepare_compilation
-from turnout.cli.folders import opened
-from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Settings
+from turnout.cli.folders import new_folder, opened, stem_of
+from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Settings, Trust
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 
 
@@ -20,14 +20,18 @@ def audit_command(
     seeds: Annotated[int, typer.Option(help="Number of seeds: more runs, narrower intervals.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder; runs/<experiment>-audit-<time> if not given.")] = None,
     settings: Settings = None,
+    trust: Trust = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Show which clients each strategy trains for, without training: only the server's decisions are played."""
     with one_line_errors(debug):
-        described, folder = opened(experiment, settings, out, "-audit")
+        described = opened(experiment, settings, trust)
         from turnout.experiment.audits import audit_experiment
+        from turnout.files.whole import free_folder
+
+        folder = free_folder(out or new_folder(f"{stem_of(experiment)}-audit"))
 
         prepare_compilation()
         with progress_bar(not quiet, "playing") as progress:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from turnout.errors import UserError
+
 if TYPE_CHECKING:
     from turnout.experiment.config import Experiment
+    from turnout.experiment.unfinished import Unfinished
 
 
 def new_folder(stem: str) -> Path:
@@ -24,22 +28,32 @@ def stem_of(experiment: str) -> str:
     if path.is_dir():
         path = path / "experiment.toml"
     if path.name == "experiment.toml":
-        return re.sub(r"-\d{8}-\d{6}$", "", path.absolute().parent.name)
+        return re.sub(r"-\d{8}-\d{6}(-\d+)?$", "", path.absolute().parent.name)
     return path.stem
 
 
-def opened(source: str, settings: Sequence[str] | None, out: Path | None, suffix: str = "") -> tuple[Experiment, Path]:
-    """The experiment that a command was given, and a free folder for what comes of it."""
-    import_from(Path.cwd(), Path(source).absolute().parent)
+def opened(source: str, settings: Sequence[str] | None, trust: bool) -> Experiment:
+    """The experiment that a command was given."""
+    import_from(Path.cwd(), Path(source).absolute().parent, trust=trust)
     from turnout.experiment.config import read_experiment
-    from turnout.files.whole import free_folder
 
-    experiment = read_experiment(source, tuple(settings or ()))
-    return experiment, free_folder(out or new_folder(f"{stem_of(source)}{suffix}"))
+    return read_experiment(source, tuple(settings or ()), trust)
 
 
-def import_from(*folders: Path) -> None:
-    """Let `module:Class` name a module beside the experiment or in the present folder; what is installed wins."""
+def resumed_run(folder: Path, command: str, trust: bool, **given: object) -> AbstractContextManager[Unfinished]:
+    """The unfinished run in a folder; other arguments are refused, as it goes on with what was asked at the start."""
+    if named := [name for name, value in given.items() if value]:
+        raise UserError(f"--resume {folder}: goes on with what was asked at the start: leave out {', '.join(named)}")
+    from turnout.experiment.unfinished import modules_of, resumed
+
+    import_from(Path.cwd(), *modules_of(folder), trust=trust)
+    return resumed(folder, command, trust)
+
+
+def import_from(*folders: Path, trust: bool) -> None:
+    """Let `module:Class` name a module of these folders, if they are in the present one or trusted; installed win."""
+    from turnout.experiment.trust import is_trusted
+
     for folder in folders:
-        if str(folder) not in sys.path:
+        if is_trusted(folder, trust) and str(folder) not in sys.path:
             sys.path.append(str(folder))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,6 +20,12 @@ Experiment = Annotated[
 ]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as task.gamma=1.")
+]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Import code that a file names, though it is not in the present folder.")
+]
+Resume = Annotated[
+    Path | None, typer.Option("--resume", metavar="DIR", help="Go on with the unfinished run in this folder.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder and nothing else.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")]

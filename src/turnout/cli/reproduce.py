@@ -11,7 +11,7 @@ import typer
 
 from turnout.cli import completion
 from turnout.cli.compilation import prepare_compilation
-from turnout.cli.options import AsJson, Debug, Quiet, Settings
+from turnout.cli.options import AsJson, Debug, Quiet, Settings, Trust
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 from turnout.errors import UserError, nearest
 
@@ -45,6 +45,7 @@ def reproduce_command(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the results: <DIR>/<quick or full>/<claim>.")] = HOME,
     settings: Settings = None,
+    trust: Trust = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -57,7 +58,7 @@ def reproduce_command(
             results = _refreshed(redo, quiet)
         else:
             profile: Profile | None = "full" if full else "quick" if quick else None
-            claims = _claims(names or [], everything, profile, tuple(settings or []), tuple(panels or []))
+            claims = _claims(names or [], everything, profile, tuple(settings or []), tuple(panels or []), trust)
             results = _reproduced(claims, out, again, quiet)
         if page is not None:
             _write_page(redo or out, page)
@@ -65,19 +66,24 @@ def reproduce_command(
 
 
 def _claims(
-    names: list[str], everything: bool, profile: Profile | None, settings: tuple[str, ...], panels: tuple[str, ...]
+    names: list[str],
+    everything: bool,
+    profile: Profile | None,
+    settings: tuple[str, ...],
+    panels: tuple[str, ...],
+    trust: bool,
 ) -> list[Claim]:
+    from turnout.experiment.trust import Code
     from turnout.reproduction.claim import claim_names, read_claim
 
     if everything == bool(names):
         raise UserError(f"name claims, or --all: {nearest('', claim_names())}")
-    return [read_claim(name, profile, settings, panels) for name in names or claim_names()]
+    code = Code.IMPORTED if trust else None  # else as the place of each file says
+    return [read_claim(name, profile, settings, panels, code) for name in names or claim_names()]
 
 
 def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> list[dict[str, Any]]:
     """Results in order; a claim that was run before is not run again, and one that cannot run gives the reason."""
-    import shutil
-
     from turnout.reproduction.reproduce import reproduce
     from turnout.reproduction.stored import folder_of_same_runs, is_done, not_run, read_result, reproduce_from
 
@@ -88,8 +94,6 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
         if not again and is_done(claim, folder):
             results.append(read_result(folder) | {"folder": str(folder)})
             continue
-        if folder.exists():  # another version of the claim, or one that is to be run again
-            shutil.rmtree(folder)
         try:
             same = None if again else folder_of_same_runs(claim, out / claim.profile)
             if same is not None:
@@ -106,18 +110,23 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
 
 
 def _refreshed(folder: Path, quiet: bool) -> list[dict[str, Any]]:
-    from turnout.reproduction.stored import refresh
+    from turnout.reproduction.stored import refresh, reproductions
 
-    folders = sorted(path.parent for path in folder.rglob("result.json"))
+    folders = reproductions(folder, "**")
     if not folders:
         raise UserError(f"{folder}: holds no result of a reproduction")
     draw = _drawing()
     with progress_bar(not quiet, "checking") as progress:
-        results = []
+        results, damaged = [], []
         for number, stored in enumerate(folders):
-            results.append(refresh(stored, draw) | {"folder": str(stored)})
+            try:
+                results.append(refresh(stored, draw) | {"folder": str(stored)})
+            except UserError as error:
+                damaged.append(str(error))
             if progress is not None:
                 progress((number + 1) / len(folders))
+    if damaged:
+        raise UserError(f"{len(damaged)} of {len(folders)} results were left as they are: {'; '.join(damaged)}")
     return results
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from turnout.cli.compilation import prepare_compilation
-from turnout.cli.folders import opened
-from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Settings
+from turnout.cli.folders import new_folder, opened, resumed_run, stem_of
+from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Resume, Settings, Trust
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 
 if TYPE_CHECKING:
-    from turnout.experiment.config import Experiment as Described
     from turnout.experiment.run import Run
+    from turnout.experiment.unfinished import Unfinished
 
 
 def run_command(
@@ -24,34 +25,46 @@ def run_command(
     seeds: Annotated[int | None, typer.Option(help="Number of seeds, instead of the experiment's.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/<experiment>-<time> if not given.")] = None,
     settings: Settings = None,
+    resume: Resume = None,
+    trust: Trust = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Simulate the strategies of an experiment and compare them; without an argument, a demo."""
     changes = [f"{name}={value}" for name, value in (("rounds", rounds), ("seeds", seeds)) if value is not None]
+    changes = [*(settings or []), *changes]
     with one_line_errors(debug):
-        described, folder = opened(experiment, (*(settings or []), *changes), out)
-        finished = _simulate(described, folder, show_progress=not quiet)
+        if resume is not None:
+            work = resumed_run(resume, "run", trust, experiment=experiment != DEMO, changes=changes, out=out)
+        else:
+            work = _begun(experiment, changes, out, trust)
+        with work as unfinished:
+            finished = _simulate(unfinished, show_progress=not quiet)
         if as_json:
             from turnout.report.run.run_words import summary
 
-            typer.echo(json.dumps(summary(finished) | {"folder": str(folder)}, indent=2))
+            typer.echo(json.dumps(summary(finished) | {"folder": str(unfinished.folder)}, indent=2))
         elif quiet:
-            typer.echo(str(folder))
+            typer.echo(str(unfinished.folder))
         else:
-            _print_result(finished, experiment, folder)
+            _print_result(finished, experiment, unfinished.folder)
 
 
-def _simulate(described: Described, folder: Path, show_progress: bool) -> Run:
-    """Build and run an experiment, and write its run folder."""
-    from turnout.experiment.run import run
-    from turnout.experiment.store import save
+def _begun(source: str, changes: list[str], out: Path | None, trust: bool) -> AbstractContextManager[Unfinished]:
+    described = opened(source, changes, trust)
+    from turnout.experiment.unfinished import begun
 
+    folder, modules = out or new_folder(stem_of(source)), Path(source).absolute().parent
+    return begun(folder, "run", described, modules=modules, numbered=out is None)
+
+
+def _simulate(unfinished: Unfinished, show_progress: bool) -> Run:
+    """Run an experiment and write its numbers, and only then its figures and its report."""
     prepare_compilation()
     with progress_bar(show_progress) as bar:
-        finished = run(described, progress=bar, watch=bar and bar.watch)
-    save(finished, folder, extra=lambda run, work: _show(run, work, folder.name))
+        finished = unfinished.run(bar, bar and bar.watch)
+    unfinished.commit(lambda work: _show(finished, work, unfinished.folder.name))
     return finished
 
 

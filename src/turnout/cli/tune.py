@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,13 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnout.cli.compilation import prepare_compilation
-from turnout.cli.folders import opened
-from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Settings
+from turnout.cli.folders import new_folder, opened, resumed_run, stem_of
+from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Resume, Settings, Trust
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 from turnout.metrics import VALIDATION_ACCURACY
 
 if TYPE_CHECKING:
+    from turnout.experiment.config import Experiment as Described
     from turnout.experiment.tuning import Tuned
+    from turnout.experiment.unfinished import Unfinished
 
 FIRST_SEED = 1000  # of a search, so that a later run has fresh seeds
 
@@ -31,6 +34,8 @@ def tune_command(
     rounds: Annotated[int | None, typer.Option(min=1, help="Rounds, instead of the experiment's.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder; runs/<experiment>-tuned-<time> if not given.")] = None,
     settings: Settings = None,
+    resume: Resume = None,
+    trust: Trust = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -41,22 +46,50 @@ def tune_command(
 
         at_least("seeds", seeds, 1, MAX_RUNS)
         at_least("rounds", rounds or 1, 1, MAX_COUNT)
-        asked, folder = opened(experiment, settings, out, "-tuned")
-        from turnout.experiment.tuning import save_tuned, tune
-
-        searched = replace(asked, seeds=tuple(range(FIRST_SEED, FIRST_SEED + seeds)), rounds=rounds or asked.rounds)
-        prepare_compilation()
-        with progress_bar(not quiet, "searching") as progress:
-            tuned = tune(searched, metric, tuple(keep or ()), progress=progress)
-        save_tuned(tuned, asked, folder)
+        if resume is not None:
+            given = {"experiment": experiment != DEMO, "changes": settings, "--keep": keep, "--rounds": rounds}
+            work = resumed_run(resume, "tune", trust, **given, out=out)
+        else:
+            asked = opened(experiment, settings, trust)
+            work = _begun(asked, metric, keep or [], seeds, rounds, experiment, out)
+        with work as unfinished:
+            tuned = _tune(unfinished, show_progress=not quiet)
         if as_json:
             from turnout.report.run.tuning_table import choices_summary
 
-            typer.echo(json.dumps(choices_summary(tuned) | {"folder": str(folder)}, indent=2))
+            typer.echo(json.dumps(choices_summary(tuned) | {"folder": str(unfinished.folder)}, indent=2))
         elif quiet:
-            typer.echo(str(folder))
+            typer.echo(str(unfinished.folder))
         else:
-            _print_choices(tuned, folder)
+            _print_choices(tuned, unfinished.folder)
+
+
+def _begun(
+    asked: Described, metric: str, keep: list[str], seeds: int, rounds: int | None, source: str, out: Path | None
+) -> AbstractContextManager[Unfinished]:
+    from turnout.experiment.tuning import check_metric
+    from turnout.experiment.unfinished import begun
+
+    check_metric(metric)
+    searched = replace(asked, seeds=tuple(range(FIRST_SEED, FIRST_SEED + seeds)), rounds=rounds or asked.rounds)
+    options = {"metric": metric, "keep": keep, "seeds": list(asked.seeds), "rounds": asked.rounds}
+    folder, modules = out or new_folder(f"{stem_of(source)}-tuned"), Path(source).absolute().parent
+    return begun(folder, "tune", searched, options, modules, numbered=out is None)
+
+
+def _tune(unfinished: Unfinished, show_progress: bool) -> Tuned:
+    """Search, and write the experiment that was asked for with the chosen values."""
+    from turnout.experiment.tuning import tune, write_tuned
+
+    prepare_compilation()
+    searched, options = unfinished.experiment, unfinished.options
+    with progress_bar(show_progress, "searching") as progress:
+        kept = unfinished.kept
+        tuned = tune(searched, options["metric"], tuple(options["keep"]), progress=progress, kept=kept)
+    tuned = replace(tuned, run=replace(tuned.run, origin=unfinished.origin))
+    asked = replace(searched, seeds=tuple(options["seeds"]), rounds=options["rounds"])
+    unfinished.commit(lambda work: write_tuned(tuned, asked, work))
+    return tuned
 
 
 def _print_choices(tuned: Tuned, folder: Path) -> None:

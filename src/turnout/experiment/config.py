@@ -12,6 +12,7 @@ from turnout.experiment import registry, toml
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.parts import Part, read_part
 from turnout.experiment.schema import shown
+from turnout.experiment.trust import Code, code_of
 
 DEFAULTS = {"links": "perfect", "uploads": "plain", "server": {}, "facts": "oracle"}  # of tables that may be left out
 OVERRIDES = ("local", "uploads", "server", "facts")  # tables of which a strategy may have its own
@@ -73,8 +74,11 @@ class Experiment(Tables):
     calibrate: str | None = None  # label of the strategy whose mean step length the others get
 
     @classmethod
-    def read(cls, document: dict[str, Any]) -> Experiment:
-        """Check a document and complete it; every mistake is an `ExperimentError` that says where it is."""
+    def read(cls, document: dict[str, Any], code: Code = Code.IMPORTED) -> Experiment:
+        """Check a document and complete it; every mistake is an `ExperimentError` that says where it is.
+
+        `code` is what becomes of code that the document names.
+        """
         for key in document:
             if key not in KEYS:
                 raise ExperimentError(f"unknown key {key!r}: {nearest(key, KEYS)}")
@@ -83,12 +87,12 @@ class Experiment(Tables):
                 raise ExperimentError(f"{key!r} is missing")
         rounds = _count(document["rounds"], "rounds")
         tables = DEFAULTS | document | _local_and_compute(document)
-        strategies = _entrants(document["strategies"])
+        strategies = _entrants(document["strategies"], code)
         return cls(
             rounds=rounds,
             seeds=_seeds(document.get("seeds", 1)),
             evaluate_every=_count(document.get("evaluate_every", max(1, rounds // EVALUATIONS)), "evaluate_every"),
-            **{name: read_part("tasks" if name == "task" else name, tables[name], name) for name in PARTS},
+            **{name: read_part("tasks" if name == "task" else name, tables[name], name, code=code) for name in PARTS},
             strategies=strategies,
             title=_text(document.get("title", ""), "title"),
             claim=_text(document.get("claim", ""), "claim"),
@@ -115,9 +119,14 @@ class Experiment(Tables):
         return toml.write(self.document())
 
 
-def read_experiment(source: str | Path, settings: tuple[str, ...] = ()) -> Experiment:
-    """An experiment from a file, or a shipped one by its name, with `key=value` settings applied on top."""
-    return Experiment.read(toml.override(toml.read(registry.experiment_path(str(source))), settings))
+def read_experiment(source: str | Path, settings: tuple[str, ...] = (), trust: bool = False) -> Experiment:
+    """An experiment from a file, or a shipped one by its name, with `key=value` settings applied on top.
+
+    Code that the file names is imported if the file is in the working folder or below it, or with `trust`.
+    """
+    path = registry.experiment_path(str(source))
+    document = toml.read(path)
+    return Experiment.read(toml.override(document, settings), code_of(path, document, trust))
 
 
 def _count(value: Any, where: str, most: int = MAX_COUNT) -> int:
@@ -174,10 +183,10 @@ def _local_and_compute(document: dict[str, Any]) -> dict[str, Any]:
     return {"local": rest, "compute": {"name": "fixed", "steps": local["steps"]}}
 
 
-def _entrants(value: Any) -> tuple[Entrant, ...]:
+def _entrants(value: Any, code: Code) -> tuple[Entrant, ...]:
     if not isinstance(value, list) or not value:
         raise ExperimentError(f"strategies: given {shown(value)}, expected a list of one table or more")
-    entrants = tuple(_entrant(table, f"strategies[{i}]") for i, table in enumerate(value))
+    entrants = tuple(_entrant(table, f"strategies[{i}]", code) for i, table in enumerate(value))
     owners: dict[str, str] = {}
     for entrant in entrants:
         where, label = entrant.strategy.where, entrant.label
@@ -186,7 +195,7 @@ def _entrants(value: Any) -> tuple[Entrant, ...]:
     return entrants
 
 
-def _entrant(table: Any, where: str) -> Entrant:
+def _entrant(table: Any, where: str, code: Code) -> Entrant:
     if isinstance(table, str):
         table = {"name": table}
     if not isinstance(table, dict):
@@ -195,6 +204,6 @@ def _entrant(table: Any, where: str) -> Entrant:
     if isinstance(own.get("local"), dict) and "steps" in own["local"]:
         raise ExperimentError(f"{where}.local.steps: the amount of local work is the same for all: give it in local")
     rest = {key: value for key, value in table.items() if key not in (*OVERRIDES, "label")}
-    strategy = read_part("strategies", rest, where)
-    parts = {key: read_part(key, value, f"{where}.{key}", required=key in NAMED) for key, value in own.items()}
+    strategy = read_part("strategies", rest, where, code=code)
+    parts = {key: read_part(key, value, f"{where}.{key}", key in NAMED, code) for key, value in own.items()}
     return Entrant(strategy, _text(table.get("label", strategy.name), f"{where}.label"), **parts)

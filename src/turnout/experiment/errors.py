@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from turnout.errors import UserError, is_mistake
 
@@ -24,3 +25,19 @@ def mistakes_at(where: str, *modules: str) -> Iterator[None]:
         if not is_mistake(error, *modules):
             raise
         raise ExperimentError(f"{where}: {error}" if where else str(error)) from error
+
+
+@contextmanager
+def files_of(folder: Path, what: str) -> Iterator[None]:
+    """Turn whatever goes wrong with the contents of somebody's files into an `ExperimentError` that names the folder.
+
+    Files that turnout did not write may hold anything, so that any error can come of them, even a panic of polars,
+    which is no Exception.
+    """
+    try:
+        yield
+    except (UserError, OSError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        why = " ".join(str(error).split())[:200]
+        raise ExperimentError(f"{folder}: its files do not fit together as {what}: {why}") from error

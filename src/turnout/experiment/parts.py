@@ -11,6 +11,7 @@ from typing import Any
 from turnout.arguments import NUM_SEEDS
 from turnout.experiment import registry, schema
 from turnout.experiment.errors import ExperimentError, mistakes_at
+from turnout.experiment.trust import TRUST, Code
 from turnout.server.settings import ServerSettings
 from turnout.simulator.local import Local
 from turnout.strategies.base import Strategy
@@ -33,11 +34,19 @@ class Part:
     name: str
     arguments: dict[str, Any]
     where: str = field(compare=False, default="")
+    code: Code = field(compare=False, default=Code.IMPORTED)  # what becomes of code that it names
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it names code that is not imported."""
+        return self.code is not Code.IMPORTED and registry.is_code(self.name)
 
     @property
     def builder(self) -> Callable[..., Any]:
         if self.kind in UNNAMED:
             return UNNAMED[self.kind]
+        if self.is_unread:
+            raise ExperimentError(f"{self.where}: {self.name!r} is code, which is not imported from what is only read")
         return registry.find(self.kind, self.name, self.where)
 
     @property
@@ -59,7 +68,9 @@ class Part:
         return self.arguments if self.kind in UNNAMED else {"name": self.name, **self.arguments}
 
     def axes(self) -> Iterator[tuple[Path, list[Any]]]:
-        """The swept arguments, those of builders inside included, each with its values."""
+        """The swept arguments, those of builders inside included, each with its values; unread code has none."""
+        if self.is_unread:
+            return
         parameters = schema.parameters(self.builder)
         for name, value in self.arguments.items():
             values = schema.swept(parameters[name], value)
@@ -95,13 +106,13 @@ class Part:
         """The value of an argument, with the tables in it built."""
         if isinstance(value, dict):
             part = self._inside(name, value)
-            return part.build(**filled) if part.kind == "strategies" else _built_once(part.key, part.where)
+            return part.build(**filled) if part.kind == "strategies" else _built_once(part.key, part.where, part.code)
         return [self._built(name, item, filled) for item in value] if isinstance(value, list) else value
 
     def _inside(self, name: str, table: dict[str, Any]) -> Part:
         arguments = {key: value for key, value in table.items() if key != "name"}
         kind = kind_inside(schema.parameters(self.builder)[name])
-        return Part(kind, table["name"], arguments, f"{self.where}.{name}")
+        return Part(kind, table["name"], arguments, f"{self.where}.{name}", self.code)
 
 
 def kind_inside(parameter: schema.Parameter) -> str:
@@ -114,20 +125,28 @@ def kind_inside(parameter: schema.Parameter) -> str:
 
 
 @functools.cache
-def _built_once(key: str, where: str) -> Any:
+def _built_once(key: str, where: str, code: Code) -> Any:
     """One object for equal tables: trials whose optimizers are the same object share a compiled program."""
     kind, name, arguments = json.loads(key)
     filled = {"learning_rate": 1.0} if kind == "optimizers" else {}
-    return Part(kind, name, arguments, where).build(**filled)
+    return Part(kind, name, arguments, where, code).build(**filled)
 
 
-def read_part(kind: str, table: Any, where: str, required: bool = True) -> Part:
+def read_part(kind: str, table: Any, where: str, required: bool = True, code: Code = Code.IMPORTED) -> Part:
     """Check a table and complete it with the defaults that TOML can hold.
 
-    Without `required` the table only overrides another: nothing is completed and nothing must be given.
+    Without `required` the table only overrides another: nothing is completed and nothing must be given. A table that
+    names code which is not to be imported stays as it is.
     """
     name, given = _split(kind, table, where)
-    part = Part(kind, name, {}, where)
+    part = Part(kind, name, {}, where, code)
+    if part.is_unread and code is Code.REFUSED:
+        raise ExperimentError(
+            f"{where}: {name!r} is code that this file would run, and the file is not in your working folder: "
+            f"read both, then run it with --trust (or {TRUST}=1)"
+        )
+    if part.is_unread:
+        return replace(part, arguments=given)
     hidden = HIDDEN.get(kind, ())
     schema.check_keys(part.builder, given, where, hidden)
     arguments: dict[str, Any] = {}
@@ -169,18 +188,18 @@ def _read_argument(part: Part, parameter: schema.Parameter, value: Any) -> Any:
     if parameter.name == "seed" and any(not 0 <= seed < NUM_SEEDS for seed in _each_number(value)):
         raise ExperimentError(f"{where}: given {schema.shown(value)}, expected a whole number from 0 to 2³² - 1")
     if not isinstance(value, list):
-        return _read_inside(kind, value, where)
-    inside = [_read_inside(kind, item, f"{where}[{i}]") for i, item in enumerate(value)]
+        return _read_inside(kind, value, where, part.code)
+    inside = [_read_inside(kind, item, f"{where}[{i}]", part.code) for i, item in enumerate(value)]
     if schema.swept(parameter, value) is None:
-        _refuse_sweeps_inside(kind, inside, where)
+        _refuse_sweeps_inside(kind, inside, where, part.code)
     return inside
 
 
-def _refuse_sweeps_inside(kind: str, tables: list[Any], where: str) -> None:
+def _refuse_sweeps_inside(kind: str, tables: list[Any], where: str, code: Code) -> None:
     """Refuse sweeps in a list of tables, which is one value: it would be unclear which table is swept."""
     for i, table in enumerate(tables):
         if isinstance(table, dict):
-            for path, _ in read_part(kind, table, f"{where}[{i}]").axes():
+            for path, _ in read_part(kind, table, f"{where}[{i}]", code=code).axes():
                 raise ExperimentError(
                     f"{where}[{i}].{'.'.join(path)}: a list of tables cannot be swept: give one value"
                 )
@@ -197,13 +216,13 @@ def _named(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
-def _read_inside(kind: str, value: Any, where: str) -> Any:
+def _read_inside(kind: str, value: Any, where: str, code: Code) -> Any:
     """Check a table inside a table as a builder; anything else is returned as it is."""
     if not (isinstance(value, dict) and "name" in value):
         return value
     if kind == "objects" and ":" not in str(value["name"]):
         raise ExperimentError(f'{where}.name: given {schema.shown(value["name"])}, expected "module:attribute"')
-    return read_part(kind, value, where).table()
+    return read_part(kind, value, where, code=code).table()
 
 
 def _filled(kind: str, key: str) -> bool:

@@ -24,6 +24,7 @@ MODULES = {"links": "world.links", "compute": "world.compute", "facts": "server.
 SHIPPED = {"experiments": ("experiment", "library"), "claims": ("reproduction", "claims")}  # folders of TOML files
 KINDS = (*PACKAGES, *MODULES, *SHIPPED)
 Fields = dict[str, ast.expr | None]  # arguments with their defaults, None where one must be given
+OURS = ("turnout.optimizers", "turnout.experiment.deployed")  # modules of ours whose builders have no shorter name
 FILLED = ("num_clients", "sizes", "batch_size")  # arguments that an experiment fills in itself
 
 
@@ -66,6 +67,15 @@ def find(kind: str, name: str, where: str) -> Callable[..., Any]:
         raise ExperimentError(f"{where}: there is no {name!r} among the {kind}: {nearest(name, entries(kind))}")
     entry = entries(kind)[name]
     return getattr(importlib.import_module(entry.module), entry.attribute)
+
+
+def is_code(name: str) -> bool:
+    """Whether a name stands for somebody's code, `module:attribute`, rather than for a builder of ours."""
+    module, colon, attribute = name.partition(":")
+    if not colon or module not in OURS:
+        return bool(colon)
+    defined = {node.name for node in _source(module).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    return attribute not in defined or attribute.startswith("_")
 
 
 def experiment_path(name: str) -> Path:

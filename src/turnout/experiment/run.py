@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
+import jax
+import jax.random as jr
 import numpy as np
 
-from turnout.experiment.build import build, calibrated
+from turnout.experiment.build import Batch, build, calibrated
 from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import mistakes_at
+from turnout.experiment.kept import KeptPoint, KeptPoints
 from turnout.experiment.sweep import Point, points
-from turnout.files.whole import free_folder
 from turnout.metrics import DISTANCE
 from turnout.simulator import Watch, check_metrics, chosen_seeds, share_of_progress
+from turnout.simulator.crew import Latest, Pace
 from turnout.simulator.history import History
-from turnout.simulator.lanes import Pace, run_group
-from turnout.simulator.trial import grouped
+from turnout.simulator.lanes import run_group
+from turnout.simulator.trial import TrialGroup, grouped
 from turnout.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -156,24 +160,31 @@ def run(
 ) -> Run:
     """Simulate every point of an experiment; with `out`, leave a run folder there.
 
-    A folder that exists already is refused before anything runs. `watch` is called with the metrics as they come.
+    A folder that exists already is refused before anything runs. Finished points are kept in it until all are: if the
+    process ends before, `turnout run --resume` goes on. `watch` is called with the metrics as they come.
     """
-    folder = None if out is None else free_folder(out)
-    finished = run_points(experiment, points(experiment), progress, watch)
-    if folder is not None:
-        from turnout.experiment.store import save
+    if out is None:
+        return run_points(experiment, points(experiment), progress, watch)
+    from turnout.experiment.unfinished import begun
 
-        save(finished, folder)
-    return finished
+    with begun(Path(out), "run", experiment) as unfinished:
+        return unfinished.run(progress, watch)
 
 
 def run_points(
-    experiment: Experiment, grid: Sequence[Point], progress: Progress | None = None, watch: Watch | None = None
+    experiment: Experiment,
+    grid: Sequence[Point],
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+    kept: KeptPoints | None = None,
 ) -> Run:
-    """Simulate the points of an experiment, where they are at hand."""
-    begun = time.perf_counter()
-    by_label = {outcome.label: outcome for outcome in outcomes(experiment, grid, progress, watch)}
-    return Run(experiment, tuple(by_label[point.label] for point in grid), time.perf_counter() - begun)
+    """Simulate the points of an experiment, but for those that are kept."""
+    by_label: dict[str, Outcome] = {}
+    seconds = 0.0
+    for outcome, spent in outcomes(experiment, grid, progress, watch, kept):
+        by_label[outcome.label] = outcome
+        seconds += spent
+    return Run(experiment, tuple(by_label[point.label] for point in grid), seconds)
 
 
 def outcomes(
@@ -181,9 +192,13 @@ def outcomes(
     grid: Sequence[Point],
     progress: Progress | None = None,
     watch: Watch | None = None,
-    without: Collection[str] = (),
-) -> Iterator[Outcome]:
-    """The outcome of every point as it is finished, program by program; labels in `without` need not be run."""
+    kept: KeptPoints | None = None,
+) -> Iterator[tuple[Outcome, float]]:
+    """The outcome of every point and the seconds that it took, as it is finished, program by program.
+
+    Points that are kept come from there, and the others are kept before they are returned.
+    """
+    begun = time.perf_counter()
     batches = [
         batch if experiment.calibrate is None else calibrated(batch, experiment.calibrate, experiment.rounds)
         for batch in build(grid, experiment.seeds)
@@ -194,17 +209,51 @@ def outcomes(
         seeds = chosen_seeds(experiment.seeds)
         for batch in batches:
             check_metrics(batch.tasks[0], pace.metrics)
-        programs = [
-            (batch, group)
-            for batch in batches
-            for group in grouped([setup.trials for setup in batch.setups])
-            if any(batch.points[i].label not in without for i in group.members)
-        ]
+        programs = [(batch, group) for batch in batches for group in grouped([setup.trials for setup in batch.setups])]
         shares = None if progress is None else lambda done, total: progress(done / total)
         for number, (batch, group) in enumerate(programs):
             report = share_of_progress(shares, watch, number, len(programs), pace.rounds)
-            histories = run_group(batch.tasks, group, seeds, pace, report)
-            for i, history in zip(group.members, histories, strict=True):
-                factor = batch.rate_factors[i] if batch.rate_factors else 1.0
-                task = batch.tasks[0] if DISTANCE in history.metrics and len(batch.tasks) == 1 else None
-                yield Outcome.of(batch.points[i], history, rate_factor=factor, task=task)
+            finished = _kept(batch, group, kept)
+            if finished is None:
+                finished = _simulated(batch, group, seeds, pace, report, kept, begun)
+                begun = time.perf_counter()
+            for i, point in finished.items():
+                task = batch.tasks[0] if DISTANCE in point.history.metrics and len(batch.tasks) == 1 else None
+                outcome = Outcome.of(batch.points[i], point.history, rate_factor=point.rate_factor, task=task)
+                yield outcome, point.seconds
+
+
+def _kept(batch: Batch, group: TrialGroup, kept: KeptPoints | None) -> dict[int, KeptPoint] | None:
+    """The points of a program by their index, if all are kept."""
+    if kept is None:
+        return None
+    points = {i: point for i in group.members if (point := kept.find(batch.points[i].label)) is not None}
+    if len(points) < len(group.members):
+        return None
+    form = jax.tree.structure(eqx.filter_eval_shape(batch.tasks[0].init, jr.key(0)))
+    return {
+        i: replace(point, history=replace(point.history, params=jax.tree.unflatten(form, point.history.params)))
+        for i, point in points.items()
+    }
+
+
+def _simulated(
+    batch: Batch,
+    group: TrialGroup,
+    seeds: tuple[int, ...],
+    pace: Pace,
+    report: Callable[[int, Latest], None],
+    kept: KeptPoints | None,
+    begun: float,
+) -> dict[int, KeptPoint]:
+    """The points of a program by their index, simulated and kept; `begun` is when the program before ended."""
+    labels = [batch.points[i].label for i in group.members]
+    histories = run_group(batch.tasks, group, seeds, pace, report, None if kept is None else kept.states(labels))
+    factors = [batch.rate_factors[i] if batch.rate_factors else 1.0 for i in group.members]
+    share = (time.perf_counter() - begun) / len(labels)
+    points = [KeptPoint(history, factor, share) for history, factor in zip(histories, factors, strict=True)]
+    if kept is not None:
+        for label, point in zip(labels, points, strict=True):
+            kept.keep(label, point)
+        kept.drop_states(labels)
+    return dict(zip(group.members, points, strict=True))

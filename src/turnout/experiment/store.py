@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,20 @@ import polars as pl
 
 from turnout.experiment import circumstances, toml
 from turnout.experiment.config import Experiment
-from turnout.experiment.errors import ExperimentError
+from turnout.experiment.errors import ExperimentError, files_of
 from turnout.experiment.run import Outcome, Run
-from turnout.experiment.sweep import points
-from turnout.files.whole import free_folder, whole_or_absent
+from turnout.experiment.sweep import Point, points
+from turnout.experiment.trust import Code, names_code
+from turnout.files.manifest import checked_contents
+from turnout.files.whole import free_folder, renewed, whole_or_absent
 from turnout.simulator.attendance import MAX_ROUNDS, STATES, Attendance, watched_clients
 from turnout.simulator.history import KINDS, History
 
 OF_RUN = ("rate_factors", "title", "labels", "seeds", "seconds", "seconds_of_a_run")  # keys of `run.json`
 CLIENT_MARKS = ("label", "strategy", "seed", "client", "target", "pi", "lam", "name")
+NUMBERS = ("experiment.toml", "run.json", "history.parquet", "clients.parquet", "models.npz")
 ATTENDANCE = "attendance.parquet"
+UNFINISHED = "unfinished"  # folder inside a run folder, until its run is finished
 LOG = "participation.csv"  # of a run on real nodes
 RANKS = {"available": 1, "asked": 2, "failed": 2, "arrived": 3}  # of events: indices into STATES
 
@@ -36,7 +39,7 @@ def save(run: Run, out: str | Path, extra: Extra | None = None) -> Path:
     """Write a run folder; if anything fails on the way, nothing is left behind."""
     folder = free_folder(out)
     with whole_or_absent(folder) as work:
-        _write(run, work)
+        write_run(run, work)
         if extra is not None:
             extra(run, work)
     return folder
@@ -45,21 +48,14 @@ def save(run: Run, out: str | Path, extra: Extra | None = None) -> Path:
 def renew(run: Run, folder: Path) -> None:
     """Write a run again that has continued; other files in its folder stay.
 
-    All files are written first and then replace the old ones, so each is complete at any moment.
+    All files are written first and then replace the old ones together, so that the folder is whole at any moment.
     """
-    for left in folder.glob(".renewed-*"):  # left by a process that was killed
-        shutil.rmtree(left, ignore_errors=True)
-    work = folder / f".renewed-{uuid.uuid4().hex[:8]}"
-    work.mkdir()
-    try:
-        _write(run, work)
-        for file in sorted(work.iterdir()):
-            file.replace(folder / file.name)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    with renewed(folder) as work:
+        write_run(run, work)
 
 
-def _write(run: Run, work: Path) -> None:
+def write_run(run: Run, work: Path) -> None:
+    """Write the numbers of a run, and how they came about, into a folder."""
     (work / "experiment.toml").write_text(run.toml, encoding="utf-8")
     run.frame().write_parquet(work / "history.parquet")
     run.clients_frame().write_parquet(work / "clients.parquet")
@@ -76,37 +72,68 @@ def _models(run: Run) -> dict[str, Any]:
         for path, leaf in jax.tree_util.tree_flatten_with_path(outcome.history.params)[0]:
             name = jax.tree_util.keystr(path, simple=True, separator="/") or "params"
             arrays[f"{number}/{name}"] = np.asarray(leaf)
-    return arrays
+    return dict(sorted(arrays.items()))  # in an order that does not depend on the form of the tree
 
 
 def load(folder: str | Path) -> Run:
-    """A run read back from its folder; models are flat, arrays by their path."""
+    """A run read back from its folder; models are flat, arrays by their path.
+
+    Files are checked by the folder's manifest, if it has one. Nothing is imported: code that the experiment names stays
+    a name, and then the outcomes are told apart by the tables alone.
+    """
     folder = Path(folder)
-    if not (folder / "run.json").is_file():
-        raise ExperimentError(f"{folder}: not a run folder: it has no run.json, as the folders of `turnout run` do")
-    experiment = Experiment.read(toml.read(folder / "experiment.toml"))
-    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    history, clients = (pl.read_parquet(folder / f"{name}.parquet") for name in ("history", "clients"))
-    history, attendances = _with_kind(history), _attendances(folder, clients)
-    with np.load(folder / "models.npz") as models:
+    contents = checked_contents(folder, (*NUMBERS, ATTENDANCE, LOG))
+    if "run.json" not in contents:
+        raise ExperimentError(f"{folder}: not a run folder: {_why_not(folder)}")
+    if missing := [name for name in NUMBERS if name not in contents]:
+        raise ExperimentError(f"{folder}: {missing[0]} is missing")
+    with files_of(folder, "a run"):
+        return _run(contents)
+
+
+def _why_not(folder: Path) -> str:
+    if (folder / UNFINISHED).is_dir():
+        return f"its run is not finished; `turnout run --resume {folder}` goes on"
+    return "it has no run.json, as the folders of `turnout run` do"
+
+
+def _run(contents: dict[str, bytes]) -> Run:
+    experiment = Experiment.read(toml.parsed(contents["experiment.toml"], "experiment.toml"), Code.UNREAD)
+    about = json.loads(contents["run.json"])
+    history, clients = (pl.read_parquet(BytesIO(contents[f"{name}.parquet"])) for name in ("history", "clients"))
+    history, attendances = _with_kind(history), _attendances(contents, clients)
+    with np.load(BytesIO(contents["models.npz"]), allow_pickle=False) as models:
         arrays = dict(models)
     outcomes = []
-    for number, point in enumerate(points(experiment)):
-        rows, client_rows = (frame.filter(pl.col("label") == point.label) for frame in (history, clients))
+    for number, (label, strategy, settings, point) in enumerate(_marks(experiment, clients)):
+        rows, client_rows = (frame.filter(pl.col("label") == label) for frame in (history, clients))
         params = {key.partition("/")[2]: leaf for key, leaf in arrays.items() if key.startswith(f"{number}/")}
         marks = client_rows.filter(pl.col("seed") == experiment.seeds[0])
         stored = replace(
             _history(experiment, rows, client_rows, params),
-            attendance=attendances.get(point.label),
-            seconds=about.get("seconds_of_a_run", {}).get(point.label),
+            attendance=attendances.get(label),
+            seconds=about.get("seconds_of_a_run", {}).get(label),
             **{name: _by_draw(client_rows[name], len(experiment.seeds)) for name in ("target", "pi", "lam")},
         )
-        factor = about.get("rate_factors", {}).get(point.label, 1.0)
+        factor = about.get("rate_factors", {}).get(label, 1.0)
         names = tuple(marks["name"].to_list()) if "name" in marks.columns else None
-        outcomes.append(Outcome.of(point, stored, rate_factor=factor, names=names))
+        outcomes.append(Outcome(label, strategy, settings, stored, factor, names, point))
     origin = {key: value for key, value in about.items() if key in circumstances.KEYS}
     notes = {key: value for key, value in about.items() if key not in (*OF_RUN, *circumstances.KEYS)}
     return Run(experiment, tuple(outcomes), about["seconds"], notes, origin)
+
+
+def _marks(experiment: Experiment, clients: pl.DataFrame) -> Iterator[tuple[str, str, dict[str, Any], Point | None]]:
+    """Label, strategy, settings and point of every outcome, in order; without points if the experiment names code."""
+    if not names_code(experiment.document()):
+        for point in points(experiment):
+            yield point.label, point.strategy.name, point.settings, point
+        return
+    swept = [name for name in clients.columns if "." in name]
+    for row in (
+        clients.select("label", "strategy", *swept).unique("label", maintain_order=True, keep="first").to_dicts()
+    ):
+        yield row["label"], row["strategy"], {key: row[key] for key in swept if row[key] is not None}, None
 
 
 def _by_draw(column: pl.Series, num_seeds: int) -> np.ndarray | None:
@@ -145,15 +172,15 @@ def _history(experiment: Experiment, frame: pl.DataFrame, clients: pl.DataFrame,
     )
 
 
-def _attendances(folder: Path, clients: pl.DataFrame) -> dict[str, Attendance]:
+def _attendances(contents: dict[str, bytes], clients: pl.DataFrame) -> dict[str, Attendance]:
     """Attendance by label, given the table of the folder's clients; empty for folders without one."""
-    if (folder / ATTENDANCE).is_file():
-        rows = pl.read_parquet(folder / ATTENDANCE)
+    if ATTENDANCE in contents:
+        rows = pl.read_parquet(BytesIO(contents[ATTENDANCE]))
         parts = rows.partition_by("label", as_dict=True, maintain_order=True)
         return {str(label): _of_rows(part) for (label,), part in parts.items()}
-    if not (folder / LOG).is_file() or "name" not in clients.columns:
+    if LOG not in contents or "name" not in clients.columns:
         return {}
-    of_log = _of_log(pl.read_csv(folder / LOG, schema_overrides={"client": pl.String}), clients)
+    of_log = _of_log(pl.read_csv(BytesIO(contents[LOG]), schema_overrides={"client": pl.String}), clients)
     return {} if of_log is None else {str(clients["label"][0]): of_log}
 
 

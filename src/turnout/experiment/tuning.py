@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from turnout.errors import nearest
-from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Entrant, Experiment
 from turnout.experiment.errors import ExperimentError
+from turnout.experiment.kept import KeptPoints
 from turnout.experiment.parts import Part
 from turnout.experiment.run import Outcome, Progress, Run, run_points
 from turnout.experiment.sweep import Point, labelled, points
@@ -77,6 +77,7 @@ def tune(
     keep: Sequence[str] = (),
     among: Sequence[str] = ("strategy", *RATES),
     progress: Progress | None = None,
+    kept: KeptPoints | None = None,
 ) -> Tuned:
     """Run the whole grid and choose for each strategy; `keep` names swept keys that are compared, not chosen.
 
@@ -86,11 +87,11 @@ def tune(
     check_metric(metric)
     grid = points(experiment)
     _check_keep(grid, keep)
-    finished = run_points(experiment, grid, progress)
+    finished = run_points(experiment, grid, progress, kept=kept)
     groups: dict[str, tuple[list[Point], dict[str, Any]]] = {}  # points, and the settings that they share
     for point in grid:
-        kept = {key: value for key, value in point.settings.items() if key in keep or key.split(".")[0] not in among}
-        groups.setdefault(labelled(point.entrant, kept), ([], kept))[0].append(point)
+        fixed = {key: value for key, value in point.settings.items() if key in keep or key.split(".")[0] not in among}
+        groups.setdefault(labelled(point.entrant, fixed), ([], fixed))[0].append(point)
     choices = [_choose(label, *group, finished, metric) for label, group in groups.items()]
     return Tuned(finished, metric, tuple(choices))
 
@@ -167,15 +168,20 @@ def _is_number(value: Any) -> bool:
 
 
 def save_tuned(tuned: Tuned, asked: Experiment, out: str | Path) -> Path:
-    """Write a folder: the experiment that was asked for with the chosen values, the whole grid, the circumstances."""
+    """Write a folder, see `write_tuned`."""
     folder = free_folder(out)
+    with whole_or_absent(folder) as work:
+        write_tuned(tuned, asked, work)
+    return folder
+
+
+def write_tuned(tuned: Tuned, asked: Experiment, work: Path) -> None:
+    """Write the experiment that was asked for with the chosen values, the whole grid, and the circumstances."""
     chosen = replace(tuned.experiment(), seeds=asked.seeds, rounds=asked.rounds)
     about = {"metric": tuned.metric, "seeds": list(tuned.run.experiment.seeds), "rounds": tuned.run.experiment.rounds}
-    with whole_or_absent(folder) as work:
-        (work / "experiment.toml").write_text(chosen.to_toml(), encoding="utf-8")
-        write_rows((row for choice in tuned.choices for row in choice.rows(tuned.metric)), work / "tuning.csv")
-        (work / "tuning.json").write_text(json.dumps(about | circumstances(), indent=2) + "\n", encoding="utf-8")
-    return folder
+    (work / "experiment.toml").write_text(chosen.to_toml(), encoding="utf-8")
+    write_rows((row for choice in tuned.choices for row in choice.rows(tuned.metric)), work / "tuning.csv")
+    (work / "tuning.json").write_text(json.dumps(about | tuned.run.origin, indent=2) + "\n", encoding="utf-8")
 
 
 def write_rows(rows: Iterable[dict[str, Any]], path: Path) -> None:

@@ -21,6 +21,7 @@ from turnout.experiment.citations import references
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError, mistakes_at
 from turnout.experiment.schema import shown
+from turnout.experiment.trust import Code, code_of
 from turnout.experiment.tuning import check_metric
 from turnout.reproduction import procedures
 from turnout.reproduction.checks import all_findings
@@ -128,10 +129,12 @@ def read_claim(
     profile: Profile | None = None,
     settings: tuple[str, ...] = (),
     only_panels: tuple[str, ...] = (),
+    code: Code | None = None,
 ) -> Claim:
     """A shipped claim by its name, or one from a file, in one of its sizes (quick by default).
 
     The file of a reproduction has one size only. The claim keeps the changes by `settings` and by `only_panels`.
+    `code` is what becomes of code that it names; if not given, the file counts as one that is run.
     """
     path = _path(str(source))
     document = toml.read(path)
@@ -142,14 +145,16 @@ def read_claim(
     chosen: Profile = profile or stored or "quick"
     if stored is not None and chosen != stored:
         raise ExperimentError(f"{path}: holds the {stored} size only: name the claim itself for the {chosen} one")
+    files = [path, *([_path(document["same_runs_as"])] if "same_runs_as" in document else [])]
     document = _inherited(document, name)
+    code = code or max((code_of(file, document) for file in files), key=[*Code].index)
     document = toml.override(merged(document, _profiles(document, name).get(chosen, {})), settings)
     if only_panels:
         document = _with_panels(document, only_panels, name)
     if changed := [*settings, *(f"{PANEL}{panel}" for panel in only_panels)]:
         document["changed"] = [*document.get("changed", []), *changed]
     with _mistakes_of(name):
-        return _read(name, chosen, document)
+        return _read(name, chosen, document, code)
 
 
 @contextmanager
@@ -231,7 +236,7 @@ def merged(base: Document, changes: Document) -> Document:
     return result
 
 
-def _read(name: str, profile: Profile, document: Document) -> Claim:
+def _read(name: str, profile: Profile, document: Document, code: Code) -> Claim:
     for key in document:
         if key not in KEYS:
             raise ExperimentError(f"unknown key {key!r}: {nearest(key, KEYS)}")
@@ -246,7 +251,7 @@ def _read(name: str, profile: Profile, document: Document) -> Claim:
     check_names(document)
     check_checks(document["checks"], alone=any(text.startswith(PANEL) for text in document.get("changed", [])))
     procedure = _procedure(document["procedure"]) if "procedure" in document else None
-    panels = {} if procedure else _panels(document)
+    panels = {} if procedure else _panels(document, code)
     return Claim(name, profile, document, panels, procedure, _search(document.get("tuning")))
 
 
@@ -257,7 +262,7 @@ def _procedure(table: Any) -> Callable[[], list[Curve]]:
     return functools.partial(function, **arguments)
 
 
-def _panels(document: Document) -> dict[str, Experiment]:
+def _panels(document: Document, code: Code) -> dict[str, Experiment]:
     experiments = {}
     for name, panel in (document.get("panels") or {"": {}}).items():
         changes = {key: value for key, value in panel.items() if key != STEP}
@@ -265,7 +270,8 @@ def _panels(document: Document) -> dict[str, Experiment]:
             names = nearest(str(step), (*STEPS, ASIDE))
             raise ExperimentError(f"panel {name!r}: step: there is no {shown(step)}: {names}")
         try:
-            experiments[name] = Experiment.read({"title": document["title"]} | merged(document["experiment"], changes))
+            tables = {"title": document["title"]} | merged(document["experiment"], changes)
+            experiments[name] = Experiment.read(tables, code)
         except ExperimentError as error:
             raise ExperimentError(f"panel {name!r}: {error}" if name else str(error)) from error
     return experiments

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 
 from turnout.errors import nearest
 from turnout.experiment.errors import ExperimentError
+from turnout.files.manifest import checked_contents
 
 CURVES = "curves.csv.gz"  # name of the table in a folder
 COLUMNS = ("panel", "label", "metric", "seed", "x", "value")
@@ -76,12 +78,27 @@ def write_curves(curves: Iterable[Curve], path: Path) -> None:
 
 
 def read_curves(path: Path) -> list[Curve]:
-    """The curves of a table, in its order."""
+    """The curves of a table, in its order, checked by the manifest of its folder if there is one."""
+    contents = checked_contents(path.parent, (path.name,))
+    if path.name not in contents:
+        raise ExperimentError(f"{path}: there is no such table of curves")
+    return parsed_curves(contents[path.name], str(path))
+
+
+def parsed_curves(content: bytes, name: str) -> list[Curve]:
+    """The curves of a table, in its order; the name is for the error."""
+    try:
+        return _parsed(content)
+    except (OSError, EOFError, zlib.error, ValueError, LookupError, csv.Error) as error:
+        raise ExperimentError(f"{name}: not a table of curves, or damaged: {error}") from error
+
+
+def _parsed(content: bytes) -> list[Curve]:
     by_curve: dict[tuple[str, str, str], dict[int, tuple[list[float], list[float]]]] = {}
-    with gzip.open(path, "rt", newline="", encoding="utf-8") as file:
+    with gzip.open(io.BytesIO(content), "rt", newline="", encoding="utf-8") as file:
         rows = csv.reader(file)
         if tuple(next(rows, ())) != COLUMNS:
-            raise ExperimentError(f"{path}: not a table of curves: its first line must be {','.join(COLUMNS)}")
+            raise ValueError(f"its first line must be {','.join(COLUMNS)}")
         for panel, label, metric, seed, x, value in rows:
             xs, values = by_curve.setdefault((panel, label, metric), {}).setdefault(int(seed), ([], []))
             xs.append(float(x))

@@ -14,14 +14,15 @@ import numpy as np
 from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
-from turnout.experiment.run import Outcome, Progress, outcomes
+from turnout.experiment.kept import KeptPoints
+from turnout.experiment.run import Outcome, Progress, run_points
 from turnout.experiment.sweep import Point, points
 from turnout.experiment.tuning import RATES, tune, write_rows
-from turnout.files.whole import free_folder, whole_or_absent
+from turnout.files.whole import free_folder, replaced
 from turnout.reproduction.claim import Claim, Search
 from turnout.reproduction.measured import CURVES, Curve, write_curves
-from turnout.reproduction.panels import Kept, Panel
-from turnout.reproduction.stored import Draw, write_result
+from turnout.reproduction.panels import KeptPanels, Panel
+from turnout.reproduction.stored import Draw, is_reproduction, write_result
 from turnout.reproduction.verdicts import Finding, conclusion, overall
 
 
@@ -59,10 +60,11 @@ def reproduce(
 
     Finished strategies and panels are kept beside `out` until the folder is complete: the next call continues after
     them. Panels that were run alone (`--panel`) are kept for the whole claim, so that panels can run in separate
-    processes. `again` ignores what is kept.
+    processes. `again` ignores what is kept. A reproduction that is in the folder already stays there until the new one
+    is whole, and is then replaced.
     """
-    folder = None if out is None else free_folder(out)
-    kept, asked = Kept(folder), [_asked(claim, name) for name in claim.panels]
+    folder = None if out is None else _free_or_reproduced(Path(out))
+    kept, asked = KeptPanels(folder), [_asked(claim, name) for name in claim.panels]
     if again:
         kept.forget(asked)
     panels, skipped = _run_panels(claim, kept, progress)
@@ -75,19 +77,25 @@ def reproduce(
     return reproduced
 
 
-def _run_panels(claim: Claim, kept: Kept, progress: Progress | None) -> tuple[dict[str, Panel], dict[str, str]]:
+def _free_or_reproduced(out: Path) -> Path:
+    """The folder to write to; a FolderError if it holds something else than a reproduction."""
+    return out if is_reproduction(out) else free_folder(out)
+
+
+def _run_panels(claim: Claim, kept: KeptPanels, progress: Progress | None) -> tuple[dict[str, Panel], dict[str, str]]:
     if claim.procedure is not None:
         begun = time.perf_counter()
         return {"": Panel(tuple(claim.procedure()), seconds=time.perf_counter() - begun)}, {}
     panels, skipped = {}, {}
     for number, name in enumerate(claim.panels):
         if (panel := kept.find(_asked(claim, name))) is None:
-            try:
-                panel = _run_panel(claim, name, kept, _share_of(progress, number, len(claim.panels)))
-            except ExperimentError as error:
-                skipped[name] = str(error)
-                continue
-            kept.keep(_asked(claim, name), panel)
+            with kept.at_work(_asked(claim, name)):
+                try:
+                    panel = _run_panel(claim, name, kept, _share_of(progress, number, len(claim.panels)))
+                except ExperimentError as error:
+                    skipped[name] = str(error)
+                    continue
+                kept.keep(_asked(claim, name), panel)
         panels[name] = panel
     if not panels:
         raise ExperimentError(f"{claim.name}: {next(iter(skipped.values()))}")
@@ -104,22 +112,23 @@ def _share_of(progress: Progress | None, number: int, count: int) -> Progress | 
     return None if progress is None else lambda share: progress((number + share) / count)
 
 
-def _run_panel(claim: Claim, name: str, kept: Kept, progress: Progress | None) -> Panel:
-    experiment, search, begun = claim.panels[name], claim.search, time.perf_counter()
+def _run_panel(claim: Claim, name: str, kept: KeptPanels, progress: Progress | None) -> Panel:
+    experiment, search, asked = claim.panels[name], claim.search, _asked(claim, name)
     grid = points(experiment)
     if search is None or not any(point.settings for point in grid):
-        return _run_as_it_is(claim, name, experiment, grid, kept, progress)
+        return _run_as_it_is(claim, name, experiment, grid, kept.points(asked, experiment), progress)
     if search.seeds is None:
-        tuned = tune(experiment, search.metric, search.keep, RATES, progress)
+        tuned = tune(experiment, search.metric, search.keep, RATES, progress, kept.points(asked, experiment))
         curves = tuple(curve for outcome in tuned.outcomes() for curve in _curves(name, outcome, *_extras(claim)))
-        panel = Panel(curves, tuned.experiment().to_toml(), seconds=time.perf_counter() - begun)
+        panel = Panel(curves, tuned.experiment().to_toml(), seconds=tuned.run.seconds)
     else:
         half = _share_of(progress, 0, 2), _share_of(progress, 1, 2)
-        tuned = tune(_for_search(experiment, search), search.metric, search.keep, RATES, half[0])
-        spent, fixed = time.perf_counter() - begun, tuned.experiment()
+        searched = _for_search(experiment, search)
+        tuned = tune(searched, search.metric, search.keep, RATES, half[0], kept.points(asked, searched))
+        fixed = tuned.experiment()
         chosen = replace(experiment, strategies=fixed.strategies, local=fixed.local, server=fixed.server)
-        panel = _run_as_it_is(claim, name, chosen, points(chosen), kept, half[1])
-        panel = replace(panel, seconds=panel.seconds + spent)
+        panel = _run_as_it_is(claim, name, chosen, points(chosen), kept.points(asked, chosen), half[1])
+        panel = replace(panel, seconds=panel.seconds + tuned.run.seconds)
     return replace(
         panel,
         grid=tuple(row for choice in tuned.choices for row in choice.rows(search.metric)),
@@ -129,19 +138,17 @@ def _run_panel(claim: Claim, name: str, kept: Kept, progress: Progress | None) -
 
 
 def _run_as_it_is(
-    claim: Claim, name: str, experiment: Experiment, grid: Sequence[Point], kept: Kept, progress: Progress | None
+    claim: Claim,
+    name: str,
+    experiment: Experiment,
+    grid: Sequence[Point],
+    kept: KeptPoints | None,
+    progress: Progress | None,
 ) -> Panel:
     """Run every strategy of a panel, except those that an interrupted run has finished."""
-    asked, text, labels = _asked(claim, name), experiment.to_toml(), [point.label for point in grid]
-    parts = {label: part for label in labels if (part := kept.find(asked, f"{label}\n{text}")) is not None}
-    begun = time.perf_counter()
-    for outcome in outcomes(experiment, grid, progress, without=parts):
-        now = time.perf_counter()
-        parts[outcome.label] = Panel(tuple(_curves(name, outcome, *_extras(claim))), seconds=now - begun)
-        kept.keep(asked, parts[outcome.label], f"{outcome.label}\n{text}")
-        begun = now
-    curves = tuple(curve for label in labels for curve in parts[label].curves)
-    return Panel(curves, text, seconds=sum(part.seconds for part in parts.values()))
+    finished = run_points(experiment, grid, progress, kept=kept)
+    curves = tuple(curve for outcome in finished.points for curve in _curves(name, outcome, *_extras(claim)))
+    return Panel(curves, experiment.to_toml(), seconds=finished.seconds)
 
 
 def _extras(claim: Claim) -> tuple[list[str], list[str]]:
@@ -174,9 +181,12 @@ def _curves(panel: str, outcome: Outcome, clients: list[str], costs: list[str]) 
 
 
 def save(reproduced: Reproduced, out: str | Path, draw: Draw | None = None) -> Path:
-    """Write the folder of a reproduction: the claim as it was run, the curves, the grid, the result."""
-    folder = free_folder(out)
-    with whole_or_absent(folder) as work:
+    """Write the folder of a reproduction: the claim as it was run, the curves, the grid, the result.
+
+    One that is there already is replaced when the new one is whole.
+    """
+    folder = _free_or_reproduced(Path(out))
+    with replaced(folder) as work:
         (work / "claim.toml").write_text(reproduced.claim.to_toml(), encoding="utf-8")
         for name, panel in reproduced.panels.items():
             if panel.experiment is not None:

@@ -37,9 +37,7 @@ class Facts(eqx.Module, Generic[State]):
         """Number of rounds before round 0 in which the server has watched availability."""
         return 0
 
-    def watch(
-        self, state: State, available: Mask, watched: Mask | None = None, span: Scalar | None = None
-    ) -> State:
+    def watch(self, state: State, available: Mask, watched: Mask | None = None, span: Scalar | None = None) -> State:
         """State after a round with these clients available, also before round 0; arguments as in `View`."""
         return state
 

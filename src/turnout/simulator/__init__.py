@@ -10,8 +10,9 @@ import jax.random as jr
 
 from turnout.arguments import MAX_COUNT, MAX_RUNS, NUM_SEEDS, at_least
 from turnout.server.settings import ServerSettings
+from turnout.simulator.crew import Latest, Pace
 from turnout.simulator.history import History
-from turnout.simulator.lanes import Latest, Pace, run_group
+from turnout.simulator.lanes import run_group
 from turnout.simulator.local import Local
 from turnout.simulator.trial import Trial, check_trial, grouped
 from turnout.strategies.base import Strategy

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -21,51 +20,32 @@ from turnout.simulator import loop
 from turnout.simulator import placement as side_by_side
 from turnout.simulator.attendance import Attendance
 from turnout.simulator.clients import Plan
+from turnout.simulator.crew import CrewProgress, Latest, Pace, Programs, run_crew
 from turnout.simulator.history import History
 from turnout.simulator.programs import group_ran
+from turnout.simulator.savepoint import Savepoint
 from turnout.simulator.trial import Trial, TrialGroup, as_arrays
 from turnout.tasks.base import Task
 from turnout.uploads import Plain
 from turnout.world import World
 
-Latest = dict[str, float]  # the newest value of each metric, mean over the lanes of a crew
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How long to run, and when to evaluate and report."""
-
-    rounds: int
-    every: int  # rounds between evaluations
-    segment: int | None  # rounds between reports of progress
-    metrics: tuple[str, ...] | None
-
-    def __post_init__(self) -> None:
-        if self.rounds < 1 or self.every < 1:
-            raise ValueError(f"rounds and evaluate_every must be 1 or more, not {self.rounds} and {self.every}")
-
-    @property
-    def blocks(self) -> int:
-        """Evaluations: one before each block of rounds, and one at the end."""
-        return -(-self.rounds // self.every) + 1
-
-    @property
-    def stride(self) -> int:
-        """Blocks of one segment."""
-        return self.blocks if self.segment is None else min(self.blocks, max(1, -(-self.segment // self.every)))
-
-    def bounds(self, first: int, last: int) -> loop.Bounds:
-        return loop.Bounds(*(jnp.asarray(n, jnp.int32) for n in (first, last, self.every, self.rounds)))
-
 
 def run_group(
-    tasks: Sequence[Task], group: TrialGroup, seeds: tuple[int, ...], pace: Pace, report: Callable[[int, Latest], None]
+    tasks: Sequence[Task],
+    group: TrialGroup,
+    seeds: tuple[int, ...],
+    pace: Pace,
+    report: Callable[[int, Latest], None],
+    saved: Path | None = None,
 ) -> list[History]:
     """One history per trial. There is one task for all seeds, or one per seed.
 
     Every pair of a trial and a seed is a lane. A GPU runs as many lanes together as its memory holds. A CPU runs as
     many together as its cache holds, and such crews on all cores at once: side by side, large lanes only push each
     other out of the cache.
+
+    `saved` is a folder of this group alone, where the crews leave their states from time to time: a later call with the
+    same arguments goes on from there, and ends with the same numbers.
     """
     roots = jax.vmap(jr.key)(jnp.asarray(seeds, jnp.uint32))
     num_trials, num_draws = len(group.members), len(group.draws)
@@ -83,13 +63,17 @@ def run_group(
 
     plan, width, programs = _fitting(count, *_plan(tasks[0], group.all_trials, count, roots, pace), compiled)
     crews = side_by_side.crews_of(count, width)
-    progress = _Progress(report, len(crews))
+    progress = CrewProgress(report, len(crews))
 
     def run(crew: np.ndarray) -> dict[str, Any]:
-        return _run_crew(programs, inputs(plan, crew), pace, progress)
+        return run_crew(programs, inputs(plan, crew), pace, progress, Savepoint.of_crew(saved, crew))
 
     with ThreadPoolExecutor(side_by_side.num_workers()) as pool:
-        parts = list(pool.map(run, crews))
+        try:
+            parts = list(pool.map(run, crews))
+        except BaseException:  # of one crew, or Ctrl-C: the others need not go on to their end
+            progress.stop()
+            raise
     whole = jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
     histories = _histories(whole, tasks, group, seeds, pace, plan)
     group_ran()
@@ -164,104 +148,10 @@ def _fitting(
             plan = replace(plan, chunk=max(1, min(plan.chunk, plan.slots) // 2))
 
 
-class _Progress:
-    """Reports the mean number of finished rounds over the crews, with the metrics of the crew that moved on last."""
-
-    def __init__(self, report: Callable[[int, Latest], None], crews: int) -> None:
-        self._report, self._crews, self._done = report, crews, 0
-        self._lock = threading.Lock()
-
-    def add(self, rounds: int, metrics: dict[str, np.ndarray]) -> None:
-        latest = {name: float(values[:, -1].mean()) for name, values in metrics.items()}
-        with self._lock:
-            self._done += rounds
-            self._report(self._done // self._crews, latest)
-
-
-class Programs(NamedTuple):
-    """Compiled parts of a run, made before threads share them: jax's configuration contexts do not reach threads."""
-
-    begin: Callable[..., loop.Carry]
-    advance: Callable[..., tuple[loop.Carry, loop.Written]]
-    finish: Callable[..., tuple[Any, dict[str, Any]]]
-
-    @classmethod
-    def compiled(cls, inputs: tuple[Any, ...], pace: Pace) -> Programs:
-        begin = _begin.lower(*inputs).compile()
-        carry = begin(*inputs)
-        advance = _advance.lower((*inputs, pace.bounds(0, 0)), carry).compile()
-        return cls(begin, advance, _finish.lower(inputs, carry).compile())
-
-    def bytes_needed(self) -> int:
-        """Most memory that a call takes, arguments and results included; 0 where the compiler does not say."""
-        return max(map(_bytes_of, self))
-
-
-def _bytes_of(program: Any) -> int:
-    sizes = program.compiled.memory_analysis()
-    if sizes is None:
-        return 0
-    held = sizes.argument_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
-    return held + sizes.temp_size_in_bytes
-
-
-def _run_crew(programs: Programs, inputs: tuple[Any, ...], pace: Pace, progress: _Progress) -> dict[str, Any]:
-    """Metrics, records, sums per client and final models of the lanes of a crew, lanes first."""
-    begun = time.perf_counter()
-    carry, metrics, records, before = programs.begin(*inputs), [], [], 0
-    for first in range(0, pace.blocks, pace.stride):
-        last = min(first + pace.stride, pace.blocks)
-        carry, written = programs.advance((*inputs, pace.bounds(first, last)), carry)
-        done = min(last * pace.every, pace.rounds)
-        metrics.append({name: np.asarray(values)[:, : last - first] for name, values in written.metrics.items()})
-        records.append({name: np.asarray(values)[:, : done - before] for name, values in written.records.items()})
-        progress.add(done - before, metrics[-1])
-        before = done
-    params, by_client = programs.finish(inputs, carry)
-    clients = carry.tally.summary(pace.rounds) | by_client
-    parts = {"metrics": _joined(metrics), "records": _joined(records), "clients": clients, "params": params}
-    assert carry.roll is not None  # `begin` makes one
-    arrays = jax.tree.map(np.asarray, parts | {"states": carry.roll.states})
-    lanes = len(arrays["states"])
-    return arrays | {"seconds": np.full(lanes, (time.perf_counter() - begun) / lanes)}
-
-
-def _joined(pieces: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    return {name: np.concatenate([piece[name] for piece in pieces], axis=1) for name in pieces[0]}
-
-
-# What lanes share of the task, what each has of its own, trial, law, plan, root:
-_BY_LANE = (None, eqx.if_array(0), eqx.if_array(0), eqx.if_array(0), None, 0)
-
-
-def _each_lane(function: Callable[..., Any], *more: Any) -> Callable[..., Any]:
-    """A function of one lane, for all lanes of a crew; `more` are the axes of further arguments."""
-
-    def of_lane(common: Task, own: Task | None, *rest: Any) -> Any:
-        return function(common if own is None else eqx.combine(common, own), *rest)
-
-    return eqx.filter_vmap(of_lane, in_axes=(*_BY_LANE, *more))
-
-
 @eqx.filter_jit
 def _count_crowd(worlds: World, roots: Any, rounds: Any) -> loop.Crowd:
     over_seeds = eqx.filter_vmap(loop.count_crowd, in_axes=(None, 0, None))
     return eqx.filter_vmap(over_seeds, in_axes=(eqx.if_array(0), None, None))(worlds, roots, rounds)
-
-
-@eqx.filter_jit
-def _begin(*inputs: Any) -> loop.Carry:
-    return _each_lane(loop.begin)(*inputs)
-
-
-@eqx.filter_jit(donate="all-except-first")
-def _advance(inputs: tuple[Any, ...], carry: loop.Carry) -> tuple[loop.Carry, loop.Written]:
-    return _each_lane(loop.advance, None, 0)(*inputs, carry)
-
-
-@eqx.filter_jit
-def _finish(inputs: tuple[Any, ...], carry: loop.Carry) -> tuple[Any, dict[str, Any]]:
-    return _each_lane(loop.finish, 0)(*inputs, carry)
 
 
 def check_overflow(overflow: np.ndarray) -> None:

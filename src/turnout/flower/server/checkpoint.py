@@ -1,19 +1,27 @@
-"""The whole state of a training in one file: arrays and a line of JSON, no pickle; whole or absent."""
+"""The whole state of a training in one file: arrays and a line of JSON, no pickle; whole or absent, with a digest."""
 
 from __future__ import annotations
 
+import math
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from turnout.files.whole import durable_file
+import numpy as np
+
+from turnout.files.archive import read_archive, write_archive
+from turnout.files.manifest import EditedError
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.guard import Watch
-from turnout.flower.wire.layout import Arrays, read_archive, write_archive
+from turnout.flower.wire import layout
+from turnout.flower.wire.layout import Arrays
 
-_FORMAT = 2
+_FORMAT = 3
+_WITHOUT_DIGEST = 2  # the format before, which is still read
 _PAST, _WATCH = "past-", "watch-"
+_MOST_ROUNDS = 2**31  # rounds are counted in 32 bits
 
 
 def save(path: Path, driver: Driver, chronicle: Chronicle, watch: Watch | None = None) -> None:
@@ -29,8 +37,7 @@ def save(path: Path, driver: Driver, chronicle: Chronicle, watch: Watch | None =
     }
     others = {f"{_PAST}{name}": values for name, values in past.items()}
     others |= {f"{_WATCH}{name}": values for name, values in lately.items()}
-    with durable_file(path) as file:
-        write_archive(file, header, driver.named_leaves(), others)
+    write_archive(path, header, driver.named_leaves() | others)
 
 
 def resume(path: Path, driver: Driver, chronicle: Chronicle, watch: Watch | None = None) -> bool:
@@ -38,23 +45,56 @@ def resume(path: Path, driver: Driver, chronicle: Chronicle, watch: Watch | None
     if not path.exists():
         return False
     try:
-        with path.open("rb") as file:
-            header, leaves, others = read_archive(file)
+        header, arrays = _read(path)
         for name, value in _identity(driver).items():
             if header[name] != value:
                 raise ValueError(f"its {name} is {header[name]!r}, not {value!r}")
-        fleet = list(zip(header["clients"], header["importance"], strict=True))
-        driver.restore(int(header["round"]), fleet, leaves)
-        chronicle.restore(header["chronicle"], _after(_PAST, others))
+        leaves = {name: array for name, array in arrays.items() if not name.startswith((_PAST, _WATCH))}
+        past = _after(_PAST, arrays)
+        _check(header, leaves, past)
+        driver.restore(header["round"], list(zip(header["clients"], header["importance"], strict=True)), leaves)
+        chronicle.restore(header["chronicle"], past)
         if watch is not None:
-            watch.restore(header.get("watch", {}), _after(_WATCH, others))
-    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
+            watch.restore(header.get("watch", {}), _after(_WATCH, arrays))
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"cannot go on from {path}: {error}; move the file away to begin anew") from error
     return True
 
 
 def _after(prefix: str, arrays: Arrays) -> Arrays:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays, also of a file in the format before."""
+    try:
+        return read_archive(path)
+    except EditedError as damaged:
+        with path.open("rb") as file:
+            header, leaves, others = layout.read_archive(file)
+        if header["format"] != _WITHOUT_DIGEST:
+            raise damaged
+        return header | {"format": _FORMAT}, leaves | others
+
+
+def _check(header: Mapping[str, Any], leaves: Arrays, past: Arrays) -> None:
+    """Refuse numbers that no training can have, whoever wrote them."""
+    rounds, names, importance = header["round"], header["clients"], header["importance"]
+    if type(rounds) is not int or not 0 <= rounds < _MOST_ROUNDS:
+        raise ValueError(f"its round is {rounds!r}, not a whole number from 0 to 2³¹")
+    if not 0 <= header["seed"] < 2**32:
+        raise ValueError(f"its seed is {header['seed']!r}, not below 2³²")
+    taken = [name for name in names if name is not None]  # other places are vacant
+    if len(set(taken)) != len(taken) or not all(isinstance(name, str) for name in taken):
+        raise ValueError("its clients do not have different names")
+    for name, value in zip(names, importance, strict=True):
+        if not isinstance(value, int | float) or not math.isfinite(value) or (value > 0) != (name is not None):
+            raise ValueError(f"the importance of {name!r} is {value!r}, not positive")
+    for name, leaf in leaves.items():
+        if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all():
+            raise ValueError(f"state{name} is not finite everywhere")
+    if len(shapes := {values.shape for values in past.values()}) > 1 or any(len(shape) != 1 for shape in shapes):
+        raise ValueError(f"its records of rounds have the shapes {sorted(shapes)}, not one length")
 
 
 def _identity(driver: Driver) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from turnout.report.claims.claim_figure import source
 from turnout.report.claims.claims_table import chances, checks_table, counted, verdict_in_words
 from turnout.report.page.table import Column, Table, markdown_text
 from turnout.reproduction.measured import CURVES
-from turnout.reproduction.stored import read_result
+from turnout.reproduction.stored import read_result, reproductions
 from turnout.reproduction.verdicts import ASIDE
 
 Result = dict[str, Any]
@@ -68,9 +68,9 @@ def stored(folder: Path) -> list[tuple[Path, Result]]:
     """
     by_name: dict[str, tuple[Path, Result]] = {}
     for profile in PROFILES:
-        for file in sorted((folder / profile).glob("*/result.json")):
-            result = read_result(file.parent)
-            by_name.setdefault(result["name"], (file.parent, result))
+        for place in reproductions(folder / profile, "*"):
+            result = read_result(place)
+            by_name.setdefault(result["name"], (place, result))
     if not by_name:
         raise ExperimentError(f"{folder}: holds no result of a reproduction, as {folder / 'quick' / 'NAME'} would be")
     return sorted(by_name.values(), key=lambda item: (not item[1]["paper"], _heading(item[1]), item[1]["name"]))

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from turnout.experiment.errors import ExperimentError
-from turnout.experiment.registry import find
+from turnout.experiment.parts import Part
 from turnout.experiment.run import Outcome, Run
 from turnout.experiment.sweep import Point
+from turnout.experiment.trust import Code
 from turnout.metrics import DISTANCE
 from turnout.report.run.groups import weight_shares
 from turnout.strategies.base import Strategy
@@ -42,7 +43,7 @@ def error_splits(run: Run) -> dict[str, ErrorSplit]:
         point = outcome.point
         if point is None or "weight" not in outcome.history.clients:
             continue
-        if point.compute.name != "fixed" or not told_by_weights(outcome.strategy):
+        if point.compute.name != "fixed" or not told_by_weights(outcome):
             continue
         key, task = point.task.key, outcome.task
         if point.drawn:  # the optimum differs from seed to seed
@@ -61,9 +62,11 @@ def _built(point: Point) -> Any:
         return None
 
 
-def told_by_weights(strategy: str) -> bool:
+def told_by_weights(outcome: Outcome) -> bool:
+    """Whether the weights of fresh updates tell whom a strategy trains for; not known of code that is not imported."""
+    part = Part("strategies", outcome.strategy, {}, "report", Code.UNREAD)
     try:
-        builder = find("strategies", strategy, "report")
+        builder = (part if outcome.point is None else outcome.point.strategy).builder
     except ExperimentError:
         return False
     return isinstance(builder, type) and getattr(builder, "aggregate", None) is Strategy.aggregate

@@ -64,7 +64,7 @@ def _attention(run: Points) -> str:
     if by_label["availability"].n_unique() > 1 or by_label["target"].round(6).n_unique() > 1:
         return ""  # worlds differ from label to label
     low, target = by_label["availability"][0], by_label["target"][0]
-    untold = {outcome.label for outcome in run.points if not told_by_weights(outcome.strategy)}
+    untold = {outcome.label for outcome in run.points if not told_by_weights(outcome)}
     counted = {label: share for label, share in by_label.select("label", "share").iter_rows() if label not in untold}
     if not counted:
         return ""

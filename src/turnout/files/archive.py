@@ -1,0 +1,56 @@
+"""Arrays and a line of JSON in one npz file, no pickle, whole or absent; it ends with the digest of all before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from turnout.files.manifest import EditedError
+from turnout.files.whole import durable_file
+
+Arrays = dict[str, np.ndarray]
+
+_HEADER = "header"
+_MARK = b"\nturnout sha256:"
+_TRAILER = len(_MARK) + 64
+_CHUNK = 2**20
+
+
+def write_archive(path: Path, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write the file; after a crash the previous one is still there.
+
+    Names of arrays may hold any character, so that they are numbered inside.
+    """
+    numbered = {f"array{number}": array for number, array in enumerate(arrays.values())}
+    line = np.frombuffer(json.dumps({"header": header, "names": list(arrays)}).encode(), np.uint8)
+    with durable_file(path) as file:
+        np.savez(file, allow_pickle=False, **{_HEADER: line}, **numbered)
+        file.flush()
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0, 2)
+        file.write(_MARK + digest.encode())
+
+
+def read_archive(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays; an EditedError if it is not as it was written, an OSError if it cannot be opened."""
+    content = path.read_bytes()
+    held, trailer = content[:-_TRAILER], content[-_TRAILER:]
+    if not trailer.startswith(_MARK):
+        raise EditedError(f"{path}: not such a file, or it ends too early")
+    if trailer != _MARK + hashlib.sha256(held).hexdigest().encode():
+        raise EditedError(f"{path}: edited or damaged since it was written")
+    try:
+        with np.load(BytesIO(held), allow_pickle=False) as arrays:
+            line = json.loads(arrays[_HEADER].tobytes())
+            names = {f"array{number}": name for number, name in enumerate(line["names"])}
+            return dict(line["header"]), {name: arrays[number] for number, name in names.items()}
+    except (ValueError, LookupError, TypeError, EOFError, OSError, RecursionError, zipfile.BadZipFile) as error:
+        raise EditedError(f"{path}: not an archive of arrays ({error})") from error

@@ -1,0 +1,34 @@
+"""A server's side of a training on real nodes with made-up replies: round after round, with all its files."""
+
+from pathlib import Path
+
+import numpy as np
+
+from turnout.flower.run.books import Books
+from turnout.flower.run.participation import ParticipationLog
+from turnout.flower.run.run_folder import RunFolder
+from turnout.flower.server.driver import Driver
+from turnout.flower.wire.replies import Reply
+from turnout.strategies import MIFA
+
+NAMES = ("a", "b", "c")
+
+
+def serve(folder: str, rounds: str = "12") -> None:
+    """Train so many rounds in all, from where the checkpoint is."""
+    place = Path(folder)
+    driver = Driver(MIFA(), {"w": np.zeros(3, np.float32)}, seed=4)
+    record = RunFolder(place / "run", "by key", "uniform")
+    books = Books(place / "state.npz", 1, record, ParticipationLog(place / "log.csv"))
+    books.open(driver)
+    if not len(driver.directory):
+        driver.join(dict.fromkeys(NAMES, 1.0))
+    while driver.t < int(rounds):
+        present = [name for place, name in enumerate(NAMES) if (driver.t + place) % 2 == 0]
+        driver.open_round(present)
+        draw = np.random.default_rng(driver.t)
+        replies = {name: Reply({"w": draw.standard_normal(3).astype(np.float32)}, 1.0, 0.5, 2.0, 3) for name in present}
+        record_of_round = driver.close_round(replies)
+        books.add(driver, record_of_round, 0.1, 0)
+        books.write(driver, 1)
+    books.close(driver, 1)
