@@ -5,7 +5,7 @@ from turnout.files.archive import read_archive, write_archive
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server import checkpoint
 from turnout.flower.server.driver import Driver
-from turnout.flower.wire import archive
+from turnout.flower.wire import layout
 from turnout.flower.wire.replies import Reply
 from turnout.metrics import RECORDS
 from turnout.server.settings import ServerSettings
@@ -92,7 +92,7 @@ def test_a_file_without_a_digest_is_still_read(tmp_path):
     header["facts"] = type(driver.settings.facts).__name__
     past = {f"past-{record.name}": np.zeros(1) for record in RECORDS}
     with path.open("wb") as file:
-        archive.write(file, header, driver.named_leaves(), past)
+        layout.write_archive(file, header, driver.named_leaves(), past)
     assert checkpoint.resume(path, again, Chronicle())
     assert again.t == 1
 
