@@ -103,7 +103,7 @@ def main() -> None:
     for name, seed, task, rate in fleets():
         for work in WORK:
             told = play(task, rate, work, seed)
-            total += told
+            total.update(told)
             total["fleets"] += 1
             if told["shortened"] or told["not believed"]:
                 print(f"{name}, {work} work: {dict(told)}", flush=True)
