@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "flower.md"
 
 def test_the_apps_of_the_page_work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    server, client, smaller = (
+    server, client, guarded, smaller = (
         compile(code, str(PAGE), "exec") for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
     )
     there, here = {"__name__": "docs"}, {"__name__": "docs"}
@@ -35,6 +35,8 @@ def test_the_apps_of_the_page_work(tmp_path, monkeypatch):
     result = probed.start(grid, to_record({"w": np.ones(2, np.float32)}), num_rounds=1, timeout=1.0)
     assert probed.records[0].arrived == ("id:a", "id:b")
     assert result.evaluate_metrics_clientapp[1]["accuracy"] == pytest.approx(0.9)
+    exec(guarded, there)
+    assert isinstance(there["strategy"], FlowerStrategy)
     exec(smaller, here)
     flower, grid = (
         FlowerStrategy(FedAvg(), poll=0.01, evaluate_every=0),

@@ -55,7 +55,7 @@ class Rollback:
         if metric is None:
             return False
         source = f"{evaluator} {metric}"
-        if self._kept is None or not _has_collapsed(metric, badness[metric], self._good.get(source, [])):
+        if self._kept is None or not has_collapsed(metric, badness[metric], self._good.get(source, [])):
             self._fresh[source] = badness[metric]
             return False
         return self._go_back(driver, f"the {metric} by the {evaluator} has collapsed", *self._kept)
@@ -73,7 +73,8 @@ class Rollback:
         return True
 
 
-def _has_collapsed(metric: str, value: float, good: Sequence[float]) -> bool:
+def has_collapsed(metric: str, value: float, good: Sequence[float]) -> bool:
+    """Whether a value is far beyond the worst of the last good ones."""
     if len(good) < _FEWEST:
         return False
     worst, best = max(good), min(good)
