@@ -65,6 +65,8 @@ def child(session):
         code = 0
     except SystemExit as ended:
         code = ended.code or 0
+    except KeyboardInterrupt:  # a server of Flower says nothing of its own
+        code = 130
     finally:
         with contextlib.suppress(OSError):
             sys.stdout.flush()

@@ -145,6 +145,55 @@ def test_a_folder_in_the_way_is_refused_before_anything_runs(claim, tmp_path):
         reproduce(claim, tmp_path / "full")
 
 
+def test_a_stored_result_stays_until_the_new_one_is_whole(claim, folder):
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+
+    def fail(_):
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        reproduce(claim, folder, draw=fail, again=True)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    (folder / "tuning.csv").write_text("left by another version\n")
+    (folder / "manifest.json").unlink()
+    reproduce(claim, folder, draw=lambda work: (work / "figure.png").write_bytes(b"drawn"), again=True)
+    assert {file.name for file in folder.iterdir()} == {*before, "figure.png"}
+
+
+def test_a_refresh_that_fails_changes_nothing(folder):
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+
+    def fail(_):
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        refresh(folder, fail)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+
+def test_a_folder_that_is_being_written_is_no_result(claim, folder, tmp_path):
+    hidden = tmp_path / ".out-0123abcd"
+    folder.rename(hidden)
+    assert folder_of_same_runs(claim, tmp_path) is None
+    assert stored.reproductions(tmp_path, "**") == []
+
+
+def test_a_full_disk_is_no_reason_to_leave_a_panel_out(claim, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "point.npz")
+
+    monkeypatch.setattr("turnout.experiment.kept.write_archive", full)
+    with pytest.raises(OSError, match="No space left"):
+        reproduce(claim, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_processes_do_not_run_one_panel(claim, tmp_path):
+    kept = reproducing.KeptPanels(tmp_path / "out")
+    with kept.at_work(reproducing._asked(claim, "")), pytest.raises(FolderError, match="another process"):
+        reproduce(claim, tmp_path / "out")
+
+
 def test_a_drawing_that_fails_leaves_nothing(claim, tmp_path):
     def fail(_):
         raise OSError("disk full")

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from turnout.errors import UserError, is_mistake
+
+OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)  # no mistake of the experiment
 
 
 class ExperimentError(UserError):
@@ -22,7 +25,7 @@ def mistakes_at(where: str, *modules: str) -> Iterator[None]:
     except ExperimentError:
         raise
     except Exception as error:
-        if not is_mistake(error, *modules):
+        if not is_mistake(error, *modules) or getattr(error, "errno", None) in OF_THE_DISK:
             raise
         raise ExperimentError(f"{where}: {error}" if where else str(error)) from error
 
