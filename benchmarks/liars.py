@@ -109,10 +109,9 @@ def rate(task: Any, params: Any) -> Any:
 
 @dataclass
 class Fleet(Crowd):
-    """Clients of which some are away, and the last may lie about the length of its update."""
+    """Clients of which some are away."""
 
     present: np.ndarray = field(default_factory=lambda: np.ones((1, 1), bool))
-    norm: float | None = None
     turn: int = -1
 
     def get_node_ids(self) -> list[int]:
@@ -123,14 +122,20 @@ class Fleet(Crowd):
         self.turn += 1
         return super().get_nodes()
 
-    def push_messages(self, messages: Any) -> list[str]:
-        numbers = super().push_messages(messages)
-        for number in numbers if self.norm is not None else []:
-            reply = self.replies[number]
-            for record in reply.content.metric_records.values() if reply.has_content() else []:
-                if reply.metadata.src_node_id == 2 + LIAR and OWN_NORM in record:
-                    record[OWN_NORM] = self.norm
-        return numbers
+
+@dataclass
+class FalseLength:
+    """The ClientApp, where the last client lies about the length of the update that it keeps."""
+
+    app: Any
+    norm: float
+
+    def __call__(self, message: Message, context: Context) -> Message:
+        reply = self.app(message, context)
+        for record in reply.content.metric_records.values() if reply.has_content() else []:
+            if int(context.node_config["client-id"]) - 2 == LIAR and OWN_NORM in record:
+                record[OWN_NORM] = self.norm
+        return reply
 
 
 def app_of(task: Any, steps: np.ndarray, seed: int, lie: Lie) -> Any:
@@ -176,8 +181,8 @@ def play(case: Case, guard: Guard | None, seed: int, lies: bool = True) -> float
     present = draw.random((rounds + 1, CLIENTS)) < PRESENT
     present[0] = True
     present[:, LIAR] = lies
-    grid = Fleet(app_of(task, steps, seed, LIES[lie]), CLIENTS, present=present)
-    grid.norm = 1e14 if lie == "norm 1e14" else None
+    app = app_of(task, steps, seed, LIES[lie])
+    grid = Fleet(FalseLength(app, 1e14) if lie == "norm 1e14" else app, CLIENTS, present=present)
     target = "size" if lie == "size 2⁵³" else "uniform"
     flower = FlowerStrategy(case.strategy, target=target, local=LOCAL, guard=guard, seed=seed, poll=0.001)
     start = {name: np.asarray(part) for name, part in task.init(jr.key(seed)).items()}
