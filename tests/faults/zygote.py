@@ -21,7 +21,7 @@ import turnout.experiment.unfinished
 import turnout.reproduction.reproduce
 from turnout.simulator import savepoint
 
-PATIENCE = 240.0  # seconds for a session that nobody kills
+PATIENCE = 1200.0  # seconds for a session that nobody kills
 
 
 def fail_at(step, full):

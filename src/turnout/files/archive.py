@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from turnout.files.integrity import UNREADABLE
 from turnout.files.manifest import EditedError
 from turnout.files.whole import durable_file
 
@@ -52,5 +52,5 @@ def read_archive(path: Path) -> tuple[dict[str, Any], Arrays]:
             line = json.loads(arrays[_HEADER].tobytes())
             names = {f"array{number}": name for number, name in enumerate(line["names"])}
             return dict(line["header"]), {name: arrays[number] for number, name in names.items()}
-    except (ValueError, LookupError, TypeError, EOFError, OSError, RecursionError, zipfile.BadZipFile) as error:
+    except (*UNREADABLE, AttributeError, OSError, RuntimeError) as error:  # the digest fits what somebody made up
         raise EditedError(f"{path}: not an archive of arrays ({error})") from error

@@ -88,8 +88,8 @@ def is_reproduction(folder: Path) -> bool:
 
 def reproductions(folder: Path, pattern: str) -> list[Path]:
     """Folders with a result by their path inside this one, without hidden ones, in which a result is being written."""
-    found = (file.parent for file in folder.glob(f"{pattern}/{RESULT}"))
-    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+    paths = (file.parent for file in folder.glob(f"{pattern}/{RESULT}"))
+    return sorted(path for path in paths if not any(part.startswith(".") for part in path.relative_to(folder).parts))
 
 
 def is_done(claim: Claim, folder: Path) -> bool:

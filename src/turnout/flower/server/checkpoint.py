@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from turnout.files.archive import read_archive, write_archive
+from turnout.files.integrity import UNREADABLE
 from turnout.files.manifest import EditedError
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
@@ -56,7 +56,7 @@ def resume(path: Path, driver: Driver, chronicle: Chronicle, watch: Watch | None
         chronicle.restore(header["chronicle"], past)
         if watch is not None:
             watch.restore(header.get("watch", {}), _after(_WATCH, arrays))
-    except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (*UNREADABLE, AttributeError, OSError, RuntimeError) as error:
         raise ValueError(f"cannot go on from {path}: {error}; move the file away to begin anew") from error
     return True
 
