@@ -24,8 +24,8 @@ from turnout.experiment.run import run
 from turnout.experiment.unfinished import START, UNFINISHED, begun, read_unfinished
 from turnout.files.archive import read_archive, write_archive
 from turnout.files.manifest import Manifest
+from turnout.flower.run import books as checkpoint
 from turnout.flower.run.chronicle import Chronicle
-from turnout.flower.server import checkpoint
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply
 from turnout.report.run.run_page import write_report

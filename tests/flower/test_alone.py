@@ -3,12 +3,12 @@ import sys
 
 import pytest
 
-from turnout.flower.server.alone import held
+from turnout.flower.run.books import held
 
 HOLD = """
 import sys
 from pathlib import Path
-from turnout.flower.server.alone import held
+from turnout.flower.run.books import held
 with held(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

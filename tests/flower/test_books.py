@@ -6,7 +6,7 @@ pytest.importorskip("flwr")
 from inprocess import InProcessGrid
 
 from turnout.flower import FlowerStrategy, client_app
-from turnout.flower.server import checkpoint
+from turnout.flower.run import books as checkpoint
 from turnout.flower.wire.messages import to_record
 from turnout.strategies import FedAvg
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from turnout.files.archive import read_archive, write_archive
+from turnout.flower.run import books as checkpoint
 from turnout.flower.run.chronicle import Chronicle
-from turnout.flower.server import checkpoint
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire import layout
 from turnout.flower.wire.replies import Reply

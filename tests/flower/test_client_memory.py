@@ -12,7 +12,7 @@ from inprocess import FakeClock, InProcessGrid
 
 from turnout.flower import FlowerStrategy, client_app
 from turnout.flower.node.memory import REMEMBERED
-from turnout.flower.server import checkpoint
+from turnout.flower.run import books as checkpoint
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.simulator.local import Local
 from turnout.strategies import FedAvg

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from every_strategy import SETTINGS
+from turnout.flower.run import books as checkpoint
 from turnout.flower.run.chronicle import Chronicle
-from turnout.flower.server import checkpoint
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply
 from turnout.simulator.local import Local

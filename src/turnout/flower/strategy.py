@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from collections.abc import Collection as Group
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -18,13 +17,11 @@ from flwr.serverapp.strategy import Strategy as Base
 
 from turnout.flower.fleet.presence import Identity, Presence, Target
 from turnout.flower.fleet.shares import Shares
-from turnout.flower.run.books import Books
+from turnout.flower.fleet.turnout import Turnout
+from turnout.flower.run.books import Books, held
 from turnout.flower.run.estimates import Estimate, estimates_of
 from turnout.flower.run.pace import Pace
-from turnout.flower.run.participation import ParticipationLog
-from turnout.flower.run.run_folder import RunFolder
 from turnout.flower.server.accepted import real_settings
-from turnout.flower.server.alone import held
 from turnout.flower.server.compiled_round import Order, RoundRecord
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.guard import DEFAULT, Guard, Suspicion, Watch
@@ -167,7 +164,8 @@ class FlowerStrategy(Base):
         self._aggregate = {"train": train_metrics_aggr_fn, "evaluate": evaluate_metrics_aggr_fn}
         self._attendance = Presence(identity, target, greeting_timeout, strategy, retire_after)
         self._make_watch = partial(Watch, guard, strategy)
-        self._make_books = partial(_books, checkpoint, checkpoint_every, record, participation, self._attendance)
+        named = self._attendance.identity, self._attendance.shown_target
+        self._make_books = partial(Books.of, checkpoint, checkpoint_every, record, participation, *named)
         self._watch = self._make_watch()
         self._books = self._make_books(self._watch)
         self._rollback = Rollback(self._watch.rolls_back)
@@ -179,7 +177,7 @@ class FlowerStrategy(Base):
         self._last: int | None = None  # round
         self._begun = time.perf_counter()
         self._pace = Pace()
-        self._turnout = _Turnout()
+        self._turnout = Turnout()
         self._late = LateOrders()
         self._orders: dict[str, Order] = {}
         self._collection: Collection | None = None  # replies of the open round
@@ -423,7 +421,7 @@ class FlowerStrategy(Base):
         """Whether an update of an earlier round is as good as one of this: memories are of earlier rounds anyway."""
         return "model" in self.strategy.server_memory and self.strategy.starts_shared and self.strategy.admits_all
 
-    def _gather(self, driver: Driver, grid: PollingGrid) -> _Turnout:
+    def _gather(self, driver: Driver, grid: PollingGrid) -> Turnout:
         """Who is listed, and may be asked; before the first client has come nothing counts as a round."""
         said, t = -_PATIENT_LOG, driver.t + 1
         while True:
@@ -445,7 +443,7 @@ class FlowerStrategy(Base):
         awake = [name for name in self._watch.awake(free, t) if not driver.directory.rests(name, t)]
         asking = self._shares.to_train(awake or free, self.seed, t)
         asking += [name for name in listed if name in busy] if self._takes_late else []
-        return _Turnout(listed, asking, busy)
+        return Turnout(listed, asking, busy)
 
     def _collected(self) -> Collection:
         """The replies of the round so far."""
@@ -519,39 +517,6 @@ class FlowerStrategy(Base):
             self._books.chronicle.rate_centrally(t, metrics)
             self._judge("server", badness_of(metrics))
             result.evaluate_metrics_serverapp[t] = metrics
-
-
-@dataclass
-class _Turnout:
-    """Who is there in a round, and what is known of them."""
-
-    listed: list[str] = field(default_factory=list)
-    asking: list[str] = field(default_factory=list)  # the strategy selects from these
-    busy: set[str] = field(default_factory=set)  # still at work on an earlier order
-    questioned: set[str] = field(default_factory=set)  # asked to train, or for their loss
-    closed_early: bool = False  # before the timeout: who has not answered is still at work
-
-    def unknown(self, heard: Group[str], doubted: bool) -> list[str]:
-        """Clients of which nothing is known: listed but not asked, if that is doubted, or still at work."""
-        unasked = self.questioned if doubted else self.asking
-        return [n for n in self.listed if n not in heard and (n not in unasked or n in self.busy)]
-
-
-def _books(
-    checkpoint: str | Path | None,
-    every: int,
-    record: str | Path | None,
-    participation: str | Path | None,
-    attendance: Presence,
-    watch: Watch,
-) -> Books:
-    return Books(
-        None if checkpoint is None else Path(checkpoint),
-        every,
-        None if record is None else RunFolder(record, attendance.identity, attendance.shown_target),
-        None if participation is None else ParticipationLog(participation),
-        watch,
-    )
 
 
 def _local(config: ConfigRecord, before: Local | None = None) -> Local:

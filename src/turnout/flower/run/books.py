@@ -1,19 +1,42 @@
-"""All files of a training, and when they are written: chronicle, checkpoint, run folder and participation log."""
+"""All files of a training, and when they are written: checkpoint, run folder and participation log.
+
+A checkpoint is the whole state in one file: arrays and a line of JSON, no pickle; whole or absent, with a digest.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from turnout.files.archive import read_archive, write_archive
+from turnout.files.integrity import UNREADABLE
+from turnout.files.manifest import EditedError
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.run.participation import ParticipationLog
 from turnout.flower.run.run_folder import RunFolder
-from turnout.flower.server import checkpoint as checkpoints
 from turnout.flower.server.compiled_round import RoundRecord
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.guard import Watch
+from turnout.flower.wire import layout
+from turnout.flower.wire.layout import Arrays
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 log = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
+
+_FORMAT = 3
+_WITHOUT_DIGEST = 2  # the format before, which is still read
+_PAST, _WATCH = "past-", "watch-"
+_MOST_ROUNDS = 2**31  # rounds are counted in 32 bits
 
 
 class Books:
@@ -37,6 +60,26 @@ class Books:
         self._watch = watch
         self._saved = -1  # round of the last checkpoint
 
+    @classmethod
+    def of(
+        cls,
+        checkpoint: str | Path | None,
+        every: int,
+        record: str | Path | None,
+        participation: str | Path | None,
+        identity: str,
+        target: str,
+        watch: Watch,
+    ) -> Books:
+        """Books at these places, none where there is none; identity and target are for the run folder to say."""
+        return cls(
+            None if checkpoint is None else Path(checkpoint),
+            every,
+            None if record is None else RunFolder(record, identity, target),
+            None if participation is None else ParticipationLog(participation),
+            watch,
+        )
+
     def durable_round(self, t: int) -> int:
         """Number of the t rounds so far that a restarted server would remember.
 
@@ -46,7 +89,7 @@ class Books:
 
     def open(self, driver: Driver) -> None:
         """Continue from the checkpoint if there is one, and prepare the other files."""
-        if self.checkpoint is not None and checkpoints.resume(self.checkpoint, driver, self.chronicle, self._watch):
+        if self.checkpoint is not None and resume(self.checkpoint, driver, self.chronicle, self._watch):
             log.info("Going on after round %d with %d clients", driver.t, len(driver.directory))
             driver.note_gap()
             self._saved = driver.t
@@ -84,5 +127,98 @@ class Books:
 
     def _save(self, driver: Driver) -> None:
         if self.checkpoint is not None:
-            checkpoints.save(self.checkpoint, driver, self.chronicle, self._watch)
+            save(self.checkpoint, driver, self.chronicle, self._watch)
             self._saved = driver.t
+
+
+def save(path: Path, driver: Driver, chronicle: Chronicle, watch: Watch | None = None) -> None:
+    """Write the file; after a crash the previous one is still there."""
+    events, past = chronicle.state()
+    suspicions, lately = ({}, {}) if watch is None else watch.state()
+    header = _identity(driver) | {
+        "round": driver.t,
+        "clients": list(driver.directory.by_place),
+        "importance": list(driver.importance),
+        "chronicle": events,
+        "watch": suspicions,
+    }
+    others = {f"{_PAST}{name}": values for name, values in past.items()}
+    others |= {f"{_WATCH}{name}": values for name, values in lately.items()}
+    write_archive(path, header, driver.named_leaves() | others)
+
+
+def resume(path: Path, driver: Driver, chronicle: Chronicle, watch: Watch | None = None) -> bool:
+    """Restore a fresh driver from a file; false if there is none, a ValueError with the reason if it does not fit."""
+    if not path.exists():
+        return False
+    try:
+        header, arrays = _read(path)
+        for name, value in _identity(driver).items():
+            if header[name] != value:
+                raise ValueError(f"its {name} is {header[name]!r}, not {value!r}")
+        leaves = {name: array for name, array in arrays.items() if not name.startswith((_PAST, _WATCH))}
+        past = _after(_PAST, arrays)
+        _check(header, leaves, past)
+        driver.restore(header["round"], list(zip(header["clients"], header["importance"], strict=True)), leaves)
+        chronicle.restore(header["chronicle"], past)
+        if watch is not None:
+            watch.restore(header.get("watch", {}), _after(_WATCH, arrays))
+    except (*UNREADABLE, AttributeError, OSError, RuntimeError) as error:
+        raise ValueError(f"cannot go on from {path}: {error}; move the file away to begin anew") from error
+    return True
+
+
+def _after(prefix: str, arrays: Arrays) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays, also of a file in the format before."""
+    try:
+        return read_archive(path)
+    except EditedError as damaged:
+        with path.open("rb") as file:
+            header, leaves, others = layout.read_archive(file)
+        if header["format"] != _WITHOUT_DIGEST:
+            raise damaged
+        return header | {"format": _FORMAT}, leaves | others
+
+
+def _check(header: Mapping[str, Any], leaves: Arrays, past: Arrays) -> None:
+    """Refuse numbers that no training can have, whoever wrote them."""
+    rounds, names, importance = header["round"], header["clients"], header["importance"]
+    if type(rounds) is not int or not 0 <= rounds < _MOST_ROUNDS:
+        raise ValueError(f"its round is {rounds!r}, not a whole number from 0 to 2³¹")
+    if not 0 <= header["seed"] < 2**32:
+        raise ValueError(f"its seed is {header['seed']!r}, not below 2³²")
+    taken = [name for name in names if name is not None]  # other places are vacant
+    if len(set(taken)) != len(taken) or not all(isinstance(name, str) for name in taken):
+        raise ValueError("its clients do not have different names")
+    for name, value in zip(names, importance, strict=True):
+        if not isinstance(value, int | float) or not math.isfinite(value) or (value > 0) != (name is not None):
+            raise ValueError(f"the importance of {name!r} is {value!r}, not positive")
+    for name, leaf in leaves.items():
+        if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all():
+            raise ValueError(f"state{name} is not finite everywhere")
+    if len(shapes := {values.shape for values in past.values()}) > 1 or any(len(shape) != 1 for shape in shapes):
+        raise ValueError(f"its records of rounds have the shapes {sorted(shapes)}, not one length")
+
+
+def _identity(driver: Driver) -> dict[str, Any]:
+    strategy, facts = (type(part).__name__ for part in (driver.strategy, driver.settings.facts))
+    return {"format": _FORMAT, "strategy": strategy, "facts": facts, "seed": driver.seed}
+
+
+@contextlib.contextmanager
+def held(path: Path | None) -> Iterator[None]:
+    """Lock a file against other servers until the process ends, however it ends; on Windows nothing is locked."""
+    if path is None or fcntl is None:
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f"{path.name}.lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RuntimeError(f"another server is at work on {path}: end it first, or choose another file") from None
+        yield
