@@ -20,6 +20,7 @@ from turnout.availability.base import Process
 from turnout.availability.recorded.phones import is_published, published
 from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS, slots_covered, slots_within
 from turnout.files.data_folder import table_file
+from turnout.files.panics import panics_refused
 from turnout.types import Mask, RandomKey, Round
 
 MAX_BYTES = 2**32  # of a recording, at one bit per client and slot
@@ -199,8 +200,9 @@ def _parquet(path: str) -> dict[str, list[Any]]:
     import polars
 
     try:
-        return polars.read_parquet(path).to_dict(as_series=False)
-    except (polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
+        with panics_refused(path):
+            return polars.read_parquet(path).to_dict(as_series=False)
+    except polars.exceptions.PolarsError as error:
         raise ValueError(f"{path}: cannot be read as a {Path(path).suffix} file: {error}") from error
 
 

@@ -12,6 +12,7 @@ from turnout.diagnosis.reading.columns import FLAGS, TEXT, TIMES
 from turnout.diagnosis.reading.errors import LogError
 from turnout.diagnosis.reading.numbering import Numbering
 from turnout.diagnosis.reading.table import LogTable, first_line, refuse_file
+from turnout.files.panics import panics_refused
 
 if TYPE_CHECKING:
     import polars as pl
@@ -66,17 +67,18 @@ def read_rows(table: LogTable, columns: dict[str, str]) -> Rows:
     not_numbers: dict[str, tuple[int, str]] = {}
     done = 0
     try:
-        for batch in _batches(table, columns):
-            for name in columns:
-                if name in TEXT:
-                    pieces[name].append(numberings[name].codes(batch[name].cast(pl.String)))
-                else:
-                    values, not_number = _numbers(batch[name], flag=name in FLAGS, time=name in TIMES)
-                    pieces[name].append(values)
-                    if not_number is not None:
-                        not_numbers.setdefault(name, (done + not_number, str(batch[name][not_number])))
-            done += batch.height
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        with panics_refused(table.path):
+            for batch in _batches(table, columns):
+                for name in columns:
+                    if name in TEXT:
+                        pieces[name].append(numberings[name].codes(batch[name].cast(pl.String)))
+                    else:
+                        values, not_number = _numbers(batch[name], flag=name in FLAGS, time=name in TIMES)
+                        pieces[name].append(values)
+                        if not_number is not None:
+                            not_numbers.setdefault(name, (done + not_number, str(batch[name][not_number])))
+                done += batch.height
+    except (pl.exceptions.PolarsError, OSError) as error:
         refuse_file(table)
         raise LogError(f"{table.path}: cannot be read as {table.format} ({first_line(error)})") from error
     if not done:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from turnout.diagnosis.reading.errors import LogError
+from turnout.files.panics import panics_refused
 
 LINES_FOR_KEYS = 1000  # of a JSON Lines file, from which its keys are read
 DELIMITERS = ",;\t"
@@ -99,8 +100,9 @@ def _parquet_header(path: str, file: Path) -> list[str]:
     import polars as pl
 
     try:
-        return pl.scan_parquet(file).collect_schema().names()
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        with panics_refused(path):
+            return pl.scan_parquet(file).collect_schema().names()
+    except (pl.exceptions.PolarsError, OSError) as error:
         raise LogError(f"{path}: is not a whole Parquet file ({first_line(error)}); write it again") from None
 
 
@@ -135,7 +137,7 @@ def _decoded(path: str, line: bytes, number: int, offset: int) -> str:
         ) from None
 
 
-def first_line(error: BaseException) -> str:
+def first_line(error: Exception) -> str:
     """The first line of an error's message."""
     return str(error).strip().split("\n")[0] or type(error).__name__
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from turnout.errors import nearest
+from turnout.errors import UserError, nearest
 from turnout.files.data_folder import table_file
+from turnout.files.panics import panics_refused
 from turnout.tasks.data.partition import TEST, TRAIN, VALIDATION
 
 if TYPE_CHECKING:
@@ -77,11 +78,14 @@ def _rows(path: str) -> pl.DataFrame:
     file = table_file(path)
     try:
         if file.suffix == ".parquet":
-            rows = pl.read_parquet(file).cast(pl.String)
+            with panics_refused(path):
+                rows = pl.read_parquet(file).cast(pl.String)
         else:
             content = _unpacked(file)
             rows = pl.read_csv(content, infer_schema=False, separator=_delimiter(content))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, *DAMAGED) as error:
+    except UserError:
+        raise
+    except (pl.exceptions.PolarsError, ValueError, *DAMAGED) as error:
         reason = " ".join(str(error).split()).split(". ")[0]
         raise ValueError(f"{path}: cannot be read as a table: {reason}") from None
     if not rows.height:

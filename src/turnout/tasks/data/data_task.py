@@ -225,25 +225,24 @@ def _splits_beside(splits: Sequence[Split], pool: Array, firsts: list[int]) -> S
 
 def client_mean(values: Float[Array, " entries"], split: Split) -> PerClient:
     """Mean over each client's entries, NaN for a client that has none."""
-    sums = _client_sums(values, split.owners, split.sizes, values.shape[0])
+    sums = _client_sums(values, split.owners, split.starts, values.shape[0])
     return divide(sums, split.sizes.astype(values.dtype), otherwise=jnp.nan)
 
 
-def _client_sums(values: Array, owners: Array, sizes: Array, longest: int) -> PerClient:
-    """Sums over each client's entries, of which there are `longest` at most.
+def _client_sums(values: Array, owners: Array, starts: Array, longest: int, in_order: bool = True) -> PerClient:
+    """Sums over each client's entries, of which there are `longest` at most; entries of nobody do not count.
 
     A sum of many entries one by one drifts in single precision: by a percent over a million equal ones. So the entries
     of a client are summed in pieces, and the pieces likewise.
     """
-    (num_clients,) = sizes.shape
+    (num_clients,), count = starts.shape, values.shape[0]
     if longest <= PIECE:
-        return jax.ops.segment_sum(values, owners, num_clients, indices_are_sorted=True)
-    pieces = -(-sizes // PIECE)
-    starts, first_pieces = (jnp.cumsum(counts) - counts for counts in (sizes, pieces))
-    room = num_clients + values.shape[0] // PIECE
-    place = jnp.arange(values.shape[0]) - starts[owners]
-    piece = jnp.where(owners < num_clients, first_pieces[owners] + place // PIECE, room)  # some entries have no owner
-    sums = jax.ops.segment_sum(values, piece, room, indices_are_sorted=True)
-    beyond = jnp.append(pieces, room)  # rows that are not needed belong to nobody
-    piece_owners = jnp.repeat(jnp.arange(num_clients + 1), beyond, total_repeat_length=room)
-    return _client_sums(sums, piece_owners, pieces, -(-longest // PIECE))
+        return jax.ops.segment_sum(values, owners, num_clients, indices_are_sorted=in_order)
+    first, room = starts[owners], num_clients + count // PIECE + 1
+    # Numbers that rise from piece to piece, with gaps that hold nothing: a running count of the pieces is slow.
+    piece = owners + first // PIECE + (jnp.arange(count) - first) // PIECE
+    piece = jnp.where((owners >= 0) & (owners < num_clients), piece, room)
+    sums = jax.ops.segment_sum(values, piece, room, indices_are_sorted=in_order)
+    piece_owners = jax.ops.segment_max(owners, piece, room, indices_are_sorted=in_order)  # negative in a gap
+    first_pieces = jnp.arange(num_clients) + starts // PIECE
+    return _client_sums(sums, piece_owners, first_pieces, -(-longest // PIECE), in_order=False)
