@@ -20,6 +20,7 @@ from turnout.experiment.run import Outcome, Run
 from turnout.experiment.sweep import Point, points
 from turnout.experiment.trust import Code, names_code
 from turnout.files.manifest import checked_contents
+from turnout.files.panics import panics_refused
 from turnout.files.whole import free_folder, renewed, whole_or_absent
 from turnout.simulator.attendance import MAX_ROUNDS, STATES, Attendance, watched_clients
 from turnout.simulator.history import KINDS, History
@@ -100,7 +101,7 @@ def _why_not(folder: Path) -> str:
 def _run(contents: dict[str, bytes]) -> Run:
     experiment = Experiment.read(toml.parsed(contents["experiment.toml"], "experiment.toml"), Code.UNREAD)
     about = json.loads(contents["run.json"])
-    history, clients = (pl.read_parquet(BytesIO(contents[f"{name}.parquet"])) for name in ("history", "clients"))
+    history, clients = (_table(contents, f"{name}.parquet") for name in ("history", "clients"))
     history, attendances = _with_kind(history), _attendances(contents, clients)
     with np.load(BytesIO(contents["models.npz"]), allow_pickle=False) as models:
         arrays = dict(models)
@@ -121,6 +122,11 @@ def _run(contents: dict[str, bytes]) -> Run:
     origin = {key: value for key, value in about.items() if key in circumstances.KEYS}
     notes = {key: value for key, value in about.items() if key not in (*OF_RUN, *circumstances.KEYS)}
     return Run(experiment, tuple(outcomes), about["seconds"], notes, origin)
+
+
+def _table(contents: dict[str, bytes], name: str) -> pl.DataFrame:
+    with panics_refused(name):
+        return pl.read_parquet(BytesIO(contents[name]))
 
 
 def _marks(experiment: Experiment, clients: pl.DataFrame) -> Iterator[tuple[str, str, dict[str, Any], Point | None]]:
@@ -175,7 +181,7 @@ def _history(experiment: Experiment, frame: pl.DataFrame, clients: pl.DataFrame,
 def _attendances(contents: dict[str, bytes], clients: pl.DataFrame) -> dict[str, Attendance]:
     """Attendance by label, given the table of the folder's clients; empty for folders without one."""
     if ATTENDANCE in contents:
-        rows = pl.read_parquet(BytesIO(contents[ATTENDANCE]))
+        rows = _table(contents, ATTENDANCE)
         parts = rows.partition_by("label", as_dict=True, maintain_order=True)
         return {str(label): _of_rows(part) for (label,), part in parts.items()}
     if LOG not in contents or "name" not in clients.columns:
