@@ -114,7 +114,8 @@ def test_greet_lets_a_strategy_probe(app, caplog):
     grid, _ = app.play(server=server, client=changed(app.source("clientapp"), 1))
     last = app.config["num-server-rounds"]
     assert grid.losses[last] < grid.losses[0]
-    assert ("query.probe" in {kind for _, kind, _ in grid.seen}) and "greet(app)" not in caplog.text
+    assert "query.probe" in {kind for _, kind, _ in grid.seen}
+    assert "greet(app)" not in caplog.text
 
 
 def test_the_page_links_every_app():
