@@ -21,7 +21,8 @@ with warnings.catch_warnings():  # typer may be older than click and read names 
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
-PAGES += ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/flower_quickstart/README.md"]
+PAGES += ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+PAGES += [f"examples/{name}/README.md" for name in ("flower_apps", "flower_quickstart")]
 QUICK = ("README.md", "docs/theory/")  # whose Python runs in the ordinary tests; that of other pages is slow
 LANGUAGES = {
     "",

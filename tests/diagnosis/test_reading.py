@@ -211,6 +211,16 @@ def test_events_tell_who_was_there_and_whose_update_arrived(file):
     assert log.warnings == ("2 clients report no size; they get the mean, 40",)
 
 
+def test_a_round_of_which_nothing_is_known_was_not_watched_and_a_member_may_never_come(file):
+    rows = ["0,,round", "0,a,member", "0,b,member", "0,c,member", "0,a,arrived", "0,b,listed"]
+    rows += ["1,,round", "1,a,listed", "1,a,available", "1,b,asked", "2,,round", "2,a,busy", "2,b,unknown"]
+    log = read_log(file("round,client,event", *rows))
+    assert list(log.names) == ["a", "b", "c"]
+    assert grid(log) == [[1, 1, 0], [0, 1, 0], [0, 0, 0]]
+    np.testing.assert_array_equal(log.watched_matrix(), [[True, True, False], [False, True, False], [True, True, True]])
+    assert not log.warnings
+
+
 def test_events_as_json_lines(file):
     header = EVENTS[0].split(",")
     lines = []

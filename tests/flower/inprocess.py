@@ -60,6 +60,7 @@ class InProcessGrid(Grid):
     lie: Callable[[RecordDict], RecordDict] = lambda content: content
     keys: dict[str, bytes] = field(default_factory=dict)
     run_config: dict[str, object] = field(default_factory=dict)
+    node_config: Callable[[str], dict] = lambda name: {"client-id": name}
     turn: int = -1
     clock: Clock | None = None
     takes: Callable[[str, int, Message], float] = lambda _name, _turn, _message: 0.0
@@ -132,7 +133,7 @@ class InProcessGrid(Grid):
 
     def _call(self, name, message):
         place = message.metadata.dst_node_id
-        config = {"client-id": name.removesuffix(" again")}
+        config = self.node_config(name.removesuffix(" again"))
         context = self.contexts.setdefault(place, Context(7, place, config, RecordDict(), self.run_config))
         try:
             return self.app(message, context)

@@ -48,7 +48,7 @@ def greet(
         name: name of the client, from the context; if not given, `client-id` or `partition-id` of the node's config.
         size: number of samples, from the context; if not given, the `num-examples` that the app reported last.
         loss: (arrays, config, context) to the loss of a model without training, for strategies that probe; if not
-            given, the app's own evaluation is asked for it.
+            given, the app's own evaluation is asked for it: its `loss`, or whatever metric ends in "loss" there.
         reach: steps of plain SGD in a round: a number, the name of a metric that the app reports, or a function of its
             metrics. Strategies for unequal work need it; if not given, all clients count as doing the same.
 
@@ -118,7 +118,9 @@ class _Greeted(ClientApp):
         if reply.has_error():
             return reply
         metrics = wire.metrics_in(reply.content)
-        if (own := next((metric for metric in LOSSES if metric in metrics), None)) is None:
+        losses = [metric for metric in metrics if metric.endswith("loss")]
+        own = next((metric for metric in LOSSES if metric in losses), losses[0] if len(losses) == 1 else None)
+        if own is None:
             raise ValueError(
                 f"the server asks for the loss of the model, but evaluation reports only {sorted(metrics)}: report a "
                 "'loss' there, or give one by greet(app, loss=...)"

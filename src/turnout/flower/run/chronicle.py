@@ -10,6 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from turnout.flower.run.estimates import estimated_columns
 from turnout.flower.server.compiled_round import RoundRecord
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.layout import Arrays
@@ -81,16 +82,21 @@ class Chronicle:
         own = {
             metric: np.array([[values.get(name, math.nan) for name in names]]) for metric, values in self.latest.items()
         }
+        estimates, importance = estimated_columns(driver), np.array(driver.importance)[driver.places]
+        pi, lam = estimates.pop("pi", None), estimates.pop("lam", None)
+        by_client = driver.sums() | estimates
         return History(
             seeds=(driver.seed,),
             rounds=driver.t,
             evaluated=np.array(evaluated),
             metrics={name: _at(values, evaluated)[None] for name, values in self._metrics().items()},
             records={name: np.array([values]) for name, values in self.records.items()},
-            clients={name: values[None] for name, values in driver.sums().items()} | own,
+            clients={name: values[None] for name, values in by_client.items()} | own,
             params={name: np.asarray(array)[None] for name, array in driver.model().items()},
             seconds=self.seconds,
-            target=np.array(driver.importance) / max(sum(driver.importance), 1e-30),
+            target=importance / max(importance.sum(), 1e-30),
+            pi=pi,
+            lam=lam,
         )
 
     def _metrics(self) -> ByRound:

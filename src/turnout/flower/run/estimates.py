@@ -34,17 +34,16 @@ class Estimate:
 def estimates_of(driver: Driver) -> list[Estimate]:
     """One estimate per client, in the order of the fleet; none if the server does not estimate."""
     columns = estimated_columns(driver)
-    rows = zip(*columns.values(), strict=True) if columns else ()
-    return [Estimate(name, *map(float, row)) for name, row in zip(driver.directory.names, rows, strict=False) if name]
+    rows = zip(driver.directory.names, *columns.values(), strict=True) if columns else ()
+    return [Estimate(name, *map(float, row)) for name, *row in rows]
 
 
 def estimated_columns(driver: Driver) -> dict[str, np.ndarray]:
-    """The fields of `Estimate` after the name, one entry per client."""
+    """The fields of `Estimate` after the name, one entry per client in the order of the directory's names."""
     facts, state = driver.settings.facts, None if driver.state is None else driver.state.facts
     if not isinstance(facts, Online) or not isinstance(state, OnlineState):
         return {}
-    count = len(driver.directory)
-    sums = {name: np.asarray(getattr(state, name), np.float64)[:count] for name in _SUMS}
+    sums = {name: np.asarray(getattr(state, name), np.float64)[driver.places] for name in _SUMS}
     prior = {name: float(np.asarray(getattr(facts, name))) for name in _PRIORS}
     stay_on = _posterior(sums["on_on"], sums["from_on"], prior["prior_stay"], prior["prior_leave"])
     from_off = sums["transitions"] - sums["from_on"]

@@ -297,10 +297,14 @@ class Driver:
             return {}
         return places.leaves_of(self._server, self._state, self._tally, len(self.importance))
 
+    @property
+    def places(self) -> list[int]:
+        """The place of each client, in the order of the directory's names; vacant places are left out."""
+        return [self.directory.place(name) for name in self.directory.names]
+
     def sums(self) -> dict[str, np.ndarray]:
-        """Sums per client over the rounds so far, by place, as in a simulation."""
-        taken = [self.directory.place(name) for name in self.directory.names]
-        return {name: np.asarray(values)[taken] for name, values in self._tally.summary(self.t).items()}
+        """Sums per client over the rounds so far, in the order of the directory's names, as in a simulation."""
+        return {name: np.asarray(values)[self.places] for name, values in self._tally.summary(self.t).items()}
 
     def _admits_fleet(self, new: Mapping[str, float]) -> bool:
         worths = [worth for worth in self.importance if worth > 0]

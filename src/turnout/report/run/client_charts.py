@@ -68,7 +68,8 @@ def client_weights(points: Points) -> Chart | None:
             ends = (ratio.min(axis=0), ratio.max(axis=0)) if len(point.history.seeds) > 1 else (None, None)
             places, available = np.linspace(0, 100, len(chosen) + 1)[1:], availability_of(point)[chosen]
             drawn = Series(point.label, styles[point.label], ratio.mean(axis=0), places, *ends)
-            series.append(about_clients(drawn, names, available, target))
+            described = about_clients(drawn, names, available, target)
+            series.append(replace(described, more=(*described.more, *_interval(point, chosen))))
     return weights_chart(series, LEAST_FIRST, "Bars: least and most over the seeds.") if series else None
 
 
@@ -76,6 +77,15 @@ def about_clients(series: Series, names: Sequence[str], available: np.ndarray, t
     """A series of one point per client, with name, availability and target of each."""
     more = More("available", 100 * available, "%"), More("target", 100 * target, "%")
     return replace(series, names=tuple(f"client {name}" for name in names), more=more)
+
+
+def _interval(outcome: Outcome, clients: np.ndarray) -> tuple[More, ...]:
+    """The ends of the interval of each client's availability, where it was estimated."""
+    ends = {"available at least": "pi_low", "available at most": "pi_high"}
+    estimated = {title: outcome.history.clients.get(name) for title, name in ends.items()}
+    return tuple(
+        More(title, 100 * values[0, clients], "%") for title, values in estimated.items() if values is not None
+    )
 
 
 def weights_chart(series: Sequence[Series], x: Axis, whiskers: str) -> Chart:
