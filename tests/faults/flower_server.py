@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from turnout.flower.run.books import Books
-from turnout.flower.run.participation import ParticipationLog
-from turnout.flower.run.run_folder import RunFolder
+from turnout.flower.run.chronicle import ParticipationLog, RunFolder
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply
 from turnout.strategies import MIFA

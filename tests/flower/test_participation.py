@@ -1,7 +1,7 @@
 import numpy as np
 
 from turnout import read_log
-from turnout.flower.run.participation import ParticipationLog
+from turnout.flower.run.chronicle import ParticipationLog
 from turnout.flower.server.compiled_round import RoundRecord
 
 

@@ -22,9 +22,8 @@ from turnout.errors import FolderError
 from turnout.experiment import ExperimentError, load, read_experiment
 from turnout.experiment.run import run as simulate_experiment
 from turnout.flower import FlowerStrategy, client_app
-from turnout.flower.run.chronicle import Chronicle
+from turnout.flower.run.chronicle import Chronicle, ParticipationLog
 from turnout.flower.run.estimates import Estimate
-from turnout.flower.run.participation import ParticipationLog
 from turnout.flower.wire.messages import to_record
 from turnout.metrics import BYTES_UPLOADED
 from turnout.report.run.run_table import results

@@ -17,9 +17,7 @@ import numpy as np
 from turnout.files.archive import read_archive, write_archive
 from turnout.files.integrity import UNREADABLE
 from turnout.files.manifest import EditedError
-from turnout.flower.run.chronicle import Chronicle
-from turnout.flower.run.participation import ParticipationLog
-from turnout.flower.run.run_folder import RunFolder
+from turnout.flower.run.chronicle import Chronicle, ParticipationLog, RunFolder
 from turnout.flower.server.compiled_round import RoundRecord
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.guard import Watch

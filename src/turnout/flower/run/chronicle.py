@@ -1,15 +1,27 @@
-"""The history of a training on real nodes, in the form of a simulation's `History`."""
+"""What is kept of a training on real nodes: its history, a log of who took part, and the run folder made from both."""
 
 from __future__ import annotations
 
+import csv
+import datetime
+import io
+import json
 import math
+import os
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from turnout.experiment import deployed, store
+from turnout.experiment.errors import ExperimentError
+from turnout.experiment.run import Outcome, Run
+from turnout.experiment.store import LOG
+from turnout.experiment.sweep import points
+from turnout.files.whole import durable_file, free_folder
 from turnout.flower.run.estimates import estimated_columns
 from turnout.flower.server.compiled_round import RoundRecord
 from turnout.flower.server.driver import Driver
@@ -148,3 +160,115 @@ def _worst_decile(values: Mapping[str, float], num_clients: int) -> float:
     padded = np.full(num_clients, math.nan, np.float32)
     padded[: len(values)] = list(values.values())
     return float(worst_decile(jnp.asarray(padded)))
+
+
+COLUMNS = ("timestamp", "round", "client", "event")
+
+
+class ParticipationLog:
+    """A CSV file of events, which grows by each closed round."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._members: set[str] = set()  # clients that the file names
+
+    def cut(self, t: int) -> None:
+        """Drop round t and all later ones, which are about to run, perhaps again; if t is 0, begin a new file."""
+        kept = []
+        if t > 0 and self.path.exists():
+            with self.path.open(newline="", encoding="utf-8") as file:
+                kept = [row for row in csv.reader(file) if _is_before(row, t)]
+        self._members = {row[2] for row in kept if row[3] == "member"}
+        with durable_file(self.path) as file:
+            file.write(_lines([COLUMNS, *kept]).encode())
+
+    def add(self, record: RoundRecord) -> None:
+        """Append all events of a round with one write."""
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        arrived = set(record.arrived)
+        members = [name for name in record.members if name not in self._members]
+        self._members.update(members)
+        events = [("", "round"), *((name, "member") for name in members)]
+        events += [(name, "available") for name in record.available]
+        events += [(name, "listed") for name in record.unknown]
+        events += [(name, "asked") for name in record.uploads]
+        events += [(name, "arrived" if name in arrived else "failed") for name in record.uploads]
+        events += [(name, "late") for name in record.late]
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            file.write(_lines([(now, str(record.t), name, event) for name, event in events]))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _is_before(row: list[str], t: int) -> bool:
+    """Whether a complete row is of an earlier round; the header and a torn last row are not."""
+    return len(row) == len(COLUMNS) and row[1].isdigit() and int(row[1]) < t
+
+
+def _lines(rows: list[tuple[str, ...] | list[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+class RunFolder:
+    """A folder that `turnout report` and `turnout diagnose` read, at any time.
+
+    It is complete from the first round on, and each of its files is replaced as a whole. Its contents come from the
+    chronicle, so a server that was restarted from a checkpoint writes the same as one that never stopped.
+    """
+
+    def __init__(self, path: str | Path, identity: str, target: str) -> None:
+        self.path = Path(path)
+        self._notes = {"deployed": True, "identity": identity, "target": target}
+        self._log = ParticipationLog(self.path / LOG)
+        self._waiting: list[RoundRecord] = []  # rounds before there is a folder for the log
+
+    def claim(self, run_id: str, t: int) -> None:
+        """Make sure that the folder is free, or holds the first t rounds of this very run."""
+        self._notes["run"] = run_id
+        if t == 0 or not self.is_there:
+            free_folder(self.path)
+            return
+        if json.loads((self.path / "run.json").read_text(encoding="utf-8")).get("run") != run_id:
+            raise ExperimentError(f"{self.path}: holds another run than the checkpoint's: choose another folder")
+        self._log.cut(t)
+
+    def add(self, record: RoundRecord) -> None:
+        """Add a round to the participation log, to which rows are only appended."""
+        self._waiting.append(record)
+        if (self.path / LOG).exists():
+            self._flush()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a run in the folder."""
+        return (self.path / "run.json").exists()
+
+    def write(self, driver: Driver, chronicle: Chronicle, evaluate_every: int) -> None:
+        """Write the folder as of now."""
+        run = self._run(driver, chronicle, evaluate_every)
+        if self.is_there:
+            store.renew(run, self.path)
+        else:
+            store.save(run, self.path, extra=lambda _run, work: ParticipationLog(work / LOG).cut(0))
+        self._flush()
+
+    def _flush(self) -> None:
+        for record in self._waiting:
+            self._log.add(record)
+        self._waiting.clear()
+
+    def _run(self, driver: Driver, chronicle: Chronicle, evaluate_every: int) -> Run:
+        experiment = deployed.described(
+            driver.strategy,
+            num_clients=len(driver.directory),
+            rounds=driver.t,
+            seed=driver.seed,
+            evaluate_every=max(1, evaluate_every),
+            local=driver.local,
+            server=driver.settings,
+        )
+        (point,) = points(experiment)
+        outcome = Outcome.of(point, chronicle.history(driver), names=driver.directory.names)
+        return Run(experiment, (outcome,), chronicle.seconds, self._notes)
