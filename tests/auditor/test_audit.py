@@ -229,6 +229,7 @@ def test_an_experiment_is_audited_point_by_point_and_written_whole(tmp_path):
         "audit.json",
         "clients.parquet",
         "experiment.toml",
+        "manifest.json",
         "weights.png",
     ]
     stored = json.loads((folder / "audit.json").read_text())

@@ -78,6 +78,13 @@ def test_what_an_unchanged_app_cannot_give_is_an_error_that_names_the_line(strat
         play(own_app(), strategy, **options)
 
 
+def test_a_strategy_that_probes_says_so_if_no_client_can_tell_its_loss():
+    app = greet(ClientApp())
+    app.train()(lambda message, context: message)
+    with pytest.raises(ValueError, match="CAFed needs the loss of the model on every client, but all 3 clients fail"):
+        play(app, CAFed())
+
+
 def test_greet_gives_an_app_a_name_a_size_a_loss_and_a_reach():
     app = greet(own_app(), size=lambda context: int(context.node_config["client-id"]), reach="batches")
     flower, weight, _ = play(app, CAFed(), target="size", rounds=2)

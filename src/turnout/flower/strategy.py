@@ -20,7 +20,7 @@ from turnout.flower.fleet.shares import Shares
 from turnout.flower.fleet.turnout import Turnout
 from turnout.flower.run.books import Books, held
 from turnout.flower.run.estimates import Estimate, estimates_of
-from turnout.flower.run.pace import Pace
+from turnout.flower.run.tempo import Tempo
 from turnout.flower.server.accepted import real_settings
 from turnout.flower.server.compiled_round import Order, RoundRecord
 from turnout.flower.server.driver import Driver
@@ -176,7 +176,7 @@ class FlowerStrategy(Base):
         self._ttl: float | None = None
         self._last: int | None = None  # round
         self._begun = time.perf_counter()
-        self._pace = Pace()
+        self._tempo = Tempo()
         self._turnout = Turnout()
         self._late = LateOrders()
         self._orders: dict[str, Order] = {}
@@ -281,7 +281,7 @@ class FlowerStrategy(Base):
         if self.local is None:
             driver.local = _local(config, driver.local)
         turnout = self._turnout = self._gather(driver, polled)
-        self._pace.begin(polled.clock.now())
+        self._tempo.begin(polled.clock.now())
         losses = self._probe(driver, turnout.asking, config, polled) if self.strategy.probes else None
         self._orders = {order.client: order for order in driver.open_round(turnout.asking, losses)}
         turnout.questioned = {*self._orders} if losses is None else {*turnout.asking}
@@ -317,7 +317,7 @@ class FlowerStrategy(Base):
         if self._attendance.target == "examples":
             driver.weigh_by_size({name: float(reply.size) for name, reply in good.items() if reply.size})
         unknown = turnout.unknown(heard, self.listed == "unknown")
-        closed = driver.close_round(good, silent, collection.reach, unknown=unknown, span=self._pace.span)
+        closed = driver.close_round(good, silent, collection.reach, unknown=unknown, span=self._tempo.span)
         late = tuple(name for name in closed.arrived if name in collection.late)
         members = driver.directory.names
         record = replace(closed, bytes_uploaded=collection.bytes_uploaded, late=late, members=members)
@@ -374,7 +374,7 @@ class FlowerStrategy(Base):
         self._driver, self.records, self._handed = None, [], None
         self._watch = self._make_watch()
         self._books, self._rollback = self._make_books(self._watch), Rollback(self._watch.rolls_back)
-        self._pace, self._late = Pace(), LateOrders()
+        self._tempo, self._late = Tempo(), LateOrders()
 
     def _warn_of_nothing_to_do(self, done: int, num_rounds: int) -> None:
         if done >= num_rounds > 0:
@@ -484,6 +484,11 @@ class FlowerStrategy(Base):
         contents, failed = self._mailbox.sort_out(replies)
         for name in asking:  # or a client that was killed could not come back while its old node is listed
             driver.directory.heard(name, name in contents or name in failed, t)
+        if asking and failed >= set(asking) and t == 1:
+            raise ValueError(
+                f"{type(self.strategy).__name__} needs the loss of the model on every client, but all {len(failed)} "
+                "clients fail to tell it; the log says why. Give them a loss: `app = greet(app, loss=...)`"
+            )
         return losses_in(contents, t, self.limits)
 
     def _combined(

@@ -10,7 +10,7 @@ _REMEMBERED = 101  # rounds
 _MOST = 20.0  # usual rounds: after longer ones all memory of a client's state is lost anyway
 
 
-class Pace:
+class Tempo:
     """Times at which rounds have begun."""
 
     def __init__(self) -> None:
