@@ -91,9 +91,12 @@ def mutated_document(document: dict[str, Any], rng: random.Random) -> dict[str, 
         places = list(_places(changed))
         if not places:
             return changed
-        place, key = rng.choice(places)
+        numbers = [(place, key) for place, key in places if type(place[key]) in (int, float)]
         what = rng.random()
-        if what < 0.15:
+        place, key = rng.choice(numbers if numbers and what > 0.6 else places)
+        if what > 0.6:
+            place[key] = rng.choice([value for value in VALUES if type(value) in (int, float)])
+        elif what < 0.15:
             del place[key]
         elif what < 0.3:
             other, theirs = rng.choice(places)
