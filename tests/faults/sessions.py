@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from counts import Counts
 
 ZYGOTE = Path(__file__).with_name("zygote.py")
+CACHE = Path(tempfile.gettempdir()) / "turnout-faults-cache"  # not the user's: a killed process may tear an entry
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 CLEAN = (0, 2, 130, 143)  # exit codes of a command that says what is the matter
 
@@ -38,7 +40,7 @@ class Sessions:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        environment = os.environ | {"TURNOUT_CACHE": str(folder / "cache"), "COLUMNS": "200", "NO_COLOR": "1"}
+        environment = os.environ | {"TURNOUT_CACHE": str(CACHE), "COLUMNS": "200", "NO_COLOR": "1"}
         command = [sys.executable, str(ZYGOTE)]
         self._zygote = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder

@@ -226,7 +226,7 @@ def fuzz_checkpoint(source, path, draw):
     checkpoint.resume(path, Driver(MIFA(), START_MODEL, seed=4), Chronicle())
 
 
-@pytest.mark.parametrize("number", [200, pytest.param(2000, marks=pytest.mark.faults)])
+@pytest.mark.parametrize("number", [100, pytest.param(2000, marks=pytest.mark.faults)])
 def test_a_flipped_bit_changes_nothing_unnoticed(
     folder, claim_folder, unfinished_folder, checkpoint_file, tmp_path, number
 ):
@@ -236,7 +236,7 @@ def test_a_flipped_bit_changes_nothing_unnoticed(
     assert counts.refused > number / 3
 
 
-@pytest.mark.parametrize("number", [150, pytest.param(6000, marks=pytest.mark.faults)])
+@pytest.mark.parametrize("number", [80, pytest.param(3000, marks=pytest.mark.faults)])
 def test_fuzzed_folders_are_read_or_refused(folder, claim_folder, unfinished_folder, checkpoint_file, tmp_path, number):
     counts = fuzz(folder, claim_folder, unfinished_folder, checkpoint_file, tmp_path, number, seed=number)
     print(f"\nfuzzed folders and checkpoints: {counts}", file=sys.stderr)

@@ -1,12 +1,13 @@
 """Full disks, disks that cannot be written, and two processes on one folder: told in one line, nothing is lost."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from counts import Counts
-from sessions import Sessions
+from sessions import CACHE, Sessions
 
 from turnout.experiment import load, toml
 
@@ -111,7 +112,10 @@ def test_a_disk_that_cannot_be_written_is_told_before_anything_runs(sessions, tm
 
 def test_a_second_process_on_a_folder_is_told_at_once(sessions):
     command = [sys.executable, "-m", "turnout", "run", "tiny.toml", "-q", "--out", "shared"]
-    first = subprocess.Popen(command, cwd=sessions.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    environment = os.environ | {"TURNOUT_CACHE": str(CACHE)}
+    first = subprocess.Popen(
+        command, cwd=sessions.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
     while not (sessions.folder / "shared" / "unfinished" / "start.json").exists():
         assert first.poll() is None
     for argv in (("run", "tiny.toml", "-q", "--out", "shared"), ("run", "--resume", "shared", "-q")):
