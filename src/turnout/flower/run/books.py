@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from turnout.errors import FolderError
 from turnout.files.archive import read_archive, write_archive
 from turnout.files.integrity import UNREADABLE
+from turnout.files.lock import FileLock
 from turnout.files.manifest import EditedError
 from turnout.flower.run.chronicle import Chronicle, ParticipationLog, RunFolder
 from turnout.flower.server.compiled_round import RoundRecord
@@ -23,11 +25,6 @@ from turnout.flower.server.driver import Driver
 from turnout.flower.server.guard import Watch
 from turnout.flower.wire import layout
 from turnout.flower.wire.layout import Arrays
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
 
 log = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
 
@@ -208,15 +205,15 @@ def _identity(driver: Driver) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def held(path: Path | None) -> Iterator[None]:
-    """Lock a file against other servers until the process ends, however it ends; on Windows nothing is locked."""
-    if path is None or fcntl is None:
+def held(checkpoint: Path | None) -> Iterator[None]:
+    """Keep other servers off a checkpoint: two that write the same one in turns would undo each other's rounds."""
+    if checkpoint is None:
         yield
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_name(f"{path.name}.lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RuntimeError(f"another server is at work on {path}: end it first, or choose another file") from None
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = FileLock(checkpoint.with_name(f"{checkpoint.name}.lock"))
+    except FolderError:
+        raise RuntimeError(f"another server is at work on {checkpoint}: end it first, or choose another file") from None
+    with lock:
         yield
