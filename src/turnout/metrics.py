@@ -117,6 +117,11 @@ def on_split(split: str, what: Literal["loss", "accuracy"]) -> str:
     return f"{split}_{what}"
 
 
+def is_loss(name: str) -> bool:
+    """Whether a metric is some loss, by the end of its name."""
+    return name.endswith("loss")
+
+
 def usual_name(name: str) -> str:
     """The name here of what an app may call otherwise."""
     return _ALIASES.get(name, name)

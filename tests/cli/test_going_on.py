@@ -118,7 +118,7 @@ def test_verifying_names_what_was_edited(turnout, folder, tmp_path):
     assert documented("verify") - {"ok"} <= keys_of(tables)
     assert tables[0]["files"]["notes.txt"] == "not in the manifest"
     for arguments in (("report", "edited"), ("plot", "edited", "curves")):
-        assert "edited or damaged" in turnout(*arguments).stderr
+        assert "`turnout verify edited` tells of all files" in turnout(*arguments).stderr
     assert turnout("verify", "nowhere").stderr == "error: nowhere: there is no such file or folder\n"
     (tmp_path / "empty").mkdir()
     assert turnout("verify", "empty").stderr == "error: empty: holds no result, and no checkpoint\n"

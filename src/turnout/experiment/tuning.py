@@ -117,6 +117,9 @@ def _check_keep(grid: Sequence[Point], keep: Sequence[str]) -> None:
             raise ExperimentError(f"{key} is swept, but differs between worlds or data: give each an experiment")
 
 
+_FAR = 10.0  # times the first model's loss: a little worse than at the start is no divergence
+
+
 def _choose(label: str, grid: list[Point], kept: dict[str, Any], finished: Run, metric: str) -> Choice:
     histories = [finished[point.label].history for point in grid]
     if metric not in histories[0].metrics:
@@ -126,7 +129,8 @@ def _choose(label: str, grid: list[Point], kept: dict[str, Any], finished: Run, 
     values = np.stack([np.where(history.diverged, np.nan, history.final(metric)) for history in histories])
     higher = metric_named(metric).higher_is_better
     means = np.where(np.isfinite(values), values, -np.inf if higher else np.inf).mean(axis=1)
-    if not np.isfinite(means).any() or (not higher and means.min() > histories[0].metrics[metric][:, 0].mean()):
+    first = histories[0].metrics[metric][:, 0].mean()
+    if not np.isfinite(means).any() or (not higher and means.min() > _FAR * abs(first) + 1.0):
         raise ExperimentError(f"tuning: {label}: no point of its grid converged: try smaller learning rates")
     best = grid[int(np.argmax(means) if higher else np.argmin(means))]
     chosen = {key: value for key, value in best.settings.items() if key not in kept}

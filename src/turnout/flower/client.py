@@ -13,6 +13,7 @@ from flwr.clientapp import ClientApp
 from turnout.flower.wire import messages as wire
 from turnout.flower.wire.layout import Arrays
 from turnout.flower.wire.replies import OWN_NORM, OWN_ROUND, length
+from turnout.metrics import TEST_LOSS, is_loss
 
 if TYPE_CHECKING:
     from turnout.flower.node.sender import Sender
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 KEPT, KEPT_IN = "turnout.update", "turnout.kept-in"  # in the node's own state, between training and upload
 OWN_SIZE = "turnout.size"  # in the node's own state: the samples that its app has last reported
-LOSSES = ("loss", "eval_loss", "eval-loss", "test_loss", "test-loss", "val_loss", "val-loss")  # as apps call it
+LOSSES = ("loss", "eval_loss", "eval-loss", TEST_LOSS, "test-loss", "val_loss", "val-loss")  # as apps call it
 
 Settings = dict[str, Any]
 Train = Callable[[Arrays, Settings, Context], tuple[Mapping[str, np.ndarray], Mapping[str, float]]]
@@ -118,7 +119,7 @@ class _Greeted(ClientApp):
         if reply.has_error():
             return reply
         metrics = wire.metrics_in(reply.content)
-        losses = [metric for metric in metrics if metric.endswith("loss")]
+        losses = [metric for metric in metrics if is_loss(metric)]
         own = next((metric for metric in LOSSES if metric in losses), losses[0] if len(losses) == 1 else None)
         if own is None:
             raise ValueError(
