@@ -172,8 +172,11 @@ def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
     try:
         return read_archive(path)
     except EditedError as damaged:
-        with path.open("rb") as file:
-            header, leaves, others = layout.read_archive(file)
+        try:
+            with path.open("rb") as file:
+                header, leaves, others = layout.read_archive(file)
+        except UNREADABLE:
+            raise damaged from None
         if header["format"] != _WITHOUT_DIGEST:
             raise damaged
         return header | {"format": _FORMAT}, leaves | others
