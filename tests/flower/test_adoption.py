@@ -236,6 +236,13 @@ def test_a_slow_client_does_not_set_the_pace():
     assert clock.time > 3 * 400
 
 
+def test_a_slow_client_that_told_its_loss_was_there():
+    takes = on_train({"1": 10.0, "2": 10.0, "3": 400.0})
+    flower, _, _ = play(app_of_numbers(), CAFed(), rounds=1, takes=takes, stretch=1.5, timeout=1000.0)
+    assert flower.records[0].available == ("id:1", "id:2", "id:3")
+    assert flower.records[0].unknown == ()
+
+
 def test_a_memory_takes_late_updates():
     takes = on_train({"1": 10.0, "2": 10.0, "3": 10.0, "4": 45.0})
     late = {}

@@ -284,7 +284,7 @@ class FlowerStrategy(Base):
         self._tempo.begin(polled.clock.now())
         losses = self._probe(driver, turnout.asking, config, polled) if self.strategy.probes else None
         self._orders = {order.client: order for order in driver.open_round(turnout.asking, losses)}
-        turnout.questioned = {*self._orders} if losses is None else {*turnout.asking}
+        turnout.questioned, turnout.probed = {*self._orders} if losses is None else {*turnout.asking}, {*(losses or ())}
         books = self._books
         for_all = {RUN_ID: books.chronicle.run_id, DURABLE: books.durable_round(driver.t)}
         for_all |= {} if self.strategy.admits_all else {KEEP: True}
