@@ -4,15 +4,7 @@ import copy
 
 import pytest
 
-TINY = {
-    "title": "Tiny",
-    "rounds": 4,
-    "seeds": 2,
-    "task": {"name": "quadratics", "num_clients": 5, "dimension": 2},
-    "availability": {"name": "two_classes"},
-    "local": {"steps": 2, "learning_rate": 0.1},
-    "strategies": [{"name": "fedavg", "cohort": [2, 3]}, {"name": "unbiased"}],
-}
+from tiny_experiment import TINY
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import pytest
 from counts import Counts
 from mutator import mutated_bytes
 
+from tiny_experiment import TINY
 from turnout.errors import UserError
 from turnout.experiment import Experiment, load, save
 from turnout.experiment.kept import KeptPoints, asked_of
@@ -35,15 +36,7 @@ from turnout.reproduction.reproduce import reproduce
 from turnout.reproduction.stored import read_result, refresh
 from turnout.strategies import MIFA
 
-DOCUMENT = {
-    "title": "Tiny",
-    "rounds": 4,
-    "seeds": 2,
-    "task": {"name": "quadratics", "num_clients": 5, "dimension": 2},
-    "availability": {"name": "two_classes"},
-    "local": {"steps": 2, "learning_rate": 0.1},
-    "strategies": [{"name": "fedavg", "cohort": [2, 3]}],
-}
+DOCUMENT = TINY | {"strategies": [{"name": "fedavg", "cohort": [2, 3]}]}
 CHECK = {"name": "ahead", "label": "A", "measure": {"name": "final", "metric": "train_loss"}}
 CLAIM = {
     "title": "Tiny",

@@ -9,17 +9,10 @@ import pytest
 from counts import Counts
 from sessions import CACHE, Sessions
 
+from tiny_experiment import TINY
 from turnout.experiment import load, toml
 
-TINY = {
-    "title": "Tiny",
-    "rounds": 12,
-    "seeds": 2,
-    "task": {"name": "quadratics", "num_clients": 6, "dimension": 2},
-    "availability": {"name": "two_classes"},
-    "local": {"steps": 2, "learning_rate": 0.1},
-    "strategies": [{"name": "fedavg", "cohort": [2, 3]}, "unbiased"],
-}
+LONGER = TINY | {"rounds": 12, "task": TINY["task"] | {"num_clients": 6}}
 NUMBERS = ("history.parquet", "clients.parquet", "attendance.parquet", "models.npz")
 IN_A_NAMESPACE = """
 mount -t tmpfs -o size={size}k tmpfs {disk} || exit 97
@@ -36,7 +29,7 @@ cp -r run {out}/run
 @pytest.fixture(scope="module")
 def sessions(tmp_path_factory):
     folder = tmp_path_factory.mktemp("disks")
-    (folder / "tiny.toml").write_text(toml.write(TINY))
+    (folder / "tiny.toml").write_text(toml.write(LONGER))
     running = Sessions(folder)
     assert running.run("run", "tiny.toml", "-q", "--out", "whole").code == 0
     yield running

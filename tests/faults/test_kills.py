@@ -10,19 +10,12 @@ import pytest
 from counts import Counts
 from sessions import Sessions, kill_somewhere, note
 
+from tiny_experiment import TINY
 from turnout.experiment import toml
 from turnout.files.verification import verified
 
-TINY = {
-    "title": "Tiny",
-    "rounds": 12,
-    "seeds": 2,
-    "task": {"name": "quadratics", "num_clients": 6, "dimension": 2, "noise": 0.5},
-    "availability": {"name": "two_classes"},
-    "local": {"steps": 2, "learning_rate": 0.1},
-    "strategies": [{"name": "fedavg", "cohort": [2, 3]}, "unbiased"],
-}
-SWEPT = TINY | {"local": {"steps": 2, "learning_rate": [0.01, 0.1]}}
+LONGER = TINY | {"rounds": 12, "task": TINY["task"] | {"num_clients": 6, "noise": 0.5}}
+SWEPT = LONGER | {"local": {"steps": 2, "learning_rate": [0.01, 0.1]}}
 TWENTY = (
     *("fedavg", "unbiased", "more_available", "adafed", "fedau", "debiased", "mifa", "fedvarp", "fedawe", "fednova"),
     *(
@@ -52,7 +45,7 @@ CLAIM = {
         }
     ],
     "panels": {"short": {"rounds": 8}, "long": {"rounds": 12}},
-    "experiment": TINY
+    "experiment": LONGER
     | {
         "strategies": [
             {"name": "fedavg", "cohort": 2, "label": "A"},
@@ -143,9 +136,9 @@ COMMANDS = {
 @pytest.fixture(scope="module")
 def sessions(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kills")
-    for name, document in {"tiny": TINY, "swept": SWEPT, "claim": CLAIM}.items():
+    for name, document in {"tiny": LONGER, "swept": SWEPT, "claim": CLAIM}.items():
         (folder / f"{name}.toml").write_text(toml.write(document))
-    (folder / "twenty.toml").write_text(toml.write(TINY | {"strategies": list(TWENTY)}))
+    (folder / "twenty.toml").write_text(toml.write(LONGER | {"strategies": list(TWENTY)}))
     (folder / "log.csv").write_text(LOG)
     running = Sessions(folder)
     yield running

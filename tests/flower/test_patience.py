@@ -128,6 +128,15 @@ def test_a_link_that_stays_down_lets_rounds_pass():
     assert seconds == pytest.approx(2 * (50 + 100), abs=1.0)  # patience, and the time of a round with nobody
 
 
+def test_clients_whose_orders_could_not_be_sent_are_not_taken_for_busy():
+    grid = grid_of(lambda _t: ["1"], kind=Broken)
+    grid.failing = {"push_messages": range(1, 8)}  # after the greeting
+    flower, _, _ = play(grid, rounds=4, patience=20.0)
+    assert [len(record.asked) for record in flower.records] == [1] * 4
+    assert sum(len(record.arrived) for record in flower.records) >= 2
+    assert not any(record.unknown for record in flower.records)
+
+
 def test_what_is_wrong_with_the_call_itself_is_raised():
     grid = grid_of(lambda _t: ["1"], kind=Broken)
     grid.failing, grid.error = {"push_messages": range(10)}, TypeError("no such message")

@@ -17,7 +17,7 @@ from flwr.serverapp.strategy import Strategy as Base
 
 from turnout.flower.fleet.presence import Identity, Presence, Target
 from turnout.flower.fleet.shares import Shares
-from turnout.flower.fleet.turnout import Turnout
+from turnout.flower.fleet.turnout import Gathering, Turnout
 from turnout.flower.run.books import Books, held
 from turnout.flower.run.estimates import Estimate, estimates_of
 from turnout.flower.run.tempo import Tempo
@@ -26,7 +26,7 @@ from turnout.flower.server.compiled_round import Order, RoundRecord
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.guard import DEFAULT, Guard, Suspicion, Watch
 from turnout.flower.server.rollback import Badness, Rollback, badness_of, typical
-from turnout.flower.wire.collecting import Collection, listed_clients, losses_in, mean_by_target, ratings_in
+from turnout.flower.wire.collecting import Collection, listed_clients, losses_in, means_by_target, ratings_in
 from turnout.flower.wire.late import LateOrders
 from turnout.flower.wire.mailbox import Mailbox, train_letters
 from turnout.flower.wire.messages import (
@@ -54,8 +54,6 @@ shown = logging.getLogger("flwr")  # only Flower's own log shows messages below 
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 Aggregate = Callable[[list[RecordDict], str], MetricRecord]
-
-_PATIENT_LOG = 60.0  # seconds between two lines that say that clients are waited for
 
 
 class FlowerStrategy(Base):
@@ -163,6 +161,7 @@ class FlowerStrategy(Base):
         )
         self._aggregate = {"train": train_metrics_aggr_fn, "evaluate": evaluate_metrics_aggr_fn}
         self._attendance = Presence(identity, target, greeting_timeout, strategy, retire_after)
+        self._gathering = Gathering(self._attendance, self._shares, strategy, seed)
         self._make_watch = partial(Watch, guard, strategy)
         named = self._attendance.identity, self._attendance.shown_target
         self._make_books = partial(Books.of, checkpoint, checkpoint_every, record, participation, *named)
@@ -183,7 +182,6 @@ class FlowerStrategy(Base):
         self._collection: Collection | None = None  # replies of the open round
         self._config = ConfigRecord()
         self._warned: set[str] = set()  # metrics of clients that are ignored
-        self._anybody = False  # whether any client was ever there
         self._handed: ArrayRecord | None = None  # the model as it was last returned or adopted
 
     @property
@@ -260,7 +258,8 @@ class FlowerStrategy(Base):
         take = self._take_in if type(self).aggregate_train is FlowerStrategy.aggregate_train else None
         late = self._late.numbers
         replies = grid.send_and_receive(sent, timeout=timeout, closing=self._closing, late=late, on_reply=take)
-        self._turnout.closed_early = self._clock.now() - begun < timeout
+        if self._clock.now() - begun < timeout:  # else the messages have expired
+            self._turnout.still_open = grid.unanswered
         arrays, metrics = self.aggregate_train(t, replies)
         shown.info("\t└──> Training: %s", metrics)
         return arrays, metrics
@@ -280,7 +279,7 @@ class FlowerStrategy(Base):
         self._config = config
         if self.local is None:
             driver.local = _local(config, driver.local)
-        turnout = self._turnout = self._gather(driver, polled)
+        turnout = self._turnout = self._gathering.gather(polled, driver, self._late, self._watch, self._ttl)
         self._tempo.begin(polled.clock.now())
         losses = self._probe(driver, turnout.asking, config, polled) if self.strategy.probes else None
         self._orders = {order.client: order for order in driver.open_round(turnout.asking, losses)}
@@ -298,11 +297,11 @@ class FlowerStrategy(Base):
         for reply in replies:
             self._take_in(reply)
         collection = self._collected()
-        if turnout.closed_early:
-            unanswered = {name: sent for name, sent in self._mailbox.unanswered.items() if name in orders}
-            starts = {name: orders[name].start for name in unanswered}
-            self._late.keep(unanswered, starts, driver.t + 1, self._clock.now() + (self._ttl or 0.0))
-            turnout.busy |= set(unanswered)
+        sent = self._mailbox.unanswered
+        at_work = {name: sent[name] for name in sent if sent[name].message_id in turnout.still_open}
+        starts = {name: orders[name].start for name in at_work}
+        self._late.keep(at_work, starts, driver.t + 1, self._clock.now() + (self._ttl or 0.0))
+        turnout.busy |= set(at_work)
         heard = collection.heard
         for name in orders:
             if name in heard or name not in turnout.busy:
@@ -326,7 +325,8 @@ class FlowerStrategy(Base):
         self._books.add(driver, record, time.perf_counter() - self._begun, collection.dropped)
         self._handed = to_record(driver.model())
         reported = {name: collection.metrics[name] for name in record.arrived}
-        return self._handed, MetricRecord({**record.summary(), **self._combined("train", reported, driver)[0]})
+        means = means_by_target(ratings_in(reported), driver)
+        return self._handed, MetricRecord({**record.summary(), **self._combined("train", reported, means)})
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -348,11 +348,12 @@ class FlowerStrategy(Base):
         driver = self._started()
         contents, _ = self._mailbox.sort_out(replies)
         metrics = {name: metrics_in(content) for name, content in contents.items()}
-        combined, by_metric = self._combined("evaluate", metrics, driver)
-        means = {metric: mean_by_target(values, driver) for metric, values in by_metric.items()}
+        by_metric = ratings_in(metrics)
+        means = means_by_target(by_metric, driver)
         self._books.chronicle.rate(driver.t, means, by_metric, len(driver.directory))
         self._judge("clients", typical({name: badness_of(own) for name, own in metrics.items()}, driver))
         self._books.write(driver, self.evaluate_every)
+        combined = self._combined("evaluate", metrics, means)
         return MetricRecord(combined) if combined else None
 
     def _started(self) -> Driver:
@@ -416,35 +417,6 @@ class FlowerStrategy(Base):
         polled.meanwhile = lambda: self._attendance.attend(polled, self._started())
         return polled
 
-    @property
-    def _takes_late(self) -> bool:
-        """Whether an update of an earlier round is as good as one of this: memories are of earlier rounds anyway."""
-        return "model" in self.strategy.server_memory and self.strategy.starts_shared and self.strategy.admits_all
-
-    def _gather(self, driver: Driver, grid: PollingGrid) -> Turnout:
-        """Who is listed, and may be asked; before the first client has come nothing counts as a round."""
-        said, t = -_PATIENT_LOG, driver.t + 1
-        while True:
-            listed = self._attendance.take(grid, driver, t)
-            self._anybody |= bool(listed) or driver.t > 0
-            least = max(self._shares.min_available_nodes, 0 if self._anybody else 1)
-            if len(listed) >= least or not grid.takes_time:
-                break
-            if grid.clock.now() - said >= _PATIENT_LOG:
-                shown.info("Waiting for clients: %d have joined, %d are needed", len(listed), least)
-                said = grid.clock.now()
-            grid.clock.sleep(grid.interval)
-        if self._attendance.target == "size":
-            self._watch.bound_sizes(driver)
-        if not listed and self._ttl is not None:  # else a fleet away for a minute would miss the whole training
-            grid.lull(self._ttl)
-        busy = self._late.busy(driver.directory, grid.clock.now())
-        free = [name for name in listed if name not in busy]
-        awake = [name for name in self._watch.awake(free, t) if not driver.directory.rests(name, t)]
-        asking = self._shares.to_train(awake or free, self.seed, t)
-        asking += [name for name in listed if name in busy] if self._takes_late else []
-        return Turnout(listed, asking, busy)
-
     def _collected(self) -> Collection:
         """The replies of the round so far."""
         if self._collection is None:
@@ -457,7 +429,7 @@ class FlowerStrategy(Base):
         collection, order = self._collected(), self._late.take(reply)
         if order is None:
             collection.add(*self._mailbox.sort_out([reply]))
-        elif self._takes_late and reply.has_content() and order.client in self._orders:
+        elif self._gathering.takes_late and reply.has_content() and order.client in self._orders:
             collection.add_late(order, reply.content)
         else:
             driver = self._started()
@@ -492,14 +464,13 @@ class FlowerStrategy(Base):
         return losses_in(contents, t, self.limits)
 
     def _combined(
-        self, phase: str, metrics: Mapping[str, Mapping[str, Any]], driver: Driver
-    ) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
-        """Metrics combined by the user's function, or as means weighted by the target, and metrics by client."""
-        by_metric = ratings_in(metrics)
+        self, phase: str, metrics: Mapping[str, Mapping[str, Any]], means: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """Metrics of the clients combined by the user's function; without one, their means."""
         if (combine := self._aggregate[phase]) is None or not metrics:
-            return {metric: mean_by_target(values, driver) for metric, values in by_metric.items()}, by_metric
+            return dict(means)
         contents = [RecordDict({METRICS: MetricRecord(users_own(own))}) for own in metrics.values()]
-        return dict(combine(contents, self.weighted_by_key)), by_metric
+        return dict(combine(contents, self.weighted_by_key))
 
     def _is_rated(self, t: int) -> bool:
         """Whether clients evaluate the model after t rounds."""

@@ -45,6 +45,11 @@ class Strategy(eqx.Module, Generic[State]):
         return type(self).admit is Strategy.admit
 
     @property
+    def remembers_models(self) -> bool:
+        """Whether the server keeps a model or an update per client."""
+        return "model" in self.server_memory
+
+    @property
     def memory_on_clients(self) -> bool:
         """Whether each client remembers its last update and sends the change since, per unit of learning rate."""
         return False

@@ -47,6 +47,7 @@ class Separated(Strategy[SeparatedState]):
     starts_shared = _of_inside("starts_shared")
     admits_all = _of_inside("admits_all")
     memory_on_clients = _of_inside("memory_on_clients")
+    remembers_models = _of_inside("remembers_models")
     fixes_fleet_size = _of_inside("fixes_fleet_size")
 
     def init(self, fleet: Fleet, params: Params) -> SeparatedState:

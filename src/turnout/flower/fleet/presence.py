@@ -133,7 +133,7 @@ class Presence:
             return self._retire_after
         if not name.startswith("node:"):
             return math.inf
-        return 0.0 if "model" in self._strategy.server_memory else _A_DAY
+        return 0.0 if self._strategy.remembers_models else _A_DAY
 
     def _note_heartbeats(self, driver: Driver, nodes: Mapping[int, Any]) -> None:
         """A node whose heartbeat is overdue counts as one that does not answer, before Flower takes it off the list."""

@@ -16,7 +16,6 @@ from turnout.flower.server.driver import Driver
 from turnout.flower.wire.layout import Arrays
 from turnout.flower.wire.replies import Reply
 from turnout.strategies.base import Strategy
-from turnout.strategies.separated import Separated
 
 log = logging.getLogger("turnout.flower")
 
@@ -56,7 +55,7 @@ class Guard:
     def check(self, strategy: Strategy) -> None:
         """Refuse a robust centre where a strategy needs every client's own update."""
         name, why = type(strategy).__name__, None
-        if remembers_updates(strategy):
+        if strategy.remembers_models:
             why = "remembers every client's own update"
         elif not strategy.admits_all:
             why = "weighs every update by its own length"
@@ -66,13 +65,6 @@ class Guard:
 
 DEFAULT = Guard()
 _OFF = Guard(clip=None, reach=None, size=None, rollback=False, strikes=None)
-
-
-def remembers_updates(strategy: Strategy) -> bool:
-    """Whether the server keeps one model or update per client."""
-    while isinstance(strategy, Separated):
-        strategy = strategy.strategy
-    return "model" in strategy.server_memory
 
 
 @dataclass
@@ -154,7 +146,7 @@ class Watch:
     def rolls_back(self) -> bool:
         """Whether the server goes back to the last good model where an evaluation collapses."""
         wanted = self.guard.rollback
-        return not remembers_updates(self._strategy) if wanted is None else wanted
+        return not self._strategy.remembers_models if wanted is None else wanted
 
     def awake(self, names: Iterable[str], t: int) -> list[str]:
         """The clients that may be asked in round t, without those whose last replies were all dropped."""

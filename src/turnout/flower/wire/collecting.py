@@ -135,10 +135,13 @@ def ratings_in(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, 
     return by_metric
 
 
-def mean_by_target(values: Mapping[str, float], driver: Driver) -> float:
-    """Mean over the clients that have a value, weighted by the target."""
-    worths = {name: driver.importance[driver.directory.place(name)] for name in values}
-    return sum(worths[name] * value for name, value in values.items()) / sum(worths.values())
+def means_by_target(by_metric: Mapping[str, Mapping[str, float]], driver: Driver) -> dict[str, float]:
+    """The mean of each metric over the clients that have a value, weighted by the target."""
+    means = {}
+    for metric, values in by_metric.items():
+        worths = {name: driver.importance[driver.directory.place(name)] for name in values}
+        means[metric] = sum(worths[name] * value for name, value in values.items()) / sum(worths.values())
+    return means
 
 
 def listed_clients(driver: Driver, nodes: Iterable[int]) -> list[str]:

@@ -89,6 +89,7 @@ class PollingGrid(Grid):
         self._patience = patience
         self.clock = Clock() if clock is None else clock
         self.meanwhile: Callable[[], None] = lambda: None  # called every few seconds while replies are waited for
+        self.unanswered: set[str] = set()  # messages of the last call that were sent, and not answered before its end
         self._last_look = -math.inf
 
     def set_run(self, run: Any) -> None:
@@ -165,6 +166,7 @@ class PollingGrid(Grid):
             if waiting or not asked:
                 self.idle()
                 self.clock.sleep(max(min(self.interval, end - (self.clock.now() - begun)), 0.0))
+        self.unanswered = waiting
         return replies
 
     def _fetch(self, numbers: Sequence[str], hand_on: Callable[[Message], None]) -> set[str]:
