@@ -27,6 +27,7 @@ from turnout.strategies import (
     FedLaAvg,
     FedNova,
     ImportanceSampling,
+    LastWord,
     MoreAvailable,
     NormSampling,
     OptimalSampling,
@@ -73,6 +74,12 @@ def redrawn():
 def correlated():
     """Heterogeneous Markov availability, one step per round."""
     return World(markov(COUNT, pi=PI.tolist(), lam=0.5), compute=1)
+
+
+def joint():
+    """Correlated absences, lossy links and steps that are drawn anew each round, all different between clients."""
+    away, quality = markov(COUNT, pi=PI.tolist(), lam=0.5), links.bernoulli(COUNT, SUCCESS.tolist())
+    return World(away, quality, compute.redrawn(COUNT, FEW.tolist(), MANY.tolist()))
 
 
 def separated(rest):
@@ -161,6 +168,17 @@ ROWS = {
     "fedlaavg, correlated": Row(FedLaAvg(cohort=2), correlated()),
     "fedawe, correlated": Row(FedAWE(), correlated()),
     "ca-fed that shuns bias, correlated": Row(CAFed(kappa=1e9), correlated()),
+    # Everything at once: only LastWord is right, here and wherever another one is.
+    "last word, links, steps and absences": Row(LastWord(), lossy(PI), pull=PULL / STEPS),
+    "last word, joint": Row(LastWord(), joint(), pull=per_step(FEW, MANY)),
+    "plain last word, joint": Row(LastWord(fading=0.0), joint(), pull=per_step(FEW, MANY)),
+    "last word, links and steps": Row(LastWord(), lossy(), pull=PULL / STEPS),
+    "last word, redrawn": Row(LastWord(), redrawn(), pull=per_step(FEW, MANY)),
+    "last word, correlated": Row(LastWord(), correlated()),
+    "last word, cohort": Row(LastWord(cohort=2), correlated()),
+    # What fades tends to the target like the mean absence over the rounds played, so long absences take more rounds.
+    **{f"last word, separation {rest}": Row(LastWord(), separated(rest), rounds=8000) for rest in RATES},
+    "mifa, joint": Row(MIFA(), joint(), TARGET * 1.0, REDRAWN_PULL),
     # Minimum separation: debiased is consistent for every R.
     **{f"debiased, separation {rest}": Row(Debiased(), separated(rest), task="equal", rounds=4000) for rest in RATES},
     # Sampling schemes are unbiased for whoever is there.
@@ -181,6 +199,12 @@ SLOW = {
     "c-a-fedavg, redrawn",
     "fednova, redrawn",
     "stale fill, links and steps",
+    "plain last word, joint",
+    "last word, redrawn",
+    "last word, cohort",
+    "last word, separation 0",
+    "last word, separation 1",
+    "mifa, joint",
     "optimal sampling, correlated",
     "norm sampling, correlated",
     "importance sampling, correlated",

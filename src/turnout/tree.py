@@ -22,6 +22,11 @@ def scale(a: Params, factor: Scalar) -> Params:
     return jax.tree.map(lambda leaf: leaf * jnp.asarray(factor, leaf.dtype), a)
 
 
+def scale_rows(rows: Params, factors: PerSlot) -> Params:
+    """Each row along the leading axis times its factor."""
+    return jax.tree.map(lambda leaf: leaf * factors.reshape((-1,) + (1,) * (leaf.ndim - 1)).astype(leaf.dtype), rows)
+
+
 def per_rate(updates: Params, lr: Scalar) -> Params:
     """Updates per unit of learning rate; zero if the rate is."""
     return scale(updates, types.divide(jnp.ones(()), jnp.asarray(lr, jnp.float32)))

@@ -27,6 +27,7 @@ from turnout.strategies import (
     FedLaAvg,
     FedNova,
     FedVARP,
+    LastWord,
     OptimalSampling,
     Unbiased,
 )
@@ -73,7 +74,9 @@ def scene(lossy=True):
 
 
 @pytest.mark.parametrize(
-    "strategy", [FedVARP(cohort=2), FedAWE(), FedLaAvg(cohort=2), Debiased()], ids=lambda s: type(s).__name__
+    "strategy",
+    [FedVARP(cohort=2), LastWord(), FedAWE(), FedLaAvg(cohort=2), Debiased()],
+    ids=lambda s: type(s).__name__,
 )
 def test_votes_count_as_a_model_with_a_number_for_each_client_does(strategy):
     task, world, length = Ballot(jnp.asarray(WORTH)), scene(), 2
@@ -111,6 +114,15 @@ def test_what_is_played_is_what_the_closed_form_says():
     assert found["mifa"].total_variation == pytest.approx(
         np.abs(np.array(WORTH) / 9 - np.multiply(WORTH, STEPS) / np.dot(WORTH, STEPS)).sum() / 2
     )
+
+
+def test_absences_lost_uploads_and_unequal_work_at_once():
+    """FedNova mends the work, MIFA absences and losses; LastWord all three."""
+    kinds = [FedNova(), MIFA(), LastWord(), LastWord(fading=0.0)]
+    played = audit(scene(), kinds, importance=WORTH, rounds=5000, seeds=2)
+    assert {type(entry.strategy) for entry in played.entries if entry.consistent} == {LastWord}
+    for entry in played.entries[-2:]:
+        agrees(entry)
 
 
 def test_closed_forms_of_worlds_in_which_clients_move_together():

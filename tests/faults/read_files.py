@@ -84,6 +84,7 @@ STRATEGIES = (
     *("fedau, cutoff = 5", "fedavg, cohort = [2, 3]", "fedawe, echo_rate = 0.5", "fedlaavg, cohort = 2, warmup = 1"),
     *("fednova, effective_steps = 2", "fedvarp", "importance_sampling, cohort = 2", "mifa, wait = true", "unbiased"),
     *("more_available, threshold = 0.1", "norm_sampling, cohort = 2", "optimal_sampling, cohort = 2, iterations = 3"),
+    "last_word, fading = 1.0",
     *(
         'separated, separation = 2, strategy = { name = "fedavg" }',
         "stale_fill, cohort = 2",

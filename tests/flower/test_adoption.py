@@ -13,7 +13,7 @@ from inprocess import FakeClock, InProcessGrid, TimeIsUp
 from turnout.flower import FlowerStrategy, client_app, greet
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.simulator.local import Local
-from turnout.strategies import F3AST, MIFA, CAFed, FedAU, FedAvg, FedLaAvg, FedNova, FedVARP, OptimalSampling
+from turnout.strategies import F3AST, MIFA, CAFed, FedAU, FedAvg, FedLaAvg, FedNova, FedVARP, LastWord, OptimalSampling
 
 MODEL = {"w": np.zeros(2, np.float32)}
 
@@ -63,7 +63,7 @@ def play(
 
 
 @pytest.mark.parametrize(
-    "strategy", [FedAvg(), FedAU(), MIFA(), FedVARP(), FedLaAvg(cohort=None), F3AST(cohort=2), FedNova()]
+    "strategy", [FedAvg(), FedAU(), MIFA(), FedVARP(), LastWord(), FedLaAvg(cohort=None), F3AST(cohort=2), FedNova()]
 )
 def test_one_line_in_the_server_is_enough_for_an_unchanged_app(strategy, caplog):
     flower, weight, _ = play(own_app(), strategy, rounds=3)
@@ -246,15 +246,16 @@ def test_a_slow_client_that_told_its_loss_was_there():
 def test_a_memory_takes_late_updates():
     takes = on_train({"1": 10.0, "2": 10.0, "3": 10.0, "4": 45.0})
     late = {}
-    for name, strategy in {"fedavg": FedAvg(), "mifa": MIFA()}.items():
+    for name, strategy in {"fedavg": FedAvg(), "mifa": MIFA(), "last word": LastWord()}.items():
         flower, weight, _ = play(
             app_of_numbers(), strategy, names=("1", "2", "3", "4"), rounds=40, takes=takes, stretch=1.5, timeout=1000.0
         )
         late[name] = weight, sum(len(record.late) for record in flower.records)
         assert flower.grid.seen.count(("4", "train", "answer")) < 15  # it gets no other order while it is at work
     assert late["fedavg"] == (pytest.approx(2.0, abs=0.01), 0)
-    assert late["mifa"][0] == pytest.approx(2.5, abs=0.2)
-    assert late["mifa"][1] >= 8
+    for name in ("mifa", "last word"):
+        assert late[name][0] == pytest.approx(2.5, abs=0.2)
+        assert late[name][1] >= 8
 
 
 def test_a_quorum_closes_a_round():

@@ -21,7 +21,7 @@ from turnout.flower.server.rollback import Rollback, badness_of, typical
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.flower.wire.replies import OWN_NORM, Reply
 from turnout.simulator.local import Local
-from turnout.strategies import MIFA, FedAvg, FedAWE, FedNova, FedVARP, NormSampling, Separated
+from turnout.strategies import MIFA, FedAvg, FedAWE, FedNova, FedVARP, LastWord, NormSampling, Separated
 
 FLEET = "123456"
 LONG = 9e14
@@ -275,7 +275,7 @@ def test_a_client_that_pulls_the_other_way_counts_little(strategy, robust):
 
 
 def test_no_centre_where_every_update_must_be_a_clients_own():
-    for strategy in (MIFA(), FedVARP(), FedAWE(), Separated(MIFA(), 2)):
+    for strategy in (MIFA(), FedVARP(), LastWord(), FedAWE(), Separated(MIFA(), 2)):
         with pytest.raises(ValueError, match=f"{type(strategy).__name__} remembers every client's own update"):
             FlowerStrategy(strategy, guard=Guard(robust="median"))
     with pytest.raises(ValueError, match="NormSampling weighs every update by its own length"):

@@ -14,7 +14,7 @@ from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply
 from turnout.simulator.local import Local
-from turnout.strategies import F3AST, MIFA, FedAU, FedAvg, FedLaAvg, FedVARP, ImportanceSampling, Separated
+from turnout.strategies import F3AST, MIFA, FedAU, FedAvg, FedLaAvg, FedVARP, ImportanceSampling, LastWord, Separated
 
 START = {"x": np.zeros(2, np.float32)}
 
@@ -50,7 +50,9 @@ class Compilations:
         self.count += event == "/jax/core/compile/backend_compile_duration"
 
 
-@pytest.mark.parametrize("name", ["fedavg", "mifa", "fedawe", "ca_fed", "optimal_sampling", "fedavg draws"])
+@pytest.mark.parametrize(
+    "name", ["fedavg", "mifa", "last_word", "fedawe", "ca_fed", "optimal_sampling", "fedavg draws"]
+)
 def test_newcomers_that_fit_compile_nothing(name):
     names = list("abcdefgh")
     driver = driver_of(SETTINGS[name], *names[:4])
@@ -87,7 +89,7 @@ def test_a_strategy_with_one_entry_per_client_has_no_spare_places():
 
 
 @pytest.mark.parametrize(
-    "strategy", [MIFA(), FedAU(), FedLaAvg(), FedVARP(), F3AST(cohort=1), Separated(MIFA(), separation=0)]
+    "strategy", [MIFA(), FedAU(), FedLaAvg(), FedVARP(), LastWord(), F3AST(cohort=1), Separated(MIFA(), separation=0)]
 )
 def test_a_newcomer_on_a_spare_place_is_as_new_as_one_that_makes_the_fleet_larger(strategy):
     spare, small = driver_of(strategy, "a", "b", "c"), driver_of(strategy, "a", "b")

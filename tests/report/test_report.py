@@ -220,7 +220,8 @@ def test_a_strategy_keeps_its_colour(run):
     "together",
     [
         "fedavg unbiased more_available adafed ca_fed f3ast",
-        "fedavg unbiased adafed ca_fed f3ast fedau mifa fedvarp fedawe fedlaavg",
+        "fedavg unbiased adafed ca_fed f3ast fedau mifa fedvarp fedawe fedlaavg last_word",
+        "fedavg ca_fed debiased fedlaavg fedacs last_word",
         "fedavg debiased fedvarp mifa uniform_sampling",
         "fedacs fedavg c_a_fedavg fedvarp fednova fedau optimal_sampling",
     ],

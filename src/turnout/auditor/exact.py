@@ -152,6 +152,11 @@ def _remembered(strategy: Any, setting: Setting) -> np.ndarray:
     return setting.target * setting.reach
 
 
+def _last_word(strategy: strategies.LastWord, setting: Setting) -> np.ndarray:
+    """Remembered per unit of work, and fading alike for all in the long run."""
+    return setting.target
+
+
 def _debiased(strategy: strategies.Debiased, setting: Setting) -> np.ndarray | None:
     """Only for batches of one size: otherwise the size depends on who is in the batch."""
     if not isinstance(setting.trial.world.availability, MinimumSeparation) or not (setting.success == 1).all():
@@ -181,6 +186,7 @@ _FORMS: dict[type, Form] = {
     strategies.MIFA: _remembered,
     strategies.FedVARP: _remembered,
     strategies.FedLaAvg: _remembered,
+    strategies.LastWord: _last_word,
     strategies.Debiased: _debiased,
     strategies.FedACS: _fedacs,
     strategies.CAFedAvg: _c_a_fedavg,

@@ -14,6 +14,7 @@ from turnout.strategies.fedlaavg import FedLaAvg
 from turnout.strategies.fednova import FedNova
 from turnout.strategies.fedvarp import FedVARP
 from turnout.strategies.importance_sampling import ImportanceSampling
+from turnout.strategies.last_word import LastWord
 from turnout.strategies.mifa import MIFA
 from turnout.strategies.more_available import MoreAvailable
 from turnout.strategies.norm_sampling import NormSampling
@@ -38,6 +39,7 @@ __all__ = [
     "FedNova",
     "FedVARP",
     "ImportanceSampling",
+    "LastWord",
     "MoreAvailable",
     "NormSampling",
     "OptimalSampling",

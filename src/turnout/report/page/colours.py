@@ -28,6 +28,7 @@ USUAL = {  # strategies that are often compared get different colours
     "mifa": PURPLE,
     "f3ast": BROWN,
     "fedvarp": GREY,
+    "last_word": ORANGE,
     "fedlaavg": OLIVE,
     "fedawe": MAROON,
     "debiased": BLUE,

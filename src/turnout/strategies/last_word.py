@@ -1,0 +1,85 @@
+"""LastWord: every client counts in every round by its last update per unit of work, old ones less and less."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from turnout import tree
+from turnout.strategies.base import Strategy
+from turnout.strategies.memory import rows_of_zeros
+from turnout.strategies.sampling import ask_uniformly
+from turnout.types import Ask, Cohort, Fleet, Params, PerClient, RandomKey, Reports, Scalar, View, divide
+
+
+class LastWordState(eqx.Module):
+    """What each client said last, zero before its first word, and the sum over all of them."""
+
+    rows: Params  # y, one model per client
+    weight: PerClient  # w_k = α_k (l_k + 1)^fading, from the round l_k in which the client was last heard
+    reach: PerClient  # ‖a_k‖₁ of the work behind y_k
+    total: Params  # S = Σ_k w_k y_k, kept up to date by differences
+
+
+class LastWord(Strategy[LastWordState]):
+    """In every round w ← w + η_t τ̄ Σ_k w_k y_k / Σ_k w_k over all clients heard so far; nothing is known or estimated.
+
+    y_k ← Δ_k / (η_t ‖a_k‖₁) when the update of client k arrives: its mean gradient, with opposite sign, whatever its
+    rate and however many steps it did. w_k = α_k (l_k + 1)^fading with l_k the round in which it was last heard: an
+    entry loses weight by its age against the time that has passed, so that early rounds and long absences do not cling
+    to stale updates. With bounded absences w_k / Σ_j w_j tends to α_k. τ̄ = Σ_k w_k ‖a_k‖₁ / Σ_k w_k gives the step the
+    length of the usual work. The model moves also when nobody comes; clients not heard yet do not shorten the step.
+
+    Consistent for any availability, links and local work, if absences are short against the run and local optimizers
+    linear in the gradients. Who never comes never counts. A client that comes once fades, but only by a power of time.
+
+    An update of no work, with reach or rate zero, says nothing and changes nothing.
+
+    Reference: this library. With fading 0, equal work and everybody heard it is MIFA.
+    """
+
+    server_memory = "O(N · model)"
+    consistent = "if everybody comes again and again and steps are small or shrink"
+    references = ("gu2021fast", "wang2020tackling")
+    moves_alone = True
+
+    fading: Scalar = 0.5  # how fast old updates lose weight; 0: never
+    cohort: Scalar | None = None  # clients asked per round; everyone available if not given
+
+    def check(self, fleet: Fleet) -> None:
+        super().check(fleet)
+        if not 0 <= float(self.fading) < float("inf"):
+            raise ValueError(f"fading must be a number of 0 or more, not {self.fading}")
+
+    def init(self, fleet: Fleet, params: Params) -> LastWordState:
+        nothing = jnp.zeros_like(fleet.importance)
+        return LastWordState(rows_of_zeros(fleet, params), nothing, nothing, tree.zeros_like(params))
+
+    def select(self, state: LastWordState, view: View, key: RandomKey) -> tuple[Ask, LastWordState]:
+        return ask_uniformly(view, key, self.cohort), state
+
+    def aggregate(
+        self, state: LastWordState, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Params, LastWordState]:
+        work = reports.reach * jnp.asarray(view.lr, jnp.float32)  # η_t ‖a_k‖₁
+        cohort = replace(cohort, arrived=cohort.arrived & (work > 0))
+        fresh = tree.scale_rows(reports.updates, divide(jnp.ones_like(work), work))
+        old, rows = cohort.swap(state.rows, fresh)
+
+        age = (jnp.asarray(view.t, jnp.float32) + 1.0) ** jnp.asarray(self.fading, jnp.float32)
+        weight = jnp.where(cohort.mask, view.importance * age, state.weight)
+        reach = jnp.where(cohort.mask, cohort.put(reports.reach), state.reach)
+
+        gained = tree.weighted_sum(fresh, jnp.where(cohort.arrived, cohort.take(weight), 0.0))
+        lost = tree.weighted_sum(old, jnp.where(cohort.arrived, cohort.take(state.weight), 0.0))
+        total = tree.add(state.total, tree.subtract(gained, lost))
+
+        mass = jnp.sum(weight)  # M
+        length = divide(jnp.sum(weight * reach), mass)  # τ̄
+        direction = tree.scale(total, jnp.asarray(view.lr, jnp.float32) * divide(length, mass))
+        return direction, LastWordState(rows, weight, reach, total)
+
+    def recount(self, state: LastWordState, fleet: Fleet) -> LastWordState:
+        return replace(state, total=tree.weighted_sum(state.rows, state.weight))

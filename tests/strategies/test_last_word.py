@@ -1,0 +1,122 @@
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from turnout.server.server import Server
+from turnout.strategies import MIFA, LastWord
+from turnout.strategies.last_word import LastWordState
+from turnout.types import Ask, Cohort, Fleet, Known, Reports, View
+
+
+def test_everybody_heard_counts_in_every_round(play):
+    game = play(LastWord(fading=0.0), importance=(1.0, 3.0))
+    assert game.round([1, 0], [2.0, 9.0]) == pytest.approx(2.0)  # the one not heard yet does not shorten the step
+    assert game.round([0, 0], [9.0, 9.0]) == pytest.approx(4.0)
+    assert game.round([0, 1], [9.0, 4.0]) == pytest.approx(4.0 + (2.0 + 3 * 4.0) / 4)
+
+
+def test_updates_count_per_unit_of_work(play):
+    game = play(LastWord(fading=0.0), importance=(1.0, 1.0), reach=[2.0, 6.0])
+    assert game.round([1, 1], [4.0, 6.0]) == pytest.approx(4.0 * (4.0 / 2.0 + 6.0 / 6.0) / 2)  # τ̄ = 4
+
+
+def test_old_words_fade_by_their_age(play):
+    game = play(LastWord(fading=1.0), importance=(1.0, 1.0))
+    game.round([1, 0], [2.0, 0.0])  # weight 1
+    before = game.round([0, 0], [0.0, 0.0])
+    assert game.round([0, 1], [0.0, 6.0]) == pytest.approx(before + (1 * 2.0 + 3 * 6.0) / 4)
+
+
+def test_words_are_used_at_the_present_rate(play):
+    game = play(LastWord(), importance=(1.0,), lr=0.1)
+    game.round([1], [1.0])
+    game.lr = 0.05
+    assert game.round([0], [0.0]) == pytest.approx(1.0 + 0.5)
+
+
+def test_an_update_of_no_work_says_nothing(play):
+    game = play(LastWord(), importance=(1.0, 1.0))
+    game.round([1, 1], [2.0, 4.0])
+    game.lr = 0.0
+    assert game.round([1, 1], [0.0, 0.0]) == pytest.approx(3.0)
+    game.lr, game.known = 0.1, replace(game.known, reach=jnp.array([1.0, 0.0]))
+    assert game.round([0, 1], [0.0, 9.0]) == pytest.approx(6.0)
+
+
+def test_nothing_heard_moves_nothing(play):
+    assert play(LastWord(), start=4.0).round([0, 0, 0], [1.0, 1.0, 1.0]) == 4.0
+
+
+def test_plain_with_equal_work_it_is_mifa(play, weather):
+    word, memory = play(LastWord(fading=0.0), weather.importance), play(MIFA(wait=True), weather.importance)
+    everybody = [True] * len(weather.importance)
+    for game in (word, memory):
+        game.round(everybody, lambda starts: weather.pull(0, starts))
+    for t in range(1, weather.rounds):
+        for game in (word, memory):
+            game.lr = weather.lrs[t]
+            game.round(weather.available[t], lambda starts, t=t: weather.pull(t, starts), weather.arrived[t])
+        assert float(word.state.params[0]) == pytest.approx(float(memory.state.params[0]), abs=2e-5)
+
+
+@pytest.mark.parametrize("fading", [0.0, 0.5, 1.3])
+def test_as_a_naive_server(play, weather, fading):
+    """Every sum made anew in every round, with work that is redrawn."""
+    words, weights, work = {}, {}, {}
+    steps = np.random.default_rng(4).integers(1, 9, weather.available.shape)
+    game = play(LastWord(fading=fading), weather.importance)
+    model = 0.0
+
+    def naive(t, came):
+        nonlocal model
+        for k in np.flatnonzero(came):
+            words[k] = weather.pull(t, model)[k] / (weather.lrs[t] * steps[t, k])
+            weights[k], work[k] = weather.importance[k] * (t + 1) ** fading, steps[t, k]
+        if words:
+            mass = sum(weights.values())
+            length = sum(weights[k] * work[k] for k in words) / mass
+            model = model + weather.lrs[t] * length * sum(weights[k] * words[k] for k in words) / mass
+        if t + 1 < weather.rounds:
+            game.known = replace(game.known, reach=jnp.asarray(steps[t + 1], jnp.float32))
+        return model
+
+    game.known = replace(game.known, reach=jnp.asarray(steps[0], jnp.float32))
+    weather.compare(game, naive)
+    assert len(words) == len(weather.importance)
+
+
+def test_a_fading_that_grows_with_age_is_refused(play):
+    with pytest.raises(ValueError, match="fading must be a number of 0 or more, not -1"):
+        play(LastWord(fading=-1.0))
+
+
+def test_the_sum_does_not_drift_from_its_rows():
+    """After 20,000 rounds of differences in single precision the sum is that of the rows."""
+    num_clients, rounds = 20, 20_000
+    strategy, fleet = LastWord(), Fleet(jnp.linspace(0.5, 2.0, num_clients))
+    ones = jnp.ones(num_clients)
+
+    def step(state: LastWordState, t):
+        draws = jax.random.normal(jax.random.fold_in(jax.random.key(0), t), (2, num_clients))
+        view = View(t, fleet.importance, draws[0] > 0.5, Known(ones, ones, ones, ones), 0.1, None, slots=num_clients)
+        cohort = Cohort.pack(Ask.of(view.available, view.target), num_clients)
+        cohort = replace(cohort, arrived=cohort.active)
+        reports = Reports.arrived(cohort, cohort.take(draws[1])[:, None], cohort.weight, cohort.take(1 + draws[1] ** 2))
+        return strategy.aggregate(state, jnp.zeros(1), view, cohort, reports)[1], None
+
+    state, _ = jax.lax.scan(step, strategy.init(fleet, jnp.zeros(1)), jnp.arange(rounds))
+    exact = np.asarray(state.weight, np.float64) @ np.asarray(state.rows, np.float64)
+    size = np.asarray(state.weight, np.float64) @ np.abs(np.asarray(state.rows, np.float64))
+    assert abs(float(state.total[0]) - exact[0]) < 1e-5 * size[0]
+
+
+def test_a_client_that_left_leaves_no_ghost_in_the_sum(play):
+    game = play(LastWord(), importance=(1.0, 1.0))
+    game.round([1, 1], [2.0, 8.0])
+    fleet = Fleet(jnp.array([1.0, 0.0]), jnp.array([True, False]))
+    server = Server.of(fleet, LastWord(), slots=2)
+    game.server, game.state = server, server.vacate(game.state, jnp.array([False, True]))
+    assert game.round([0, 0], [0.0, 0.0]) == pytest.approx(5.0 + 2.0)
