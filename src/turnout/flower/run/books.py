@@ -19,6 +19,7 @@ from turnout.files.archive import read_archive, write_archive
 from turnout.files.integrity import UNREADABLE
 from turnout.files.lock import FileLock
 from turnout.files.manifest import EditedError
+from turnout.flower.fleet.sessions import Sessions
 from turnout.flower.run.chronicle import Chronicle, ParticipationLog, RunFolder
 from turnout.flower.server.compiled_round import RoundRecord
 from turnout.flower.server.driver import Driver
@@ -44,10 +45,11 @@ class Books:
         folder: RunFolder | None,
         participation: ParticipationLog | None,
         watch: Watch,
+        sessions: Sessions | None = None,
     ) -> None:
         if every < 1:
             raise ValueError(f"checkpoint_every must be 1 or more rounds, not {every}")
-        self.chronicle = Chronicle()
+        self.chronicle = Chronicle(sessions)
         self.checkpoint = checkpoint
         self._every = every
         self._folder = folder
@@ -65,6 +67,7 @@ class Books:
         identity: str,
         target: str,
         watch: Watch,
+        sessions: Sessions | None = None,
     ) -> Books:
         """Books at these places, none where there is none; identity and target are for the run folder to say."""
         return cls(
@@ -73,6 +76,7 @@ class Books:
             None if record is None else RunFolder(record, identity, target),
             None if participation is None else ParticipationLog(participation),
             watch,
+            sessions,
         )
 
     def durable_round(self, t: int) -> int:
