@@ -19,7 +19,7 @@ PINS := pyproject.toml constraints.txt
 QUIET_FLOWER := FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce test test-variants test-slow test-integration test-browser test-faults test-flower-inprocess test-flower test-flower-faults lint format docs sections pictures bench bench-theory bench-report clean
+.PHONY: help demo reproduce test test-variants test-slow test-integration test-browser test-faults test-mutants test-flower-inprocess test-flower test-flower-faults lint format docs sections pictures bench bench-theory bench-report clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -49,6 +49,9 @@ test-browser: $(DEV) $(DOCS) ## run the tests that need a headless Chromium
 
 test-faults: $(DEV) ## run the whole campaign of faults: kills, full disks, flipped bits, fuzzed files (many minutes)
 	$(BIN)/python -m pytest -q -s -m faults tests/faults $(ARGS)
+
+test-mutants: $(DEV) ## change theory and strategies one operator at a time, and list what no test notices (hours)
+	$(BIN)/python tests/mutation.py theory strategies $(ARGS)
 
 test-flower-inprocess: $(FLOWER) ## run the tests of the Flower adapter that need neither nodes nor Ray
 	$(QUIET_FLOWER) $(BIN)/python -m pytest -q -n auto -m 'flower and not integration' tests/flower $(ARGS)

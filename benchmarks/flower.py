@@ -5,8 +5,9 @@
 
 Each round every client is asked, "trains" by adding a constant, and answers when its reply is fetched. What the grid
 and the clients take, with the packing of their replies, is timed apart: a server's own cost is the rest of the round.
-Every strategy has a process of its own, so that its peak of memory is known. Shown are the first round, which compiles
-and greets everybody, with what its clients take, and the median of the server's own cost in the others: seconds on the
+Every strategy has a process of its own, so that its peak of memory is known. Shown are the first round, which greets
+everybody, with what its clients take, once with no compiled programs on disk and once with those of the time before, as
+for every ServerApp but the first on a machine; then the median of the server's own cost in the others: seconds on the
 clock, and of processor time on all cores, which other work on the machine changes less. In brackets: times the cost of
 Flower's own FedAvg.
 """
@@ -16,12 +17,15 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +38,6 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from turnout.flower import FlowerStrategy, client_app
 from turnout.flower.wire.messages import to_record
-from turnout.flower.wire.polling import PollingGrid
 from turnout.strategies import MIFA, CAFed, FedAU, FedAvg, FedAWE, FedLaAvg, FedVARP, OptimalSampling
 
 OWN = "Flower's FedAvg"
@@ -127,45 +130,53 @@ def measure(name: str, clients: int, megabytes: float, rounds: int) -> dict[str,
     logging.getLogger("flwr").setLevel(logging.WARNING)
     size = int(megabytes * 2**20 / 4)
     arrays = to_record({"w": np.zeros((size // 64, 64), np.float32), "b": np.zeros(64, np.float32)})
-    crowd, config, own = Crowd(client_app(train=train, loss=loss), clients), ConfigRecord({"lr": 0.1}), []
+    crowd, config, spent = Crowd(client_app(train=train, loss=loss), clients), ConfigRecord({"lr": 0.1}), []
     ours = next((one for one in STRATEGIES if type(one).__name__ == name), None)
-    strategy: Base = FlowersFedAvg() if ours is None else FlowerStrategy(ours)
-    grid = crowd if ours is None else PollingGrid(crowd, 0.001)
-    replies, first = [], 0.0
-    for t in range(1, rounds + 2):
-        begin, before = Cost.now(), crowd.spent
-        replies = grid.send_and_receive(strategy.configure_train(t, arrays, config, grid))  # as in Flower's own loop
-        result, _ = strategy.aggregate_train(t, replies)
-        assert result is not None
-        first = first or Cost.now().since(begin).clock
-        own.append(Cost.now().since(begin).since(crowd.spent.since(before)))
-        arrays = result
-        assert not isinstance(strategy, FlowerStrategy) or len(strategy.records[-1].asked) == clients
+    strategy: Base = FlowersFedAvg(fraction_evaluate=0.0) if ours is None else FlowerStrategy(ours, evaluate_every=0)
+    strategy.poll = 0.001
+
+    def stamp(t: int, model: Any) -> None:  # both servers evaluate before the first round, and after each
+        spent.append((Cost.now(), crowd.spent))
+
+    strategy.start(crowd, arrays, num_rounds=rounds + 1, train_config=config, evaluate_fn=stamp)
+    own = [now.since(before).since(grid.since(grid_before)) for (before, grid_before), (now, grid) in pairwise(spent)]
+    first = spent[1][0].since(spent[0][0]).clock
+    assert not isinstance(strategy, FlowerStrategy) or len(strategy.records[-1].asked) == clients
     later = Cost(*(statistics.median(values) for values in zip(*own[1:], strict=True)))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # kilobytes on Linux
     return {"first": first, "clock": later.clock, "processor": later.processor, "peak": peak}
 
 
 def measured_apart(name: str, clients: int, megabytes: float, rounds: int) -> dict[str, Any]:
-    """The same, in a process of its own."""
-    options = [str(clients), "--megabytes", str(megabytes), "--rounds", str(rounds), "--here", name]
-    found = subprocess.run(
-        [sys.executable, __file__, "--clients", *options], check=True, capture_output=True, text=True
-    )
-    return json.loads(found.stdout.splitlines()[-1])
+    """The same, in a process of its own, after one that had to compile."""
+    command = [sys.executable, __file__, "--clients", str(clients), "--megabytes", str(megabytes), "--here", name]
+    with tempfile.TemporaryDirectory() as programs:
+        environment = os.environ | {"TURNOUT_CACHE": programs}
+        cold, warm = (
+            json.loads(
+                subprocess.run(
+                    [*command, "--rounds", str(length)], check=True, stdout=subprocess.PIPE, text=True, env=environment
+                ).stdout.splitlines()[-1]
+            )
+            for length in (1, rounds)
+        )
+    return warm | {"cold": cold["first"]}
 
 
 def compare(clients: int, chosen: argparse.Namespace) -> bool:
     """Print a table of one size; whether what is like Flower's FedAvg costs at most 1.2 times as much."""
     print(f"\n{clients} clients, {chosen.megabytes:g} MB\n")
-    print("| strategy | first round with its clients, s | round, s | processors, s | peak memory, GiB |")
-    print("|---|---|---|---|---|")
+    print(
+        "| strategy | first round, nothing compiled, s | first round, s | round, s | processors, s | peak memory, GiB |"
+    )
+    print("|---|---|---|---|---|---|")
     names = [type(one).__name__ for one in STRATEGIES]
     wanted = [name for name in names if chosen.only in (None, name) and (clients <= 1000 or name in ALIKE)]
     theirs, held = measured_apart(OWN, clients, chosen.megabytes, chosen.rounds), True
     for name in [OWN, *wanted]:
         one = theirs if name == OWN else measured_apart(name, clients, chosen.megabytes, chosen.rounds)
-        cells = (f"{one[key]:.2f} ({one[key] / theirs[key]:.1f} ×)" for key in ("first", "clock", "processor", "peak"))
+        keys = ("cold", "first", "clock", "processor", "peak")
+        cells = (f"{one[key]:.2f} ({one[key] / theirs[key]:.1f} ×)" for key in keys)
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
         held &= name not in ALIKE or one["processor"] <= 1.2 * theirs["processor"]
     return held

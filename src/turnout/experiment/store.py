@@ -31,6 +31,7 @@ NUMBERS = ("experiment.toml", "run.json", "history.parquet", "clients.parquet", 
 ATTENDANCE = "attendance.parquet"
 UNFINISHED = "unfinished"  # folder inside a run folder, until its run is finished
 LOG = "participation.csv"  # of a run on real nodes
+SESSIONS = "sessions.csv"  # when the clients of such a run were online
 RANKS = {"available": 1, "asked": 2, "failed": 2, "arrived": 3}  # of events: indices into STATES
 
 Extra = Callable[[Run, Path], Any]  # writes further files into the folder
@@ -46,13 +47,15 @@ def save(run: Run, out: str | Path, extra: Extra | None = None) -> Path:
     return folder
 
 
-def renew(run: Run, folder: Path) -> None:
+def renew(run: Run, folder: Path, extra: Extra | None = None) -> None:
     """Write a run again that has continued; other files in its folder stay.
 
     All files are written first and then replace the old ones together, so that the folder is whole at any moment.
     """
     with renewed(folder) as work:
         write_run(run, work)
+        if extra is not None:
+            extra(run, work)
 
 
 def write_run(run: Run, work: Path) -> None:

@@ -1,11 +1,11 @@
-"""Arrays and a line of JSON in one npz file, no pickle, whole or absent; it ends with the digest of all before."""
+"""Arrays and a line of JSON in one npz file or its bytes, no pickle; it ends with the digest of all before."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
-from io import BytesIO
+from io import BufferedRandom, BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +28,24 @@ def write_archive(path: Path, header: Mapping[str, Any], arrays: Mapping[str, np
 
     Names of arrays may hold any character, so that they are numbered inside.
     """
-    numbered = {f"array{number}": array for number, array in enumerate(arrays.values())}
-    line = np.frombuffer(json.dumps({"header": header, "names": list(arrays)}).encode(), np.uint8)
     with durable_file(path) as file:
-        np.savez(file, allow_pickle=False, **{_HEADER: line}, **numbered)
-        file.flush()
-        file.seek(0)
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        file.seek(0, 2)
-        file.write(_MARK + digest.encode())
+        _write(file, header, arrays)
 
 
 def read_archive(path: Path) -> tuple[dict[str, Any], Arrays]:
     """Header and arrays; an EditedError if it is not as it was written, an OSError if it cannot be opened."""
-    content = path.read_bytes()
+    return from_bytes(path.read_bytes(), path)
+
+
+def to_bytes(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
+    """What `write_archive` writes, where there is no file."""
+    content = BytesIO()
+    _write(content, header, arrays)
+    return content.getvalue()
+
+
+def from_bytes(content: bytes, path: Path | str) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of an archive; an EditedError that names the path if it is not as it was written."""
     held, trailer = content[:-_TRAILER], content[-_TRAILER:]
     if not trailer.startswith(_MARK):
         raise EditedError(f"{path}: not such a file, or it ends too early")
@@ -54,3 +58,14 @@ def read_archive(path: Path) -> tuple[dict[str, Any], Arrays]:
             return dict(line["header"]), {name: arrays[number] for number, name in names.items()}
     except (*UNREADABLE, AttributeError, OSError, RuntimeError) as error:  # the digest fits what somebody made up
         raise EditedError(f"{path}: not an archive of arrays ({error})") from error
+
+
+def _write(file: BufferedRandom | BytesIO, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    numbered = {f"array{number}": array for number, array in enumerate(arrays.values())}
+    line = np.frombuffer(json.dumps({"header": header, "names": list(arrays)}).encode(), np.uint8)
+    np.savez(file, allow_pickle=False, **{_HEADER: line}, **numbered)
+    file.flush()
+    file.seek(0)
+    digest = hashlib.file_digest(file, "sha256").hexdigest()
+    file.seek(0, 2)
+    file.write(_MARK + digest.encode())

@@ -16,6 +16,7 @@ from flwr.serverapp.strategy import Result
 from flwr.serverapp.strategy import Strategy as Base
 
 from turnout.flower.fleet.presence import Identity, Presence, Target
+from turnout.flower.fleet.sessions import Sessions
 from turnout.flower.fleet.shares import Shares
 from turnout.flower.fleet.turnout import Gathering, Turnout
 from turnout.flower.run.books import Books, held
@@ -48,6 +49,7 @@ from turnout.flower.wire.replies import Limits
 from turnout.server.settings import ServerSettings
 from turnout.simulator.history import History
 from turnout.simulator.local import Local
+from turnout.simulator.programs import use_compilation_cache
 from turnout.strategies.base import Strategy
 
 shown = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
@@ -166,7 +168,7 @@ class FlowerStrategy(Base):
         named = self._attendance.identity, self._attendance.shown_target
         self._make_books = partial(Books.of, checkpoint, checkpoint_every, record, participation, *named)
         self._watch = self._make_watch()
-        self._books = self._make_books(self._watch)
+        self._books = self._make_books(self._watch, self._attendance.sessions)
         self._rollback = Rollback(self._watch.rolls_back)
         self._mailbox = Mailbox(arrayrecord_key, configrecord_key)
         self._clock = Clock() if clock is None else clock
@@ -364,6 +366,7 @@ class FlowerStrategy(Base):
     def _ready(self, arrays: ArrayRecord, config: ConfigRecord) -> Driver:
         """The driver, made with the first model, or continued from the checkpoint if there is one."""
         if self._driver is None:
+            use_compilation_cache()  # else every start of a ServerApp, a new process, would compile
             local = _local(config) if self.local is None else self.local
             driver = Driver(self.strategy, to_numpy(arrays), local=local, settings=self.settings, seed=self.seed)
             self._books.open(driver)
@@ -374,7 +377,9 @@ class FlowerStrategy(Base):
     def _begin_anew(self) -> None:
         self._driver, self.records, self._handed = None, [], None
         self._watch = self._make_watch()
-        self._books, self._rollback = self._make_books(self._watch), Rollback(self._watch.rolls_back)
+        self._attendance.sessions = Sessions()
+        self._books = self._make_books(self._watch, self._attendance.sessions)
+        self._rollback = Rollback(self._watch.rolls_back)
         self._tempo, self._late = Tempo(), LateOrders()
 
     def _warn_of_nothing_to_do(self, done: int, num_rounds: int) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal
 
 from turnout.flower.fleet.greetings import Greetings
+from turnout.flower.fleet.sessions import Sessions, is_overdue
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.collecting import listed_clients
 from turnout.flower.wire.messages import declared_in, metrics_in, problem_in
@@ -22,7 +22,6 @@ Identity = Literal["declared", "key", "node"]
 Target = Literal["uniform", "size", "examples"] | Mapping[str, float] | Callable[[str], float]
 
 _A_DAY = 24 * 3600.0
-_MISSED = 0.7  # of a heartbeat interval: with less left a node has missed a heartbeat, for they come in time by 0.9
 
 
 class Presence:
@@ -50,6 +49,7 @@ class Presence:
             raise ValueError(f"retire_after must be 0 seconds or more, not {retire_after}")
         self.identity: Identity = identity
         self.target: Target = target
+        self.sessions = Sessions()
         self._strategy = strategy
         self._greetings = Greetings(timeout, target == "size", not strategy.admits_all, strategy.probes)
         self._refused: set[str] = set()
@@ -92,6 +92,7 @@ class Presence:
         directory = driver.directory
         directory.keep_nodes(nodes)
         self._note_heartbeats(driver, nodes)
+        self._note_sessions(driver, nodes)
         new = [node for node in nodes if directory.client_at(node) is None]
         if not self.greets:
             self._join(driver, {directory.recognise(node, self._proof(nodes[node].public_key)): 1 for node in new})
@@ -106,8 +107,10 @@ class Presence:
 
     def attend(self, grid: PollingGrid, driver: Driver) -> None:
         """Greet new nodes and collect their answers, while others train; they join at the start of a round."""
+        nodes = list(grid.get_node_ids())
+        self.sessions.go_on(listed_clients(driver, nodes))
         if self.greets:
-            new = [node for node in grid.get_node_ids() if driver.directory.client_at(node) is None]
+            new = [node for node in nodes if driver.directory.client_at(node) is None]
             self._greetings.send(grid, new, driver.t + 1)
 
     def retire(self, names: Collection[str]) -> None:
@@ -139,9 +142,13 @@ class Presence:
         """A node whose heartbeat is overdue counts as one that does not answer, before Flower takes it off the list."""
         for node, info in nodes.items():
             name = driver.directory.client_at(node)
-            left = info.online_until - time.time()
-            if name is not None and info.online_until and left < _MISSED * info.heartbeat_interval:
+            if name is not None and is_overdue(info):
                 driver.directory.heard(name, answered=False)
+
+    def _note_sessions(self, driver: Driver, nodes: Mapping[int, Any]) -> None:
+        for node, info in nodes.items():
+            if (name := driver.directory.client_at(node)) is not None:
+                self.sessions.note(name, info)
 
     def _recognise(self, grid: PollingGrid, driver: Driver, nodes: Mapping[int, bytes]) -> None:
         """Give names to the nodes that have answered, or cannot, and let the new ones join."""

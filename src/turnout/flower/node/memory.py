@@ -6,15 +6,15 @@ last that arrived; until then the states before and after it are both kept.
 
 from __future__ import annotations
 
-import io
 import logging
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from flwr.app import ConfigRecord, Context
 
+from turnout.files import archive
+from turnout.files.manifest import EditedError
 from turnout.files.whole import durable_file
 from turnout.flower.wire import layout
 from turnout.flower.wire.messages import ACKNOWLEDGED, DURABLE, RUN_ID, client_name
@@ -25,7 +25,7 @@ Place = str | Path | Callable[[Context], Path]
 States = dict[int, Any]  # by the round of the upload after which they hold
 
 REMEMBERED, _CONTENT = "turnout.memory", "npz"  # in the node's own state, where there is no file
-_FORMAT = 1
+_FORMAT = 2
 
 
 class Memory:
@@ -56,28 +56,26 @@ class Memory:
         """Replace the memory; it is on the disk when this returns."""
         named = {t: layout.named_leaves(state) for t, state in states.items()}
         header = {"format": _FORMAT, "run": config[RUN_ID], "client": client_name(context), "rounds": list(states)}
-        content = io.BytesIO()
-        layout.write_archive(
-            content, header, {f"{t} {path}": leaf for t, rows in named.items() for path, leaf in rows.items()}
-        )
+        rows = {f"{t} {path}": leaf for t, leaves in named.items() for path, leaf in leaves.items()}
+        content = archive.to_bytes(header, rows)
         path = self._path(context)
         if path is None:
-            context.state[REMEMBERED] = ConfigRecord({_CONTENT: content.getvalue()})
+            context.state[REMEMBERED] = ConfigRecord({_CONTENT: content})
             return
         with durable_file(path) as file:
-            file.write(content.getbuffer())
+            file.write(content)
 
     def _read(self, fresh: Any, run: str, context: Context) -> States:
         content = self._content(context)
         if content is None:
             return {}
         try:
-            header, rows, _ = layout.read_archive(io.BytesIO(content))
+            header, rows = archive.from_bytes(content, self._path(context) or "the state of the node")
             if header["format"] != _FORMAT or header["run"] != run:
                 log.info("the memory of earlier uploads belongs to another run: starting afresh")
                 return {}
             states = {t: layout.with_leaves(fresh, _of_round(t, rows)) for t in header["rounds"]}
-        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        except (EditedError, ValueError, KeyError, TypeError) as error:
             log.info("the memory of earlier uploads cannot be read: %s; starting afresh", error)
             return {}
         if header["client"] != client_name(context):

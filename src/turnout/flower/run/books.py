@@ -6,6 +6,7 @@ A checkpoint is the whole state in one file: arrays and a line of JSON, no pickl
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import math
 from collections.abc import Iterator, Mapping
@@ -19,11 +20,11 @@ from turnout.files.archive import read_archive, write_archive
 from turnout.files.integrity import UNREADABLE
 from turnout.files.lock import FileLock
 from turnout.files.manifest import EditedError
+from turnout.flower.fleet.sessions import Sessions
 from turnout.flower.run.chronicle import Chronicle, ParticipationLog, RunFolder
 from turnout.flower.server.compiled_round import RoundRecord
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.guard import Watch
-from turnout.flower.wire import layout
 from turnout.flower.wire.layout import Arrays
 
 log = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
@@ -44,10 +45,11 @@ class Books:
         folder: RunFolder | None,
         participation: ParticipationLog | None,
         watch: Watch,
+        sessions: Sessions | None = None,
     ) -> None:
         if every < 1:
             raise ValueError(f"checkpoint_every must be 1 or more rounds, not {every}")
-        self.chronicle = Chronicle()
+        self.chronicle = Chronicle(sessions)
         self.checkpoint = checkpoint
         self._every = every
         self._folder = folder
@@ -65,6 +67,7 @@ class Books:
         identity: str,
         target: str,
         watch: Watch,
+        sessions: Sessions | None = None,
     ) -> Books:
         """Books at these places, none where there is none; identity and target are for the run folder to say."""
         return cls(
@@ -73,6 +76,7 @@ class Books:
             None if record is None else RunFolder(record, identity, target),
             None if participation is None else ParticipationLog(participation),
             watch,
+            sessions,
         )
 
     def durable_round(self, t: int) -> int:
@@ -173,13 +177,15 @@ def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
         return read_archive(path)
     except EditedError as damaged:
         try:
-            with path.open("rb") as file:
-                header, leaves, others = layout.read_archive(file)
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                arrays = dict(stored)
+            header, paths = (json.loads(arrays.pop(name).tobytes()) for name in ("header", "paths"))
+            leaves = {path: arrays.pop(f"leaf{number}") for number, path in enumerate(paths)}
         except UNREADABLE:
             raise damaged from None
         if header["format"] != _WITHOUT_DIGEST:
             raise damaged
-        return header | {"format": _FORMAT}, leaves | others
+        return header | {"format": _FORMAT}, leaves | arrays
 
 
 def _check(header: Mapping[str, Any], leaves: Arrays, past: Arrays) -> None:

@@ -19,9 +19,11 @@ import numpy as np
 from turnout.experiment import deployed, store
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.run import Outcome, Run
-from turnout.experiment.store import LOG
+from turnout.experiment.store import LOG, SESSIONS
 from turnout.experiment.sweep import points
 from turnout.files.whole import durable_file, free_folder
+from turnout.flower.fleet import sessions
+from turnout.flower.fleet.sessions import Sessions
 from turnout.flower.run.estimates import estimated_columns
 from turnout.flower.server.compiled_round import RoundRecord
 from turnout.flower.server.driver import Driver
@@ -39,7 +41,8 @@ class Chronicle:
     It grows by a few numbers per round, and is part of a checkpoint: a training that is restarted has one history.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sessions: Sessions | None = None) -> None:
+        self.sessions = Sessions() if sessions is None else sessions
         self.records: dict[str, list[float]] = {record.name: [] for record in RECORDS}
         self.by_clients: ByRound = {}  # means of the clients' metrics
         self.central: ByRound = {}  # metrics of the server's own evaluation
@@ -129,9 +132,8 @@ class Chronicle:
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """The contents as JSON and arrays."""
         plain = {"by_clients": self.by_clients, "central": self.central, "losses": self.losses, "latest": self.latest}
-        return plain | {"seconds": self.seconds, "run": self.run_id}, {
-            name: np.array(values) for name, values in self.records.items()
-        }
+        plain |= {"seconds": self.seconds, "run": self.run_id, "sessions": self.sessions.state()}
+        return plain, {name: np.array(values) for name, values in self.records.items()}
 
     def restore(self, plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from a former `state`."""
@@ -141,6 +143,7 @@ class Chronicle:
         self.central = {name: _by_round(values) for name, values in plain["central"].items()}
         self.losses, self.latest = _by_round(plain["losses"]), dict(plain["latest"])
         self.seconds, self.run_id = float(plain["seconds"]), str(plain["run"])
+        self.sessions.restore(plain.get("sessions", {}))
 
 
 def _by_round(values: Mapping[str, float]) -> dict[int, float]:
@@ -249,9 +252,9 @@ class RunFolder:
         """Write the folder as of now."""
         run = self._run(driver, chronicle, evaluate_every)
         if self.is_there:
-            store.renew(run, self.path)
+            store.renew(run, self.path, lambda _run, work: _write_sessions(chronicle, work))
         else:
-            store.save(run, self.path, extra=lambda _run, work: ParticipationLog(work / LOG).cut(0))
+            store.save(run, self.path, lambda _run, work: (_write_sessions(chronicle, work), _begin_log(work)))
         self._flush()
 
     def _flush(self) -> None:
@@ -272,3 +275,12 @@ class RunFolder:
         (point,) = points(experiment)
         outcome = Outcome.of(point, chronicle.history(driver), names=driver.directory.names)
         return Run(experiment, (outcome,), chronicle.seconds, self._notes)
+
+
+def _write_sessions(chronicle: Chronicle, folder: Path) -> None:
+    if rows := chronicle.sessions.rows():
+        (folder / SESSIONS).write_text(_lines([sessions.COLUMNS, *rows]), encoding="utf-8")
+
+
+def _begin_log(folder: Path) -> None:
+    ParticipationLog(folder / LOG).cut(0)

@@ -5,12 +5,11 @@ A client that sends models does not need jax, so only the functions that do need
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from io import BufferedIOBase, BytesIO
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ import numpy as np
 Arrays = dict[str, np.ndarray]
 
 HEADER = 16384  # bytes within which the header of a packed array must end
-_HEADER, _PATHS, _LEAF = "header", "paths", "leaf"  # in an archive
 
 
 @dataclass(frozen=True)
@@ -106,31 +104,6 @@ def _form_in(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype]:
     if dtype.hasobject or any(length < 0 for length in shape):
         raise ValueError(f"dtype {dtype} with shape {shape} is no array of numbers")
     return shape, by_columns, dtype
-
-
-def write_archive(
-    file: BufferedIOBase, header: Mapping[str, Any], leaves: Arrays, others: Arrays | None = None
-) -> None:
-    """Write arrays and a line of JSON to one npz file, no pickle.
-
-    Names of leaves may hold any character, so they are numbered inside; others have plain names.
-    """
-    numbered = {f"{_LEAF}{number}": leaf for number, leaf in enumerate(leaves.values())}
-    lines = {_HEADER: _line(header), _PATHS: _line(list(leaves))}
-    np.savez(file, allow_pickle=False, **lines, **numbered, **(others or {}))
-
-
-def read_archive(file: BufferedIOBase) -> tuple[dict[str, Any], Arrays, Arrays]:
-    """Header, leaves and others, as they were written."""
-    with np.load(file, allow_pickle=False) as held:
-        header, paths = (json.loads(held[name].tobytes()) for name in (_HEADER, _PATHS))
-        numbered = {f"{_LEAF}{number}": path for number, path in enumerate(paths)}
-        others = {name: held[name] for name in held.files if name not in {_HEADER, _PATHS, *numbered}}
-        return header, {path: held[name] for name, path in numbered.items()}, others
-
-
-def _line(value: Any) -> np.ndarray:
-    return np.frombuffer(json.dumps(value).encode(), np.uint8)
 
 
 def named_leaves(state: Any) -> Arrays:

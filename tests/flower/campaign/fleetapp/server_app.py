@@ -21,7 +21,7 @@ def main(grid, context):
         checkpoint=folder / "state.npz",
         participation=folder / "participation.csv",
         record=folder / "run",
-        stretch=1.5,
+        stretch=1.25,
         evaluate_every=0,
         min_available_nodes=3,
     )
