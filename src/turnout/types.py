@@ -92,6 +92,17 @@ class Known(eqx.Module):
     reach: PerClient  # ‖a‖₁, gradient mass of one update; the number of steps for plain SGD
 
 
+class ClientMemory(eqx.Module):
+    """How clients remember their own last update for the server, and send only what has changed.
+
+    Updates are remembered per unit of learning rate, or also per unit of work. `fading`: what was sent in round l
+    counts in round t by ((l + 1) / (t + 1))^fading.
+    """
+
+    fading: Scalar = 0.0
+    per_work: bool = eqx.field(static=True, default=False)
+
+
 class View(eqx.Module):
     """Everything that a strategy may use when it decides in round t."""
 

@@ -13,7 +13,7 @@ from turnout.simulator import client_state, loop
 from turnout.simulator.clients import Plan, Trainees
 from turnout.simulator.local import Local
 from turnout.simulator.trial import Trial, check_trial
-from turnout.strategies import MIFA, FedAvg, FedAWE, OptimalSampling, Separated
+from turnout.strategies import MIFA, FedAvg, FedAWE, LastWord, OptimalSampling, Separated
 from turnout.types import Fleet
 from turnout.uploads import Chain, Clip, Difference, EightBit, ErrorFeedback, Noise, Plain, TopK
 
@@ -39,10 +39,11 @@ def run(trials, rounds=40, **options):
 
 @pytest.mark.parametrize("steps", [None, STEPS], ids=["equal steps", "unequal steps, some none"])
 @pytest.mark.parametrize("success", [1.0, 0.6])
-def test_a_memory_on_the_clients_is_that_on_the_server(success, steps):
+@pytest.mark.parametrize("kind", [MIFA, LastWord])
+def test_a_memory_on_the_clients_is_that_on_the_server(kind, success, steps):
     falling = Local(learning_rate=lambda t: 0.2 / (1.0 + 0.05 * jnp.asarray(t, jnp.float32)), batch_size=8)
     place = world(success, steps)
-    both = [trial(MIFA(memory=memory), place, local=falling) for memory in ("server", "clients")]
+    both = [trial(kind(memory=memory), place, local=falling) for memory in ("server", "clients")]
     server, clients = run(both)
     for a, b in zip(jax.tree.leaves(server.params), jax.tree.leaves(clients.params), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
@@ -172,6 +173,8 @@ def test_an_audit_leaves_the_way_out_and_says_so():
         {
             "server": trial(MIFA()),
             "clients": trial(MIFA(memory="clients")),
+            "fading on the server": trial(LastWord()),
+            "fading on the clients": trial(LastWord(memory="clients")),
             "clipped": trial(FedAvg(), uploads=Clip(1e-9)),
             "plain": trial(FedAvg()),
         },
@@ -179,6 +182,8 @@ def test_an_audit_leaves_the_way_out_and_says_so():
         seeds=1,
     )
     np.testing.assert_allclose(audited["server"].weights, audited["clients"].weights, atol=1e-5)
+    fading = (audited[f"fading on the {place}"].weights for place in ("server", "clients"))
+    np.testing.assert_allclose(*fading, atol=1e-5)
     np.testing.assert_allclose(audited["clipped"].weights, audited["plain"].weights, atol=1e-6)
     assert any("left out" in note for note in audited["clipped"].notes)
     assert not audited["plain"].notes or not any("left out" in note for note in audited["plain"].notes)

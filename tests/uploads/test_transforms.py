@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from turnout.testing import check_upload
+from turnout.types import ClientMemory
 from turnout.uploads import Chain, Clip, Difference, EightBit, ErrorFeedback, Noise, Plain, TopK, Upload, UploadContext
 
 UPLOADS = {
@@ -21,8 +22,8 @@ UPLOADS = {
 }
 
 
-def sent_by(upload, update, state=None, word=0, lr=0.1):
-    context = UploadContext(jnp.asarray(word, jnp.uint32), jnp.asarray(lr, jnp.float32))
+def sent_by(upload, update, state=None, word=0, lr=0.1, **about):
+    context = UploadContext(jnp.asarray(word, jnp.uint32), jnp.asarray(lr, jnp.float32), **about)
     return upload.encode(jnp.asarray(update, jnp.float32), state, context)
 
 
@@ -91,11 +92,23 @@ def test_what_is_left_out_is_sent_later():
 
 
 def test_a_difference_is_per_rate_and_to_what_was_sent():
-    upload, held = Difference(), jnp.zeros(2)
-    sent, held = sent_by(upload, [0.2, 0.4], held, lr=0.2)
+    upload = Difference()
+    sent, held = sent_by(upload, [0.2, 0.4], upload.init(jnp.zeros(2)), lr=0.2)
     np.testing.assert_allclose(sent, [1.0, 2.0], rtol=1e-6)
     sent, held = sent_by(upload, [0.1, 0.4], held, lr=0.1)
-    np.testing.assert_allclose((sent, held), ([0.0, 2.0], [1.0, 4.0]), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose((sent, held.rows), ([0.0, 2.0], [1.0, 4.0]), rtol=1e-6, atol=1e-6)
+
+
+def test_what_was_sent_fades_and_counts_per_unit_of_work():
+    upload = Difference(memory=ClientMemory(fading=0.5, per_work=True))
+    sent, held = sent_by(upload, [0.6, 1.2], upload.init(jnp.zeros(2)), lr=0.2, reach=3.0, t=3.0)
+    np.testing.assert_allclose(sent, [1.0, 2.0], rtol=1e-6)
+    sent, held = sent_by(upload, [0.1, 0.4], held, lr=0.1, reach=1.0, t=15.0)  # 4 of 16 rounds: a root of a quarter
+    np.testing.assert_allclose((sent, held.rows), ([0.5, 3.0], [1.0, 4.0]), rtol=1e-6)
+    sent, after = sent_by(upload, [0.0, 0.0], held, lr=0.1, reach=0.0, t=20.0)
+    np.testing.assert_array_equal(sent, [0.0, 0.0])
+    np.testing.assert_array_equal(after.rows, held.rows)
+    assert float(after.t) == 15.0
 
 
 def test_bytes_of_one_upload():

@@ -24,7 +24,7 @@ from turnout.simulator.local import Jobs, Local
 from turnout.simulator.trial import Law, Trial
 from turnout.streams import Stream, client_words, round_key
 from turnout.tasks.base import Task
-from turnout.types import Cohort, Known, Params, PerClient, RandomKey, Reports, Round, Scalar, View
+from turnout.types import Cohort, Known, Params, PerClient, PerSlot, RandomKey, Reports, Round, Scalar, View
 from turnout.uploads.base import UploadContext
 from turnout.world import Nature, World, WorldState
 
@@ -103,15 +103,15 @@ def play_round(
         losses = clients.losses(trial, plan, root, t, nature.available, carry.server.params)
     view = server.view(carry.server, t, nature.available, lr, truth, losses)
     cohort, state = server.ask(carry.server, view, root)
+    reach = cohort.take(truth.reach)
     jobs = Jobs(
         clients=jnp.minimum(cohort.ids, cohort.num_clients - 1),
         words=client_words(round_key(root, Stream.TRAIN, t), cohort.ids),
         steps=cohort.take(nature.steps),
         rates=cohort.scale * jnp.asarray(lr, cohort.scale.dtype),
         held=None if carry.clients is None else cohort.read(carry.clients),
-        context=None if trial.upload is None else _contexts(root, t, lr, cohort),
+        context=None if trial.upload is None else _contexts(root, t, lr, cohort, reach),
     )
-    reach = cohort.take(truth.reach)
     sent = clients.work(trial, plan, server.start(state, cohort), jobs, reach)
     if not trial.strategy.admits_all:
         norms = tree.row_norms(
@@ -128,10 +128,11 @@ def play_round(
     return Carry(world, closed.state, closed.tally, roll, remembered), _record(view, cohort, closed.weight, jobs)
 
 
-def _contexts(root: RandomKey, t: Round, lr: Scalar, cohort: Cohort) -> UploadContext:
+def _contexts(root: RandomKey, t: Round, lr: Scalar, cohort: Cohort, reach: PerSlot) -> UploadContext:
     """One row per slot."""
     words = client_words(round_key(root, Stream.UPLOAD, t), cohort.ids)
-    return UploadContext(words, jnp.full(words.shape, lr, jnp.float32))
+    rate, number = (jnp.full(words.shape, value, jnp.float32) for value in (lr, t))
+    return UploadContext(words, rate, reach=reach, t=number)
 
 
 def _truth(law: Law, nature: Nature, local: Local, lr: Scalar, plan: Plan) -> Known:

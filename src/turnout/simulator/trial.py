@@ -47,8 +47,8 @@ class Trial(eqx.Module):
     @property
     def upload(self) -> Upload | None:
         """What the clients apply to their updates: the user's transform, inside the strategy's own; None if nothing."""
-        if self.strategy.memory_on_clients:
-            return Difference(self.uploads)
+        if (memory := self.strategy.client_memory) is not None:
+            return Difference(self.uploads, memory)
         return None if isinstance(self.uploads, Plain) else self.uploads
 
     def client_state(self, params: Params, num_clients: int) -> ClientState | None:
@@ -100,7 +100,7 @@ def check_uploads(strategy: Strategy, uploads: Upload) -> None:
         )
     if not strategy.admits_all and any(part.adds_noise for part in parts):
         raise ValueError(f"{name} chooses uploads by the lengths of updates, which noise hides: take one or the other")
-    if strategy.memory_on_clients:
+    if strategy.client_memory is not None:
         Difference(uploads)  # raises if the transform cannot stand inside
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Int
 
 from turnout import tree
 from turnout.strategies.sampling import check_cohort
-from turnout.types import Array, Ask, Cohort, Fleet, Params, PerSlot, RandomKey, Reports, View
+from turnout.types import Array, Ask, ClientMemory, Cohort, Fleet, Params, PerSlot, RandomKey, Reports, View
 
 State = TypeVar("State")
 
@@ -47,12 +47,12 @@ class Strategy(eqx.Module, Generic[State]):
     @property
     def remembers_models(self) -> bool:
         """Whether the server keeps a model or an update per client."""
-        return "model" in self.server_memory
+        return "model" in self.server_memory and self.client_memory is None
 
     @property
-    def memory_on_clients(self) -> bool:
-        """Whether each client remembers its last update and sends the change since, per unit of learning rate."""
-        return False
+    def client_memory(self) -> ClientMemory | None:
+        """How each client remembers its last update, so that it sends what has changed; None if it does not."""
+        return None
 
     @property
     def fixes_fleet_size(self) -> bool:

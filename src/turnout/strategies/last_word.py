@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,13 +12,13 @@ from turnout import tree
 from turnout.strategies.base import Strategy
 from turnout.strategies.memory import rows_of_zeros
 from turnout.strategies.sampling import ask_uniformly
-from turnout.types import Ask, Cohort, Fleet, Params, PerClient, RandomKey, Reports, Scalar, View, divide
+from turnout.types import Ask, ClientMemory, Cohort, Fleet, Params, PerClient, RandomKey, Reports, Scalar, View, divide
 
 
 class LastWordState(eqx.Module):
     """What each client said last, zero before its first word, and the sum over all of them."""
 
-    rows: Params  # y, one model per client
+    rows: Params | None  # y, one model per client; None where the clients keep their own
     weight: PerClient  # w_k = α_k (l_k + 1)^fading, from the round l_k in which the client was last heard
     reach: PerClient  # ‖a_k‖₁ of the work behind y_k
     total: Params  # S = Σ_k w_k y_k, kept up to date by differences
@@ -37,6 +38,10 @@ class LastWord(Strategy[LastWordState]):
 
     An update of no work, with reach or rate zero, says nothing and changes nothing.
 
+    With `memory = "clients"` each client keeps its own y_k and l_k and sends the change of w_k y_k, per unit of its new
+    weight: the model is the same, and the server holds one sum, whatever the number of clients, beside two numbers per
+    client that follow from who took part.
+
     Reference: this library. With fading 0, equal work and everybody heard it is MIFA.
     """
 
@@ -47,6 +52,15 @@ class LastWord(Strategy[LastWordState]):
 
     fading: Scalar = 0.5  # how fast old updates lose weight; 0: never
     cohort: Scalar | None = None  # clients asked per round; everyone available if not given
+    memory: Literal["server", "clients"] = eqx.field(static=True, default="server")  # who keeps y_k
+
+    def __check_init__(self) -> None:
+        if self.memory not in ("server", "clients"):
+            raise ValueError(f"memory must be 'server' or 'clients', not {self.memory!r}")
+
+    @property
+    def client_memory(self) -> ClientMemory | None:
+        return ClientMemory(self.fading, per_work=True) if self.memory == "clients" else None
 
     def check(self, fleet: Fleet) -> None:
         super().check(fleet)
@@ -55,7 +69,8 @@ class LastWord(Strategy[LastWordState]):
 
     def init(self, fleet: Fleet, params: Params) -> LastWordState:
         nothing = jnp.zeros_like(fleet.importance)
-        return LastWordState(rows_of_zeros(fleet, params), nothing, nothing, tree.zeros_like(params))
+        rows = rows_of_zeros(fleet, params) if self.memory == "server" else None
+        return LastWordState(rows, nothing, nothing, tree.zeros_like(params))
 
     def select(self, state: LastWordState, view: View, key: RandomKey) -> tuple[Ask, LastWordState]:
         return ask_uniformly(view, key, self.cohort), state
@@ -65,16 +80,18 @@ class LastWord(Strategy[LastWordState]):
     ) -> tuple[Params, LastWordState]:
         work = reports.reach * jnp.asarray(view.lr, jnp.float32)  # η_t ‖a_k‖₁
         cohort = replace(cohort, arrived=cohort.arrived & (work > 0))
-        fresh = tree.scale_rows(reports.updates, divide(jnp.ones_like(work), work))
-        old, rows = cohort.swap(state.rows, fresh)
-
         age = (jnp.asarray(view.t, jnp.float32) + 1.0) ** jnp.asarray(self.fading, jnp.float32)
         weight = jnp.where(cohort.mask, view.importance * age, state.weight)
         reach = jnp.where(cohort.mask, cohort.put(reports.reach), state.reach)
 
-        gained = tree.weighted_sum(fresh, jnp.where(cohort.arrived, cohort.take(weight), 0.0))
-        lost = tree.weighted_sum(old, jnp.where(cohort.arrived, cohort.take(state.weight), 0.0))
-        total = tree.add(state.total, tree.subtract(gained, lost))
+        now, before = (jnp.where(cohort.arrived, cohort.take(held), 0.0) for held in (weight, state.weight))
+        if state.rows is None:  # the client has sent u_k - ((l_k + 1) / (t + 1))^fading y_k
+            rows, change = None, tree.weighted_sum(reports.updates, now)
+        else:
+            fresh = tree.scale_rows(reports.updates, divide(jnp.ones_like(work), work))  # u_k
+            old, rows = cohort.swap(state.rows, fresh)
+            change = tree.subtract(tree.weighted_sum(fresh, now), tree.weighted_sum(old, before))
+        total = tree.add(state.total, change)
 
         mass = jnp.sum(weight)  # M
         length = divide(jnp.sum(weight * reach), mass)  # τ̄
@@ -82,4 +99,4 @@ class LastWord(Strategy[LastWordState]):
         return direction, LastWordState(rows, weight, reach, total)
 
     def recount(self, state: LastWordState, fleet: Fleet) -> LastWordState:
-        return replace(state, total=tree.weighted_sum(state.rows, state.weight))
+        return state if state.rows is None else replace(state, total=tree.weighted_sum(state.rows, state.weight))

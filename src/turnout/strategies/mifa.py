@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from turnout import tree
 from turnout.strategies.base import Strategy
 from turnout.strategies.memory import UpdateMemory
-from turnout.types import Cohort, Fleet, Mask, Params, Reports, View
+from turnout.types import ClientMemory, Cohort, Fleet, Mask, Params, Reports, View
 
 
 class MIFAState(eqx.Module):
@@ -53,11 +53,11 @@ class MIFA(Strategy[MIFAState]):
             raise ValueError(f"memory must be 'server' or 'clients', not {self.memory!r}")
 
     @property
-    def memory_on_clients(self) -> bool:
-        return self.memory == "clients"
+    def client_memory(self) -> ClientMemory | None:
+        return ClientMemory() if self.memory == "clients" else None
 
     def init(self, fleet: Fleet, params: Params) -> MIFAState:
-        memory = UpdateMemory.empty(fleet, params, on_clients=self.memory_on_clients)
+        memory = UpdateMemory.empty(fleet, params, on_clients=self.memory == "clients")
         return MIFAState(memory, jnp.zeros(fleet.num_clients, bool))
 
     def aggregate(

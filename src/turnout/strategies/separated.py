@@ -46,7 +46,7 @@ class Separated(Strategy[SeparatedState]):
     plain_step = _of_inside("plain_step")
     starts_shared = _of_inside("starts_shared")
     admits_all = _of_inside("admits_all")
-    memory_on_clients = _of_inside("memory_on_clients")
+    client_memory = _of_inside("client_memory")
     remembers_models = _of_inside("remembers_models")
     fixes_fleet_size = _of_inside("fixes_fleet_size")
 

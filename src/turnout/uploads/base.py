@@ -23,6 +23,8 @@ class UploadContext(eqx.Module):
     word: UInt32[Array, "*any"]  # a seed for this client and round
     lr: Scalar | Float[Array, "*any"]  # η of the round, without the client's step scale
     noise_key: RandomKey | None = None  # the client's own, where the server knows the word
+    reach: Scalar | Float[Array, "*any"] | None = None  # ‖a_k‖₁ of the local work, 1 if it is not known
+    t: Scalar | Float[Array, "*any"] | None = None  # the round, 0 if it does not matter
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -32,7 +33,7 @@ class Chain(Upload[None]):
     def encode(self, update: Params, state: None, context: UploadContext) -> tuple[Params, None]:
         for number, part in enumerate(self.parts):
             key = None if context.noise_key is None else jr.fold_in(context.noise_key, number)
-            own = UploadContext(scramble(context.word ^ jnp.uint32(number + 1)), context.lr, key)
+            own = replace(context, word=scramble(context.word ^ jnp.uint32(number + 1)), noise_key=key)
             update, _ = part.encode(update, None, own)
         return update, state
 

@@ -9,7 +9,7 @@ from turnout.strategies.base import Strategy
 
 def real_settings(settings: ServerSettings | None, strategy: Strategy) -> ServerSettings:
     """The settings of a server on real nodes, where facts are only estimated; a ValueError if it cannot run there."""
-    if strategy.memory_on_clients:
+    if strategy.client_memory is not None:
         name = type(strategy).__name__
         raise ValueError(
             f"{name} has its memory on the clients, which Flower's clients cannot keep: choose memory='server'"
