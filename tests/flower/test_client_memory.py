@@ -90,7 +90,7 @@ def test_a_client_that_starts_again_remembers_what_is_in_its_file(with_file, los
         assert [path.name for path in place.parent.iterdir()] == ["memory.npz"]
     else:
         np.testing.assert_allclose(weight, by_feedback(arrivals[:2]) + by_feedback(arrivals[2:]))
-    assert ("is lost: it is never sent" in caplog.text) is not with_file
+    assert ("what is remembered of the upload of round" in caplog.text) is not with_file
     assert all(record.levelno == logging.INFO for record in caplog.records if "never sent" in record.getMessage())
 
 

@@ -17,12 +17,11 @@ from test_client_memory import FEEDBACK, MODEL, STEP, by_feedback, losing, play,
 from turnout.experiment import load
 from turnout.files.archive import read_archive, write_archive
 from turnout.flower import FlowerStrategy, client_app
-from turnout.flower.server.driver import Driver
 from turnout.flower.wire.compact import INDICES, LEVELS, SCALES, VALUES, check_parts, most_bytes
 from turnout.flower.wire.layout import Layout, packed
 from turnout.flower.wire.messages import COMPACT, to_numpy, to_record, unpacked_in
 from turnout.flower.wire.replies import Dropped, Limits, Reply
-from turnout.strategies import MIFA, FedAvg, OptimalSampling, Separated
+from turnout.strategies import FedAvg, OptimalSampling
 from turnout.uploads import Chain, Clip, Difference, EightBit, ErrorFeedback, Noise, TopK
 
 
@@ -223,16 +222,9 @@ def test_a_kept_upload_is_sent_when_it_is_asked_for():
     np.testing.assert_array_equal(flower.history.records["bytes_uploaded"], [sizes])
 
 
-def test_difference_and_memory_on_clients_are_refused():
-    with pytest.raises(ValueError, match="Difference needs a server that sums up what each client has sent"):
+def test_a_difference_is_placed_by_strategies():
+    with pytest.raises(ValueError, match=r"such as LastWord\(memory='clients'\): give the transform inside alone"):
         client_app(train=train, uploads=Difference(EightBit()))
-    for strategy in (MIFA(memory="clients"), Separated(MIFA(memory="clients"), 2)):
-        with pytest.raises(
-            ValueError, match="on the clients, which Flower's clients cannot keep: choose memory='server'"
-        ):
-            FlowerStrategy(strategy)
-        with pytest.raises(ValueError, match="has its memory on the clients"):
-            Driver(strategy, MODEL)
 
 
 def test_a_server_that_does_not_tell_what_uploads_need_is_named():

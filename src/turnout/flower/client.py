@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
+from turnout.flower.node.memory import Place
 from turnout.flower.wire import messages as wire
 from turnout.flower.wire.layout import Arrays
-from turnout.flower.wire.replies import OWN_NORM, OWN_ROUND, length
+from turnout.flower.wire.replies import OWN_BASE, OWN_NORM, OWN_ROUND, length
 from turnout.metrics import TEST_LOSS, is_loss
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def greet(
     size: Size | None = None,
     loss: Loss | None = None,
     reach: Reach | None = None,
+    state: Place | None = None,
 ) -> ClientApp:
     """An existing ClientApp that also tells the server who it is, how much data it has, and what a model loses there.
 
@@ -52,9 +54,11 @@ def greet(
             given, the app's own evaluation is asked for it: its `loss`, or whatever metric ends in "loss" there.
         reach: steps of plain SGD in a round: a number, the name of a metric that the app reports, or a function of its
             metrics. Strategies for unequal work need it; if not given, all clients count as doing the same.
+        state: file for what the client has sent, or a function of the context that names it; for strategies with their
+            memory on the clients. If not given, it is lost when the node restarts.
 
     """
-    return _Greeted(app, name=name, size=size, loss=loss, reach=reach)
+    return _Greeted(app, name=name, size=size, loss=loss, reach=reach, make_sender=partial(_sender, None, state))
 
 
 class _Greeted(ClientApp):
@@ -69,8 +73,10 @@ class _Greeted(ClientApp):
         loss: Loss | None = None,
         reach: Reach | None = None,
         check: Callable[[Settings], None] = lambda _config: None,
+        make_sender: Callable[[], Sender],
     ) -> None:
         super().__init__()
+        self._make_sender, self._sender = make_sender, None
         self._app, self._name, self._size, self._loss, self._reach, self._check = app, name, size, loss, reach, check
         # Functions may be registered before or after: both end up with the app inside.
         self.train, self.evaluate, self.query, self.lifespan = app.train, app.evaluate, app.query, app.lifespan
@@ -142,6 +148,8 @@ class _Greeted(ClientApp):
         if self._reach is not None:
             own["reach"] = _reached(self._reach, metrics)
         own[OWN_ROUND] = config[wire.ROUND]
+        if wire.FADING in config and wire.COMPACT not in content.array_records:
+            self._send_difference(message, content, own, context)
         if config.get(wire.KEEP):
             key, record = next(iter(content.array_records.items()))
             own[OWN_NORM] = metrics.get(OWN_NORM) or _moved(wire.to_numpy(record), _received(message)[0])
@@ -149,6 +157,16 @@ class _Greeted(ClientApp):
             context.state[KEPT_IN] = ConfigRecord({wire.ROUND: config[wire.ROUND], "record": key})
             del content[key]
         return reply
+
+    def _send_difference(self, message: Message, content: RecordDict, own: MetricRecord, context: Context) -> None:
+        """Replace the trained model by what has changed since the last update that arrived."""
+        self._sender = self._make_sender() if self._sender is None else self._sender
+        key, record = next(iter(content.array_records.items()))
+        start, config = _received(message)
+        reach: Any = own.get("reach", 1.0)
+        sent = self._sender.pack(wire.to_numpy(record), start, config, context, float(reach))
+        del content[key]
+        content[wire.COMPACT], own[OWN_BASE] = wire.to_record(sent.parts), sent.based_on
 
     def _upload(self, message: Message, context: Context) -> Message:
         wanted = wire.config_in(message)[wire.ROUND]
@@ -167,7 +185,7 @@ def client_app(
     evaluate: Evaluate | None = None,
     size: Size | None = None,
     uploads: Upload | None = None,
-    state: str | Path | Callable[[Context], Path] | None = None,
+    state: Place | None = None,
 ) -> ClientApp:
     """A ClientApp that trains with a function of yours, in any framework.
 
@@ -180,11 +198,12 @@ def client_app(
         evaluate: (arrays, config, context) to metrics of a model on the client's own data.
         size: number of samples on this client, for `target="size"`.
         uploads: transform of an update before it is sent, from `turnout.uploads`; if not given, the model is sent.
-        state: file for the memory of `uploads`, or a function of the context that names it, where several clients
-            share a machine; if not given, the memory is lost when the node restarts.
+        state: file for the memory of `uploads`, and of what was sent to a strategy with its memory on the clients; or
+            a function of the context that names it, where several clients share a machine; if not given, the memory is
+            lost when the node restarts.
 
     """
-    app, sender = ClientApp(), _sender(uploads, state)
+    app, sender = ClientApp(), None if uploads is None else _sender(uploads, state)
 
     @app.train()
     def work(message: Message, context: Context) -> Message:
@@ -195,9 +214,10 @@ def client_app(
         sender.check_order(config)
         trained, metrics = train(arrays, config, context)
         # The start is read again from the message, since a model may be trained in place.
-        sent, norm = sender.pack(trained, _received(message)[0], config, context)
-        kept = {OWN_NORM: norm} if config.get(wire.KEEP) else {}
-        return _reply(message, {**metrics, **kept}, {wire.COMPACT: wire.to_record(sent)})
+        sent = sender.pack(trained, _received(message)[0], config, context, float(metrics.get("reach", 1.0)))
+        own = {OWN_NORM: sent.length} if config.get(wire.KEEP) else {}
+        own |= {OWN_BASE: sent.based_on} if wire.FADING in config else {}
+        return _reply(message, {**metrics, **own}, {wire.COMPACT: wire.to_record(sent.parts)})
 
     if evaluate is not None:
 
@@ -206,12 +226,10 @@ def client_app(
             return _reply(message, evaluate(*_received(message), context))
 
     check = (lambda _config: None) if sender is None else sender.check
-    return _Greeted(app, size=size, loss=loss, check=check)
+    return _Greeted(app, size=size, loss=loss, check=check, make_sender=partial(_sender, None, state))
 
 
-def _sender(uploads: Upload | None, state: Any) -> Sender | None:
-    if uploads is None:
-        return None
+def _sender(uploads: Upload | None, state: Place | None) -> Sender:
     from turnout.flower.node.sender import Sender  # imports jax, which a client that sends models does not need
 
     return Sender(uploads, state)

@@ -34,8 +34,10 @@ from turnout.flower.wire.messages import (
     ARRAYS,
     CONFIG,
     DURABLE,
+    FADING,
     KEEP,
     METRICS,
+    PER_WORK,
     PROBE,
     RUN_ID,
     UPLOAD,
@@ -289,6 +291,8 @@ class FlowerStrategy(Base):
         books = self._books
         for_all = {RUN_ID: books.chronicle.run_id, DURABLE: books.durable_round(driver.t)}
         for_all |= {} if self.strategy.admits_all else {KEEP: True}
+        if (memory := self.strategy.client_memory) is not None:
+            for_all |= {FADING: float(memory.fading), PER_WORK: memory.per_work}
         fresh = [order for order in self._orders.values() if order.client not in turnout.busy]
         letters = train_letters(fresh, self.strategy.starts_shared, for_all)
         return self._mailbox.write(driver.directory, MessageType.TRAIN, letters, config, driver.t + 1, self._ttl)
@@ -318,7 +322,8 @@ class FlowerStrategy(Base):
         if self._attendance.target == "examples":
             driver.weigh_by_size({name: float(reply.size) for name, reply in good.items() if reply.size})
         unknown = turnout.unknown(heard, self.listed == "unknown")
-        closed = driver.close_round(good, silent, collection.reach, unknown=unknown, span=self._tempo.span)
+        about = {"unknown": unknown, "span": self._tempo.span, "forgotten": collection.forgotten}
+        closed = driver.close_round(good, silent, collection.reach, **about)
         late = tuple(name for name in closed.arrived if name in collection.late)
         members = driver.directory.names
         record = replace(closed, bytes_uploaded=collection.bytes_uploaded, late=late, members=members)

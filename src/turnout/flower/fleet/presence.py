@@ -67,6 +67,8 @@ class Presence:
         """What only an app that answers greetings can give."""
         if self._strategy.probes:
             return f"{type(self._strategy).__name__} asks clients for the loss of the model before it selects"
+        if self._strategy.client_memory is not None:
+            return f"{type(self._strategy).__name__} has its memory on the clients"
         return "target='size' asks clients for the size of their data" if self.target == "size" else None
 
     @property

@@ -47,7 +47,7 @@ class Memory:
         arrived, durable = int(config[ACKNOWLEDGED]), int(config[DURABLE])
         states = self._read(fresh, str(config[RUN_ID]), context)
         if arrived and arrived not in states:
-            log.info("the remainder of the upload of round %d is lost: it is never sent", arrived)
+            log.info("what is remembered of the upload of round %d is lost", arrived)
             return {}
         oldest = max((t for t in states if t <= min(arrived, durable)), default=0)
         return {t: state for t, state in states.items() if oldest <= t <= arrived}

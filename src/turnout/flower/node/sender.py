@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,29 +17,38 @@ from turnout import tree
 from turnout.flower.node.memory import Memory, Place
 from turnout.flower.wire.compact import compact
 from turnout.flower.wire.layout import Arrays, Layout
-from turnout.flower.wire.messages import ACKNOWLEDGED, DURABLE, KEEP, ROUND, RUN_ID, UPLOAD_SEED
+from turnout.flower.wire.messages import ACKNOWLEDGED, DURABLE, FADING, KEEP, PER_WORK, ROUND, RUN_ID, UPLOAD_SEED
 from turnout.flower.wire.replies import length
-from turnout.types import Params
-from turnout.uploads import Difference, Upload, UploadContext
+from turnout.types import ClientMemory, Params
+from turnout.uploads import Difference, Plain, Upload, UploadContext
 from turnout.uploads.base import all_parts
 
 _KEY_BYTES = 16  # of a key that cannot be guessed: 32 bits could be tried one by one
 
 
+class Sending(NamedTuple):
+    """What a client sends."""
+
+    parts: Arrays
+    length: float
+    based_on: int  # the round of the upload from which it is a difference, 0 if it is none
+
+
 class Sender:
     """Turns a trained model into an upload, and keeps the memory of the transform."""
 
-    def __init__(self, upload: Upload, place: Place | None = None) -> None:
+    def __init__(self, upload: Upload | None = None, place: Place | None = None) -> None:
+        upload = Plain() if upload is None else upload
         parts = list(all_parts(upload))
         if any(isinstance(part, Difference) for part in parts):
             raise ValueError(
-                "Difference needs a server that sums up what each client has sent, which a Flower server does not: "
-                "use ErrorFeedback, or the transform inside alone"
+                "Difference is placed by strategies with their memory on the clients, such as "
+                "LastWord(memory='clients'): give the transform inside alone"
             )
         self._upload = upload
         self._noisy = [type(part).__name__ for part in parts if part.adds_noise]
         self._memory = Memory(place)
-        self._encode = eqx.filter_jit(upload.encode)
+        self._encode = eqx.filter_jit(lambda whole, update, state, context: whole.encode(update, state, context))
 
     def check(self, config: Mapping[str, Any]) -> None:
         """Raise a ValueError before any work is done, if updates cannot be sent as the server wants them."""
@@ -56,27 +65,35 @@ class Sender:
             raise ValueError(f"the server sends no {missing[0]!r}: uploads need a FlowerStrategy of this version there")
 
     def pack(
-        self, trained: Mapping[str, Any], start: Arrays, config: Mapping[str, Any], context: Context
-    ) -> tuple[Arrays, float]:
-        """The parts of the upload and its length; the memory of it is stored before this returns."""
-        update = _update(trained, start)
-        fresh = self._upload.init(tree.zeros_like(update))
+        self, trained: Mapping[str, Any], start: Arrays, config: Mapping[str, Any], context: Context, reach: float = 1.0
+    ) -> Sending:
+        """The upload of a model trained with this reach; the memory of it is stored before this returns."""
+        update, upload = _update(trained, start), self._ordered(config)
+        fresh = upload.init(tree.zeros_like(update))
         remembers = bool(jax.tree.leaves(fresh))
         states = self._memory.recall(fresh, config, context) if remembers else {}
         before = states.get(config[ACKNOWLEDGED], fresh)
-        sent, after = self._encode(update, before, self._context(config))
+        sent, after = self._encode(upload, update, before, self._context(config, reach))
         if remembers:  # a state that is not finite would never become finite again
             self._memory.keep({**states, config[ROUND]: after if _is_finite(after) else before}, config, context)
         rows = {name: np.asarray(part) for name, part in sent.items()}
-        return compact(rows), length(rows)
+        return Sending(compact(rows), length(rows), config[ACKNOWLEDGED] if before is not fresh else 0)
 
-    def _context(self, config: Mapping[str, Any]) -> UploadContext:
+    def _ordered(self, config: Mapping[str, Any]) -> Upload:
+        """The client's transform, inside the memory that the server's strategy wants it to have."""
+        if FADING not in config:
+            return self._upload
+        memory = ClientMemory(jnp.asarray(config[FADING], jnp.float32), per_work=bool(config[PER_WORK]))
+        return Difference(self._upload, memory)
+
+    def _context(self, config: Mapping[str, Any], reach: float) -> UploadContext:
         """Where noise is added, nothing is drawn from the server's seed, or the server could remove the noise."""
         lr = jnp.asarray(config["lr"] / (config.get("step-scale") or 1.0), jnp.float32)
+        work = {"reach": jnp.asarray(reach, jnp.float32), "t": jnp.asarray(config[ROUND] - 1, jnp.float32)}
         if not self._noisy:
-            return UploadContext(jnp.asarray(config[UPLOAD_SEED], jnp.uint32), lr)
+            return UploadContext(jnp.asarray(config[UPLOAD_SEED], jnp.uint32), lr, **work)
         word, *key = np.frombuffer(os.urandom(4 + _KEY_BYTES), np.uint32)
-        return UploadContext(jnp.asarray(word), lr, jr.wrap_key_data(jnp.asarray(key), impl="rbg"))
+        return UploadContext(jnp.asarray(word), lr, jr.wrap_key_data(jnp.asarray(key), impl="rbg"), **work)
 
 
 def _is_finite(state: Any) -> bool:

@@ -138,6 +138,7 @@ def save(path: Path, driver: Driver, chronicle: Chronicle, watch: Watch | None =
         "round": driver.t,
         "clients": list(driver.directory.by_place),
         "importance": list(driver.importance),
+        "epoch": driver.epoch,
         "chronicle": events,
         "watch": suspicions,
     }
@@ -159,6 +160,7 @@ def resume(path: Path, driver: Driver, chronicle: Chronicle, watch: Watch | None
         past = _after(_PAST, arrays)
         _check(header, leaves, past)
         driver.restore(header["round"], list(zip(header["clients"], header["importance"], strict=True)), leaves)
+        driver.epoch = int(header.get("epoch", 0))
         chronicle.restore(header["chronicle"], past)
         if watch is not None:
             watch.restore(header.get("watch", {}), _after(_WATCH, arrays))

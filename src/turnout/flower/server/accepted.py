@@ -9,11 +9,6 @@ from turnout.strategies.base import Strategy
 
 def real_settings(settings: ServerSettings | None, strategy: Strategy) -> ServerSettings:
     """The settings of a server on real nodes, where facts are only estimated; a ValueError if it cannot run there."""
-    if strategy.client_memory is not None:
-        name = type(strategy).__name__
-        raise ValueError(
-            f"{name} has its memory on the clients, which Flower's clients cannot keep: choose memory='server'"
-        )
     settings = (settings or ServerSettings()).with_facts(Online())
     settings.check(strategy)
     if isinstance(settings.facts, Oracle):

@@ -68,6 +68,8 @@ class Driver:
         self._room: UpdateRoom | None = None
         self._turn: Turn | None = None
         self._sizes: dict[str, float] = {}  # by client, where replies tell them
+        self._reweighed = False  # in this epoch
+        self.epoch = 0  # round from which on updates count, where clients remember what they have sent
         self._compiled: tuple[int, int] | None = None  # places and slots for which the end of a round is compiled
         self._compiling: Future | None = None
 
@@ -131,6 +133,19 @@ class Driver:
         server, state = self._serving()
         former = len(jax.tree.leaves(kept.facts)[0]) if jax.tree.leaves(kept.facts) else len(self.importance)
         self._state = _copied(replace(server.grow(kept, former), facts=state.facts))
+        self.begin_epoch()
+
+    def begin_epoch(self) -> None:
+        """Where clients remember what they have sent: forget the sum of it, and let all of them send in full again.
+
+        Only the client can take its share out of that sum. So a client that has lost its memory, left for good, or
+        counts differently now would leave a part of it there for ever.
+        """
+        if self.strategy.client_memory is None or self._server is None or self._state is None:
+            return
+        log.info("a new epoch begins after round %d: every client sends its update in full", self.t)
+        forgotten = self.strategy.init(self._server.fleet, self._state.params)
+        self._state, self.epoch = _copied(replace(self._state, strategy=forgotten)), self.t
 
     def weigh(self, importance: Mapping[str, float]) -> None:
         """Change how much clients of the fleet count, in the open round too; those not named count as before."""
@@ -140,6 +155,7 @@ class Driver:
             return
         before, self.importance = self._server.fleet, weighed
         after = self._serve().fleet
+        self._reweighed = True
         if self._turn is not None:
             self._turn = self._turn.reweighed(before, after)
 
@@ -170,6 +186,7 @@ class Driver:
             raise RuntimeError(f"round {self.t} is still open: clients can leave once it is closed")
         if vacant := self.directory.leave(names):
             self._set_importance(dict.fromkeys(vacant, 0.0), left=True)
+            self.begin_epoch()
 
     def open_round(self, available: Collection[str], losses: Mapping[str, float] | None = None) -> list[Order]:
         """One order per selected client, given who is available; `losses` are answers to a probe, if there was one."""
@@ -187,7 +204,8 @@ class Driver:
         if int(cohort.overflow) != 0:
             raise RuntimeError(f"{type(self.strategy).__name__} asked {int(cohort.overflow)} clients too many")
         available = tuple(here[place] for place in sorted(here))
-        acknowledged = np.where(np.asarray(self._tally.arrived) > 0, np.asarray(self._tally.last) + 1, 0)
+        last = np.asarray(self._tally.last) + 1
+        acknowledged = np.where((np.asarray(self._tally.arrived) > 0) & (last > self.epoch), last, 0)
         orders = orders_of(cohort, words, float(rate), self.directory.by_place, acknowledged, self._starts(cohort))
         slots = {order.client: slot for slot, order in orders.items()}
         turn = Turn(view, cohort, {order.client: order for order in orders.values()}, slots, available)
@@ -228,13 +246,15 @@ class Driver:
         *,
         unknown: Collection[str] = (),
         span: float = 1.0,
+        forgotten: Collection[str] = (),
     ) -> RoundRecord:
         """Update the model with the replies.
 
         `absent` are clients that were listed and asked, but gave no sign: they count as not available, since only a
         reply proves that a client was there. Clients that are neither absent nor in `replies` were available, but their
         upload failed. `worked` is the reach of clients that have trained, but need not upload. `unknown` are clients of
-        which nothing is known in this round, `span` is its length in usual rounds.
+        which nothing is known in this round, `span` is its length in usual rounds. `forgotten` are clients that have
+        lost their memory of what they have sent: their replies cannot count, and a new epoch begins.
         """
         if self._turn is None:
             self.t += 1
@@ -252,6 +272,9 @@ class Driver:
         record = replace(turn.record(self.t, ended, replies, worths), steady=steady, steps=float(sum(reach.values())))
         self._state = ended.closed.state if bool(ended.steady) else self._state
         self._tally, self._turn, self.t = ended.closed.tally, None, self.t + 1
+        if forgotten or self._reweighed:
+            self._reweighed = False
+            self.begin_epoch()
         return record
 
     def _leave_out(self, absent: Collection[str]) -> None:

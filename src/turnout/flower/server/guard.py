@@ -55,7 +55,7 @@ class Guard:
     def check(self, strategy: Strategy) -> None:
         """Refuse a robust centre where a strategy needs every client's own update."""
         name, why = type(strategy).__name__, None
-        if strategy.remembers_models:
+        if strategy.remembers_models or strategy.client_memory is not None:
             why = "remembers every client's own update"
         elif not strategy.admits_all:
             why = "weighs every update by its own length"
@@ -134,6 +134,8 @@ class Watch:
 
     def __init__(self, guard: Guard | None, strategy: Strategy) -> None:
         self.guard = _OFF if guard is None else guard
+        if strategy.client_memory is not None:  # server and client would not agree on an update that was shortened
+            self.guard = replace(self.guard, clip=None)
         self.guard.check(strategy)
         self.suspects: dict[str, Suspicion] = {}  # by client; those never beyond a bound are not in it
         self._strategy = strategy

@@ -14,7 +14,16 @@ from turnout.flower.server.driver import Driver
 from turnout.flower.wire.compact import check_parts, most_bytes
 from turnout.flower.wire.late import LateOrder
 from turnout.flower.wire.messages import COMPACT, array_records_in, arrays_in, bytes_in, metrics_in, unpacked_in
-from turnout.flower.wire.replies import Dropped, Limits, Reply, check_length, check_loss, check_reply, reach_in
+from turnout.flower.wire.replies import (
+    OWN_BASE,
+    Dropped,
+    Limits,
+    Reply,
+    check_length,
+    check_loss,
+    check_reply,
+    reach_in,
+)
 
 log = logging.getLogger("turnout.flower")
 
@@ -36,6 +45,7 @@ class Collection:
     lengths: dict[str, float] = field(default_factory=dict)  # of updates that clients have kept
     reach: dict[str, float] = field(default_factory=dict)  # of clients that announced such a length
     refused: list[str] = field(default_factory=list)  # clients whose reply was dropped
+    forgotten: set[str] = field(default_factory=set)  # clients that have lost their memory of what they sent
     bytes_uploaded: int = 0  # by all replies that arrived, dropped ones included
     size_key: str = "num-examples"  # metric that counts the samples
     warned: set[str] = field(default_factory=set)  # metrics of which it was said before that they are ignored
@@ -88,10 +98,22 @@ class Collection:
         metrics = {**metrics, "num-examples": metrics.get(self.size_key)}
         t = self.driver.t + 1 if late is None else late.t
         rules = {"layout": layout, "t": t, "limits": self.limits, "room": self.driver.room_for(name)}
+        if self.driver.strategy.client_memory is not None and (reason := self._on_another_base(name, metrics)):
+            return Dropped(reason)
         if is_compact:
             return check_parts(arrays, metrics, **rules)
         start = self.orders[name].start if late is None else late.start
         return check_reply(arrays, metrics, start=start, **rules)
+
+    def _on_another_base(self, name: str, metrics: Mapping[str, Any]) -> str | None:
+        """What is wrong if an update is not the difference to the one that arrived last."""
+        base, wanted = metrics.get(OWN_BASE), self.orders[name].acknowledged
+        if base == wanted:
+            return None
+        if wanted and base == 0:
+            self.forgotten.add(name)
+            return f"the client has lost its memory of round {wanted}"
+        return f"it is a difference to the update of round {base!r:.80}, not to that of round {wanted}"
 
     def _take_length(self, name: str, metrics: dict) -> None:
         norm = check_length(metrics, t=self.driver.t + 1, limits=self.limits)

@@ -28,6 +28,9 @@ UPLOAD_SEED = "upload-seed"
 RUN_ID = "run-id"
 ACKNOWLEDGED = "acknowledged-round"  # the last in which an update of this client arrived, 0 before the first
 DURABLE = "durable-round"  # the last that a restarted server will remember
+# In the config, for a strategy whose memory is on the clients: how each remembers what it has sent.
+FADING = "memory-fading"
+PER_WORK = "memory-per-work"
 
 
 def to_record(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:

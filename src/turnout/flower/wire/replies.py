@@ -11,7 +11,9 @@ import numpy as np
 
 from turnout.flower.wire.layout import Arrays, Layout
 
-OWN_ROUND, OWN_NORM = "turnout.round", "turnout.norm"  # metrics of our own client, which no user's can be taken for
+# Metrics of our own client, which no user's can be taken for.
+OWN_ROUND, OWN_NORM = "turnout.round", "turnout.norm"
+OWN_BASE = "turnout.based-on"  # the round of the update to which this one is the difference, 0 if it is none
 LONGEST = 1e15  # of any update: beyond it squares and sums leave the range of 32-bit floats
 _SIZE = "'num-examples' is %s; it must be a whole number of 1 or more"
 _MOST = 2**53  # of any count: whole numbers up to here are exact
