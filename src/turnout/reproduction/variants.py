@@ -66,7 +66,7 @@ class Compensated(Strategy[CompensatedState]):
     ) -> tuple[Params, CompensatedState]:
         direction, words = LastWord(self.fading).aggregate(state.words, params, view, cohort, reports)
         _, models = cohort.swap(state.models, tree.repeat(params, cohort.ids.shape[0]))
-        drift = jax.tree.map(lambda y, x, w: y * y * (w - x), words.rows, models, params)
+        drift = jax.tree.map(lambda y, x, w: y * y * (w[None] - x), words.rows, models, params)
         mass = jnp.sum(words.weight)
         length = divide(jnp.sum(words.weight * words.reach), mass)
         factor = jnp.asarray(self.strength, jnp.float32) * jnp.asarray(view.lr, jnp.float32) * divide(length, mass)
