@@ -15,6 +15,7 @@ from turnout.experiment import registry
 from turnout.report.claims.claims_page import stored
 from turnout.report.claims.claims_table import counted
 from turnout.reproduction.measured import CURVES, Measured, read_curves
+from turnout.reproduction.measures import StrategyCurves, rounds_to
 from turnout.reproduction.stored import read_result
 from turnout.reproduction.verdicts import Reproduction
 from turnout.statistics import Interval
@@ -22,8 +23,9 @@ from turnout.statistics import Interval
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "experiments" / "results"
 NUMBERS = ROOT / "docs" / "results"
-PAGES = ("README.md", "docs/choose.md")
+PAGES = ("README.md", "docs/choose.md", "docs/matrix.md")
 PART = re.compile(r"(<!-- from: ([a-z ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+CEILING = "everybody there"  # the world without any trouble
 VERDICTS = [verdict for verdict in get_args(Reproduction) if verdict != "not run"]
 TITLES = {"adafed": "AdaFed", "fedavg": "FedAvg", "more_available": "More available", "unbiased": "Unbiased"}
 
@@ -105,15 +107,106 @@ def memory_of(label: str) -> str:
     return memories[0] if memories else "–"
 
 
-def worlds() -> str:
-    """Mean final accuracy in each paper's world, the best first."""
-    measured = Measured(read_curves(folder_of("best_of_all") / CURVES))
+def by_world() -> dict[str, tuple[Measured, str]]:
+    """The curves and the panel of each world with trouble, papers' worlds first, and of the ceiling."""
+    papers, phones = (Measured(read_curves(folder_of(claim) / CURVES)) for claim in ("best_of_all", "trace_joint"))
+    found = {panel: (papers, panel) for panel in papers.panels} | {panel: (phones, panel) for panel in phones.panels}
+    return {world: found[world] for world in (*(world for world in found if world != CEILING), CEILING)}
+
+
+def accuracies() -> dict[str, dict[str, np.ndarray]]:
+    """Final test accuracy in percent by world and strategy, one number per seed."""
+    return {
+        world: {label: 100 * _final(measured, panel, label) for label in measured.labels(panel)}
+        for world, (measured, panel) in by_world().items()
+    }
+
+
+def ranks(of_world: dict[str, np.ndarray]) -> dict[str, int]:
+    """The place of every strategy in a world by its mean, from 1."""
+    order = sorted(of_world, key=lambda label: -of_world[label].mean())
+    return {label: place + 1 for place, label in enumerate(order)}
+
+
+def worst_ranks() -> dict[str, int]:
+    """Each strategy's worst place in a world with trouble, the best strategy first."""
+    places = [ranks(of_world) for world, of_world in accuracies().items() if world != CEILING]
+    worst = {label: max(place.get(label, 0) for place in places) for label in places[0]}
+    mean = {label: np.mean([place[label] for place in places if label in place]) for label in worst}
+    return {label: worst[label] for label in sorted(worst, key=lambda label: (worst[label], mean[label]))}
+
+
+def matrix() -> str:
+    """Mean final accuracy and rank of every strategy in every world."""
+    accuracy, worst = accuracies(), worst_ranks()
+    places = {world: ranks(of_world) for world, of_world in accuracy.items()}
+    rows = (
+        [label, str(worst[label])]
+        + [
+            f"{of_world[label].mean():.1f} ({places[world][label]})" if label in of_world else "–"
+            for world, of_world in accuracy.items()
+        ]
+        for label in worst
+    )
+    note = f"{size_of('best_of_all')}; FLASH and STUNner: {size_of('trace_joint')}."
+    return table(("strategy", "worst rank", *accuracy), rows) + f"\n\n{note}"
+
+
+def lead_of_last_word() -> str:
+    """LastWord's paired lead over every other strategy in every world."""
+    accuracy = accuracies()
+    rows = (
+        [label]
+        + [
+            _points(Interval.of(of_world["LastWord"] - of_world[label])) if label in of_world else "–"
+            for of_world in accuracy.values()
+        ]
+        for label in worst_ranks()
+        if label != "LastWord"
+    )
+    return table(("LastWord's lead over", *accuracy), rows)
+
+
+def rounds_needed() -> str:
+    """Median rounds to 75 % in the papers' worlds and the joint ones."""
+    papers = {world: found for world, found in by_world().items() if found[0].panels != ["FLASH", "STUNner"]}
     rows = []
-    for panel in measured.panels:
-        means = {label: 100 * _final(measured, panel, label).mean() for label in measured.labels(panel)}
-        ranked = sorted(means.items(), key=lambda entry: -entry[1])
-        rows.append([panel, ", ".join(f"{label} {accuracy:.1f}" for label, accuracy in ranked)])
-    return table(("world", "test accuracy (%), the best first"), rows) + f"\n\n{size_of('best_of_all')}."
+    for label in worst_ranks():
+        needed = [rounds_to(StrategyCurves(*found, label), "test_accuracy", 0.75) for found in papers.values()]
+        medians = [float(np.median(of_seeds)) for of_seeds in needed]
+        rows.append([label, *("never" if np.isinf(median) else f"{median:.0f}" for median in medians)])
+    return table(("strategy", *papers), rows)
+
+
+def best_in_short() -> str:
+    """The matrix in a few rows and columns, for the first screen."""
+    accuracy, worst = accuracies(), worst_ranks()
+    columns = {
+        "absence": "two classes",
+        "lost uploads, unequal work": "lossy links",
+        "all at once": "joint, steps by client",
+        "real phones": "FLASH",
+    }
+    labels = [label for label in worst if all(label in accuracy[world] for world in columns.values())]
+    means = {label: [f"{accuracy[world][label].mean():.1f}" for world in columns.values()] for label in labels}
+    return table(
+        ("strategy", *columns, "server memory"), ([label, *means[label], memory_of(label)] for label in labels)
+    )
+
+
+def variants() -> str:
+    """What was tried beside LastWord: the lead of each variant over it, paired by seed."""
+    measured = Measured(read_curves(folder_of("last_word_variants") / CURVES))
+    panels = measured.panels
+    final = {
+        panel: {label: 100 * _final(measured, panel, label) for label in measured.labels(panel)} for panel in panels
+    }
+    labels = [label for label in measured.labels(panels[0]) if label != "LastWord"]
+    rows = (
+        [label, *(_points(Interval.of(final[panel][label] - final[panel]["LastWord"])) for panel in panels)]
+        for label in labels
+    )
+    return table(("lead over LastWord", *panels), rows) + f"\n\n{size_of('last_word_variants')}."
 
 
 def claims() -> str:
@@ -193,7 +286,11 @@ def speed() -> str:
 SECTIONS: dict[str, Callable[[], str]] = {
     "traits": traits,
     "phones": phones,
-    "worlds": worlds,
+    "matrix": matrix,
+    "leads": lead_of_last_word,
+    "rounds": rounds_needed,
+    "best": best_in_short,
+    "variants": variants,
     "claims": claims,
     "demo": demo,
     "audit": audited,

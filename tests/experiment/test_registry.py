@@ -20,8 +20,8 @@ def test_files_without_a_builder_are_not_listed():
 
 
 def test_single_modules_list_their_lower_case_functions():
-    assert set(registry.entries("links")) == {"perfect", "bernoulli", "redrawn", "bursty"}
-    assert set(registry.entries("compute")) == {"fixed", "per_client", "redrawn"}
+    assert set(registry.entries("links")) == {"perfect", "bernoulli", "drawn", "redrawn", "bursty"}
+    assert set(registry.entries("compute")) == {"fixed", "per_client", "drawn", "redrawn"}
     assert set(registry.entries("facts")) == {"oracle", "online"}
 
 

@@ -92,7 +92,12 @@ STRATEGIES = (
     ),
 )
 UPLOADS = ("clip, norm = 1.0", "eight_bit", "noise, scale = 0.1", "top_k, share = 0.5", "plain")
-COMPUTE = ("per_client, steps = [1, 2, 3, 4, 5, 6]", "redrawn, low = 1, high = 3", "fixed, steps = 2")
+COMPUTE = (
+    "per_client, steps = [1, 2, 3, 4, 5, 6]",
+    "redrawn, low = 1, high = 3",
+    "drawn, low = 1, high = 3",
+    "fixed, steps = 2",
+)
 
 
 def _named(table: str) -> str:

@@ -66,6 +66,17 @@ def test_a_lead_is_paired_by_seed():
     assert verdict(ahead(found, FINAL, "B")) == "does not hold"
 
 
+def test_a_lead_may_have_to_be_large_or_be_allowed_to_be_negative():
+    spread = np.array([0.2, 0.5, 0.8])
+    found = measured(A=spread + np.array([0.010, 0.011, 0.012]), B=spread)
+    (large,) = ahead(found, FINAL, "A", by=0.5, unit="pp")
+    assert (large.verdict, large.says) == ("holds", "A more than 0.50 pp ahead of B in test accuracy")
+    assert verdict(ahead(found, FINAL, "A", by=2.0, unit="pp")) == "does not hold"
+    (level,) = ahead(found, FINAL, "B", by=-1.5, unit="pp")
+    assert (level.verdict, level.says) == ("holds", "B less than 1.50 pp behind A in test accuracy")
+    assert verdict(ahead(found, FINAL, "B", by=-0.5, unit="pp")) == "does not hold"
+
+
 def test_the_nearest_rival_counts():
     found = measured(A=[0.5, 0.6, 0.7], B=[0.1, 0.1, 0.1], C=[0.45, 0.65, 0.69])
     (finding,) = ahead(found, FINAL, "A")

@@ -38,6 +38,16 @@ def test_redrawn_links_stay_in_their_range_and_deliver_by_it():
     np.testing.assert_allclose(delivers.mean(axis=0), [0.55, 0.95], atol=0.04)
 
 
+def test_what_is_drawn_once_fills_its_range_and_follows_its_seed():
+    success = np.asarray(links.drawn(2000, 0.4, 1.0).mean_success())
+    assert 0.4 <= success.min() < 0.41
+    assert 0.99 < success.max() <= 1.0
+    steps = np.asarray(compute.drawn(2000, 1, 19).step(0, jr.key(0)))
+    assert set(steps) == set(range(1, 20))
+    np.testing.assert_array_equal(steps, compute.drawn(2000, 1, 19).step(7, jr.key(7)))
+    assert (steps != np.asarray(compute.drawn(2000, 1, 19, seed=1).step(0, jr.key(0)))).any()
+
+
 def test_bursty_links_have_the_stated_mean_and_runs_of_failure():
     law = links.bursty(50, good=1.0, bad=0.0, fail=0.1, heal=0.2)
     delivers, success = play(law.step, law.init(jr.key(1)), 4000)
@@ -55,6 +65,9 @@ def test_bursty_links_have_the_stated_mean_and_runs_of_failure():
         (lambda: links.bernoulli(3, [0.5, -0.1, 0.5]), "success of client 1 must be a probability"),
         (lambda: links.bernoulli(3, [0.5, 0.5]), r"success has shape \(2,\): give one number, or one per client \(3\)"),
         (lambda: links.redrawn(2, [0.1, 0.9], [0.2, 0.8]), "low must not exceed high.*client 1"),
+        (lambda: links.drawn(2, 0.9, 0.8), "low must not exceed high, but 0.9 > 0.8"),
+        (lambda: links.drawn(2, 0.9, 1.8), "low and high of client 1 must be a probability, not 1.8"),
+        (lambda: compute.drawn(2, 5, 4), "low must not exceed high, but 5 > 4"),
         (lambda: links.bursty(2, fail=0.0, heal=0.0), "must not both be 0"),
         (lambda: compute.per_client(2, [1, -1]), "from 0 to 16,777,216"),
         (lambda: compute.fixed(2, 2**31), "from 0 to 16,777,216, not 2147483648"),

@@ -39,19 +39,31 @@ def ahead(
     paper: float | None = None,
     unit: Unit = "",
     smaller_is_better: bool = False,
+    by: float = 0.0,
 ) -> Iterator[Finding]:
-    """One strategy is ahead of all others: the smallest of the paired differences counts."""
+    """One strategy is ahead of all others: the smallest of the paired differences counts.
+
+    It must exceed `by`: above zero, the strategy is ahead by that much; below, it is not behind by more.
+    """
     values = measure_values(measured, measure, panel, label)
     rivals = [other for other in (of or measured.labels(panel)) if other != label]
     sign = -1.0 if smaller_is_better else 1.0
     leads = {rival: sign * minus(values, measure_values(measured, measure, panel, rival)) for rival in rivals}
     second = min(rivals, key=lambda rival: mean(leads[rival]))
     yield Finding(
-        says=_in_panel(f"{label} ahead of {_and(rivals)} in {measure_words(measure)}", panel),
+        says=_in_panel(f"{label} {_ahead_of(by, unit)} {_and(rivals)} in {measure_words(measure)}", panel),
         paper="" if paper is None else shown(raw(paper, unit), unit, signed=True),
         ours=f"{lead_in_words(leads[second], unit)} over {second}",
-        verdict=verdict_of_lead(leads[second]),
+        verdict=verdict_of_lead(leads[second] - raw(by, unit)),
     )
+
+
+def _ahead_of(by: float, unit: Unit) -> str:
+    """How a strategy stands to others that it leads by so much."""
+    if by == 0:
+        return "ahead of"
+    margin = shown(raw(abs(by), unit), unit)
+    return f"more than {margin} ahead of" if by > 0 else f"less than {margin} behind"
 
 
 def equals(

@@ -20,6 +20,7 @@ from turnout.theory.bounds_fedlaavg import (
     fedlaavg_local_steps_bound,
     longest_staleness,
 )
+from turnout.theory.bounds_last_word import LastWordBound, faded_distance, last_word_bound, longest_age
 from turnout.theory.chains import is_reversible, period, require_ergodic, stationary_law
 from turnout.theory.decomposition import (
     ErrorDecomposition,
@@ -82,6 +83,7 @@ __all__ = [
     "CorrelatedBound",
     "ErrorDecomposition",
     "GradientDecomposition",
+    "LastWordBound",
     "MarkovBound",
     "OrderChain",
     "SamplingBound",
@@ -107,6 +109,7 @@ __all__ = [
     "effective_rounds",
     "eigenvalues",
     "error_decomposition",
+    "faded_distance",
     "fastest_value",
     "fastest_weights",
     "feasible_correlation",
@@ -122,6 +125,8 @@ __all__ = [
     "kl_to_effective",
     "kl_to_target",
     "largest_sampling_step",
+    "last_word_bound",
+    "longest_age",
     "longest_staleness",
     "markov_bound",
     "mean_gap",

@@ -15,7 +15,7 @@ from jaxtyping import Array, Int
 from turnout.arguments import MAX_COUNT, refuse
 from turnout.types import RandomKey, Round, Steps
 
-__all__ = ["Compute", "Fixed", "PerClientSteps", "RedrawnSteps", "fixed", "per_client", "redrawn"]
+__all__ = ["Compute", "Fixed", "PerClientSteps", "RedrawnSteps", "drawn", "fixed", "per_client", "redrawn"]
 
 Unit = Literal["steps", "epochs"]
 PerClientCounts = int | Sequence[int]
@@ -121,6 +121,14 @@ def per_client(
 ) -> Compute:
     """Build one number of steps or epochs per client."""
     return PerClientSteps(_steps("steps", _counts(steps, num_clients, "steps"), unit, sizes, batch_size))
+
+
+def drawn(num_clients: int, low: int, high: int, seed: int = 0) -> PerClientSteps:
+    """Build one number of steps per client, drawn once between `low` and `high`, ends included."""
+    least, most = _counts([low, high], 2, "low and high")
+    if least > most:
+        raise ValueError(f"compute: low must not exceed high, but {low} > {high}")
+    return PerClientSteps(jr.randint(jr.key(seed), (num_clients,), int(least), int(most) + 1, jnp.int32))
 
 
 def redrawn(

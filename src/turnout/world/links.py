@@ -13,7 +13,18 @@ import numpy as np
 
 from turnout.types import Mask, PerClient, RandomKey, Round
 
-__all__ = ["BernoulliLinks", "Bursty", "Links", "Perfect", "RedrawnLinks", "bernoulli", "bursty", "perfect", "redrawn"]
+__all__ = [
+    "BernoulliLinks",
+    "Bursty",
+    "Links",
+    "Perfect",
+    "RedrawnLinks",
+    "bernoulli",
+    "bursty",
+    "drawn",
+    "perfect",
+    "redrawn",
+]
 
 PerClientNumbers = float | Sequence[float]
 
@@ -102,6 +113,14 @@ def perfect(num_clients: int) -> Perfect:
 def bernoulli(num_clients: int, success: PerClientNumbers) -> BernoulliLinks:
     """Independent uploads; `success` is 1 - q, common or one per client."""
     return BernoulliLinks(_probabilities(success, num_clients, "success"))
+
+
+def drawn(num_clients: int, low: float, high: float, seed: int = 0) -> BernoulliLinks:
+    """Independent uploads; each client has a success probability of its own, drawn once between `low` and `high`."""
+    least, most = _probabilities([low, high], 2, "low and high")
+    if low > high:
+        raise ValueError(f"links: low must not exceed high, but {low:g} > {high:g}")
+    return BernoulliLinks(least + (most - least) * jr.uniform(jr.key(seed), (num_clients,)))
 
 
 def redrawn(num_clients: int, low: PerClientNumbers, high: PerClientNumbers) -> RedrawnLinks:

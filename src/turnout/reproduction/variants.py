@@ -1,0 +1,74 @@
+"""Strategies that were tried and are not offered; claims name them, so that what came of them can be run again."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from turnout import tree
+from turnout.strategies.averaging import averaged
+from turnout.strategies.base import Strategy
+from turnout.strategies.last_word import LastWord, LastWordState
+from turnout.types import Cohort, Fleet, Params, Reports, Scalar, View, divide
+
+
+class Corrected(Strategy[LastWordState]):
+    """LastWord with fresh changes counted more, as FedVARP does: + share · η τ̄ Σ_R α_k (u_k - y_k) / Σ_R α_j.
+
+    With share 1, equal work and no fading it is FedVARP.
+    """
+
+    server_memory = "O(N · model)"
+    moves_alone = True
+
+    share: Scalar = 1.0
+    fading: Scalar = 0.5
+
+    def init(self, fleet: Fleet, params: Params) -> LastWordState:
+        return LastWord(self.fading).init(fleet, params)
+
+    def aggregate(
+        self, state: LastWordState, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Params, LastWordState]:
+        direction, after = LastWord(self.fading).aggregate(state, params, view, cohort, reports)
+        change = tree.subtract(cohort.read(after.rows), cohort.read(state.rows))
+        weight = jnp.where(cohort.arrived, averaged(cohort, "received"), 0.0)
+        length = divide(jnp.sum(after.weight * after.reach), jnp.sum(after.weight))
+        factor = jnp.asarray(self.share, jnp.float32) * jnp.asarray(view.lr, jnp.float32) * length
+        return tree.add(direction, tree.scale(tree.weighted_sum(change, weight), factor)), after
+
+
+class CompensatedState(eqx.Module):
+    """LastWord's state, and the model at which each word was said."""
+
+    words: LastWordState
+    models: Params
+
+
+class Compensated(Strategy[CompensatedState]):
+    """LastWord with words brought to the present model to first order: y_k - strength · y_k ⊙ y_k ⊙ (w - x_k).
+
+    The square of a gradient stands for its curvature, as in DC-ASGD; x_k is the model at which y_k was said.
+    """
+
+    server_memory = "O(N · model)"
+    moves_alone = True
+
+    strength: Scalar = 1.0
+    fading: Scalar = 0.5
+
+    def init(self, fleet: Fleet, params: Params) -> CompensatedState:
+        return CompensatedState(LastWord(self.fading).init(fleet, params), tree.repeat(params, fleet.num_clients))
+
+    def aggregate(
+        self, state: CompensatedState, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Params, CompensatedState]:
+        direction, words = LastWord(self.fading).aggregate(state.words, params, view, cohort, reports)
+        _, models = cohort.swap(state.models, tree.repeat(params, cohort.ids.shape[0]))
+        drift = jax.tree.map(lambda y, x, w: y * y * (w[None] - x), words.rows, models, params)
+        mass = jnp.sum(words.weight)
+        length = divide(jnp.sum(words.weight * words.reach), mass)
+        factor = jnp.asarray(self.strength, jnp.float32) * jnp.asarray(view.lr, jnp.float32) * divide(length, mass)
+        correction = tree.scale(tree.weighted_sum(drift, words.weight), factor)
+        return tree.subtract(direction, correction), CompensatedState(words, models)

@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+
+from turnout.availability import bernoulli, cyclic
+from turnout.reproduction.variants import Compensated, Corrected
+from turnout.simulator import simulate
+from turnout.simulator.local import Local
+from turnout.strategies import FedVARP, LastWord
+from turnout.tasks import quadratics
+from turnout.world import World, compute
+
+TASK = quadratics(4, 2, spread=2.0, seed=1)
+UNEQUAL = World(bernoulli(4, 0.4), compute=compute.per_client(4, [1, 2, 3, 4]))
+
+
+def end(strategy, world, rounds=20):
+    local = Local(learning_rate=0.05, batch_size=1)
+    return np.asarray(simulate(TASK, world, strategy, rounds=rounds, seeds=2, local=local).params)
+
+
+@pytest.mark.parametrize("variant", [Corrected, Compensated])
+def test_a_variant_of_no_strength_is_last_word_itself(variant):
+    plain = end(LastWord(), UNEQUAL)
+    np.testing.assert_allclose(end(variant(0.0), UNEQUAL), plain, rtol=1e-5)
+    assert np.abs(end(variant(1.0), UNEQUAL) - plain).max() > 1e-3
+
+
+def test_fresh_changes_count_as_in_fedvarp():
+    """FedVARP leaves this round out of the mean of what it remembers; LastWord has it in, with the rest to make up."""
+    world = World(cyclic(2, groups=2), compute=1)
+    pair = quadratics(2, 1, centres=[[1.0], [-3.0]])
+    local = Local(learning_rate=0.05, batch_size=1)
+    words, varp = (
+        np.asarray(simulate(pair, world, strategy, rounds=400, local=local).params)
+        for strategy in (Corrected(0.5, fading=0.0), FedVARP())
+    )
+    np.testing.assert_allclose(words, varp, atol=1e-3)  # (u - y) / 2 is in LastWord's mean already
+
+
+def test_compensation_takes_a_stale_word_along_with_the_model():
+    """Client 0 came once: its word stays that of the first model, unless it is brought to the present one."""
+    world = World(cyclic(4, period=1000, offset=0, duration=[1, 1000, 1000, 1000]), compute=1)
+    best = np.asarray(TASK.optimum)
+    plain, moved = end(LastWord(0.0), world, 200), end(Compensated(0.3, 0.0), world, 200)
+    assert np.linalg.norm(moved - best) < np.linalg.norm(plain - best)
