@@ -7,6 +7,7 @@ import numpy as np
 from turnout.flower.run.books import Books
 from turnout.flower.run.chronicle import ParticipationLog, RunFolder
 from turnout.flower.server.driver import Driver
+from turnout.flower.server.guard import DEFAULT, Watch
 from turnout.flower.wire.replies import Reply
 from turnout.strategies import MIFA
 
@@ -16,9 +17,10 @@ NAMES = ("a", "b", "c")
 def serve(folder: str, rounds: str = "12") -> None:
     """Train so many rounds in all, from where the checkpoint is."""
     place = Path(folder)
-    driver = Driver(MIFA(), {"w": np.zeros(3, np.float32)}, seed=4)
+    strategy = MIFA()
+    driver = Driver(strategy, {"w": np.zeros(3, np.float32)}, seed=4)
     record = RunFolder(place / "run", "by key", "uniform")
-    books = Books(place / "state.npz", 1, record, ParticipationLog(place / "log.csv"))
+    books = Books(place / "state.npz", 1, record, ParticipationLog(place / "log.csv"), Watch(DEFAULT, strategy))
     books.open(driver)
     if not len(driver.directory):
         driver.join(dict.fromkeys(NAMES, 1.0))

@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import flower_server
@@ -65,6 +66,8 @@ def child(session):
         code = 0
     except SystemExit as ended:
         code = ended.code or 0
+    except Exception:
+        traceback.print_exc()
     except KeyboardInterrupt:  # a server of Flower says nothing of its own
         code = 130
     finally:

@@ -12,15 +12,17 @@ def bound(participation=RATES, rounds=4096, learning_rate=2e-6, **changed):
     return correlated_fedavg_bound(participation, learning_rate=learning_rate, rounds=rounds, **(CONSTANTS | changed))
 
 
-def test_by_hand():
+@pytest.mark.parametrize(("smoothness", "dissimilarity"), [(1.0, 1.0), (0.5, 3.0)])
+def test_by_hand(smoothness, dissimilarity):
     """T = 4096: half its binary logarithm is 6, so τ = 12."""
-    assert bound().named() == pytest.approx(
+    square = dissimilarity**2
+    assert bound(smoothness=smoothness, dissimilarity=dissimilarity).named() == pytest.approx(
         {
             "start": 8 / (2e-6 * 2 * 4084),
-            "warm_up": 40 / 9 * 12 / 4084,
-            "drift": 64e-6 * 2 * (17 * 12 + 9),
-            "mixing": 16 / 4096,
-            "bias": 4 * (2 / 15) ** 2,
+            "warm_up": 40 / 9 * 12 / 4084 * square,
+            "drift": 64e-6 * 2 * (17 * 12 + 9) * smoothness * square,
+            "mixing": 16 / 4096 * square,
+            "bias": 4 * (2 / 15) ** 2 * square,
         }
     )
 

@@ -193,6 +193,12 @@ def test_states_in_no_order_are_iterated():
     assert np.abs(stationary_law(small) - stationary_law(small.toarray())).max() < 1e-14
 
 
+def test_a_slow_iteration_goes_on_until_little_is_left():
+    """One step in twenty is a move, so that fifty steps are by far too few."""
+    slow = sp.csr_array(0.95 * sp.eye_array(20_000) + 0.05 * scattered(20_000))
+    assert np.abs(stationary_law(slow) - stationary_law(scattered(20_000))).sum() < 1e-12
+
+
 def test_eigenvalues_of_a_large_chain_that_is_not_reversible():
     # Two equal halves with a rare passage. (1, -1) is an eigenvector, of 0.99 - 0.01; the others are scattered below.
     halves = sp.block_diag([scattered(1000), scattered(1000)]).tocsr()
