@@ -106,7 +106,7 @@ def seen_share(rows, lives, gaps):
 SIGNS = ("available", "listed", "late")
 
 
-@pytest.mark.parametrize("strategy", ["mifa", "ca_fed"])
+@pytest.mark.parametrize("strategy", ["mifa", "ca_fed", "last_word_on_clients"])
 def test_a_fleet_under_faults(tmp_path, strategy):
     out, draw, lives = tmp_path / "out", random.Random(f"{strategy} 5"), Lives()
     out.mkdir()

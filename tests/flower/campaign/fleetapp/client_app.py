@@ -10,7 +10,13 @@ from flwr.clientapp import ClientApp
 
 from turnout.flower import greet
 
-app = greet(ClientApp())
+
+def memory(context):
+    """Its own file, which a killed node finds again; only strategies with their memory on the clients use it."""
+    return Path(str(context.run_config["folder"])) / f"memory-{context.node_config['client-id']}.npz"
+
+
+app = greet(ClientApp(), state=memory)
 
 
 @app.train()

@@ -6,8 +6,10 @@ import numpy as np
 from flwr.app import ArrayRecord
 from flwr.serverapp import ServerApp
 
-from turnout.flower import FlowerStrategy
-from turnout.strategies import MIFA, CAFed
+from turnout.flower import FlowerStrategy, Limits
+from turnout.strategies import MIFA, CAFed, LastWord
+
+STRATEGIES = {"mifa": MIFA(), "ca_fed": CAFed(), "last_word_on_clients": LastWord(memory="clients")}
 
 app = ServerApp()
 
@@ -16,8 +18,10 @@ app = ServerApp()
 def main(grid, context):
     config = context.run_config
     folder = Path(str(config["folder"]))
+    chosen = STRATEGIES[str(config["strategy"])]
     strategy = FlowerStrategy(
-        {"mifa": MIFA, "ca_fed": CAFed}[config["strategy"]](),
+        chosen,
+        limits=None if chosen.client_memory is None else Limits(norm=50.0),  # there the guard shortens no update
         checkpoint=folder / "state.npz",
         participation=folder / "participation.csv",
         record=folder / "run",
