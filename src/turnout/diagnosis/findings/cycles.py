@@ -81,6 +81,19 @@ def cycles(log: Log, rates: Rates) -> Cycles:
     return Cycles(_of_length(log, rates, "daily", day), _of_length(log, rates, "weekly", 7 * day), None)
 
 
+def hours_of_cycle(log: Log, cycles: Cycles) -> tuple[Int[np.ndarray, " slots"], int | None]:
+    """The place of each slot in the longest cycle, and its length in slots; without a cycle all places are 0.
+
+    With a clock, a log of two days that is too short to show a daily cycle is taken to have one.
+    """
+    period = max((cycle.period for cycle in cycles.found), default=None)
+    if period is None and log.slot_seconds is not None and cycles.daily is None:
+        period = DAY / log.slot_seconds
+    if period is None or round(period) < 2 or log.num_slots < 2 * period:
+        return np.zeros(log.num_slots, np.int64), None
+    return np.mod(np.arange(log.num_slots) / period * round(period), round(period)).astype(np.int64), round(period)
+
+
 def _of_length(log: Log, rates: Rates, name: str, period: float) -> Cycle | None:
     """A cycle of given length, if the log is long enough for it."""
     span = _span(log)

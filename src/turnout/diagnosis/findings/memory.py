@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from turnout.diagnosis.findings.rates import Rates
-from turnout.diagnosis.findings.run_sums import PerClient, PerSlot, excess_of, sample
+from turnout.diagnosis.findings.run_sums import PerClient, PerSlot, excess_of, represented, sample
 from turnout.diagnosis.reading.log import Log
 
 Lags = Int[np.ndarray, " lags"]
@@ -16,7 +16,6 @@ PerLag = Float[np.ndarray, " lags"]
 
 MAX_CELLS, MAX_CLIENTS = 20_000_000, 1000  # of the matrix whose autocorrelation is taken
 MAX_LAGS, SHORT_LAGS, FAR_LAGS = 500, 24, 60  # the largest; all up to here; so many beyond
-MIN_WATCHED_SHARE = 0.1  # of the largest number of watched clients, for a slot to represent the fleet
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def mixing(log: Log, rates: Rates) -> Mixing:
 def _fleet(log: Log, rates: Rates) -> PerSlot:
     """Share of the fleet that is present, minus what its clients' rates predict; NaN where few are watched."""
     excess, watched = excess_of(log, rates.pi)
-    return np.where(watched >= max(1.0, MIN_WATCHED_SHARE * float(watched.max(initial=0.0))), excess, np.nan)
+    return np.where(represented(watched), excess, np.nan)
 
 
 def autocorrelation(
