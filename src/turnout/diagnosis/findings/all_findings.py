@@ -12,6 +12,7 @@ from turnout.diagnosis.findings.clusters import Clusters, clusters
 from turnout.diagnosis.findings.cycles import Cycles, cycles
 from turnout.diagnosis.findings.drift import Drift, drift
 from turnout.diagnosis.findings.fedavg_weights import FedAvgWeights, weights
+from turnout.diagnosis.findings.lost_uploads import LostUploads, lost_uploads
 from turnout.diagnosis.findings.memory import Mixing, mixing
 from turnout.diagnosis.findings.outages import Outages, leave_out, outages
 from turnout.diagnosis.findings.rates import Rates, rates
@@ -35,6 +36,7 @@ class Findings:
     weights: FedAvgWeights
     recognised: Recognised
     outages: Outages  # left out of all other findings
+    lost_uploads: LostUploads | None  # None: the log does not say whose uploads arrived
 
 
 def examine(log: Log) -> Findings:
@@ -65,6 +67,7 @@ def examine(log: Log) -> Findings:
         weights=fleet_weights,
         recognised=recognise(fleet_rates, fleet_clusters, fleet_cycles, fleet_gaps, fleet_drift),
         outages=interruptions,
+        lost_uploads=lost_uploads(log, fleet_weights),
     )
 
 

@@ -40,7 +40,7 @@ class Cycle:
     variance_share: float  # share of the variance of the fleet's activity that the cycle explains
     client_share: float  # the same for single clients, on average
     amplitude: float  # half the difference between the largest and the least share of the fleet present
-    peak: float  # hours after midnight (weekly: that before slot 0); without a clock, slots after slot 0
+    peak: float  # hours after midnight (weekly: Monday's if dated, else that before slot 0); without a clock, slots
     profile: Float[
         np.ndarray, " bins"
     ]  # share of the fleet present, in equal parts of the cycle from the zero of `peak`
@@ -248,7 +248,7 @@ def describe(log: Log, rates: Rates, name: str, period: float, p_value: float) -
         client_share=float(np.average(np.minimum(swing**2 / 2 / variance, 1), weights=rates.watched + 1e-12)),
         amplitude=float(np.ptp(smooth) / 2),
         peak=float((np.argmax(smooth) + 0.5) / 720 * unit),
-        profile=_profile(phase, excess, watched, min(PROFILE_BINS, max(2, int(period)))) + mean,
+        profile=np.maximum(_profile(phase, excess, watched, min(PROFILE_BINS, max(2, int(period)))) + mean, 0.0),
         client_peak=peak * unit,
         client_amplitude=swing,
         client_p_value=client_p,

@@ -37,7 +37,7 @@ class Mixing:
 
 def mixing(log: Log, rates: Rates) -> Mixing:
     """Relaxation times from λ̂, and autocorrelation curves from pairs of slots that were both watched."""
-    lags = _spaced(min(log.num_slots // 2, MAX_LAGS))
+    lags = lags_of(log)
     chosen = sample(log, MAX_CELLS, MAX_CLIENTS)
     curves = autocorrelation(log.matrix(chosen), log.watched_matrix(chosen), lags)
     defined = curves[np.isfinite(curves[:, 0])]
@@ -57,6 +57,11 @@ def mixing(log: Log, rates: Rates) -> Mixing:
         fleet_curve=autocorrelation_of(_fleet(log, rates), lags),
         sampled=len(chosen) if len(chosen) < log.num_clients else None,
     )
+
+
+def lags_of(log: Log) -> Lags:
+    """The lags at which autocorrelation is taken, from 0."""
+    return _spaced(min(log.num_slots // 2, MAX_LAGS))
 
 
 def _fleet(log: Log, rates: Rates) -> PerSlot:

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from turnout.diagnosis.findings.cycles import Cycles, hours_of_cycle
 from turnout.diagnosis.findings.rates import Rates
-from turnout.diagnosis.findings.run_sums import PerSlot, per_slot, watched_runs
+from turnout.diagnosis.findings.run_sums import PerClient, PerSlot, per_slot, represented, watched_runs
 from turnout.diagnosis.reading.log import Log, Runs
 
 Slots = Int[np.ndarray, " stretches"]
@@ -44,20 +44,19 @@ def outages(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " clie
     A unit of rate π and wake rate a = π (1 - λ) is absent at the first slot of a stretch with probability 1 - π and at
     each further one with 1 - a. Both rates are scaled by the fleet's turnout at that hour of the cycle.
     """
-    observed = per_slot(watched_runs(log), log.num_slots) > 0
-    empty = Runs.from_matrix(((per_slot(log.present, log.num_slots) == 0) & observed)[None])
+    watched = per_slot(watched_runs(log), log.num_slots)
+    counted = represented(watched) & (watched >= MIN_UNITS)
+    empty = Runs.from_matrix(((per_slot(log.present, log.num_slots) == 0) & counted)[None])
     none = Outages(empty.first[:0], empty.end[:0])
     if unit.max(initial=-1) + 1 < MIN_UNITS or not len(empty.first):
         return none
-    members = np.bincount(unit)
-    pi = np.bincount(unit, np.nan_to_num(rates.pi)) / members
-    wake = np.bincount(unit, np.nan_to_num(rates.pi) * (1 - np.maximum(rates.lam, 0))) / members
-    level = _levels(log, cycles)
-    begins, goes_on = _log_absent(pi, level), np.r_[0.0, np.cumsum(_log_absent(wake, level))]
+    pi, level = np.nan_to_num(rates.pi), _levels(log, cycles)
+    begins = _log_absent(log, pi, unit, level)
+    goes_on = np.r_[0.0, np.cumsum(_log_absent(log, pi * (1 - np.maximum(rates.lam, 0)), unit, level))]
     log_chance = begins[empty.first] + goes_on[empty.end] - goes_on[empty.first + 1]
     beyond = log_chance < MAX_LOG_P_VALUE
     result = Outages(empty.first[beyond].astype(np.int64), empty.end[beyond].astype(np.int64))
-    usual = len(result.first) > MAX_OUTAGES or result.slots > MAX_SHARE * observed.sum()
+    usual = len(result.first) > MAX_OUTAGES or result.slots > MAX_SHARE * (watched > 0).sum()
     return none if usual else result
 
 
@@ -70,11 +69,19 @@ def _levels(log: Log, cycles: Cycles) -> PerSlot:
     return (present / np.maximum(watched, 1) / mean)[hour]
 
 
-def _log_absent(rate: Float[np.ndarray, " units"], level: PerSlot) -> PerSlot:
-    """Logarithm of the probability that no unit is there, in each slot; interpolated between a few levels."""
+def _log_absent(log: Log, rate: PerClient, unit: Int[np.ndarray, " clients"], level: PerSlot) -> PerSlot:
+    """Logarithm of the probability that no watched unit is there, in each slot."""
+    members = np.bincount(unit)
+    rate = np.bincount(unit, rate) / members
+
+    def absent(at_level: float) -> Float[np.ndarray, " units"]:
+        return np.log1p(-np.minimum(rate * at_level, MAX_RATE))
+
+    # A unit of which half is watched counts half. The level is a factor, interpolated between a few.
+    usual = per_slot(watched_runs(log), log.num_slots, (absent(1.0) / members)[unit])
     grid = np.linspace(0.0, max(float(level.max()), 1e-9), 65)
-    table = [np.log1p(-np.minimum(rate * each, MAX_RATE)).sum() for each in grid]
-    return np.interp(level, grid, table)
+    factor = np.array([absent(each).sum() for each in grid]) / min(float(absent(1.0).sum()), -1e-300)
+    return usual * np.interp(level, grid, factor)
 
 
 def leave_out(log: Log, outages: Outages) -> Log:

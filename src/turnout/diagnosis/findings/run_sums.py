@@ -91,7 +91,7 @@ def select(log: Log, clients: Int[np.ndarray, " selected"]) -> Log:
 
     columns = {
         name: None if getattr(log, name) is None else getattr(log, name)[clients]
-        for name in ("sizes", "losses", "arrived", "steps", "target")
+        for name in ("sizes", "losses", "arrived", "steps", "target", "uploads")
     }
     watched = None if log.watched is None else cut(log.watched)
     return replace(log, names=log.names[clients], present=cut(log.present), watched=watched, **columns)
