@@ -5,7 +5,8 @@
 
 Prints the confusion matrix with its error rate, how often each detector sees what is not there, and how often the 95 %
 intervals of π and λ hold the truth, over all clients and by group of λ. Fleets have 50 to 200 clients with rates and
-correlations of their own, logs 500 to 2,000 slots.
+correlations of their own, logs 500 to 2,000 slots. Then come the fleets of `shifting_fleets.py`, as many of each, with
+60 clients and 600 slots: how often what is true of them is found, and what is not.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import shifting_fleets
+from shifting_fleets import chain
 
 from turnout.availability import clustered, diurnal, markov, minimum_separation
 from turnout.availability.markov import lowest_correlation
@@ -41,7 +44,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Are logs recognised for what they are?")
     parser.add_argument("--seeds", type=int, default=50)
     begin = time.perf_counter()
-    print(report(recognise_all(parser.parse_args().seeds)))
+    seeds = parser.parse_args().seeds
+    print(report(recognise_all(seeds)))
+    print(shifting_fleets.report(shifting_fleets.play_all(seeds)))
     print(f"{time.perf_counter() - begin:.0f} s")
 
 
@@ -110,17 +115,6 @@ def drifting_world(draw: np.random.Generator, clients: int, slots: int, seed: in
     side = draw.choice([-1.0, 1.0], clients) if seed % 4 < 2 else draw.choice([-1.0, 1.0])
     later = np.clip(pi + side * draw.uniform(0.2, 0.5, clients), 0.02, 0.98)
     return Truth(Log.from_matrix(chain(draw, pi + course * (later - pi), np.maximum(lam, 0))))
-
-
-def chain(draw: np.random.Generator, chance: np.ndarray, lam: np.ndarray) -> np.ndarray:
-    """Chains of persistence λ whose chance of being on is a row of `chance` in each slot, as in the diurnal process."""
-    present = np.empty(chance.shape, bool)
-    present[0] = draw.random(chance.shape[1]) < chance[0]
-    for t in range(1, len(chance)):
-        was, now = chance[t - 1], chance[t]
-        lam_now = np.minimum(lam, np.minimum(now / was, (1 - now) / (1 - was)))
-        present[t] = draw.random(chance.shape[1]) < now + lam_now * (present[t - 1] - was)
-    return present.T.copy()
 
 
 WORLDS: dict[str, Callable[[np.random.Generator, int, int, int], Truth]] = {

@@ -1,4 +1,4 @@
-import importlib.util
+import importlib
 import sys
 from pathlib import Path
 
@@ -7,6 +7,16 @@ import pytest
 
 from turnout.diagnosis.diagnose import Diagnosis, diagnose
 from turnout.diagnosis.reading.log import Log
+
+
+def benchmark(name):
+    """A module of the benchmarks, which import one another as scripts do."""
+    folder = str(Path(__file__).parents[2] / "benchmarks")
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(folder)
 
 
 @pytest.fixture
@@ -42,12 +52,13 @@ def diagnosis(persistent) -> Diagnosis:
 @pytest.fixture(scope="session")
 def recognition():
     """The benchmark of recognition, whose worlds the tests share."""
-    path = Path(__file__).parents[2] / "benchmarks" / "recognition.py"
-    spec = importlib.util.spec_from_file_location("recognition", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return benchmark("recognition")
+
+
+@pytest.fixture(scope="session")
+def shifting_fleets():
+    """Fleets with nights, weekends, outages and churn."""
+    return benchmark("shifting_fleets")
 
 
 @pytest.fixture(scope="session")

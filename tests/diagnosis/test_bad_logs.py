@@ -25,7 +25,14 @@ ROUNDS, INTERVALS, STATES = "round,client", "client,start,end", "client,start,en
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["round,user", "0,a"], r"no column client among round, user; a log has the columns round,client or"),
+        (["round,who", "0,a"], r'no column client among round, who; the nearest .* is round,client\. .*client="round"'),
+        (["round,Was-soll das", "0,a"], r"no column client among"),
+        (
+            ["Phone,Start Time", "a,0"],
+            r"no column end among Phone, Start Time; the nearest shape .* is client,start,end",
+        ),
+        (["INFO :      Starting Flower server", "x"], r"is what a server printed, .*record=\"runs/fleet\""),
+        (["2026-01-01 10:00:00,123 - INFO - round 1", "x"], r"is what a server printed"),
         (["client,start", "a,0"], r"no column end among"),
         (["x,y", "0,a"], r"no column round, client among x, y"),
         (["timestamp,node_id,event", "0,a,fit"], r"no column round among"),

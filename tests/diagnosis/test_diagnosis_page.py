@@ -11,17 +11,22 @@ from rich.console import Console
 
 from page_walker import walked
 from turnout.diagnosis.diagnose import diagnose
+from turnout.diagnosis.findings.all_findings import examine
 from turnout.diagnosis.findings.fedavg_weights import FedAvgWeights, total_variation
+from turnout.diagnosis.reading.log import Log
 from turnout.diagnosis.world.ranking import Rank, Ranking
 from turnout.errors import FolderError
 from turnout.experiment.config import read_experiment
+from turnout.experiment.fitted import document
 from turnout.report.diagnosis import diagnosis_folder, diagnosis_tables, diagnosis_words
+from turnout.report.diagnosis.diagnosis_charts import diagnosis_charts
 from turnout.report.diagnosis.diagnosis_page import page
 
 RANKING = Ranking(
     (
         Rank("unbiased", 0.004, 0.01, True, 0.3, "O(1)", "needs π"),
-        Rank("fedavg <plain>", 0.41, 0.0, False, 0.0, "O(1)"),
+        Rank("fedavg", 0.41, 0.0, False, 0.0, "O(1)"),
+        Rank("<mine>", 0.5, 0.0, False, 0.0, "O(1)"),
     ),
     rounds=4000,
     clients=7,
@@ -42,6 +47,7 @@ def test_the_page_is_whole_and_stands_alone(html):
         "Rest between participations",
         "Change over time",
         "Whom FedAvg trains for",
+        "Lost uploads",
         "How long the fleet remembers",
         "Strategies",
         "The fitted world beside the log",
@@ -53,7 +59,7 @@ def test_the_page_is_whole_and_stands_alone(html):
 def test_names_are_text_not_markup(html):
     assert "<ann>" not in html
     assert "&lt;ann&gt;" in html
-    assert "fedavg &lt;plain&gt;" in html
+    assert "&lt;mine&gt;" in html
 
 
 def test_warnings_are_shown_where_there_are_any(diagnosis, html):
@@ -80,6 +86,84 @@ def test_the_first_sentence_says_whom_the_model_is_trained_for(diagnosis):
     assert "about as asked: 0 %" in diagnosis_words.headline(weighted(diagnosis, [1 / 7] * 7, [1 / 7] * 7))
 
 
+def test_the_recommendation_comes_first(diagnosis, html):
+    audited = replace(diagnosis, ranking=RANKING)
+    advice = "Use unbiased: in a world like this log FedAvg misplaces 41 % of the weight; with unbiased it is 0.4 %."
+    assert diagnosis_words.sentences(audited)["summary"][0] == advice
+    assert html.index(advice) < html.index("FlowerStrategy(Unbiased())") < html.index("trains mostly for")
+    assert {"name": "unbiased"} in document(audited)["strategies"]
+
+    def with_ranks(*ranks):
+        return diagnosis_words.recommendation(replace(diagnosis, ranking=replace(RANKING, ranks=ranks)))[0]
+
+    plain, far = RANKING.ranks[1], Rank("fedau", 0.3, 0.01, False, 0.1, "O(N)")
+    assert with_ranks(replace(plain, distance=0.002, consistent=True)).startswith("FedAvg will do: in a world like")
+    assert with_ranks(far, plain) == (
+        "No strategy that was tried is fair here. fedau comes nearest: it misplaces 30 % of the weight, FedAvg 41 %."
+    )
+    assert diagnosis_words.recommendation(diagnosis) == []
+
+
+def test_a_preferred_strategy_is_recommended_where_it_is_consistent(monkeypatch):
+    steady, preferred = (Rank(name, 0.0, 0.0, True, 0.1, "O(N)") for name in ("mifa", "fedau"))
+    ranking = Ranking((steady, preferred), 10, 7)
+    assert ranking.recommended is steady
+    monkeypatch.setattr("turnout.diagnosis.world.ranking.PREFERRED", ("fedau",))
+    assert ranking.recommended is preferred
+    assert replace(ranking, ranks=(steady, replace(preferred, consistent=False))).recommended is steady
+
+
+def test_lost_uploads_are_told(diagnosis):
+    uploads = np.array([200] * 6 + [0])
+    arrived = np.array([0.97, 0.97, 0.96, 0.97, 0.98, 0.6, np.nan])
+    lossy = examine(replace(diagnosis.log, uploads=uploads, arrived=arrived))
+    text = diagnosis_words.sentences(replace(diagnosis, findings=lossy))["uploads"]
+    assert text[0] == "9.2 % of the uploads are lost: that much work is done for nothing."
+    # Jeffreys' interval of 80 lost of 200.
+    assert (
+        text[1]
+        == "1 client loses more than the fleet beyond chance, most of all fay (40 %; 95 % interval 33 % to 47 %)."
+    )
+    assert re.search(r"With the losses FedAvg misplaces \d+ % of the weight, \d+ % if every upload arrived", text[2])
+    assert "<td>33 % to 47 %</td>" in page(replace(diagnosis, findings=lossy))
+    whole = examine(replace(diagnosis.log, uploads=uploads, arrived=np.where(uploads > 0, 1.0, np.nan)))
+    assert diagnosis_words.sentences(replace(diagnosis, findings=whole))["uploads"] == ["Every upload arrived."]
+    assert diagnosis_words.sentences(diagnosis)["uploads"] == ["The log does not say which uploads arrived."]
+
+
+def test_outages_and_the_basis_of_the_weights_are_told():
+    present = np.random.default_rng(0).random((30, 300)) < 0.5
+    present[:, 100:140] = False
+    found = diagnose(replace(Log.from_matrix(present), first_round=1), seeds=1, rounds=0)
+    assert "Rounds 101–140: nobody, which the clients do not explain" in " ".join(
+        diagnosis_words.sentences(found)["log"]
+    )
+    assert "Counted over: every slot." in page(found)
+    assert (found.studied.watched_matrix().sum(axis=1) == 260).all()
+
+
+@pytest.mark.parametrize(
+    ("peak", "name", "dated", "text"),
+    [
+        (23.99, "daily", False, "00:00"),
+        (3.5, "daily", True, "03:30"),
+        (5 * 24 + 20.0, "weekly", True, "Saturday, 20:00"),
+        (30.0, "weekly", False, "06:00 of day 2 of the week"),
+    ],
+)
+def test_peaks_are_times_of_day(peak, name, dated, text):
+    present = np.random.default_rng(0).random((12, 800)) < 0.5
+    log = replace(Log.from_matrix(present, slot_seconds=3600.0), dated=dated)
+    cycle = replace(examine(log).cycles.daily, name=name, peak=peak)
+    assert diagnosis_words._peak(cycle, log) == text
+
+
+def test_lags_are_lags_on_the_axis(diagnosis):
+    beside = diagnosis_charts(diagnosis)["like-autocorrelation"]
+    assert beside.x.title == "Lag in hours"
+    assert beside.series[0].x[:3] == pytest.approx([1 / 6, 2 / 6, 3 / 6])
+
+
 def test_sentences_state_what_was_found(diagnosis):
     told = {name: " ".join(lines) for name, lines in diagnosis_words.sentences(diagnosis).items()}
     assert "get less than a tenth of the weight that they should get, 1 of which never came." in told["summary"]
@@ -97,7 +181,8 @@ def test_durations(seconds, text):
 
 
 @pytest.mark.parametrize(
-    ("share", "text"), [(0.0, "0 %"), (3e-15, "0 %"), (0.0012, "0.12 %"), (0.055, "5.5 %"), (0.123, "12 %")]
+    ("share", "text"),
+    [(0.0, "0 %"), (-1e-17, "0 %"), (3e-15, "0 %"), (0.0012, "0.12 %"), (0.055, "5.5 %"), (0.123, "12 %")],
 )
 def test_shares(share, text):
     assert diagnosis_words.percent(share) == text
@@ -107,8 +192,8 @@ def test_the_terminal_tells_the_same(diagnosis):
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(diagnosis_tables.overview(replace(diagnosis, ranking=RANKING)))
     text = console.export_text()
-    assert text.startswith(diagnosis_words.headline(diagnosis)[:60])
-    for expected in ("availability", "fitted world", "unbiased", "fedavg <plain>", "steadiest first: unbiased"):
+    assert text.startswith("Use unbiased: in a world like this log FedAvg misplaces 41 % of the weight; with unbiased")
+    for expected in ("availability", "fitted world", "unbiased", "<mine>", "steadiest first: unbiased"):
         assert expected in text
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnout.availability import trace
+from turnout.availability.recorded.time_slots import DAY
 from turnout.diagnosis.reading import row_codes as reading_of_rows
 from turnout.diagnosis.reading.columns import ALIASES
 from turnout.diagnosis.reading.event_rows import VOCABULARY
@@ -110,7 +111,7 @@ def test_times_give_the_clock(file):
         9: "2026-03-01T06:06:40Z",
     }
     log = read_log(file("round,client,timestamp", *(f"{t},a,{time}" for t, time in times.items())))
-    assert (log.num_slots, log.slot_seconds, log.clock_start) == (5, 100.0, 6 * 3600.0)
+    assert (log.num_slots, log.slot_seconds, log.clock_start) == (5, 100.0, (6 * 24 + 6) * 3600.0)  # a Sunday
     late = read_log(file("round,client,time", "0,a,", "1,a,500", "2,a,600"))
     assert (late.slot_seconds, late.clock_start) == (100.0, 400.0)
     told = read_log(file("round,client,time", "0,a,100", "1,a,160"), slot_seconds=50.0)
@@ -143,7 +144,8 @@ def test_intervals_may_be_dated(file, tmp_path):
     rows = ["a,2026-03-01T23:50,2026-03-02T00:10", "b,2026-03-02 00:00:00.5,2026-03-02T00:20:00"]
     log = read_log(file("client,start,end", *rows))
     assert grid(log) == [[1, 1, 0], [0, 1, 1]]
-    assert log.clock_start == 23 * 3600 + 50 * 60
+    assert log.clock_start == 6 * DAY + 23 * 3600 + 50 * 60  # a Sunday
+    assert log.dated
     begin = datetime(2026, 3, 1, 23, 50, tzinfo=UTC)
     minutes = [(0, 20), (10, 30)]
     frame = pl.DataFrame(
@@ -156,6 +158,45 @@ def test_intervals_may_be_dated(file, tmp_path):
     frame.write_parquet(tmp_path / "log.parquet")
     dated = read_log(tmp_path / "log.parquet")
     assert (grid(dated), dated.clock_start) == (grid(log), log.clock_start)
+
+
+@pytest.mark.parametrize(
+    "header", ["Device ID,Start Time,End Time", "device-id,START_TIME,EndTime", " deviceId , start.time ,end time"]
+)
+def test_names_of_columns_may_be_written_as_people_do(file, header):
+    log = read_log(file(header, "a,0,600", "b,600,1200"))
+    assert grid(log) == [[1, 0], [0, 1]]
+
+
+def test_columns_may_be_named(file):
+    path = file("Phone Nr,Von,Bis,user", "a,0,600,x", "b,600,1200,x")
+    named = {"client": "Phone Nr", "start": "Von", "end": "Bis"}
+    assert list(read_log(path, columns=named).names) == ["a", "b"]
+    with pytest.raises(ValueError, match="columns: from: is no column of a log; there are client, round, start"):
+        read_log(path, columns={"from": "Von"})
+    with pytest.raises(ValueError, match="columns: start = 'Anfang': the file has no such column, but Phone Nr, Von"):
+        read_log(path, columns={"start": "Anfang"})
+
+
+def test_hours_are_told_in_the_zone_of_the_fleet(file):
+    path = file("client,start,end", "a,2026-03-02T00:00:00Z,2026-03-02T01:00:00Z")
+    paris = read_log(path, zone="Europe/Paris")
+    assert (read_log(path).clock_start, paris.clock_start, paris.zone) == (0.0, 3600.0, "Europe/Paris")
+    assert read_log(path, zone="America/New_York").clock_start == 7 * DAY - 5 * 3600  # Sunday evening
+    with pytest.raises(ValueError, match="zone = 'Mars': no such time zone; give a name such as Europe/Paris"):
+        read_log(path, zone="Mars")
+    with pytest.raises(ValueError, match="is for logs with dates; the times of this one are not"):
+        read_log(file("client,start,end", "a,0,600"), zone="UTC")
+
+
+def test_uploads_are_counted_and_rounds_keep_their_numbers(file):
+    log = read_log(file("round,client,arrived", "5,a,1", "6,a,0", "7,a,", "7,b,1"))
+    assert log.uploads.tolist() == [2, 1]
+    assert log.arrived.tolist() == [0.5, 1.0]
+    assert log.first_round == 5
+    events = read_log(file("round,client,event", "3,a,asked", "3,a,arrived", "4,a,failed", "4,b,available"))
+    assert events.uploads.tolist() == [2, 0]
+    assert events.first_round == 3
 
 
 def test_overlaps_are_merged_and_disorder_is_sorted_with_a_warning(file):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import new_folder
 from turnout.cli.options import AsJson, Debug, Quiet
 from turnout.cli.terminal import one_line_errors, print_lines
+from turnout.errors import UserError
 
 if TYPE_CHECKING:
     from turnout.diagnosis.diagnose import Diagnosis
@@ -37,6 +38,15 @@ def diagnose_command(
     rounds: Annotated[
         int | None, typer.Option(help="Rounds that were played, where nobody came to the last of them.")
     ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=NAME", help='Which column of the file is which, as client="Device ID"; repeat it.'
+        ),
+    ] = None,
+    zone: Annotated[
+        str | None, typer.Option(metavar="ZONE", help="Time zone of the hours told, as Europe/Paris; UTC in the log.")
+    ] = None,
     audit_rounds: Annotated[
         int, typer.Option("--audit", metavar="ROUNDS", min=0, help="Length of the audit that ranks; 0: none.")
     ] = 4000,
@@ -50,7 +60,14 @@ def diagnose_command(
     """Show from a participation log which clients come when, and which ones the model is trained for."""
     with one_line_errors(debug):
         folder = out or new_folder(f"{Path(log).name.split('.')[0]}-diagnosis")
-        diagnosis = _diagnose(log, slot, clients, rounds, audit_rounds, folder, show_progress=not quiet)
+        reading = {
+            "slot_seconds": slot,
+            "num_rounds": rounds,
+            "clients": clients,
+            "columns": _named(columns or []),
+            "zone": zone,
+        }
+        diagnosis = _diagnose(log, reading, audit_rounds, folder, show_progress=not quiet)
         if as_json:
             from turnout.report.diagnosis.diagnosis_folder import numbers
 
@@ -61,16 +78,18 @@ def diagnose_command(
             _print_diagnosis(diagnosis, folder)
 
 
-def _diagnose(
-    log: str,
-    slot: float | None,
-    clients: str | None,
-    rounds: int | None,
-    audit_rounds: int,
-    folder: Path,
-    show_progress: bool,
-) -> Diagnosis:
-    """Read and diagnose a log, and write the folder with its page."""
+def _named(columns: list[str]) -> dict[str, str]:
+    """COLUMN=NAME as a dict."""
+    parts = (entry.partition("=") for entry in columns)
+    named = {column.strip(): name for column, _, name in parts}
+    for column, name in named.items():
+        if not name:
+            raise UserError(f'--columns {column}: must be COLUMN=NAME, such as client="Device ID"')
+    return named
+
+
+def _diagnose(log: str, reading: dict[str, Any], audit_rounds: int, folder: Path, show_progress: bool) -> Diagnosis:
+    """Read and diagnose a log, and write the folder with its page; `reading`: the options of `turnout.read_log`."""
     from rich.console import Console
 
     console = Console(stderr=True, quiet=not show_progress or not sys.stderr.isatty())
@@ -82,14 +101,7 @@ def _diagnose(
         at_least("audit", audit_rounds, 0, MAX_COUNT)
         free_folder(folder)
         prepare_compilation()
-        diagnosis = diagnose(
-            _log_file(log),
-            slot_seconds=slot,
-            num_rounds=rounds,
-            clients=clients,
-            rounds=audit_rounds,
-            progress=status.update,
-        )
+        diagnosis = diagnose(_log_file(log), rounds=audit_rounds, progress=status.update, **reading)
         status.update("writing")
         from turnout.report.diagnosis.diagnosis_folder import save
 
@@ -106,7 +118,10 @@ def _log_file(log: str) -> str:
 
 
 def _print_diagnosis(diagnosis: Diagnosis, folder: Path) -> None:
+    from turnout.report.diagnosis.advice import flower_line
     from turnout.report.diagnosis.diagnosis_tables import overview
 
-    ends = (f"\nPage: {folder / 'diagnosis.html'}", f"Next: turnout run {folder / 'world.toml'}   (the fitted world)")
+    ends = [f"\nPage: {folder / 'diagnosis.html'}", f"Next: turnout run {folder / 'world.toml'}   (the fitted world)"]
+    if flower_line(diagnosis):
+        ends.append(f"Flower: {flower_line(diagnosis)}")
     print_lines(overview(diagnosis), [], *ends)

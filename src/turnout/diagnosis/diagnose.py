@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any
 
 from turnout.diagnosis.findings.all_findings import Findings, examine
+from turnout.diagnosis.findings.outages import leave_out
 from turnout.diagnosis.plain import plain
 from turnout.diagnosis.reading.log import Log
 from turnout.diagnosis.reading.log_file import read_log
@@ -29,6 +30,11 @@ class Diagnosis:
     likeness: Likeness
     ranking: Ranking | None = None  # strategies in the fitted world, the fairest first; None: not audited
 
+    @property
+    def studied(self) -> Log:
+        """The log without its outages."""
+        return leave_out(self.log, self.findings.outages)
+
     def to_json(self, clients: bool = True) -> dict[str, Any]:
         """All numbers as plain dicts and lists, null where not finite; `clients`: include per-client values."""
         log = self.log
@@ -37,6 +43,8 @@ class Diagnosis:
             "slots": log.num_slots,
             "slot_seconds": log.slot_seconds,
             "clock_start": log.clock_start,
+            "dated": log.dated,
+            "first_round": log.first_round,
             "participations": int(log.present.length.sum()),
             "warnings": list(log.warnings),
         }
@@ -61,6 +69,8 @@ def diagnose(
     slot_seconds: float | int | None = None,
     num_rounds: int | None = None,
     clients: str | PathLike[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    zone: str | None = None,
     seeds: int = SEEDS,
     rounds: int = ROUNDS,
     progress: Progress | None = None,
@@ -76,13 +86,16 @@ def diagnose(
     else:
         announce("reading")
         source = fspath(log)
-        loaded = read_log(log, slot_seconds=slot_seconds, num_rounds=num_rounds, clients=clients)
+        loaded = read_log(
+            log, slot_seconds=slot_seconds, num_rounds=num_rounds, clients=clients, columns=columns, zone=zone
+        )
     announce("examining")
     findings = examine(loaded)
     announce("fitting a world")
-    fitted = fit(loaded, findings)
+    studied = leave_out(loaded, findings.outages)
+    fitted = fit(studied, findings)
     announce("comparing the world with the log")
-    similarity = likeness(loaded, findings, fitted, seeds)
+    similarity = likeness(studied, findings, fitted, seeds)
     ranking = None
     if rounds != 0:
         announce("auditing strategies in that world")

@@ -48,7 +48,8 @@ def document(diagnosis: Diagnosis) -> toml.Document:
         experiment["links"] = {"name": "bernoulli", "success": _digits(success)}
     if steps is not None:
         experiment["compute"] = {"name": "per_client", "steps": steps.tolist()}
-    strategies = [{"name": name} for name in STRATEGIES]
+    recommended = [] if diagnosis.ranking is None else [diagnosis.ranking.recommended.strategy]
+    strategies = [{"name": name} for name in dict.fromkeys([*STRATEGIES, *recommended])]
     return experiment | {"local": {"learning_rate": 0.02}, "facts": "online", "strategies": strategies}
 
 

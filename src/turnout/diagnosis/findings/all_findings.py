@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from turnout.diagnosis.findings.churn import churn, while_members
 from turnout.diagnosis.findings.clusters import Clusters, clusters
 from turnout.diagnosis.findings.cycles import Cycles, cycles
 from turnout.diagnosis.findings.drift import Drift, drift
 from turnout.diagnosis.findings.fedavg_weights import FedAvgWeights, weights
+from turnout.diagnosis.findings.lost_uploads import LostUploads, lost_uploads
 from turnout.diagnosis.findings.memory import Mixing, mixing
+from turnout.diagnosis.findings.outages import Outages, leave_out, outages
 from turnout.diagnosis.findings.rates import Rates, rates
 from turnout.diagnosis.findings.rests import Gaps, gaps
 from turnout.diagnosis.reading.log import Log
@@ -32,6 +35,8 @@ class Findings:
     mixing: Mixing
     weights: FedAvgWeights
     recognised: Recognised
+    outages: Outages  # left out of all other findings
+    lost_uploads: LostUploads | None  # None: the log does not say whose uploads arrived
 
 
 def examine(log: Log) -> Findings:
@@ -42,7 +47,12 @@ def examine(log: Log) -> Findings:
         resting, weighing = executor.submit(gaps, log), executor.submit(weights, log)
         fleet_rates = rates(log)
         fleet_cycles = cycles(log, fleet_rates)
-        fleet_clusters = clusters(log, fleet_rates, fleet_cycles)
+        interruptions = _outages(log, fleet_rates, fleet_cycles)
+        if interruptions.found:
+            log = leave_out(log, interruptions)
+            fleet_rates = rates(log)
+            fleet_cycles = cycles(log, fleet_rates)
+        fleet_clusters = clusters(while_members(log, churn(log)), fleet_rates, fleet_cycles)
         fleet_drift = drift(log, fleet_rates, fleet_cycles, fleet_clusters.unit)
         fleet_gaps, fleet_weights = resting.result(), weighing.result()
     if fleet_drift.inflation > MIN_INFLATION:
@@ -56,4 +66,17 @@ def examine(log: Log) -> Findings:
         mixing=mixing(log, fleet_rates),
         weights=fleet_weights,
         recognised=recognise(fleet_rates, fleet_clusters, fleet_cycles, fleet_gaps, fleet_drift),
+        outages=interruptions,
+        lost_uploads=lost_uploads(log, fleet_weights),
     )
+
+
+def _outages(log: Log, fleet_rates: Rates, fleet_cycles: Cycles) -> Outages:
+    """Outages of the fleet; clients that move together, apart from the suspected stretches, count as one."""
+    suspected = outages(log, fleet_rates, fleet_cycles, np.arange(log.num_clients))
+    if not suspected.found:
+        return suspected
+    rest = leave_out(log, suspected)
+    rest_rates = rates(rest)
+    rest_cycles = cycles(rest, rest_rates)
+    return outages(log, rest_rates, rest_cycles, clusters(rest, rest_rates, rest_cycles).unit)

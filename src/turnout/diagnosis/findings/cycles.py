@@ -40,7 +40,7 @@ class Cycle:
     variance_share: float  # share of the variance of the fleet's activity that the cycle explains
     client_share: float  # the same for single clients, on average
     amplitude: float  # half the difference between the largest and the least share of the fleet present
-    peak: float  # hours after midnight (weekly: that before slot 0); without a clock, slots after slot 0
+    peak: float  # hours after midnight (weekly: Monday's if dated, else that before slot 0); without a clock, slots
     profile: Float[
         np.ndarray, " bins"
     ]  # share of the fleet present, in equal parts of the cycle from the zero of `peak`
@@ -79,6 +79,19 @@ def cycles(log: Log, rates: Rates) -> Cycles:
         return Cycles(None, None, _search(log, rates))
     day = DAY / log.slot_seconds
     return Cycles(_of_length(log, rates, "daily", day), _of_length(log, rates, "weekly", 7 * day), None)
+
+
+def hours_of_cycle(log: Log, cycles: Cycles) -> tuple[Int[np.ndarray, " slots"], int | None]:
+    """The place of each slot in the longest cycle, and its length in slots; without a cycle all places are 0.
+
+    With a clock, a log of two days that is too short to show a daily cycle is taken to have one.
+    """
+    period = max((cycle.period for cycle in cycles.found), default=None)
+    if period is None and log.slot_seconds is not None and cycles.daily is None:
+        period = DAY / log.slot_seconds
+    if period is None or round(period) < 2 or log.num_slots < 2 * period:
+        return np.zeros(log.num_slots, np.int64), None
+    return np.mod(np.arange(log.num_slots) / period * round(period), round(period)).astype(np.int64), round(period)
 
 
 def _of_length(log: Log, rates: Rates, name: str, period: float) -> Cycle | None:
@@ -235,7 +248,7 @@ def describe(log: Log, rates: Rates, name: str, period: float, p_value: float) -
         client_share=float(np.average(np.minimum(swing**2 / 2 / variance, 1), weights=rates.watched + 1e-12)),
         amplitude=float(np.ptp(smooth) / 2),
         peak=float((np.argmax(smooth) + 0.5) / 720 * unit),
-        profile=_profile(phase, excess, watched, min(PROFILE_BINS, max(2, int(period)))) + mean,
+        profile=np.maximum(_profile(phase, excess, watched, min(PROFILE_BINS, max(2, int(period)))) + mean, 0.0),
         client_peak=peak * unit,
         client_amplitude=swing,
         client_p_value=client_p,

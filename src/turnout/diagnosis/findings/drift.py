@@ -7,18 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.linalg import solve_toeplitz
-from scipy.special import betaln, kolmogorov, ndtr
+from scipy.special import kolmogorov, ndtr
 
+from turnout.diagnosis.findings.churn import churn
 from turnout.diagnosis.findings.cycles import Cycles, harmonics, weighted_fit, weighted_mean
-from turnout.diagnosis.findings.rates import (
-    PRIOR_LEAVE,
-    PRIOR_STAY,
-    Counts,
-    Rates,
-    Transitions,
-    discoveries,
-    transitions,
-)
+from turnout.diagnosis.findings.rates import Counts, Rates, discoveries, transitions
 from turnout.diagnosis.findings.run_sums import (
     PerClient,
     PerSlot,
@@ -26,6 +19,7 @@ from turnout.diagnosis.findings.run_sums import (
     own_time,
     per_block,
     per_slot,
+    represented,
     select,
     watched_runs,
     watched_slots,
@@ -82,7 +76,7 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
     testable = np.flatnonzero(np.minimum(moves.off_on, moves.on_off) >= MIN_MOVES)
     blocks = _blocks(select(log, testable), cycles)
     inflation = _inflation(blocks, rates.pi[testable], rates.lam[testable])
-    observed = watched > 0
+    observed = represented(watched)
     least = _chains_variance(log, rates, unit) * max(inflation, 1.0)
     fleet_p, place = cusum(flat[observed], least) if observed.sum() > 2 else (1.0, 0)
     slot = int(np.flatnonzero(observed)[place]) if observed.any() else 0
@@ -92,7 +86,7 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
     drifting = discoveries(client_p)
     changed = fleet_p < MAX_P_VALUE
     pooled = _pooled(statistic, testable if unit is None else unit[testable])
-    late, gone = _absences(log, moves)
+    members = churn(log)
     mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
     return Drift(
         fleet_p_value=fleet_p,
@@ -104,8 +98,8 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
         pooled_p_value=pooled,
         inflation=inflation,
         stationary_from=_stationary_from(log, slot if changed else 0, client_slot[drifting[testable]], pooled),
-        arrived_late=late,
-        vanished=gone,
+        arrived_late=members.arrived_late,
+        vanished=members.vanished,
     )
 
 
@@ -249,37 +243,3 @@ def _stationary_from(log: Log, fleet_slot: int, client_slots: Int[np.ndarray, " 
     start = min(start, log.num_slots * 3 // 4)
     late, all_along = watched_slots(window(log, start, log.num_slots)), watched_slots(log)
     return start if (late > 0.1 * all_along).mean() >= MIN_WATCHED_SHARE else 0
-
-
-def _absences(log: Log, moves: Transitions) -> tuple[Bool[np.ndarray, " clients"], Bool[np.ndarray, " clients"]]:
-    """Clients whose absence at the beginning, or at the end, is longer than their wake rate in between explains.
-
-    If the wake rate a has the law Beta(α, β), given the time in between, an absence of f slots has probability
-    E(1 - a)^f = B(α, β + f) / B(α, β).
-    """
-    count, present = log.num_clients, log.present
-    ever_present = np.bincount(present.client, minlength=count) > 0
-    first, last = np.zeros(count, np.int64), np.full(count, log.num_slots, np.int64)
-    last[present.client] = present.end  # runs are sorted, so the last one of a client stays
-    first[present.client[::-1]] = present.first[::-1]
-    before, after = _watched_outside(log, first, last)
-    leave = np.maximum(moves.off_on - (before > 0), 0) + PRIOR_LEAVE
-    stay = np.maximum(moves.off_off - before - after, 0) + PRIOR_STAY
-    log_norm = betaln(leave, stay)
-
-    def unlikely(absence: Counts) -> Bool[np.ndarray, " clients"]:
-        chance = np.exp(betaln(leave, stay + absence) - log_norm)
-        return discoveries(np.where(ever_present, chance, 1.0)) & ever_present
-
-    return unlikely(before), unlikely(after)
-
-
-def _watched_outside(log: Log, first: Counts, last: Counts) -> tuple[Counts, Counts]:
-    """Watched slots of each client before its first presence and after its last."""
-    observed = watched_runs(log)
-
-    def number(length: Int[np.ndarray, " runs"]) -> Counts:
-        return np.bincount(observed.client, np.maximum(length, 0), minlength=log.num_clients).astype(np.int64)
-
-    before = np.minimum(observed.end, first[observed.client]) - observed.first
-    return number(before), number(observed.end - np.maximum(observed.first, last[observed.client]))

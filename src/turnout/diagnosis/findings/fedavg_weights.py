@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
+from turnout.diagnosis.findings.recorded_time import EVERY_SLOT, side_by_side
 from turnout.diagnosis.findings.run_sums import PerClient, over_runs, per_slot
 from turnout.diagnosis.reading.log import Log
 
@@ -22,14 +23,19 @@ class FedAvgWeights:
     weighted_distance: float
     empty_slots: int  # slots without a participant, which train nothing
     ranked: Int[np.ndarray, " clients"]  # clients by |Ω - α| of the target-weighted average, the largest first
+    basis: str = EVERY_SLOT  # which slots were counted
 
 
 def weights(log: Log) -> FedAvgWeights:
-    """Ω_k = mean of w_k 1_k(t) / Σ_j w_j 1_j(t) over slots that are not empty, for w = 1 and for w = α."""
+    """Ω_k = mean of w_k 1_k(t) / Σ_j w_j 1_j(t) over slots that are not empty, for w = 1 and for w = α.
+
+    Clients that were watched at different times are first put side by side.
+    """
     target = target_of(log)
-    equal = np.full(log.num_clients, 1 / max(log.num_clients, 1))
-    plain, weighted = received(log, equal), received(log, target)
     nobody = per_slot(log.present, log.num_slots) == 0
+    log, counted, basis = side_by_side(log)
+    equal = np.full(log.num_clients, 1 / max(log.num_clients, 1))
+    plain, weighted = received(log, equal, counted), received(log, target, counted)
     return FedAvgWeights(
         target=target,
         plain=plain,
@@ -38,6 +44,7 @@ def weights(log: Log) -> FedAvgWeights:
         weighted_distance=total_variation(weighted, target),
         empty_slots=int(nobody.sum()),
         ranked=np.argsort(-np.abs(weighted - target), kind="stable"),
+        basis=basis,
     )
 
 
@@ -50,12 +57,16 @@ def target_of(log: Log) -> PerClient:
     return stated / stated.sum()
 
 
-def received(log: Log, weight: PerClient) -> PerClient:
-    """Mean share of each client in a weighted average of those present, over slots that are not empty; sums to 1."""
+def received(log: Log, weight: PerClient, counted: Bool[np.ndarray, " slots"] | None = None) -> PerClient:
+    """Mean share of each client in a weighted average of those present, over slots that are not empty; sums to 1.
+
+    `counted`: the slots that count, all if None.
+    """
     total = per_slot(log.present, log.num_slots, weight)
     number = per_slot(log.present, log.num_slots)
     # Rounding of the running sums matters only where the total is almost zero.
     filled = (number > 0) & (total > 1e-12 * weight.max(initial=0.0))
+    filled = filled if counted is None else filled & counted
     share = np.where(filled, 1 / np.where(filled, total, 1.0), 0.0)
     return weight * over_runs(log.present, share, log.num_clients) / max(int(filled.sum()), 1)
 

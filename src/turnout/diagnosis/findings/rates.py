@@ -201,9 +201,9 @@ def adjusted(p_value: PerClient) -> PerClient:
     return result
 
 
-def discoveries(p_value: PerClient) -> Bool[np.ndarray, " clients"]:
-    """The clients to name, such that at most 5 % of them are expected to be named wrongly."""
-    return adjusted(p_value) <= FALSE_DISCOVERY_RATE
+def discoveries(p_value: PerClient, rate: float = FALSE_DISCOVERY_RATE) -> Bool[np.ndarray, " clients"]:
+    """The clients to name, such that at most this share of them is expected to be named wrongly."""
+    return adjusted(p_value) <= rate
 
 
 def _ratio_quantile(

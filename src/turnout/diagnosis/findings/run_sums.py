@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Complex, Float, Int, Shaped
+from jaxtyping import Bool, Complex, Float, Int, Shaped
 
 from turnout.diagnosis.reading.log import Log, Runs
 from turnout.statistics import evenly
 
 PerClient = Float[np.ndarray, " clients"]
 PerSlot = Float[np.ndarray, " slots"]
+
+MIN_WATCHED_SHARE = 0.1  # of the largest number of watched clients, for a slot to represent the fleet
 
 
 def watched_runs(log: Log) -> Runs:
@@ -66,6 +68,11 @@ def excess_of(log: Log, pi: PerClient) -> tuple[PerSlot, PerSlot]:
     return (per_slot(log.present, log.num_slots) - expected) / np.maximum(watched, 1), watched
 
 
+def represented(watched: PerSlot) -> Bool[np.ndarray, " slots"]:
+    """Slots in which enough clients are watched to stand for the fleet: a tenth of the most that ever are."""
+    return watched >= max(1.0, MIN_WATCHED_SHARE * float(watched.max(initial=0.0)))
+
+
 def holders(inner: Runs, outer: Runs, num_slots: int) -> Int[np.ndarray, " runs"]:
     """Index of the outer run that contains each inner one."""
     lifted = outer.client.astype(np.int64) * num_slots + outer.first
@@ -84,7 +91,7 @@ def select(log: Log, clients: Int[np.ndarray, " selected"]) -> Log:
 
     columns = {
         name: None if getattr(log, name) is None else getattr(log, name)[clients]
-        for name in ("sizes", "losses", "arrived", "steps", "target")
+        for name in ("sizes", "losses", "arrived", "steps", "target", "uploads")
     }
     watched = None if log.watched is None else cut(log.watched)
     return replace(log, names=log.names[clients], present=cut(log.present), watched=watched, **columns)

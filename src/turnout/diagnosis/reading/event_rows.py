@@ -53,7 +53,8 @@ def from_events(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     counted = of_client & ~repeated
     log = log_of_rounds(rows, num_slots, present, clock, counted, warnings)
     watched = _watched(log, rows.codes["client"][unknown], slot[unknown]) if unknown.any() else None
-    return replace(log, arrived=_share_arrived(rows.codes["client"], slot, kind, count), watched=watched)
+    arrived, uploads = _share_arrived(rows.codes["client"], slot, kind, count)
+    return replace(log, arrived=arrived, uploads=uploads, watched=watched, first_round=first)
 
 
 def _watched(log: Log, client: np.ndarray, slot: np.ndarray) -> Runs:
@@ -87,9 +88,12 @@ def _repeated(rows: Rows, of_client: np.ndarray, slot: np.ndarray, num_slots: in
     return repeated
 
 
-def _share_arrived(client: np.ndarray, slot: np.ndarray, kind: np.ndarray, count: int) -> np.ndarray | None:
+def _share_arrived(
+    client: np.ndarray, slot: np.ndarray, kind: np.ndarray, count: int
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Share of the participations of each client that arrived, and how many they were."""
     if not np.isin(kind, ("asked", "failed")).any():
-        return None
+        return None, None
 
     def rounds(*kinds: str) -> np.ndarray:
         which = np.isin(kind, kinds)
@@ -97,4 +101,4 @@ def _share_arrived(client: np.ndarray, slot: np.ndarray, kind: np.ndarray, count
         return np.bincount(pairs // (int(slot.max()) + 1), minlength=count)
 
     took_part = rounds(*PARTICIPATION)
-    return np.divide(rounds("arrived"), took_part, out=np.full(count, np.nan), where=took_part > 0)
+    return np.divide(rounds("arrived"), took_part, out=np.full(count, np.nan), where=took_part > 0), took_part

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS, slots_covered, slots_within
+from turnout.availability.recorded.time_slots import MAX_SLOTS, slots_covered, slots_within
 from turnout.diagnosis.reading.errors import LogError
 from turnout.diagnosis.reading.log import Log, Runs
-from turnout.diagnosis.reading.round_rows import dropped, mean_of, refuse_milliseconds
+from turnout.diagnosis.reading.round_rows import dropped, mean_of, on_the_clock, refuse_milliseconds
 from turnout.diagnosis.reading.row_codes import Rows
 
 SLOT_SECONDS = 600.0
@@ -37,13 +37,15 @@ def from_intervals(rows: Rows, slot_seconds: float | None) -> Log:
     present, watched = Runs.merge(client[on], first[on], after[on]), Runs.merge(client, first, after)
     if not len(watched.client):
         raise LogError(f"{rows.table.path}: no row covers the middle of a slot of {slot:g} s; take shorter slots")
+    clock_start, dated = on_the_clock(origin)
     return Log(
         rows.names["client"],
         num_slots,
         present,
         watched=watched if "state" in rows.numbers else None,
         slot_seconds=slot,
-        clock_start=origin % DAY,
+        clock_start=clock_start,
+        dated=dated,
         sizes=mean_of(rows, "size", used),
         warnings=tuple(warnings),
     )

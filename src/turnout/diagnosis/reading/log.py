@@ -86,13 +86,17 @@ class Log:
     present: Runs  # when each client was present
     watched: Runs | None = None  # when each client was observed at all; None: always
     slot_seconds: float | None = None  # None: rounds without a clock
-    clock_start: float = 0.0  # start of slot 0, in seconds after a midnight of the log's own clock
+    clock_start: float = 0.0  # start of slot 0, in seconds after a midnight of the log's clock; of Monday if `dated`
     sizes: Float[np.ndarray, " clients"] | None = None  # examples of a client
     losses: Float[np.ndarray, " clients"] | None = None  # mean reported loss, NaN if there is none
     arrived: Float[np.ndarray, " clients"] | None = None  # share of participations whose update arrived
     steps: Float[np.ndarray, " clients"] | None = None  # mean number of local steps
     warnings: tuple[str, ...] = ()  # what was dropped or corrected while reading
     target: Float[np.ndarray, " clients"] | None = None  # α, how much each should count, with sum 1; None: not stated
+    uploads: Int[np.ndarray, " clients"] | None = None  # participations of which `arrived` says whether they arrived
+    first_round: int = 0  # the log's own number of slot 0
+    dated: bool = False  # whether the times are dates, so that the day of the week is known
+    zone: str = ""  # the time zone of the clock, as it was asked for
 
     @property
     def num_clients(self) -> int:

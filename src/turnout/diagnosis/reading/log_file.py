@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta
 from os import PathLike, fspath
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
-from turnout.availability.recorded.time_slots import MAX_SLOTS
+from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS
 from turnout.diagnosis.reading.columns import EVENTS, INTERVALS, OPTIONAL, recognised_columns, shape_of
 from turnout.diagnosis.reading.errors import LogError
 from turnout.diagnosis.reading.event_rows import from_events
@@ -24,6 +27,8 @@ def read_log(
     slot_seconds: float | int | None = None,
     num_rounds: int | None = None,
     clients: str | PathLike[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    zone: str | None = None,
 ) -> Log:
     """Read a participation log: CSV, JSON Lines (both also gzipped) or Parquet, in any of three shapes.
 
@@ -33,7 +38,9 @@ def read_log(
 
     `slot_seconds` is the length of a slot (600 if not given) or, for logs by round, of a round. `num_rounds` is the
     number of rounds, if nobody came to the last ones. `clients` is a file `client,size[,target]` of all clients, also
-    those that never came; the log may then name no others.
+    those that never came; the log may then name no others. `columns` names columns of the file that are not recognised,
+    such as `{"client": "Device ID"}`. `zone`, such as `"Europe/Paris"`, is the time zone in which hours and days of the
+    week are told; the times of the file are then UTC.
     """
     if slot_seconds is not None and not 0 < slot_seconds < np.inf:
         raise LogError(f"slot_seconds = {slot_seconds}: must be a positive number of seconds")
@@ -41,7 +48,7 @@ def read_log(
         raise LogError(f"num_rounds = {num_rounds}: must be from 1 to {MAX_SLOTS:,}")
     listed = None if clients is None else _client_list(fspath(clients))
     with open_table(fspath(path)) as table:
-        file_names, warnings = recognised_columns(table.header)
+        file_names, warnings = recognised_columns(table.header, columns or {})
         shape = shape_of(table.path, table.header, file_names)
         if shape is INTERVALS and num_rounds is not None:
             raise LogError(f"{path}: num_rounds = {num_rounds} is for logs by round; this one has start and end")
@@ -51,7 +58,7 @@ def read_log(
         log = _from_rows(rows, shape, num_rounds, None if slot_seconds is None else float(slot_seconds))
     if listed is not None:
         log = replace(log, sizes=log.sizes if listed[1] is None else listed[1], target=listed[2])
-    log, more = _with_all_sizes(log)
+    log, more = _with_all_sizes(log if zone is None else _in_zone(log, zone, fspath(path)))
     return replace(log, warnings=(*warnings, *log.warnings, *more, *_remarks(log)))
 
 
@@ -61,6 +68,17 @@ def _from_rows(rows: Rows, shape: tuple[str, ...], num_rounds: int | None, slot_
     if shape is EVENTS:
         return from_events(rows, num_rounds, slot_seconds)
     return from_rounds(rows, num_rounds, slot_seconds)
+
+
+def _in_zone(log: Log, zone: str, path: str) -> Log:
+    """The log with the clock of a time zone instead of UTC, by its offset in January."""
+    try:
+        offset = ZoneInfo(zone).utcoffset(datetime(2001, 1, 1)) or timedelta()
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise LogError(f"zone = {zone!r}: no such time zone; give a name such as Europe/Paris or UTC") from None
+    if not log.dated:
+        raise LogError(f"{path}: zone = {zone!r} is for logs with dates; the times of this one are not")
+    return replace(log, clock_start=(log.clock_start + offset.total_seconds()) % (7 * DAY), zone=zone)
 
 
 def _client_list(path: str) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:

@@ -12,6 +12,8 @@ from turnout.diagnosis.reading.log import Log, Runs
 from turnout.diagnosis.reading.row_codes import Rows
 
 MUST_BE_WHOLE = "must be a whole number from 0 on"
+MIN_DATE = 1e8  # seconds since 1970 that are a date: March 1973
+MONDAY = 3 * DAY  # 1970 began on a Thursday
 MIN_FILLED_SHARE = 0.01  # of the rounds with a participant; below it a remark is made
 
 
@@ -20,7 +22,8 @@ class RoundTimes:
     """When rounds happen, as far as the log says."""
 
     slot_seconds: float | None = None
-    start: float = 0.0  # seconds after a midnight
+    start: float = 0.0  # seconds after a midnight, of Monday if dated
+    dated: bool = False
 
 
 def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) -> Log:
@@ -42,7 +45,9 @@ def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     counted = ~(blank | repeated)
     warnings += [*more, *dropped(rows, repeated, "duplicate rows")]
     log = log_of_rounds(rows, num_slots, present, clock, counted, warnings)
-    return replace(log, arrived=mean_of(rows, "arrived", counted))
+    arrived = mean_of(rows, "arrived", counted)
+    uploads = None if arrived is None else count_of(rows, "arrived", counted)
+    return replace(log, arrived=arrived, uploads=uploads, first_round=first)
 
 
 def log_of_rounds(
@@ -55,6 +60,7 @@ def log_of_rounds(
         present,
         slot_seconds=clock.slot_seconds,
         clock_start=clock.start,
+        dated=clock.dated,
         sizes=mean_of(rows, "size", counted),
         losses=mean_of(rows, "loss", counted),
         steps=mean_of(rows, "steps", counted),
@@ -182,7 +188,13 @@ def clock_of(rows: Rows, slot: np.ndarray, slot_seconds: float | None) -> tuple[
         length = float(np.median(lengths)) if len(lengths) else 0.0
     if length == 0:
         return RoundTimes(), ["the times do not show how long a round takes; they were ignored"]
-    return RoundTimes(length, float((begins[timed_rounds[0]] - timed_rounds[0] * length) % DAY)), []
+    return RoundTimes(length, *on_the_clock(float(begins[timed_rounds[0]] - timed_rounds[0] * length))), []
+
+
+def on_the_clock(seconds: float) -> tuple[float, bool]:
+    """Seconds after midnight, or after Monday's if the time is a date, and whether it is one."""
+    dated = seconds > MIN_DATE
+    return ((seconds + MONDAY) % (7 * DAY), True) if dated else (seconds % DAY, False)
 
 
 def refuse_milliseconds(rows: Rows, column: str) -> None:
@@ -191,6 +203,12 @@ def refuse_milliseconds(rows: Rows, column: str) -> None:
         np.abs(rows.numbers[column]) > 1e11,
         lambda r: f"has {column} = {rows.written(column, r)}; must be seconds (not milliseconds) or ISO 8601",
     )
+
+
+def count_of(rows: Rows, column: str, counted: np.ndarray) -> np.ndarray:
+    """Number of counted rows of each client that have a value in the column."""
+    usable = counted & np.isfinite(rows.numbers[column]) & (rows.codes["client"] >= 0)
+    return np.bincount(rows.codes["client"][usable], minlength=len(rows.names["client"]))
 
 
 def mean_of(rows: Rows, column: str, counted: np.ndarray) -> np.ndarray | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 import shutil
 import tempfile
 import zlib
@@ -20,6 +21,10 @@ from turnout.files.panics import panics_refused
 
 LINES_FOR_KEYS = 1000  # of a JSON Lines file, from which its keys are read
 DELIMITERS = ",;\t"
+# A first line as Flower, or Python's logging, prints it: a level at the beginning, or after a date.
+CONSOLE = re.compile(
+    r"(\x1b\[\d+m|[\d\-:.,/ T|]|\[)*(INFO|WARNING|DEBUG|ERROR|WARN)\b(\x1b\[\d+m|[ \]|])*[:|\-]?[ \t\]|]"
+)
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,11 @@ def _recognise(path: str, file: Path, start: IO[bytes]) -> LogTable:
     text = _decoded(path, first, 1, 0).removeprefix("\ufeff")
     if text.lstrip().startswith("{"):
         return LogTable(path, file, "jsonl", _keys(path, file))
+    if CONSOLE.match(text):
+        raise LogError(
+            f"{path}: is what a server printed, which does not say which clients took part; give the folder of "
+            'FlowerStrategy(..., record="runs/fleet"), or write one row round,client per result in aggregate_train'
+        )
     text = text.rstrip("\r\n")
     delimiter = max(DELIMITERS, key=text.count)
     return LogTable(path, file, "csv", next(csv.reader([text], delimiter=delimiter)), delimiter)

@@ -15,7 +15,7 @@ from turnout.availability.base import Process
 from turnout.diagnosis.findings.all_findings import Findings
 from turnout.diagnosis.findings.clusters import Clusters, clusters
 from turnout.diagnosis.findings.cycles import DAY, Cycles, describe
-from turnout.diagnosis.findings.memory import mixing
+from turnout.diagnosis.findings.memory import lags_of, mixing
 from turnout.diagnosis.findings.rates import rates
 from turnout.diagnosis.findings.run_sums import sample, select, window
 from turnout.diagnosis.reading.log import Log
@@ -24,6 +24,7 @@ from turnout.streams import Stream, round_key
 from turnout.types import RandomKey
 
 SEEDS = 5
+LAG = "lag"  # a point of an autocorrelation
 MAX_CELLS, MAX_CLIENTS = 8_000_000, 2000  # of a simulated log
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MAX_SPREADS = 3.0  # distance of the real log, in mean distances of simulated logs from each other
@@ -42,6 +43,7 @@ class Comparison:
     high: Values
     distance: float  # largest |real - simulated|
     tolerance: float  # distance that simulated logs and a small allowance explain
+    lags: Values | None = None  # of the points, in slots, where these are lags
 
     @property
     def worst(self) -> str:
@@ -95,7 +97,9 @@ def likeness(log: Log, findings: Findings, fitted: Fitted, seeds: int = SEEDS) -
     period = findings.cycles.found[0].period if findings.cycles.found else _day(log)
     logs = [real, *(simulated(real, process, seed) for seed in range(seeds))]
     aspects = [_aspects(each, findings.cycles, period) for each in logs]
-    compared = tuple(_compare(name, [of_log[name] for of_log in aspects]) for name in aspects[0])
+    compared = (_compare(name, [of_log[name] for of_log in aspects]) for name in aspects[0])
+    lags = lags_of(real)[1:].astype(np.float64)
+    compared = tuple(replace(each, lags=lags) if each.points[0].startswith(LAG) else each for each in compared)
     return Likeness(compared, seeds, len(chosen))
 
 
@@ -160,7 +164,7 @@ def _aspects(log: Log, fleet_cycles: Cycles, period: float | None) -> dict[str, 
 
 
 def _curve(lags: Int[np.ndarray, " lags"], values: Values) -> dict[str, float]:
-    return {f"lag {lag}": float(value) for lag, value in zip(lags, np.nan_to_num(values), strict=True)}
+    return {f"{LAG} {lag}": float(value) for lag, value in zip(lags, np.nan_to_num(values), strict=True)}
 
 
 def _cluster_values(groups: Clusters) -> dict[str, float]:

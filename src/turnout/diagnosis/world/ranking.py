@@ -35,6 +35,10 @@ CANDIDATES = {
 }
 
 
+# Recommended before steadier ones where they are consistent.
+PREFERRED: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Rank:
     """One strategy in the fitted world."""
@@ -59,6 +63,16 @@ class Ranking:
     @property
     def best(self) -> Rank:
         return self.ranks[0]
+
+    @property
+    def recommended(self) -> Rank:
+        """The strategy to use: a preferred one that is consistent, else the first."""
+        preferred = [rank for rank in self.ranks if rank.consistent and rank.strategy in PREFERRED]
+        return min(preferred, key=lambda rank: PREFERRED.index(rank.strategy), default=self.best)
+
+    def named(self, strategy: str) -> Rank | None:
+        """The rank of a strategy, if it was audited."""
+        return next((rank for rank in self.ranks if rank.strategy == strategy), None)
 
 
 def rank(

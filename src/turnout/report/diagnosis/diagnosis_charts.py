@@ -9,6 +9,7 @@ import numpy as np
 
 from turnout.diagnosis.diagnose import Diagnosis
 from turnout.diagnosis.findings.cycles import Cycle
+from turnout.diagnosis.reading.log import Log
 from turnout.diagnosis.world.likeness import Comparison
 from turnout.report.page.chart import Axis, Chart, Drawing, Rule, Series
 from turnout.report.page.colours import BLUE, GREEN, ORANGE, SKY, VERMILION, Style
@@ -38,9 +39,9 @@ def diagnosis_charts(diagnosis: Diagnosis) -> dict[str, Drawing]:
     }
     for cycle in diagnosis.findings.cycles.tested:
         if cycle.found or cycle.name == "daily":
-            charts[f"cycle-{cycle.name}"] = _profile(cycle)
+            charts[f"cycle-{cycle.name}"] = _profile(cycle, diagnosis.log)
     for comparison in diagnosis.likeness.comparisons:
-        charts[comparison_name(comparison)] = _beside(comparison)
+        charts[comparison_name(comparison)] = _beside(comparison, diagnosis.log.slot_seconds)
     return {name: chart for name, chart in charts.items() if chart is not None}
 
 
@@ -98,9 +99,10 @@ def _cluster_sizes(diagnosis: Diagnosis) -> Chart | None:
     return Chart("bars", "Sizes of the groups", x, Axis("Clients"), (series,), height=LOW)
 
 
-def _profile(cycle: Cycle) -> Chart:
+def _profile(cycle: Cycle, log: Log) -> Chart:
     """Share of the fleet that is there over one cycle."""
-    span, title = {"daily": (24.0, "Hour of the day"), "weekly": (7.0, "Day of the week that slot 0 begins")}.get(
+    week = "Day of the week, from Monday" if log.dated else "Day of the week that slot 0 begins"
+    span, title = {"daily": (24.0, "Hour of the day"), "weekly": (7.0, week)}.get(
         cycle.name, (cycle.period, "Round of the cycle")
     )
     at = (np.arange(len(cycle.profile)) + 0.5) * span / len(cycle.profile)
@@ -133,7 +135,7 @@ def _forgetting(diagnosis: Diagnosis) -> Chart | None:
     mixing, seconds = diagnosis.findings.mixing, diagnosis.log.slot_seconds
     if len(mixing.lags) < 2 or not np.isfinite(mixing.curve).any():
         return None
-    unit, title = (1.0, "Lag in rounds") if seconds is None else (seconds / 3600, "Lag in hours")
+    unit, title = _lag_unit(seconds)
     lag = mixing.lags * unit
     return Chart(
         "lines",
@@ -150,22 +152,37 @@ def _forgetting(diagnosis: Diagnosis) -> Chart | None:
     )
 
 
-def _beside(comparison: Comparison) -> Chart:
+def _beside(comparison: Comparison, slot_seconds: float | None) -> Chart:
     """One aspect of the log and of simulated logs, from the least to the largest of these."""
     points = tuple(str(point) for point in comparison.points)
     few = len(points) <= MOST_NAMES
-    place = None if few else np.arange(1, len(points) + 1)
+    place, x = np.arange(1, len(points) + 1), Axis(f"{points[0]} … {points[-1]}")
+    if comparison.lags is not None and len(comparison.lags) == len(points):
+        unit, title = _lag_unit(slot_seconds)
+        place, x = comparison.lags * unit, Axis(title)
     title = comparison.name.capitalize()
     return Chart(
         "bars" if few else "lines",
         f"{title}: {'alike' if comparison.alike else 'not alike'}",
-        Axis("", names=points) if few else Axis(f"{points[0]} … {points[-1]}"),
+        Axis("", names=points) if few else x,
         Axis(title, zero=True),
         (
-            Series(REAL, Style.of(VERMILION), comparison.real, place),
-            Series(SIMULATED, Style.of(GREEN), comparison.simulated, place, comparison.low, comparison.high),
+            Series(REAL, Style.of(VERMILION), comparison.real, None if few else place),
+            Series(
+                SIMULATED,
+                Style.of(GREEN),
+                comparison.simulated,
+                None if few else place,
+                comparison.low,
+                comparison.high,
+            ),
         ),
         f"{comparison.distance:.2g} apart where {comparison.tolerance:.2g} can be chance.",
         height=LOW,
         keyed=True,
     )
+
+
+def _lag_unit(slot_seconds: float | None) -> tuple[float, str]:
+    """What a slot is on an axis of lags, and its title."""
+    return (1.0, "Lag in rounds") if slot_seconds is None else (slot_seconds / 3600, "Lag in hours")

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from html import escape
 
 from turnout.diagnosis.diagnose import Diagnosis
+from turnout.report.diagnosis.advice import FAIR, flower_line
 from turnout.report.diagnosis.diagnosis_charts import comparison_name, diagnosis_charts
-from turnout.report.diagnosis.diagnosis_tables import behind_table, ranking_table
-from turnout.report.diagnosis.diagnosis_words import FAIR, favoured, percent, ranking_words, sentences
+from turnout.report.diagnosis.diagnosis_tables import behind_table, losing_table, ranking_table
+from turnout.report.diagnosis.diagnosis_words import favoured, ranking_words, sentences
+from turnout.report.diagnosis.readable import percent
 from turnout.report.page import shell
 from turnout.report.page.chart import Drawing
 from turnout.report.page.on_page import figures
-from turnout.report.page.shell import glance, paragraph, section
+from turnout.report.page.shell import copied, glance, paragraph, section
 
 MOST_NAMED = 10  # clients in a table
 
@@ -27,6 +29,7 @@ def page(diagnosis: Diagnosis) -> str:
 
     parts = [
         paragraph([lead], "lead"),
+        _first_steps(diagnosis),
         _at_a_glance(diagnosis),
         paragraph([*more, *texts["log"]]),
         part("Availability", "availability", "availability", "correlation"),
@@ -35,6 +38,7 @@ def page(diagnosis: Diagnosis) -> str:
         part("Rest between participations", "separation"),
         part("Change over time", "drift"),
         _weights(diagnosis, charts),
+        section("Lost uploads", paragraph(texts["uploads"]), _losing(diagnosis)),
         part("How long the fleet remembers", "mixing", "mixing"),
         _ranking(diagnosis),
         section("The fitted world beside the log", paragraph(texts["world"]), _likeness(diagnosis, charts)),
@@ -42,6 +46,20 @@ def page(diagnosis: Diagnosis) -> str:
     ]
     source = diagnosis.source.replace("\\", "/").rpartition("/")[2]
     return shell.page(f"Who takes part: {source}", parts, charts, narrow=True)
+
+
+def _first_steps(diagnosis: Diagnosis) -> str:
+    """Beside the recommendation: the experiment that is written with the page, and the strategy for Flower."""
+    line = flower_line(diagnosis)
+    if not line:
+        return ""
+    steps = f"turnout run world.toml   # the fitted world, from this folder\nstrategy = {line}   # on real nodes"
+    return copied("first-steps", steps)
+
+
+def _losing(diagnosis: Diagnosis) -> str:
+    uploads = diagnosis.findings.lost_uploads
+    return "" if uploads is None or not uploads.losing.any() else losing_table(diagnosis, MOST_NAMED).html()
 
 
 def _at_a_glance(diagnosis: Diagnosis) -> str:
@@ -60,7 +78,8 @@ def _weights(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
         plain = f" An average without weights would be {percent(weights.plain_distance)} away."
     text = (
         "Averaging whoever is there, by what they should count, gives each client an effective weight. The total "
-        f"variation from the target is {percent(weights.weighted_distance)}.{plain} These clients are most behind it:"
+        f"variation from the target is {percent(weights.weighted_distance)}.{plain} Counted over: {weights.basis}. "
+        "These clients are most behind it:"
     )
     behind = behind_table(diagnosis, MOST_NAMED).html()
     return section("Whom FedAvg trains for", paragraph([text]), behind, figures(charts, "weights"))

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from turnout.diagnosis.diagnose import Diagnosis
 from turnout.diagnosis.world.ranking import Ranking
-from turnout.report.diagnosis.diagnosis_words import percent, ranking_words, sentences
+from turnout.report.diagnosis.diagnosis_words import ranking_words, sentences
+from turnout.report.diagnosis.readable import percent
 from turnout.report.page.table import Column, Table
 
 TITLES = {
@@ -18,6 +19,7 @@ TITLES = {
     "cycles": "cycles",
     "separation": "rest",
     "drift": "change",
+    "uploads": "uploads",
     "mixing": "memory",
     "world": "fitted world",
 }
@@ -52,6 +54,21 @@ def ranking_table(ranking: Ranking) -> Table:
         Column.of("consistent in theory", [rank.note for rank in ranks], words=True, page_only=True),
     )
     return Table(columns, "Strategies in the fitted world")
+
+
+def losing_table(diagnosis: Diagnosis, most: int) -> Table:
+    """The clients that lose more uploads than the fleet does, at most so many."""
+    uploads = diagnosis.findings.lost_uploads
+    assert uploads is not None
+    chosen = uploads.worst[:most]
+    shares = [tuple(map(percent, uploads.lost_by(k))) for k in chosen]
+    columns = (
+        Column.of("client", [str(diagnosis.log.names[k]) for k in chosen]),
+        Column.of("uploads", [f"{uploads.sent[k]:,}" for k in chosen]),
+        Column.of("lost", [lost for lost, _, _ in shares]),
+        Column.of("95 % interval", [f"{low} to {high}" for _, low, high in shares]),
+    )
+    return Table(columns)
 
 
 def behind_table(diagnosis: Diagnosis, most: int) -> Table:

@@ -7,41 +7,32 @@ import numpy as np
 from turnout.diagnosis.diagnose import Diagnosis
 from turnout.diagnosis.findings.cycles import Cycle
 from turnout.diagnosis.findings.lag_one import lag_one
+from turnout.diagnosis.findings.recorded_time import EVERY_SLOT
+from turnout.diagnosis.reading.log import Log
 from turnout.report.audit.audit_words import who_is_fair, with_half
+from turnout.report.diagnosis.advice import FAIR, recommendation
+from turnout.report.diagnosis.readable import duration, percent
 
-FAIR = 0.05  # total variation below which plain averaging is about right
 FORGOTTEN = 0.1  # share of its target below which a client hardly counts
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
-PEAKS = {"daily": "{:.0f} h", "weekly": "{:.0f} hours into the week", "unnamed": "round {:.0f} of it"}
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MOST_NAMED = 3  # clients in a sentence
+MOST_OUTAGES = 5  # located in a sentence
 
 
 def sentences(diagnosis: Diagnosis) -> dict[str, list[str]]:
     """What a reader should take away, by section of the page."""
     return {
-        "summary": [headline(diagnosis), *_forgotten(diagnosis)],
-        "log": _log(diagnosis),
+        "summary": [*recommendation(diagnosis), headline(diagnosis), *_forgotten(diagnosis)],
+        "log": [*_log(diagnosis), *_outages(diagnosis)],
         "availability": _availability(diagnosis),
         "company": _company(diagnosis),
         "cycles": _cycles(diagnosis),
         "separation": _separation(diagnosis),
         "drift": _drift(diagnosis),
+        "uploads": _uploads(diagnosis),
         "mixing": _mixing(diagnosis),
         "world": _world(diagnosis),
     }
-
-
-def percent(share: float) -> str:
-    """A share for reading: two digits where it is small."""
-    value = 100 * share
-    return f"{value:.0f} %" if value >= 9.95 or value < 0.005 else f"{value:.2g} %"
-
-
-def duration(seconds: float) -> str:
-    """A length of time in the unit that suits it."""
-    for unit, name in ((DAY, "days"), (HOUR, "hours"), (MINUTE, "minutes")):
-        if seconds >= 2 * unit:
-            return f"{seconds / unit:.3g} {name}"
-    return f"{seconds:.3g} seconds"
 
 
 def span(diagnosis: Diagnosis, slots: float) -> str:
@@ -77,6 +68,45 @@ def headline(diagnosis: Diagnosis) -> str:
     )
 
 
+def _outages(diagnosis: Diagnosis) -> list[str]:
+    """Where nobody came though clients would have."""
+    outages, log = diagnosis.findings.outages, diagnosis.log
+    if not outages.found:
+        return []
+    unit = "rounds" if log.slot_seconds is None else "slots"
+    stretches = [
+        f"{first + log.first_round:,}–{end - 1 + log.first_round:,}"
+        for first, end in zip(outages.first.tolist(), outages.end.tolist(), strict=True)
+    ]
+    more = f" and {len(stretches) - MOST_OUTAGES} more" if len(stretches) > MOST_OUTAGES else ""
+    return [
+        f"{unit.capitalize()} {', '.join(stretches[:MOST_OUTAGES])}{more}: nobody, which the clients do not explain "
+        "(an outage, or nothing was recorded); excluded from all that follows."
+    ]
+
+
+def _uploads(diagnosis: Diagnosis) -> list[str]:
+    """Who loses uploads, and what it costs."""
+    uploads, names = diagnosis.findings.lost_uploads, diagnosis.log.names
+    if uploads is None:
+        return ["The log does not say which uploads arrived."]
+    if not uploads.found:
+        return ["Every upload arrived."]
+    lines = [f"{percent(uploads.lost)} of the uploads are lost: that much work is done for nothing."]
+    if uploads.worst:
+        shares = ((names[k], *map(percent, uploads.lost_by(k))) for k in uploads.worst[:MOST_NAMED])
+        shown = ", ".join(f"{name} ({lost}; 95 % interval {low} to {high})" for name, lost, low, high in shares)
+        many = f"{len(uploads.worst):,} clients lose" if len(uploads.worst) > 1 else "1 client loses"
+        lines.append(f"{many} more than the fleet beyond chance, most of all {shown}.")
+    else:
+        lines.append("No client loses more than the others beyond chance.")
+    before, after = diagnosis.findings.weights.weighted_distance, uploads.distance
+    lines.append(
+        f"With the losses FedAvg misplaces {percent(after)} of the weight, {percent(before)} if every upload arrived."
+    )
+    return lines
+
+
 def _forgotten(diagnosis: Diagnosis) -> list[str]:
     weights = diagnosis.findings.weights
     few = (weights.weighted < FORGOTTEN * weights.target) & (weights.target > 0)
@@ -97,6 +127,8 @@ def _log(diagnosis: Diagnosis) -> list[str]:
     lines = [f"{log.num_clients:,} clients over {log.num_slots:,} {length}{whole}."]
     if log.watched is not None:
         lines.append(f"A client was watched {percent(watched / (log.num_clients * log.num_slots))} of that time.")
+    if diagnosis.findings.weights.basis != EVERY_SLOT:
+        lines.append(f"Weights are counted over {diagnosis.findings.weights.basis}.")
     empty = diagnosis.findings.weights.empty_slots
     if empty:
         lines.append(f"Nobody was there in {percent(empty / log.num_slots)} of it.")
@@ -121,7 +153,9 @@ def _availability(diagnosis: Diagnosis) -> list[str]:
         f"{surely} of the clients that both came and stayed away surely have memory (λ ≠ 0 at a false discovery rate "
         f"of 5 %); their median λ̂ is {float(np.median(rates.lam[changing])):.2f}."
     )
-    neighbours = lag_one(diagnosis.log)
+    if diagnosis.findings.cycles.found:
+        lines.append("What a cycle brings is part of that memory.")
+    neighbours = lag_one(diagnosis.studied)
     if np.isfinite(neighbours).any():
         slot = "round" if diagnosis.log.slot_seconds is None else f"slot of {duration(diagnosis.log.slot_seconds)}"
         lines.append(f"Their median autocorrelation from one {slot} to the next is {np.nanmedian(neighbours):z.2f}.")
@@ -142,14 +176,27 @@ def _company(diagnosis: Diagnosis) -> list[str]:
 
 def _cycles(diagnosis: Diagnosis) -> list[str]:
     tested = diagnosis.findings.cycles.tested
-    return [_cycle(cycle) for cycle in tested] if tested else ["The log is too short to show a cycle."]
+    return [_cycle(cycle, diagnosis.log) for cycle in tested] if tested else ["The log is too short to show a cycle."]
 
 
-def _cycle(cycle: Cycle) -> str:
+def _peak(cycle: Cycle, log: Log) -> str:
+    """When a cycle is at its height, to ten minutes."""
+    if cycle.name == "unnamed":
+        return f"round {cycle.peak:.0f} of it"
+    minutes = round(cycle.peak * 6) * 10
+    clock = f"{minutes // 60 % 24:02d}:{minutes % 60:02d}"
+    zone = f" ({log.zone})" if log.zone else ""
+    if cycle.name == "daily":
+        return f"{clock}{zone}"
+    day = minutes // (24 * 60) % 7
+    return f"{WEEKDAYS[day]}, {clock}{zone}" if log.dated else f"{clock} of day {day + 1} of the week"
+
+
+def _cycle(cycle: Cycle, log: Log) -> str:
     name = f"cycle of {cycle.period:.4g} rounds" if cycle.name == "unnamed" else f"{cycle.name} cycle"
     if not cycle.found:
         return f"No {name} is seen (p = {cycle.p_value:.2g})."
-    at = PEAKS[cycle.name].format(cycle.peak)
+    at = _peak(cycle, log)
     low, high = percent(float(np.nanmin(cycle.profile))), percent(float(np.nanmax(cycle.profile)))
     return (
         f"There is a {name}: the fleet is fullest at {at}, with {high} of it there, and {low} when it is emptiest. "
