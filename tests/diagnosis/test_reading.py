@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 from turnout.availability import trace
 from turnout.availability.recorded.time_slots import DAY
+from turnout.diagnosis.findings.fedavg_weights import weights
+from turnout.diagnosis.findings.lost_uploads import lost_uploads
+from turnout.diagnosis.findings.recorded_time import ARRIVED
 from turnout.diagnosis.reading import row_codes as reading_of_rows
 from turnout.diagnosis.reading.columns import ALIASES
 from turnout.diagnosis.reading.event_rows import VOCABULARY
@@ -357,3 +360,23 @@ def test_the_docs_name_every_column_and_event():
     page = (Path(__file__).parent.parent.parent / "docs" / "diagnose.md").read_text()
     for names in (*ALIASES.values(), *VOCABULARY.values()):
         assert ", ".join(f"`{name}`" for name in names) in page
+
+
+def test_a_run_that_samples_is_weighed_by_what_arrived(file):
+    """Client a is always there, and asked in every second round; b is asked in all three, and fails once."""
+    rows = ["0,a,available", "0,a,arrived", "0,b,arrived", "1,a,available", "1,b,arrived"]
+    rows += ["2,a,available", "2,a,arrived", "2,b,failed", "2,c,member"]
+    log = read_log(file("round,client,event", *rows))
+    assert grid(log) == [[1, 1, 1], [1, 1, 1], [0, 0, 0]]
+    found = weights(log)
+    assert found.plain == pytest.approx([0.5, 0.5, 0.0])
+    assert found.basis == ARRIVED
+    lost = lost_uploads(log, found)
+    assert lost is not None
+    assert lost.distance == found.weighted_distance  # what arrived has its losses already
+
+
+def test_where_everybody_present_is_asked_weights_are_by_presence(file):
+    log = read_log(file("round,client,event", "0,a,available", "0,a,asked", "0,a,failed", "0,b,arrived"))
+    assert log.averaged is None
+    assert weights(log).plain == pytest.approx([0.5, 0.5])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Int
 
-from turnout.diagnosis.findings.recorded_time import EVERY_SLOT, side_by_side
+from turnout.diagnosis.findings.recorded_time import ARRIVED, EVERY_SLOT, side_by_side
 from turnout.diagnosis.findings.run_sums import PerClient, over_runs, per_slot
 from turnout.diagnosis.reading.log import Log
 
@@ -29,11 +29,15 @@ class FedAvgWeights:
 def weights(log: Log) -> FedAvgWeights:
     """Ω_k = mean of w_k 1_k(t) / Σ_j w_j 1_j(t) over slots that are not empty, for w = 1 and for w = α.
 
-    Clients that were watched at different times are first put side by side.
+    1_k(t) tells whether the update of client k arrived, if the log says that only some were asked; else whether the
+    client was present. Clients that were watched at different times are first put side by side.
     """
     target = target_of(log)
     nobody = per_slot(log.present, log.num_slots) == 0
-    log, counted, basis = side_by_side(log)
+    if log.averaged is None:
+        log, counted, basis = side_by_side(log)
+    else:
+        log, counted, basis = replace(log, present=log.averaged, watched=None), None, ARRIVED
     equal = np.full(log.num_clients, 1 / max(log.num_clients, 1))
     plain, weighted = received(log, equal, counted), received(log, target, counted)
     return FedAvgWeights(

@@ -56,8 +56,6 @@ def lost_uploads(log: Log, weights: FedAvgWeights) -> LostUploads | None:
     tail = (1 - LEVEL) / 2
     low, high = (betaincinv(came + 0.5, sent - came + 0.5, share) for share in (tail, 1 - tail))
     success = np.where(sent > 0, came / np.maximum(sent, 1), fleet)
-    side, counted, _ = side_by_side(log)
-    got = received(side, weights.target * success, counted)
     return LostUploads(
         sent=sent,
         success=success,
@@ -65,5 +63,11 @@ def lost_uploads(log: Log, weights: FedAvgWeights) -> LostUploads | None:
         high=np.where(came == sent, 1.0, high),
         lost=1 - fleet,
         losing=discoveries(np.where(sent > 0, binom.cdf(came, sent, fleet), 1.0)),
-        distance=total_variation(got / max(float(got.sum()), 1e-300), weights.target),
+        distance=weights.weighted_distance if log.averaged is not None else _distance(log, weights.target, success),
     )
+
+
+def _distance(log: Log, target: PerClient, success: PerClient) -> float:
+    side, counted, _ = side_by_side(log)
+    got = received(side, target * success, counted)
+    return total_variation(got / max(float(got.sum()), 1e-300), target)

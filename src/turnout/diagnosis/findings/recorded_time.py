@@ -14,6 +14,7 @@ DAY = 86400.0
 MIN_FLEET_SHARE = 0.5  # of the clients, watched in a slot that shows the whole fleet
 MIN_SLOT_SHARE = 0.5  # of the slots, which must show the whole fleet
 EVERY_SLOT = "every slot"
+ARRIVED = "the updates that arrived, as not everybody present was asked"
 ENOUGH_WATCHED = "the slots in which at least half of the clients were watched"
 WHOLE_DAYS = "whole days of each client, repeated, as the clients were watched on different days"
 FEW_WATCHED = "every slot, though few of the clients were watched at a time"

@@ -79,6 +79,9 @@ def holders(inner: Runs, outer: Runs, num_slots: int) -> Int[np.ndarray, " runs"
     return np.searchsorted(lifted, inner.client.astype(np.int64) * num_slots + inner.first, side="right") - 1
 
 
+RUNS = ("present", "watched", "averaged")  # fields of a log
+
+
 def select(log: Log, clients: Int[np.ndarray, " selected"]) -> Log:
     """The log restricted to these clients, given in ascending order."""
     clients = np.asarray(clients)
@@ -93,8 +96,8 @@ def select(log: Log, clients: Int[np.ndarray, " selected"]) -> Log:
         name: None if getattr(log, name) is None else getattr(log, name)[clients]
         for name in ("sizes", "losses", "arrived", "steps", "target", "uploads")
     }
-    watched = None if log.watched is None else cut(log.watched)
-    return replace(log, names=log.names[clients], present=cut(log.present), watched=watched, **columns)
+    runs = {name: None if (own := getattr(log, name)) is None else cut(own) for name in RUNS}
+    return replace(log, names=log.names[clients], **runs, **columns)
 
 
 def window(log: Log, first: int, end: int) -> Log:
@@ -106,8 +109,8 @@ def window(log: Log, first: int, end: int) -> Log:
         return Runs(runs.client[kept], begin[kept].astype(np.int32), stop[kept].astype(np.int32))
 
     clock = log.clock_start + first * (log.slot_seconds or 0.0)
-    watched = None if log.watched is None else cut(log.watched)
-    return replace(log, num_slots=end - first, present=cut(log.present), watched=watched, clock_start=clock)
+    runs = {name: None if (own := getattr(log, name)) is None else cut(own) for name in RUNS}
+    return replace(log, num_slots=end - first, clock_start=clock, **runs)
 
 
 def sample(log: Log, most_cells: int, most_clients: int) -> Int[np.ndarray, " selected"]:

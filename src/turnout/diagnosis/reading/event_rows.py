@@ -37,7 +37,8 @@ def from_events(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
 
     The share of arrivals is the share of rounds with a reply among those in which the client was asked. It is known
     only if the log has rows of clients that were asked or that failed. In a round in which nothing is known of a client
-    it was not watched; a client that is only named, as a member of the fleet, never came.
+    it was not watched; a client that is only named, as a member of the fleet, never came. Where not everybody present
+    was asked, as in a run that samples, weights are those of the updates that arrived.
     """
     kind, warnings = _kinds(rows)
     of_client = np.isin(kind, ("available", *PARTICIPATION))
@@ -54,7 +55,18 @@ def from_events(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     log = log_of_rounds(rows, num_slots, present, clock, counted, warnings)
     watched = _watched(log, rows.codes["client"][unknown], slot[unknown]) if unknown.any() else None
     arrived, uploads = _share_arrived(rows.codes["client"], slot, kind, count)
-    return replace(log, arrived=arrived, uploads=uploads, watched=watched, first_round=first)
+    averaged = _averaged(rows.codes["client"], slot, kind, num_slots)
+    return replace(log, arrived=arrived, uploads=uploads, watched=watched, first_round=first, averaged=averaged)
+
+
+def _averaged(client: np.ndarray, slot: np.ndarray, kind: np.ndarray, num_slots: int) -> Runs | None:
+    """Whose updates arrived, if the log tells of clients that were there, or listed, but not asked; else None."""
+    points = client.astype(np.int64) * num_slots + slot
+    listed, asked = (np.isin(kind, kinds) for kinds in (("available", "unknown"), PARTICIPATION))
+    arrived = kind == "arrived"
+    if not arrived.any() or np.isin(points[listed], points[asked]).all():
+        return None
+    return runs_of_points(client[arrived], slot[arrived], num_slots)[0]
 
 
 def _watched(log: Log, client: np.ndarray, slot: np.ndarray) -> Runs:

@@ -95,6 +95,7 @@ class Log:
     target: Float[np.ndarray, " clients"] | None = None  # α, how much each should count, with sum 1; None: not stated
     uploads: Int[np.ndarray, " clients"] | None = None  # participations of which `arrived` says whether they arrived
     first_round: int = 0  # the log's own number of slot 0
+    averaged: Runs | None = None  # whose updates arrived; None: everybody present was asked, or the log does not say
     dated: bool = False  # whether the times are dates, so that the day of the week is known
     zone: str = ""  # the time zone of the clock, as it was asked for
 
