@@ -112,6 +112,24 @@ def test_the_terminal_tells_the_same(diagnosis):
         assert expected in text
 
 
+@pytest.mark.parametrize(
+    ("ranks", "words"),
+    [
+        (
+            [("fedavg", True, "O(1)"), ("last_word", True, "O(N · model)")],
+            "Recommended: fedavg. It is fair to this fleet",
+        ),
+        ([("last_word", True, "O(N · model)"), ("fedavg", False, "O(1)")], "without that: nothing fair was found."),
+        ([("last_word", True, "O(N · model)"), ("fedau", True, "O(N)")], "without that: fedau, steps vary by 30 %."),
+        ([("fedau", True, "O(N)")], "Recommended: fedau. It is fair to this fleet, and its steps vary by 30 %."),
+        ([("fedau", False, "O(N)")], "Recommended: fedau, which is 10 % off target."),
+    ],
+)
+def test_it_ends_with_a_recommendation(diagnosis, ranks, words):
+    ranking = Ranking(tuple(Rank(name, 0.1, 0.0, fair, 0.3, memory) for name, fair, memory in ranks), 4000, 7)
+    assert words in diagnosis_words.ranking_words(replace(diagnosis, ranking=ranking))[-1]
+
+
 def test_the_folder_is_whole_or_absent(diagnosis, tmp_path, monkeypatch):
     folder = diagnosis_folder.save(diagnosis, tmp_path / "new" / "folder")
     files = {"diagnosis.html", "diagnosis.json", "world.toml", "manifest.json"}

@@ -22,9 +22,11 @@ from turnout.world import World, compute, links
 ROUNDS = 4000
 MAX_CLIENTS = 5000  # of a larger fleet, a sample is audited
 SAMPLE_SIZE = 2000
+PLAIN, USUAL = "fedavg", "last_word"  # enough where all clients are alike; the answer elsewhere
 # Strategies that need only what a server sees for itself, one of each kind.
 CANDIDATES = {
-    "fedavg": strategies.FedAvg(),
+    PLAIN: strategies.FedAvg(),
+    USUAL: strategies.LastWord(),
     "unbiased": strategies.Unbiased(),
     "adafed": strategies.AdaFed(),
     "fedau": strategies.FedAU(),
@@ -47,6 +49,11 @@ class Rank:
     memory: str  # what the server must keep
     note: str = ""  # in which worlds it is consistent in theory
 
+    @property
+    def remembers_models(self) -> bool:
+        """Whether the server keeps a model or an update per client."""
+        return "model" in self.memory
+
 
 @dataclass(frozen=True)
 class Ranking:
@@ -59,6 +66,17 @@ class Ranking:
     @property
     def best(self) -> Rank:
         return self.ranks[0]
+
+    @property
+    def recommended(self) -> Rank:
+        """FedAvg where it is fair to this fleet, else LastWord where that is, else the best."""
+        fair = {rank.strategy: rank for rank in self.ranks if rank.consistent}
+        return fair.get(PLAIN) or fair.get(USUAL) or self.best
+
+    @property
+    def without_models(self) -> Rank | None:
+        """The best fair strategy that keeps no model per client; None if there is none."""
+        return next((rank for rank in self.ranks if rank.consistent and not rank.remembers_models), None)
 
 
 def rank(

@@ -7,6 +7,7 @@ import numpy as np
 from turnout.diagnosis.diagnose import Diagnosis
 from turnout.diagnosis.findings.cycles import Cycle
 from turnout.diagnosis.findings.lag_one import lag_one
+from turnout.diagnosis.world.ranking import PLAIN, Ranking
 from turnout.report.audit.audit_words import who_is_fair, with_half
 
 FAIR = 0.05  # total variation below which plain averaging is about right
@@ -211,4 +212,20 @@ def ranking_words(diagnosis: Diagnosis) -> list[str]:
     sample = "" if ranking.clients == diagnosis.log.num_clients else f", on a sample of {ranking.clients:,} clients"
     how = f"An audit of {ranking.rounds:,} rounds in the fitted world{sample}; the server estimates what it must know."
     fair = [rank.strategy for rank in ranking.ranks if rank.consistent]
-    return [how, who_is_fair(fair, ranking.best.strategy, percent(ranking.best.distance))]
+    return [how, who_is_fair(fair, ranking.best.strategy, percent(ranking.best.distance)), _recommendation(ranking)]
+
+
+def _recommendation(ranking: Ranking) -> str:
+    """What to take for this fleet, and why; with a memory of models also what to take without."""
+    chosen, other = ranking.recommended, ranking.without_models
+    if not chosen.consistent:
+        return f"Recommended: {chosen.strategy}, which is {percent(chosen.distance)} off target."
+    if chosen.strategy == PLAIN:
+        return f"Recommended: {chosen.strategy}. It is fair to this fleet, so nothing more is needed."
+    fair = f"It is fair to this fleet, and its steps vary by {percent(chosen.unsteady)}"
+    if not chosen.remembers_models:
+        return f"Recommended: {chosen.strategy}. {fair}."
+    instead = (
+        "nothing fair was found" if other is None else f"{other.strategy}, steps vary by {percent(other.unsteady)}"
+    )
+    return f"Recommended: {chosen.strategy}. {fair}. It keeps one model per client; without that: {instead}."
