@@ -27,7 +27,14 @@ PAGES = ("README.md", "docs/choose.md", "docs/matrix.md")
 PART = re.compile(r"(<!-- from: ([a-z ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 CEILING = "everybody there"  # the world without any trouble
 VERDICTS = [verdict for verdict in get_args(Reproduction) if verdict != "not run"]
-TITLES = {"adafed": "AdaFed", "fedavg": "FedAvg", "more_available": "More available", "unbiased": "Unbiased"}
+TITLES = {
+    "ca_fed": "CA-Fed",
+    "debiased": "Debiased FedAvg",
+    "fedacs": "FedACS",
+    "fedavg": "FedAvg",
+    "fedlaavg": "FedLaAvg",
+    "last_word": "LastWord",
+}
 
 
 def main() -> None:
@@ -228,16 +235,16 @@ def _paper(result: dict) -> str:
 
 
 def demo() -> str:
-    """The demo's table: `turnout run --json`."""
-    numbers = json.loads((NUMBERS / "demo.json").read_text())
+    """The demo's table: `turnout run --json`, and what its audit says."""
+    numbers, audit = (json.loads((NUMBERS / f"{name}.json").read_text()) for name in ("demo", "demo_audit"))
+    off = {entry["label"]: f"{100 * entry['total_variation']:.0f} %" for entry in audit["strategies"]}
     rows = []
     for point in numbers["points"]:
         accuracy, lead = (point[kind]["test_accuracy"] for kind in ("final", "against_first"))
         against = "–" if point is numbers["points"][0] else _spread(lead, sign="+")
-        rows.append([TITLES[point["label"]], _spread(accuracy), against, f"{100 * point['rare_share']:.0f} %"])
-    target = f"{100 * numbers['rare_target']:.0f} %"
+        rows.append([TITLES[point["label"]], _spread(accuracy), against, off[point["label"]]])
     against = f"against {TITLES[numbers['points'][0]['label']]}, paired by seed"
-    return table(("strategy", "test accuracy (%)", against, f"weight of the rare half (target {target})"), rows)
+    return table(("strategy", "test accuracy (%)", against, "weight that goes to the wrong clients"), rows)
 
 
 def _spread(numbers: dict, sign: str = "") -> str:

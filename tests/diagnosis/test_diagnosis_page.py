@@ -104,13 +104,14 @@ def test_the_recommendation_comes_first(diagnosis, html):
     assert diagnosis_words.recommendation(diagnosis) == []
 
 
-def test_a_preferred_strategy_is_recommended_where_it_is_consistent(monkeypatch):
-    steady, preferred = (Rank(name, 0.0, 0.0, True, 0.1, "O(N)") for name in ("mifa", "fedau"))
-    ranking = Ranking((steady, preferred), 10, 7)
-    assert ranking.recommended is steady
-    monkeypatch.setattr("turnout.diagnosis.world.ranking.PREFERRED", ("fedau",))
-    assert ranking.recommended is preferred
-    assert replace(ranking, ranks=(steady, replace(preferred, consistent=False))).recommended is steady
+def test_fedavg_is_recommended_where_it_is_about_right_else_last_word_else_the_best():
+    best, last_word, plain = (Rank(name, 0.2, 0.0, True, 0.1, "O(N)") for name in ("mifa", "last_word", "fedavg"))
+    off = replace(plain, consistent=False)
+    assert Ranking((best, last_word, plain), 10, 7).recommended is plain
+    near = replace(off, distance=0.02)
+    assert Ranking((best, last_word, near), 10, 7).recommended is near
+    assert Ranking((best, last_word, off), 10, 7).recommended is last_word
+    assert Ranking((best, replace(last_word, consistent=False), off), 10, 7).recommended is best
 
 
 def test_lost_uploads_are_told(diagnosis):
@@ -195,6 +196,23 @@ def test_the_terminal_tells_the_same(diagnosis):
     assert text.startswith("Use unbiased: in a world like this log FedAvg misplaces 41 % of the weight; with unbiased")
     for expected in ("availability", "fitted world", "unbiased", "<mine>", "steadiest first: unbiased"):
         assert expected in text
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ([], "It needs a memory of one model per client; no strategy without one is fair here."),
+        (
+            [Rank("fedau", 0.0, 0.0, True, 0.3, "O(N)")],
+            "It needs a memory of one model per client; without one, take fedau.",
+        ),
+    ],
+)
+def test_what_to_take_without_a_memory_is_told(diagnosis, others, words):
+    ranks = (Rank("last_word", 0.0, 0.0, True, 0.3, "O(N · model)"), *others, RANKING.ranks[1])
+    told = diagnosis_words.recommendation(replace(diagnosis, ranking=replace(RANKING, ranks=ranks)))
+    assert told[0].startswith("Use last_word: in a world like this log FedAvg misplaces 41 % of the weight")
+    assert told[1] == words
 
 
 def test_the_folder_is_whole_or_absent(diagnosis, tmp_path, monkeypatch):

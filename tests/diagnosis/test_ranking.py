@@ -53,3 +53,26 @@ def test_turns_cannot_be_sampled(monkeypatch):
     monkeypatch.setattr(ranking, "MAX_CLIENTS", 5)
     world = Fitted("minimum_separation", 6, {"batch": 1, "separation": 2})
     assert ranking.rank(a_log(6), world, np.full(6, 1 / 6), 100, PAIR) is None
+
+
+def ranks(*fair, unfair=()):
+    memory = {"last_word": "O(N · model)", "mifa": "O(N · model)"}
+    good = [ranking.Rank(name, 0.0, 0.0, True, 0.1, memory.get(name, "O(1)")) for name in fair]
+    bad = [ranking.Rank(name, 0.2, 0.0, False, 0.1, memory.get(name, "O(1)")) for name in unfair]
+    return ranking.Ranking((*good, *bad), 100, 4)
+
+
+@pytest.mark.parametrize(
+    ("fair", "unfair", "recommended", "without"),
+    [
+        (("mifa", "last_word", "fedavg"), (), "fedavg", "fedavg"),
+        (("mifa", "last_word", "fedau"), ("fedavg",), "last_word", "fedau"),
+        (("last_word",), ("fedavg", "mifa"), "last_word", None),
+        (("mifa", "fedau"), ("fedavg", "last_word"), "mifa", "fedau"),
+        ((), ("fedau", "fedavg", "last_word"), "fedau", None),
+    ],
+)
+def test_the_recommendation_follows_from_the_audit(fair, unfair, recommended, without):
+    found = ranks(*fair, unfair=unfair)
+    assert found.recommended.strategy == recommended
+    assert (found.without_models and found.without_models.strategy) == without

@@ -101,7 +101,7 @@ def test_one_line_of_the_server_is_all(app, caplog):
 
 def test_with_fedavg_and_the_examples_as_target_it_is_the_model_of_before(app):
     _, before = app.play()
-    server = changed(app.source("serverapp"), 0).replace("FedAU", "FedAvg")
+    server = changed(app.source("serverapp"), 0).replace("LastWord", "FedAvg")
     _, after = app.play(server=server.replace("FedAvg()", 'FedAvg(), target="examples"'))
     assert before.keys() == after.keys()
     for name, array in after.items():
@@ -110,7 +110,7 @@ def test_with_fedavg_and_the_examples_as_target_it_is_the_model_of_before(app):
 
 
 def test_greet_lets_a_strategy_probe(app, caplog):
-    server = changed(app.source("serverapp"), 0).replace("FedAU", "CAFed")
+    server = changed(app.source("serverapp"), 0).replace("LastWord", "CAFed")
     grid, _ = app.play(server=server, client=changed(app.source("clientapp"), 1))
     last = app.config["num-server-rounds"]
     assert grid.losses[last] < grid.losses[0]

@@ -87,5 +87,5 @@ def _print_result(finished: Run, source: str, folder: Path) -> None:
 
 def _next_command(source: str, folder: Path) -> str:
     if source == DEMO:
-        return "turnout run demo --set facts=online   (the server must estimate who is available how often)"
+        return "turnout audit demo   (which clients each strategy trains for, without training)"
     return f"turnout run {folder / 'experiment.toml'} --seeds 20   (the same with more seeds)"

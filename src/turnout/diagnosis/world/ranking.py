@@ -22,9 +22,12 @@ from turnout.world import World, compute, links
 ROUNDS = 4000
 MAX_CLIENTS = 5000  # of a larger fleet, a sample is audited
 SAMPLE_SIZE = 2000
+FAIR = 0.05  # total variation below which plain averaging is about right
+PLAIN, USUAL = "fedavg", "last_word"  # enough where all clients are alike; the answer elsewhere
 # Strategies that need only what a server sees for itself, one of each kind.
 CANDIDATES = {
-    "fedavg": strategies.FedAvg(),
+    PLAIN: strategies.FedAvg(),
+    USUAL: strategies.LastWord(),
     "unbiased": strategies.Unbiased(),
     "adafed": strategies.AdaFed(),
     "fedau": strategies.FedAU(),
@@ -33,10 +36,6 @@ CANDIDATES = {
     "fedvarp": strategies.FedVARP(),
     "fedawe": strategies.FedAWE(),
 }
-
-
-# Recommended before steadier ones where they are consistent.
-PREFERRED: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,11 @@ class Rank:
     unsteady: float  # standard deviation of the total weight per round, over its mean
     memory: str  # what the server must keep
     note: str = ""  # in which worlds it is consistent in theory
+
+    @property
+    def remembers_models(self) -> bool:
+        """Whether the server keeps a model or an update per client."""
+        return "model" in self.memory
 
 
 @dataclass(frozen=True)
@@ -66,9 +70,16 @@ class Ranking:
 
     @property
     def recommended(self) -> Rank:
-        """The strategy to use: a preferred one that is consistent, else the first."""
-        preferred = [rank for rank in self.ranks if rank.consistent and rank.strategy in PREFERRED]
-        return min(preferred, key=lambda rank: PREFERRED.index(rank.strategy), default=self.best)
+        """FedAvg where it is about right for this fleet, else LastWord where that is fair, else the best."""
+        fair = {rank.strategy: rank for rank in self.ranks if rank.consistent}
+        plain = self.named(PLAIN)
+        near = plain if plain is not None and plain.distance < FAIR else None
+        return fair.get(PLAIN) or near or fair.get(USUAL) or self.best
+
+    @property
+    def without_models(self) -> Rank | None:
+        """The best fair strategy that keeps no model per client; None if there is none."""
+        return next((rank for rank in self.ranks if rank.consistent and not rank.remembers_models), None)
 
     def named(self, strategy: str) -> Rank | None:
         """The rank of a strategy, if it was audited."""

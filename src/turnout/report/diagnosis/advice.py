@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from turnout.diagnosis.diagnose import Diagnosis
-from turnout.diagnosis.world.ranking import CANDIDATES
+from turnout.diagnosis.world.ranking import CANDIDATES, FAIR, PLAIN, Ranking
 from turnout.report.diagnosis.readable import percent
-
-FAIR = 0.05  # total variation below which plain averaging is about right
 
 
 def recommendation(diagnosis: Diagnosis) -> list[str]:
     """What to do first, if strategies were audited."""
     ranking = diagnosis.ranking
-    plain = None if ranking is None else ranking.named("fedavg")
+    plain = None if ranking is None else ranking.named(PLAIN)
     if ranking is None or plain is None:
         return []
     best = ranking.recommended
-    if plain.consistent or plain.distance < FAIR:
+    if best is plain and (plain.consistent or plain.distance < FAIR):
         return [f"FedAvg will do: in a world like this log it misplaces {percent(plain.distance)} of the weight."]
     if not best.consistent and best.distance > FAIR:
         return [
             f"No strategy that was tried is fair here. {best.strategy} comes nearest: it misplaces "
             f"{percent(best.distance)} of the weight, FedAvg {percent(plain.distance)}."
         ]
-    return [
+    use = (
         f"Use {best.strategy}: in a world like this log FedAvg misplaces {percent(plain.distance)} of the weight; "
         f"with {best.strategy} it is {percent(best.distance)}."
-    ]
+    )
+    return [use, *_without_its_memory(ranking)]
+
+
+def _without_its_memory(ranking: Ranking) -> list[str]:
+    """What else to take if the recommended strategy remembers one model per client."""
+    if not ranking.recommended.remembers_models:
+        return []
+    other = ranking.without_models
+    instead = "no strategy without one is fair here" if other is None else f"without one, take {other.strategy}"
+    return [f"It needs a memory of one model per client; {instead}."]
 
 
 def flower_line(diagnosis: Diagnosis) -> str:

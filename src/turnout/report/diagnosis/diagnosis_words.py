@@ -9,8 +9,9 @@ from turnout.diagnosis.findings.cycles import Cycle
 from turnout.diagnosis.findings.lag_one import lag_one
 from turnout.diagnosis.findings.recorded_time import EVERY_SLOT
 from turnout.diagnosis.reading.log import Log
+from turnout.diagnosis.world.ranking import FAIR
 from turnout.report.audit.audit_words import who_is_fair, with_half
-from turnout.report.diagnosis.advice import FAIR, recommendation
+from turnout.report.diagnosis.advice import recommendation
 from turnout.report.diagnosis.readable import duration, percent
 
 FORGOTTEN = 0.1  # share of its target below which a client hardly counts

@@ -43,7 +43,7 @@ def error_splits(run: Run) -> dict[str, ErrorSplit]:
         point = outcome.point
         if point is None or "weight" not in outcome.history.clients:
             continue
-        if point.compute.name != "fixed" or not told_by_weights(outcome):
+        if not told_by_weights(outcome):
             continue
         key, task = point.task.key, outcome.task
         if point.drawn:  # the optimum differs from seed to seed
@@ -63,7 +63,12 @@ def _built(point: Point) -> Any:
 
 
 def told_by_weights(outcome: Outcome) -> bool:
-    """Whether the weights of fresh updates tell whom a strategy trains for; not known of code that is not imported."""
+    """Whether the weights of fresh updates tell whom a strategy trains for; not known of code that is not imported.
+
+    They do not where work differs: an update of twice the work counts twice.
+    """
+    if outcome.point is not None and outcome.point.compute.name != "fixed":
+        return False
     part = Part("strategies", outcome.strategy, {}, "report", Code.UNREAD)
     try:
         builder = (part if outcome.point is None else outcome.point.strategy).builder
