@@ -187,7 +187,8 @@ def test_the_program_itself_ends_with_the_code(tmp_path):
 STOPPED = """
 import gc, os, signal, sys, time
 import typer
-from turnout.cli.terminal import end_when_asked, one_line_errors
+from turnout.cli.stopping import end_when_asked
+from turnout.cli.terminal import one_line_errors
 
 def collected(phase, info):
     gc.callbacks.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -13,7 +12,7 @@ from turnout.cli.listing import cite_command, list_command
 from turnout.cli.report import plot_command, report_command
 from turnout.cli.reproduce import reproduce_command
 from turnout.cli.run import run_command
-from turnout.cli.terminal import INTERRUPTED, end_when_asked
+from turnout.cli.stopping import INTERRUPTED, TERMINATED, end_when_asked, leave
 from turnout.cli.tune import tune_command
 from turnout.cli.verify import verify_command
 
@@ -66,4 +65,8 @@ def main() -> None:
     try:
         app(prog_name="turnout")
     except KeyboardInterrupt:  # before a command had begun, or while the last one was cleaning up
-        sys.exit(INTERRUPTED)
+        leave(INTERRUPTED)
+    except SystemExit as ended:
+        if ended.code in (INTERRUPTED, TERMINATED):
+            leave(ended.code)
+        raise

@@ -12,6 +12,7 @@ import typer
 from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import new_folder, opened, resumed_run, stem_of
 from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Resume, Settings, Trust
+from turnout.cli.stopping import say_when_stopped
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ def run_command(
         else:
             work = _begun(experiment, changes, out, trust)
         with work as unfinished:
+            say_when_stopped(unfinished.advice)
             finished = _simulate(unfinished, show_progress=not quiet)
+        say_when_stopped(f"the run is finished: {unfinished.folder}")
         if as_json:
             from turnout.report.run.run_words import summary
 

@@ -3,56 +3,24 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 import typer
 
+from turnout.cli.stopping import INTERRUPTED, NOTHING_LEFT, TERMINATED, Terminated, stopped
 from turnout.errors import frames, is_mistake, package_of
 from turnout.metrics import TRAIN_LOSS, metric_named
 
 # Exit codes.
 CRASH = 1
 MISTAKE = 2  # of the user; what typer itself says of a wrong option has the same code
-INTERRUPTED = 130  # the shell's code for a program that was stopped by Ctrl-C
-TERMINATED = 143  # and for one that was asked to end, by SIGTERM
 
 PACKAGE = Path(__file__).parents[1]
-
-
-class Terminated(KeyboardInterrupt):
-    """The process was asked to end."""
-
-
-def end_when_asked() -> None:
-    """Let SIGTERM end the process as Ctrl-C does, so that it says how to go on; neither is ever lost."""
-
-    def end(_signal: int, _frame: FrameType | None) -> None:
-        raise Terminated
-
-    signal.signal(signal.SIGTERM, end)
-    if hasattr(signal, "setitimer"):
-        sys.unraisablehook = _stop_again
-
-
-def _stop_again(lost: Any) -> None:
-    """Stop a moment later if the signal came where Python can raise nothing, as in a callback of its collector."""
-    if lost.exc_type is None or not issubclass(lost.exc_type, KeyboardInterrupt):
-        sys.__unraisablehook__(lost)
-        return
-    kind = lost.exc_type
-
-    def end(_signal: int, _frame: FrameType | None) -> None:
-        raise kind
-
-    signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, 0.01)
 
 
 class Bar:
@@ -109,7 +77,7 @@ def one_line_errors(debug: bool) -> Iterator[None]:
     except (typer.Exit, BrokenPipeError):  # a reader that went away, as `head` does, is no error
         raise
     except KeyboardInterrupt as stop:
-        typer.echo(f"stopped: {'; '.join(_notes(stop)) or 'nothing half-done is left'}", err=True)
+        stopped("; ".join(_notes(stop)) or NOTHING_LEFT)
         raise typer.Exit(TERMINATED if isinstance(stop, Terminated) else INTERRUPTED) from None
     except Exception as error:
         mistake = is_mistake(error)

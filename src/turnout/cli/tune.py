@@ -13,6 +13,7 @@ import typer
 from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import new_folder, opened, resumed_run, stem_of
 from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Resume, Settings, Trust
+from turnout.cli.stopping import say_when_stopped
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 from turnout.metrics import VALIDATION_ACCURACY
 
@@ -53,7 +54,9 @@ def tune_command(
             asked = opened(experiment, settings, trust)
             work = _begun(asked, metric, keep or [], seeds, rounds, experiment, out)
         with work as unfinished:
+            say_when_stopped(unfinished.advice)
             tuned = _tune(unfinished, show_progress=not quiet)
+        say_when_stopped(f"the search is finished: {unfinished.folder}")
         if as_json:
             from turnout.report.run.tuning_table import choices_summary
 

@@ -67,6 +67,11 @@ class Unfinished:
         trust = [] if in_working_folder(self.folder) or not names_code(self.experiment.document()) else ["--trust"]
         return shlex.join(["turnout", self.command, "--resume", str(self.folder), *trust])
 
+    @property
+    def advice(self) -> str:
+        """How to go on, in words."""
+        return f"go on with: {self.how_to_go_on}"
+
 
 @contextmanager
 def begun(
@@ -118,7 +123,7 @@ def _at_work(unfinished: Unfinished) -> Iterator[None]:
         yield
     except BaseException as error:
         if not unfinished.kept.is_empty:
-            error.add_note(f"go on with: {unfinished.how_to_go_on}")
+            error.add_note(unfinished.advice)
         raise
     shutil.rmtree(unfinished.folder / UNFINISHED, ignore_errors=True)
 
