@@ -3,6 +3,7 @@
 A part begins with `<!-- from: name -->` and ends with `<!-- end -->`; `SECTIONS` has the function of every name.
 """
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -114,6 +115,7 @@ def memory_of(label: str) -> str:
     return memories[0] if memories else "–"
 
 
+@functools.cache
 def by_world() -> dict[str, tuple[Measured, str]]:
     """The curves and the panel of each world with trouble, papers' worlds first, and of the ceiling."""
     papers, phones = (Measured(read_curves(folder_of(claim) / CURVES)) for claim in ("best_of_all", "trace_joint"))
@@ -121,6 +123,7 @@ def by_world() -> dict[str, tuple[Measured, str]]:
     return {world: found[world] for world in (*(world for world in found if world != CEILING), CEILING)}
 
 
+@functools.cache
 def accuracies() -> dict[str, dict[str, np.ndarray]]:
     """Final test accuracy in percent by world and strategy, one number per seed."""
     return {
@@ -146,31 +149,24 @@ def worst_ranks() -> dict[str, int]:
 def matrix() -> str:
     """Mean final accuracy and rank of every strategy in every world."""
     accuracy, worst = accuracies(), worst_ranks()
-    places = {world: ranks(of_world) for world, of_world in accuracy.items()}
-    rows = (
-        [label, str(worst[label])]
-        + [
-            f"{of_world[label].mean():.1f} ({places[world][label]})" if label in of_world else "–"
-            for world, of_world in accuracy.items()
-        ]
-        for label in worst
-    )
     note = f"{size_of('best_of_all')}; FLASH and STUNner: {size_of('trace_joint')}."
+
+    def cell(of_world: dict[str, np.ndarray], label: str) -> str:
+        return f"{of_world[label].mean():.1f} ({ranks(of_world)[label]})" if label in of_world else "–"
+
+    rows = ([label, str(worst[label]), *(cell(each, label) for each in accuracy.values())] for label in worst)
     return table(("strategy", "worst rank", *accuracy), rows) + f"\n\n{note}"
 
 
 def lead_of_last_word() -> str:
     """LastWord's paired lead over every other strategy in every world."""
     accuracy = accuracies()
-    rows = (
-        [label]
-        + [
-            _points(Interval.of(of_world["LastWord"] - of_world[label])) if label in of_world else "–"
-            for of_world in accuracy.values()
-        ]
-        for label in worst_ranks()
-        if label != "LastWord"
-    )
+
+    def cell(of_world: dict[str, np.ndarray], label: str) -> str:
+        return _points(Interval.of(of_world["LastWord"] - of_world[label]) if label in of_world else None)
+
+    others = [label for label in worst_ranks() if label != "LastWord"]
+    rows = ([label, *(cell(each, label) for each in accuracy.values())] for label in others)
     return table(("LastWord's lead over", *accuracy), rows)
 
 
@@ -180,20 +176,15 @@ def rounds_needed() -> str:
     rows = []
     for label in worst_ranks():
         needed = [rounds_to(StrategyCurves(*found, label), "test_accuracy", 0.75) for found in papers.values()]
-        medians = [float(np.median(of_seeds)) for of_seeds in needed]
-        rows.append([label, *("never" if np.isinf(median) else f"{median:.0f}" for median in medians)])
+        rows.append([label, *(f"{np.median(of_seeds):.0f}".replace("inf", "never") for of_seeds in needed)])
     return table(("strategy", *papers), rows)
 
 
 def best_in_short() -> str:
     """The matrix in a few rows and columns, for the first screen."""
     accuracy, worst = accuracies(), worst_ranks()
-    columns = {
-        "absence": "two classes",
-        "lost uploads, unequal work": "lossy links",
-        "all at once": "joint, steps by client",
-        "real phones": "FLASH",
-    }
+    columns = {"absence": "two classes", "lost uploads, unequal work": "lossy links"}
+    columns |= {"all at once": "joint, steps by client", "real phones": "FLASH"}
     labels = [label for label in worst if all(label in accuracy[world] for world in columns.values())]
     means = {label: [f"{accuracy[world][label].mean():.1f}" for world in columns.values()] for label in labels}
     return table(

@@ -22,6 +22,7 @@ audit = turnout.audit(
         "FedNova": strategies.FedNova(),  # corrects only for unequal work
         "FedAU": strategies.FedAU(cutoff=200.0),  # counts arrivals, so it also corrects for lost uploads
         "MIFA": strategies.MIFA(),
+        "LastWord": strategies.LastWord(),  # remembers as MIFA does, per unit of work
     },
     rounds=4000,
 )

@@ -1,5 +1,6 @@
 """The walk to a strategy recommends only what the strategies themselves say they are good for."""
 
+import functools
 import importlib.util
 import re
 from pathlib import Path
@@ -61,6 +62,7 @@ def test_only_three_make_up_for_unequal_work():
     assert set(unequal) <= {"fednova", "fedacs", "last_word", "more_available", "separated"}
 
 
+@functools.cache
 def sections():
     spec = importlib.util.spec_from_file_location("sections", ROOT / "docs" / "sections.py")
     module = importlib.util.module_from_spec(spec)

@@ -32,7 +32,7 @@ def own_data(text: str) -> None:
 
 def audit(text: str) -> None:
     off = shares(text, r"^(\w+) +([\d.]+)%")
-    assert off["FedAvg"] > off["Unbiased"] > off["FedAU"]
+    assert off["FedAvg"] > off["Unbiased"] > off["FedAU"] > off["LastWord"] == 0
 
 
 def diagnosis(text: str) -> None:

@@ -24,7 +24,8 @@ MODULES = {"links": "world.links", "compute": "world.compute", "facts": "server.
 SHIPPED = {"experiments": ("experiment", "library"), "claims": ("reproduction", "claims")}  # folders of TOML files
 KINDS = (*PACKAGES, *MODULES, *SHIPPED)
 Fields = dict[str, ast.expr | None]  # arguments with their defaults, None where one must be given
-OURS = ("turnout.optimizers", "turnout.experiment.deployed")  # modules of ours whose builders have no shorter name
+# Modules of ours whose builders have no shorter name:
+OURS = ("turnout.optimizers", "turnout.experiment.deployed", "turnout.reproduction.variants")
 FILLED = ("num_clients", "sizes", "batch_size")  # arguments that an experiment fills in itself
 
 
