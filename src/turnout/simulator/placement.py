@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jaxtyping import Array, Int
 
 from turnout.tasks.base import Task
 
@@ -71,11 +73,31 @@ def rounded(count: int) -> int:
     return max(8, -(-count // 8) * 8)
 
 
+def model_shapes(task: Task) -> Any:
+    """Shapes of the model's parameters."""
+    return eqx.filter_eval_shape(task.init, jr.key(0))
+
+
 def job_floats_of(task: Task, batch_size: int) -> int:
     """Numbers that one job touches in a local step: a model and a batch."""
     client, positions = jnp.zeros((), jnp.int32), jnp.zeros(batch_size, jnp.int32)
     shapes = eqx.filter_eval_shape(lambda key: (task.init(key), task.batch(client, positions)), jr.key(0))
     return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(shapes))
+
+
+@jax.custom_batching.custom_vmap
+def most_of_lanes(count: Int[Array, ""]) -> Int[Array, ""]:
+    """The largest count among the lanes side by side, the same number for all of them.
+
+    A bound of a loop must be one number: if it differs between lanes, the loop's index becomes a vector, and every cut
+    out of an array becomes a gather of whole models.
+    """
+    return count
+
+
+@most_of_lanes.def_vmap
+def _most_of_lanes(lanes: int, batched: list[bool], count: Array) -> tuple[Array, bool]:
+    return most_of_lanes(jnp.max(count)), False
 
 
 def crews_of(count: int, width: int) -> list[np.ndarray]:
