@@ -74,8 +74,8 @@ def test_programs_are_dropped_after_every_16_groups_once_that_is_asked_for(clear
 
 
 def test_equal_calls_trace_nothing_and_other_lengths_and_seeds_share_programs(monkeypatch):
-    compiled = []
-    plain = crew._compiled
+    monkeypatch.setattr(programs, "_groups_since_clearing", None)
+    compiled, plain = [], crew._compiled
     monkeypatch.setattr(crew, "_compiled", lambda *inputs: compiled.append(inputs) or plain(*inputs))
     task, world = tasks.quadratics(num_clients=3, dimension=2), turnout.World(availability.bernoulli(3, 0.5))
     runs = [turnout.simulate(task, world, FedAvg(), rounds=2, seeds=[seed]).params for seed in (0, 0, 5)]

@@ -67,12 +67,12 @@ def _train_alike(
     """Jobs of equally many steps: the slots of a usual round in one go, the rest only if somebody is there."""
     if chunk == 1:
         return _train_one_by_one(local, task, start, jobs, upload)
-    usual, rest = _cut_at(chunk, (start, jobs))
-    first = _train(local, task, *usual, common, upload)
-    more = rest[1].clients.shape[0]
+    (start, more_start), (jobs, more_jobs) = _cut_at(chunk, start), _cut_at(chunk, jobs)
+    first = _train(local, task, start, jobs, common, upload)
+    more = more_jobs.clients.shape[0]
     if more == 0:
         return first
-    second = _train_in_chunks(local, task, *rest, common, min(chunk, more), upload)
+    second = _train_in_chunks(local, task, more_start, more_jobs, common, min(chunk, more), upload)
     return jax.tree.map(lambda one, other: jnp.concatenate([one, other]), first, second)
 
 

@@ -100,21 +100,22 @@ def _plan(task: Task, trials: Sequence[Trial], lanes: int, roots: Any, pace: Pac
     crowd = usual = num_clients
     if len(needed) > 1 or trials[0].strategy.probes:
         worlds = {id(trial.world): as_arrays(trial).world for trial in trials}
-        crowd, usual = crowd_sizes(list(worlds.values()), roots, pace.rounds)
+        # Counted over the whole room, so that every length that fits into it shares the program.
+        crowd, usual = crowd_sizes(list(worlds.values()), roots, _room(pace.rounds))
     slots, often = (max(trial.strategy.capacity(size) for trial in trials) for size in (crowd, usual))
     steps = {trial.world.compute.common for trial in trials}
     common = steps.pop() if len(steps) == 1 else None
-    slots = min(num_clients, side_by_side.rounded(slots))
+    slots = min(num_clients, side_by_side.slots_for(slots))
     job = once_per_kind(side_by_side.job_floats_of, task, trials[0].local.batch_size)
     width = side_by_side.lanes_together(lanes, slots, job, common is not None)
     plan = Plan(
         slots=slots,
-        most_available=min(num_clients, side_by_side.rounded(crowd)),
+        most_available=min(num_clients, side_by_side.slots_for(crowd)),
         room=_room(pace.blocks),
         round_room=_room(pace.rounds),
         common_steps=common,
         most_steps=max(trial.world.compute.most for trial in trials),
-        chunk=side_by_side.slots_together(task, often, width, job, common is not None),
+        chunk=side_by_side.slots_together(task, slots, often, width, job, common is not None),
         metrics=pace.metrics,
     )
     return plan, width

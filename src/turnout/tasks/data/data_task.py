@@ -142,6 +142,9 @@ class DataTask(Task):
     def loss(self, params: Params, batch: DataBatch, present: Float[Array, " batch"]) -> Float[Array, ""]:
         return self._mean_loss(params, self.model.apply(params, batch[0]), batch[1], present)
 
+    def shortened(self, batch: DataBatch) -> DataBatch:
+        return batch[0].astype(jnp.bfloat16), batch[1]
+
     def _mean_loss(
         self, params: Params, outputs: Array, labels: Labels, present: Float[Array, " batch"]
     ) -> Float[Array, ""]:
