@@ -38,9 +38,10 @@ class CompilersConv(Conv):
     """The same layer by the compiler's own convolution."""
 
     def apply(self, params: Any, inputs: Any, word: Any) -> Any:
-        kernel = params["weight"].reshape(self.size, self.size, inputs.shape[-1], self.channels)
-        border, axes = [(self.padding, self.padding)] * 2, ("NHWC", "HWIO", "NHWC")
-        return jax.lax.conv_general_dilated(inputs, kernel, (1, 1), border, dimension_numbers=axes) + params["bias"]
+        kernel = params["weight"].reshape(self.size, self.size, inputs.shape[0], self.channels)
+        border, axes = [(self.padding, self.padding)] * 2, ("CHWN", "HWIO", "CHWN")
+        outputs = jax.lax.conv_general_dilated(inputs, kernel, (1, 1), border, dimension_numbers=axes)
+        return outputs + params["bias"][:, None, None, None]
 
 
 def main() -> None:

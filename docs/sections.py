@@ -24,7 +24,7 @@ from turnout.statistics import Interval
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "experiments" / "results"
 NUMBERS = ROOT / "docs" / "results"
-PAGES = ("README.md", "docs/choose.md", "docs/matrix.md")
+PAGES = ("README.md", "docs/choose.md", "docs/matrix.md", "docs/performance.md")
 PART = re.compile(r"(<!-- from: ([a-z ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 CEILING = "everybody there"  # the world without any trouble
 VERDICTS = [verdict for verdict in get_args(Reproduction) if verdict != "not run"]
@@ -281,6 +281,38 @@ def speed() -> str:
     )
 
 
+def performance() -> str:
+    """Rounds, what they must do, and how near they come to the device: `python benchmarks/performance.py --store`."""
+    numbers = json.loads((NUMBERS / "performance.json").read_text())
+    rows = []
+    for kind in numbers.values():
+        for name, entry in kind["rounds"].items():
+            per_second = {what: 1e3 * entry[what] / entry["ms, 1 seeds"] for what in ("operations", "bytes")}
+            product = kind["ceilings"][f"product {'bfloat16' if 'bfloat16' in name else 'float32'}"]
+            more = [f"{entry[key]:.3g} ({key[4:]})" for key in entry if key.startswith("ms") and key != "ms, 1 seeds"]
+            rows.append(
+                [
+                    f"{name}, {kind['machine']}",
+                    f"{entry['operations'] / 1e9:.3g}",
+                    f"{entry['bytes'] / 1e9:.3g}",
+                    f"{entry['ms, 1 seeds']:.3g}",
+                    ", ".join(more),
+                    f"{100 * per_second['operations'] / product:.2g} %",
+                    f"{100 * per_second['bytes'] / kind['ceilings']['copy']:.2g} %",
+                ]
+            )
+    head = ("round", "GFLOP", "GB", "ms, one seed", "ms, more seeds", "of the product ceiling", "of the copy ceiling")
+    ceilings = [
+        f"{kind['machine']}: {kind['ceilings']['product float32'] / 1e12:.3g} TFLOP/s in float32 "
+        f"(as the compiler multiplies), {kind['ceilings']['product bfloat16'] / 1e12:.3g} in bfloat16, "
+        f"{kind['ceilings']['copy'] / 1e9:.3g} GB/s; jax {kind['jax']}"
+        for kind in numbers.values()
+    ]
+    peers = [f"{name}: {value:.3g} ms" for name, value in numbers["cpu"].get("peers", {}).items() if name != "version"]
+    beside = [f"\nIn turn on {numbers['cpu']['machine']}: {', '.join(peers)}."] if peers else []
+    return "\n".join([table(head, rows), "", "Measured ceilings:", "", *(f"- {line}" for line in ceilings), *beside])
+
+
 SECTIONS: dict[str, Callable[[], str]] = {
     "traits": traits,
     "phones": phones,
@@ -293,6 +325,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "demo": demo,
     "audit": audited,
     "speed": speed,
+    "performance": performance,
 }
 
 if __name__ == "__main__":

@@ -28,6 +28,10 @@ def test_forty_evaluations_if_not_said(tiny):
     assert change(tiny, "rounds=200").evaluate_every == 5
 
 
+def test_precision_is_a_key_of_local_work(tiny):
+    assert change(tiny, "local.precision=bfloat16").local.build().precision == "bfloat16"
+
+
 def test_steps_is_short_for_fixed_compute(tiny):
     assert Experiment.read(tiny).compute.table() == {"name": "fixed", "steps": 2, "unit": "steps"}
 
@@ -63,6 +67,7 @@ def test_steps_is_short_for_fixed_compute(tiny):
         ("availability={ name = 'bernoulli' }", "availability: 'pi' is missing, expected a number or a list"),
         ("availability={ gap = 0.1 }", "availability.name: given nothing"),
         ("local.batch_sizes=3", "local: unknown key 'batch_sizes': did you mean 'batch_size'"),
+        ("local.precision=float16", 'local.precision: given "float16", expected one of "float32", "bfloat16"'),
         ("local.optimizer=addam", "local.optimizer: there is no 'addam' among optax's optimizers: did you mean 'adam'"),
         ("local.optimizer={ name = 'sgd', learning_rate = 0.1 }", "local.optimizer: unknown key 'learning_rate'"),
         ("local.optimizer={ momentum = 0.9 }", "local.optimizer: given"),

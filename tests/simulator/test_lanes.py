@@ -46,14 +46,14 @@ def test_a_program_too_large_for_the_device_gets_fewer_lanes_and_then_fewer_slot
     free = run()
     with_memory_for(monkeypatch, 9000, 900, 600)
     narrow = run()
-    assert widths == [(6, 16), (6, 16), (1, 16), (1, 6)]
+    assert widths == [(6, 8), (6, 8), (1, 8), (1, 4)]
     np.testing.assert_allclose(narrow.metrics["distance"], free.metrics["distance"], rtol=1e-5)
 
 
 def test_a_memory_that_holds_four_of_six_lanes_takes_two_crews_of_three(widths, monkeypatch):
     with_memory_for(monkeypatch, 1000, 500)
     run()
-    assert widths == [(6, 16), (3, 16)]
+    assert widths == [(6, 8), (3, 8)]
 
 
 def test_what_a_program_needs_grows_with_its_lanes(monkeypatch):

@@ -10,13 +10,15 @@ import pytest
 
 from turnout import World, audit, availability, strategies, tasks, tree
 from turnout.server.settings import ServerSettings
+from turnout.simulator import simulate
 from turnout.simulator.batches import noise
 from turnout.simulator.clients import Plan, Trainees
 from turnout.simulator.cohort_work import train_cohort
 from turnout.simulator.local import Jobs, Local
 from turnout.simulator.trial import Trial
 from turnout.streams import scramble
-from turnout.tasks import from_arrays, linear
+from turnout.tasks import from_arrays, linear, mlp, network
+from turnout.tasks.models.layers import Conv, Dense, Pool, Relu
 from turnout.tasks.quadratics import Quadratics
 
 CENTRES = [[1.0, 0.0], [0.0, 2.0], [-1.0, 1.0], [3.0, 3.0], [0.5, 0.5]]
@@ -231,3 +233,38 @@ def test_a_client_without_such_data_tells_zero():
     losses = np.asarray(losses_told(task, "test", jnp.ones(4, bool), task.init(jr.key(0))))
     assert losses[0] > 0
     np.testing.assert_array_equal(losses[1:], 0.0)
+
+
+@pytest.mark.parametrize(
+    "model", [linear(36, 3), mlp(36, (16,), 3), network((6, 6), (Conv(4), Relu(), Pool(), Dense(3)))]
+)
+def test_bfloat16_trains_nearly_as_float32_does_and_keeps_long_weights(model):
+    draw, labels = np.random.default_rng(0), np.arange(60) % 3
+    images = (draw.normal(size=(60, 6, 6)) + labels[:, None, None]).astype(np.float32)
+    task = from_arrays((images, labels, np.arange(60) % 4), model=model)
+    options = {"rounds": 20, "evaluate_every": 20, "metrics": ["train_loss"]}
+    world = World(availability.bernoulli(4, 0.8), compute=4)
+
+    def run(precision):
+        local = Local(learning_rate=0.05, batch_size=16, precision=precision)
+        return simulate(task, world, strategies.FedAvg(), local=local, **options)
+
+    long, short = run("float32"), run("bfloat16")
+    np.testing.assert_allclose(short.metrics["train_loss"], long.metrics["train_loss"], rtol=0.03)
+    assert not np.array_equal(short.metrics["train_loss"], long.metrics["train_loss"])
+    leaves = jax.tree.leaves(short.params)
+    assert {leaf.dtype for leaf in leaves} == {np.dtype(np.float32)}
+    assert any((leaf.astype(jnp.bfloat16).astype(np.float32) != leaf).any() for leaf in leaves)
+
+
+def test_steps_too_small_for_16_bits_still_add_up():
+    ones = np.ones((8, 1), np.float32)
+    task = from_arrays((ones, np.ones(8, np.float32), np.zeros(8, int)), model=linear(1, 1, bias=False), loss="squared")
+    local, start = Local(learning_rate=1e-4, batch_size=4, precision="bfloat16"), {"weight": jnp.full((1, 1, 1), 0.5)}
+    updates = train_cohort(local, task, start, jobs_of([50], rates=1e-4), 50, 8).updates
+    assert float(updates["weight"][0, 0, 0]) == pytest.approx(50 * 1e-4 * 0.5, rel=0.02)
+
+
+def test_a_task_without_short_inputs_says_so():
+    with pytest.raises(ValueError, match="Quadratics computes in 32 bits only: leave precision at 'float32'"):
+        train(Local(batch_size=1, precision="bfloat16"), Quadratics.of(CENTRES), [1] * 5, common=1)

@@ -5,9 +5,14 @@ import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
-from turnout.simulator import programs
+import turnout
+from turnout import availability, tasks
+from turnout.simulator import crew, programs
+from turnout.strategies import FedAvg
 
 USERS_PROGRAM = """
 import jax
@@ -66,3 +71,28 @@ def test_programs_are_dropped_after_every_16_groups_once_that_is_asked_for(clear
     for _ in range(8):
         programs.group_ran()
     assert len(cleared) == 3
+
+
+def test_equal_calls_trace_nothing_and_other_lengths_and_seeds_share_programs(monkeypatch):
+    monkeypatch.setattr(programs, "_groups_since_clearing", None)
+    compiled, plain = [], crew._compiled
+    monkeypatch.setattr(crew, "_compiled", lambda *inputs: compiled.append(inputs) or plain(*inputs))
+    task, world = tasks.quadratics(num_clients=3, dimension=2), turnout.World(availability.bernoulli(3, 0.5))
+    runs = [turnout.simulate(task, world, FedAvg(), rounds=2, seeds=[seed]).params for seed in (0, 0, 5)]
+    turnout.simulate(task, world, FedAvg(), rounds=40, seeds=[9])
+    assert len(compiled) == 1
+    np.testing.assert_array_equal(runs[0], runs[1])
+    assert not np.array_equal(runs[0], runs[2])
+
+
+def test_arguments_of_one_kind_are_computed_once_and_others_anew():
+    calls = []
+
+    def shape_of(array, number):
+        calls.append(number)
+        return array.shape
+
+    assert programs.once_per_kind(shape_of, jnp.zeros(3), 1) == programs.once_per_kind(shape_of, jnp.ones(3), 1) == (3,)
+    for length, number in ((4, 1), (4, 2), (4, 2.0)):
+        assert programs.once_per_kind(shape_of, jnp.zeros(length), number) == (length,)
+    assert calls == [1, 1, 2, 2.0]

@@ -12,7 +12,18 @@ from turnout.simulator import simulate
 from turnout.simulator.local import Local
 from turnout.strategies import FedAvg
 from turnout.tasks import from_arrays, linear, mlp, model_named, network
-from turnout.tasks.models.layers import BatchNorm, Conv, Dense, Dropout, Pool, Relu, convolve, patches
+from turnout.tasks.models.layers import (
+    BatchNorm,
+    Conv,
+    Dense,
+    Dropout,
+    Pool,
+    Relu,
+    convolve,
+    patches,
+    samples_first,
+    samples_last,
+)
 from turnout.tasks.models.networks import NETWORKS, ModelName
 from turnout.testing import check_task
 from turnout.world import World
@@ -31,23 +42,26 @@ def test_patches_give_the_convolution_and_its_gradients(size, padding, channels)
     weight = jr.normal(jr.key(1), (size**2 * channels, 5)) / size
     probe = jr.normal(jr.key(2), reference(weight, images, size, padding).shape)
 
+    def ours_of(weight, images, size, padding):
+        return samples_first(convolve(weight, samples_last(images), size, padding))
+
     def both(conv):
         out, back = jax.vjp(lambda w, x: conv(w, x, size, padding), weight, images)
         return out, *back(probe)
 
-    for ours, theirs in zip(*jax.jit(lambda: (both(convolve), both(reference)))(), strict=True):
+    for ours, theirs in zip(*jax.jit(lambda: (both(ours_of), both(reference)))(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5 * float(jnp.abs(theirs).max()))
 
 
 def test_patches_are_neighbourhoods():
     images = jnp.arange(12.0).reshape(1, 3, 4, 1)
-    assert patches(images, 2, 0)[0, 1, 2].tolist() == [6.0, 7.0, 10.0, 11.0]
-    assert patches(images, 3, 1)[0, 0, 0].tolist() == [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 4.0, 5.0]
+    assert patches(images, 2, 0)[:, 1, 2, 0].tolist() == [6.0, 7.0, 10.0, 11.0]
+    assert patches(images, 3, 1)[:, 0, 0, 0].tolist() == [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 4.0, 5.0]
 
 
 def test_pooling_takes_the_largest_and_leaves_out_the_rest():
     images = jr.normal(jr.key(0), (2, 5, 7, 3))
-    found = Pool(2).apply({}, images, None)
+    found = samples_first(Pool(2).apply({}, samples_last(images), None))
     expected = jax.lax.reduce_window(images, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
     np.testing.assert_array_equal(found, expected)
 
@@ -59,12 +73,13 @@ def test_batch_norm_normalises_group_by_group_and_the_rest_with_those_before_it(
     assert same == shape
     assert {name: leaf.tolist() for name, leaf in params.items()} == {"gain": [1.0] * 3, "shift": [0.0] * 3}
     params = {"gain": jnp.array([1.0, 2.0, 3.0]), "shift": jnp.array([0.0, 1.0, -1.0])}
-    found, x = np.asarray(layer.apply(params, inputs, None)), np.asarray(inputs, np.float64)
+    given = samples_last(inputs) if inputs.ndim == 4 else inputs
+    found, x = np.asarray(samples_first(layer.apply(params, given, None))), np.asarray(inputs, np.float64)
     for rows, group in ((slice(0, 4), x[:4]), (slice(4, 8), x[4:8]), (slice(8, 10), x[6:])):
         axes = tuple(range(group.ndim - 1))
         normed = (x[rows] - group.mean(axes)) / np.sqrt(group.var(axes) + 1e-5)
         np.testing.assert_allclose(found[rows], normed * [1, 2, 3] + [0, 1, -1], atol=1e-4)
-    np.testing.assert_array_equal(layer.apply(params, inputs, jnp.uint32(1)), found)
+    np.testing.assert_array_equal(samples_first(layer.apply(params, given, jnp.uint32(1))), found)
 
 
 def test_batch_norm_takes_a_batch_smaller_than_a_group_as_it_is():

@@ -14,6 +14,7 @@ from turnout.simulator.crew import Latest, Pace
 from turnout.simulator.history import History
 from turnout.simulator.lanes import run_group
 from turnout.simulator.local import Local
+from turnout.simulator.programs import once_per_kind
 from turnout.simulator.trial import Trial, check_trial, grouped
 from turnout.strategies.base import Strategy
 from turnout.tasks.base import Task
@@ -120,9 +121,13 @@ def check_metrics(task: Task, metrics: Sequence[str] | None) -> None:
     """Refuse names of metrics that a task does not have."""
     if metrics is None:
         return
-    names = eqx.filter_eval_shape(lambda key: task.evaluate(task.init(key)), jr.key(0))
+    names = once_per_kind(_metric_names, task)
     if unknown := [name for name in metrics if name not in names]:
         raise ValueError(f"this task has no metric {unknown[0]!r}; it has {', '.join(sorted(names))}")
+
+
+def _metric_names(task: Task) -> list[str]:
+    return list(eqx.filter_eval_shape(lambda key: task.evaluate(task.init(key)), jr.key(0)))
 
 
 def share_of_progress(

@@ -12,6 +12,7 @@ from jaxtyping import Array, Int
 from turnout import tree
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.local import Jobs, Local, Trained
+from turnout.simulator.placement import most_of_lanes
 from turnout.tasks.base import Task
 from turnout.types import Params, PerSlot
 from turnout.uploads.base import Upload
@@ -44,25 +45,45 @@ def train_cohort(
     Slots train in chunks, those with most steps first. Each chunk lasts as long as its longest job, and chunks without
     work are skipped. So the cost follows the sum of steps, and a chunk may be chosen to fit a cache. Chunks of one are
     clients one after another. Lanes side by side wait for the longest among them, so they too gain from the order.
+    Where all steps are equal there is nothing to sort: empty slots come last already.
     """
+    if common is not None:
+        return _train_alike(local, task, start, jobs, common, chunk, upload)
     slots = jobs.clients.shape[0]
-    # Where all steps are equal there is nothing to sort: empty slots come last already.
-    order = jnp.arange(slots) if common is not None else jnp.argsort(-jobs.steps)
-    if common is None:
-        start, jobs = jax.tree.map(lambda leaf: leaf[order], (start, jobs))
+    order = jnp.argsort(-jobs.steps)
+    start, jobs = jax.tree.map(lambda leaf: leaf[order], (start, jobs))
     if chunk == 1:
         results = _train_one_by_one(local, task, start, jobs, upload)
     elif chunk >= slots:
-        results = _train(local, task, start, jobs, common, upload)
+        results = _train(local, task, start, jobs, None, upload)
     else:
-        results = _train_in_chunks(local, task, start, jobs, common, chunk, upload)
-    return results if common is not None else jax.tree.map(lambda leaf: leaf[jnp.argsort(order)], results)
+        results = _train_in_chunks(local, task, start, jobs, None, chunk, upload)
+    return jax.tree.map(lambda leaf: leaf[jnp.argsort(order)], results)
+
+
+def _train_alike(
+    local: Local, task: Task, start: Params, jobs: Jobs, common: int, chunk: int, upload: Upload | None
+) -> Sent:
+    """Jobs of equally many steps: the slots of a usual round in one go, the rest only if somebody is there."""
+    if chunk == 1:
+        return _train_one_by_one(local, task, start, jobs, upload)
+    (start, more_start), (jobs, more_jobs) = _cut_at(chunk, start), _cut_at(chunk, jobs)
+    first = _train(local, task, start, jobs, common, upload)
+    more = more_jobs.clients.shape[0]
+    if more == 0:
+        return first
+    second = _train_in_chunks(local, task, more_start, more_jobs, common, min(chunk, more), upload)
+    return jax.tree.map(lambda one, other: jnp.concatenate([one, other]), first, second)
+
+
+def _cut_at(place: int, rows: Any) -> tuple[Any, Any]:
+    return jax.tree.map(lambda leaf: leaf[:place], rows), jax.tree.map(lambda leaf: leaf[place:], rows)
 
 
 def _train(local: Local, task: Task, start: Params, jobs: Jobs, common: int | None, upload: Upload | None) -> Sent:
     """Training and sending in one go, so that no update need be kept beside what is sent of it."""
     if common is None:
-        trained = local.train(task, start, jobs, jnp.max(jobs.steps), masked=True)
+        trained = local.train(task, start, jobs, most_of_lanes(jnp.max(jobs.steps)), masked=True)
     else:
         trained = local.train(task, start, jobs, common, masked=False)
     return send(upload, trained, jobs)
@@ -95,7 +116,9 @@ def _train_in_chunks(
     start, jobs = jax.tree.map(pad, (start, jobs))
     # A client without steps may still have something to send: then all chunks are visited, which costs no training.
     skip_idle = upload is None or common is not None
-    busy = -(-jnp.sum(jobs.steps > 0, dtype=jnp.int32) // chunk) if skip_idle else (slots + spare) // chunk
+    busy = (slots + spare) // chunk
+    if skip_idle:
+        busy = most_of_lanes(-(-jnp.sum(jobs.steps > 0, dtype=jnp.int32) // chunk))
 
     def body(number: Int[Array, ""], done: Any) -> Any:
         def cut(leaf: Array) -> Array:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from turnout.simulator import loop
+from turnout.simulator.programs import once_per_kind
 from turnout.simulator.savepoint import Savepoint
 from turnout.tasks.base import Task
 
@@ -77,16 +78,23 @@ class Programs(NamedTuple):
     advance: Callable[..., tuple[loop.Carry, loop.Written]]
     finish: Callable[..., tuple[Any, dict[str, Any]]]
 
+    most_bytes: int  # that a call takes, arguments and results included; 0 where the compiler does not say
+
     @classmethod
     def compiled(cls, inputs: tuple[Any, ...], pace: Pace) -> Programs:
-        begin = _begin.lower(*inputs).compile()
-        carry = begin(*inputs)
-        advance = _advance.lower((*inputs, pace.bounds(0, 0)), carry).compile()
-        return cls(begin, advance, _finish.lower(inputs, carry).compile())
+        """Programs for these inputs, or those of an earlier call with inputs of the same kind."""
+        return once_per_kind(_compiled, inputs, pace.bounds(0, 0))
 
     def bytes_needed(self) -> int:
-        """Most memory that a call takes, arguments and results included; 0 where the compiler does not say."""
-        return max(map(_bytes_of, self))
+        return self.most_bytes
+
+
+def _compiled(inputs: tuple[Any, ...], bounds: loop.Bounds) -> Programs:
+    begin = _begin.lower(*inputs).compile()
+    carry = begin(*inputs)
+    advance = _advance.lower((*inputs, bounds), carry).compile()
+    finish = _finish.lower(inputs, carry).compile()
+    return Programs(begin, advance, finish, max(map(_bytes_of, (begin, advance, finish))))
 
 
 def _bytes_of(program: Any) -> int:

@@ -22,7 +22,7 @@ from turnout.simulator.attendance import Attendance
 from turnout.simulator.clients import Plan
 from turnout.simulator.crew import CrewProgress, Latest, Pace, Programs, run_crew
 from turnout.simulator.history import History
-from turnout.simulator.programs import group_ran
+from turnout.simulator.programs import group_ran, once_per_kind
 from turnout.simulator.savepoint import Savepoint
 from turnout.simulator.trial import Trial, TrialGroup, as_arrays
 from turnout.tasks.base import Task
@@ -87,6 +87,9 @@ def _stack(trees: Sequence[Any]) -> Any:
 
 def _rows(tree: Any, rows: np.ndarray) -> Any:
     """These rows of all arrays."""
+    arrays = jax.tree.leaves(eqx.filter(tree, eqx.is_array))
+    if arrays and np.array_equal(rows, np.arange(len(arrays[0]))):
+        return tree
     return jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, tree)
 
 
@@ -97,21 +100,22 @@ def _plan(task: Task, trials: Sequence[Trial], lanes: int, roots: Any, pace: Pac
     crowd = usual = num_clients
     if len(needed) > 1 or trials[0].strategy.probes:
         worlds = {id(trial.world): as_arrays(trial).world for trial in trials}
-        crowd, usual = crowd_sizes(list(worlds.values()), roots, pace.rounds)
+        # Counted over the whole room, so that every length that fits into it shares the program.
+        crowd, usual = crowd_sizes(list(worlds.values()), roots, _room(pace.rounds))
     slots, often = (max(trial.strategy.capacity(size) for trial in trials) for size in (crowd, usual))
     steps = {trial.world.compute.common for trial in trials}
     common = steps.pop() if len(steps) == 1 else None
-    slots = min(num_clients, side_by_side.rounded(slots))
-    job = side_by_side.job_floats_of(task, trials[0].local.batch_size)
+    slots = min(num_clients, side_by_side.slots_for(slots))
+    job = once_per_kind(side_by_side.job_floats_of, task, trials[0].local.batch_size)
     width = side_by_side.lanes_together(lanes, slots, job, common is not None)
     plan = Plan(
         slots=slots,
-        most_available=min(num_clients, side_by_side.rounded(crowd)),
+        most_available=min(num_clients, side_by_side.slots_for(crowd)),
         room=_room(pace.blocks),
         round_room=_room(pace.rounds),
         common_steps=common,
         most_steps=max(trial.world.compute.most for trial in trials),
-        chunk=side_by_side.slots_together(task, often, width, job, common is not None),
+        chunk=side_by_side.slots_together(task, slots, often, width, job, common is not None),
         metrics=pace.metrics,
     )
     return plan, width
@@ -166,7 +170,7 @@ def _histories(
     """One history per trial, from the results of all lanes."""
     check_overflow(whole["records"].pop(OVERFLOW))
     evaluated = np.minimum(np.arange(pace.blocks) * pace.every, pace.rounds)
-    params, target = eqx.filter_eval_shape(tasks[0].init, jr.key(0)), _by_draw([task.fleet.target for task in tasks])
+    params, target = once_per_kind(side_by_side.model_shapes, tasks[0]), _by_draw([task.fleet.target for task in tasks])
 
     def history(number: int) -> History:
         rows = slice(number * len(seeds), (number + 1) * len(seeds))

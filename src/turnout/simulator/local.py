@@ -23,6 +23,7 @@ from turnout.uploads.base import UploadContext
 
 Batches = Literal["drawn", "shuffled"]
 Probed = Literal["batch", "train", "validation", "test"]
+Precision = Literal["float32", "bfloat16"]
 SlotCounts = Int[Array, " slots"]
 _SETTLING_STEPS = 10_000  # after which a momentum of up to 0.999 has settled
 _TINY_GRADIENT = 1e-6  # below any clipping threshold
@@ -55,6 +56,8 @@ class Local(eqx.Module):
     `Local(learning_rate=1e-3, optimizer=optax.adam(1.0))` is Adam at 1e-3. `proximal` adds μ (w - w_start) to the
     gradient, as FedProx does. `probed` says on what data strategies such as CA-Fed ask for a loss: one training batch,
     or a whole split. Selecting clients by their test data, as CA-Fed's public code does, spoils these for judging.
+    `precision` is what the model computes in while it trains. With "bfloat16" inputs, activations and weights of a step
+    have 16 bits; sums of products, the gradient's way into the model, the model itself and evaluations keep 32.
     """
 
     learning_rate: Scalar | Schedule = 0.1  # η
@@ -65,6 +68,7 @@ class Local(eqx.Module):
     optimizer: optax.GradientTransformation | None = eqx.field(static=True, default=None)
     probed: Probed = eqx.field(static=True, default="batch")  # where a loss is asked for
     lasting: bool = eqx.field(static=True, default=False)  # clients keep the optimizer's state between rounds
+    precision: Precision = eqx.field(static=True, default="float32")
 
     def __check_init__(self) -> None:
         check_rates(learning_rate=self.learning_rate, proximal=self.proximal, decay=self.decay)
@@ -76,6 +80,8 @@ class Local(eqx.Module):
             raise ValueError(f"batches must be 'drawn' (with replacement) or 'shuffled', not {self.batches!r}")
         if self.probed not in get_args(Probed):
             raise ValueError(f"probed must be one of {', '.join(get_args(Probed))}, not {self.probed!r}")
+        if self.precision not in get_args(Precision):
+            raise ValueError(f"precision must be 'float32' or 'bfloat16', not {self.precision!r}")
         if self.optimizer is not None:
             _check_unit_rate(self.optimizer)
 
@@ -106,6 +112,8 @@ class Local(eqx.Module):
         choose = drawn if self.batches == "drawn" else shuffled
         positions, present = choose(job.words, s, task.sizes[job.clients], self.batch_size)
         batch = task.batch(job.clients, positions)
+        if self.precision == "bfloat16":
+            batch = task.shortened(batch)
         loss, gradient = jax.value_and_grad(task.training_loss)(params, batch, present, noise(job.words, s))
         params, state = self._move(params, start, gradient, state, s, job.rates)
         return params, state, losses + loss

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jaxtyping import Array, Int
 
 from turnout.tasks.base import Task
 
 # Numbers of models and batches that jobs side by side may touch in a local step:
 _CACHE_FLOATS = 2**16  # on a CPU, half of a common L2 cache
 _GPU_FLOATS = 2**22  # on a GPU, where numbers of steps differ: more do not make it faster, and the longest job counts
+_GPU_FLOATS_ALIKE = 2**25  # on a GPU, where all do equally many steps: more do not make it faster
 _GPU_SHARE = 0.85  # of its memory, for one program
 
 
@@ -35,9 +38,10 @@ def memory() -> int | None:
 
 
 def lanes_together(lanes: int, slots: int, job_floats: int, equal_steps: bool) -> int:
-    """Lanes side by side: on a CPU what fits its cache, on a GPU all, unless steps differ and fewer keep it busy."""
+    """Lanes side by side: on a CPU what fits its cache, on a GPU as many as keep it busy."""
     if not on_cpu():
-        return lanes if equal_steps else even(lanes, _jobs_to_keep_busy(job_floats))
+        jobs = _jobs_to_keep_busy(job_floats, equal_steps)
+        return even(lanes, max(1, jobs // slots) if equal_steps else jobs)
     together = max(1, _CACHE_FLOATS // (slots * job_floats))
     return even(lanes, min(together, -(-lanes // num_workers())))
 
@@ -47,23 +51,23 @@ def even(lanes: int, most: int) -> int:
     return -(-lanes // -(-lanes // most))
 
 
-def slots_together(task: Task, usual: int, width: int, job_floats: int, equal_steps: bool) -> int:
+def slots_together(task: Task, slots: int, usual: int, width: int, job_floats: int, equal_steps: bool) -> int:
     """Slots of a lane trained side by side.
 
-    One by one on a CPU where the task's model is better trained so. Equal steps: all slots of a usual round, so that a
-    second chunk is rarely needed. Unequal steps: few, since a chunk lasts as long as its longest; on a GPU as many as
-    keep it busy, which may be one.
+    One by one on a CPU where the task's model is better trained so. Equal steps: all slots of a usual round, so that
+    the others are rarely needed, or all slots where a CPU has few others: a second loop costs more. Unequal steps: few,
+    since a chunk lasts as long as its longest; on a GPU as many as keep it busy, which may be one.
     """
     if on_cpu() and task.one_by_one_on_cpu:
         return 1
     if equal_steps:
-        return rounded(usual)
-    return 8 if on_cpu() else min(rounded(usual), max(1, _jobs_to_keep_busy(job_floats) // width))
+        return slots if on_cpu() and 3 * slots <= 4 * rounded(usual) else rounded(usual)
+    return 8 if on_cpu() else min(rounded(usual), max(1, _jobs_to_keep_busy(job_floats, equal_steps) // width))
 
 
-def _jobs_to_keep_busy(job_floats: int) -> int:
-    """Jobs of unequal steps that keep a GPU busy."""
-    return max(1, _GPU_FLOATS // job_floats)
+def _jobs_to_keep_busy(job_floats: int, equal_steps: bool) -> int:
+    """Jobs that keep a GPU busy."""
+    return max(1, (_GPU_FLOATS_ALIKE if equal_steps else _GPU_FLOATS) // job_floats)
 
 
 def rounded(count: int) -> int:
@@ -71,11 +75,37 @@ def rounded(count: int) -> int:
     return max(8, -(-count // 8) * 8)
 
 
+def slots_for(crowd: int) -> int:
+    """Slots for the largest crowd; on a GPU, where empty ones cost little, so many that most seeds share a program."""
+    step = 8 if on_cpu() else max(8, (1 << crowd.bit_length()) // 8)
+    return max(8, -(-crowd // step) * step)
+
+
+def model_shapes(task: Task) -> Any:
+    """Shapes of the model's parameters."""
+    return eqx.filter_eval_shape(task.init, jr.key(0))
+
+
 def job_floats_of(task: Task, batch_size: int) -> int:
     """Numbers that one job touches in a local step: a model and a batch."""
     client, positions = jnp.zeros((), jnp.int32), jnp.zeros(batch_size, jnp.int32)
     shapes = eqx.filter_eval_shape(lambda key: (task.init(key), task.batch(client, positions)), jr.key(0))
     return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(shapes))
+
+
+@jax.custom_batching.custom_vmap
+def most_of_lanes(count: Int[Array, ""]) -> Int[Array, ""]:
+    """The largest count among the lanes side by side, the same number for all of them.
+
+    A bound of a loop must be one number: if it differs between lanes, the loop's index becomes a vector, and every cut
+    out of an array becomes a gather of whole models.
+    """
+    return count
+
+
+@most_of_lanes.def_vmap
+def _most_of_lanes(lanes: int, batched: list[bool], count: Array) -> tuple[Array, bool]:
+    return most_of_lanes(jnp.max(count)), False
 
 
 def crews_of(count: int, width: int) -> list[np.ndarray]:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from pathlib import Path
+from typing import Any, TypeVar
 
+import equinox as eqx
 import jax
 
+_Made = TypeVar("_Made")
+_KINDS_KEPT = 64  # results of `once_per_kind`
+_kept: OrderedDict[Hashable, Any] = OrderedDict()
 _GROUPS_KEPT = 16  # whose programs stay in memory: each maps up to a thousand regions, and Linux allows 65,530
 _groups_since_clearing: int | None = None  # None: nothing is ever dropped
 
@@ -23,6 +30,28 @@ def use_compilation_cache() -> None:
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", chosen or str(base / "turnout" / "xla"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def once_per_kind(make: Callable[..., _Made], *arguments: Any) -> _Made:
+    """`make(*arguments)`, or what it returned for arguments of the same kind, so that equal calls trace nothing.
+
+    Arrays are of one kind if shapes, types and devices are; everything else must be equal. So `make` may use no number
+    of an array, and must be a function of a module. The results of the last 64 kinds are kept.
+    """
+    arrays, rest = eqx.partition(arguments, eqx.is_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    others, other_structure = jax.tree.flatten(rest)
+    key = (make, structure, tuple(map(_kind, leaves)), other_structure, tuple(others), tuple(map(type, others)))
+    if key not in _kept:
+        _kept[key] = make(*arguments)
+        if len(_kept) > _KINDS_KEPT:
+            _kept.popitem(last=False)
+    _kept.move_to_end(key)
+    return _kept[key]
+
+
+def _kind(array: Any) -> Hashable:
+    return array.shape, array.dtype, getattr(array, "weak_type", False), getattr(array, "sharding", None)
 
 
 def keep_few_programs() -> None:
@@ -42,5 +71,6 @@ def group_ran() -> None:
         return
     _groups_since_clearing += 1
     if _groups_since_clearing >= _GROUPS_KEPT:
+        _kept.clear()
         jax.clear_caches()
         _groups_since_clearing = 0

@@ -19,6 +19,7 @@ from turnout.server.server import Server
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.local import Local
+from turnout.simulator.programs import once_per_kind
 from turnout.strategies.base import Strategy
 from turnout.strategies.memory import check_memory
 from turnout.tasks.base import Task
@@ -65,12 +66,17 @@ def check_trial(task: Task, trial: Trial) -> None:
     if trial.world.num_clients != task.num_clients:
         raise ValueError(f"the world has {trial.world.num_clients} clients, but the task {task.num_clients}")
     check_trial_in_fleet(task.fleet, trial)
+    check_memory(trial.strategy, task.fleet, lambda: once_per_kind(_state_shapes, task, trial))
+
+
+def _state_shapes(task: Task, trial: Trial) -> Any:
+    """Shapes of the strategy's state and of its clients'."""
 
     def state() -> Any:
         params = task.init(jr.key(0))
         return trial.strategy.init(task.fleet, params), trial.client_state(params, task.num_clients)
 
-    check_memory(trial.strategy, task.fleet, state)
+    return eqx.filter_eval_shape(state)
 
 
 def check_trial_in_fleet(fleet: Fleet, trial: Trial) -> None:

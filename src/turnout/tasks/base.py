@@ -53,6 +53,10 @@ class Task(eqx.Module):
         """The loss whose gradient is followed; `word` is a seed for random numbers of the model, such as dropout."""
         return self.loss(params, batch, present)
 
+    def shortened(self, batch: Batch) -> Batch:
+        """The batch with its inputs in bfloat16, so that the model computes in it; for tasks whose model can."""
+        raise ValueError(f"{type(self).__name__} computes in 32 bits only: leave precision at 'float32'")
+
     @abc.abstractmethod
     def per_client(self, params: Params) -> dict[str, PerClient]:
         """Metrics of one model on each client, NaN where a client has no such data.

@@ -142,6 +142,9 @@ class DataTask(Task):
     def loss(self, params: Params, batch: DataBatch, present: Float[Array, " batch"]) -> Float[Array, ""]:
         return self._mean_loss(params, self.model.apply(params, batch[0]), batch[1], present)
 
+    def shortened(self, batch: DataBatch) -> DataBatch:
+        return batch[0].astype(jnp.bfloat16), batch[1]
+
     def _mean_loss(
         self, params: Params, outputs: Array, labels: Labels, present: Float[Array, " batch"]
     ) -> Float[Array, ""]:
@@ -157,6 +160,8 @@ class DataTask(Task):
         return self._mean_loss(params, self.model.apply_noisily(params, batch[0], word), batch[1], present)
 
     def penalty(self, params: Params) -> Float[Array, ""]:
+        if isinstance(self.ridge, float | int) and self.ridge == 0:
+            return jnp.zeros(())  # the compiler may not leave out a product with zero
         squares = [jnp.sum(leaf**2) for leaf in jax.tree.leaves(params)]
         return 0.5 * self.ridge * sum(squares, jnp.zeros(()))
 

@@ -2,6 +2,10 @@
 
 A layer has `init(key, shape)`, which gives its parameters and the shape of its output, and `apply(params, inputs,
 word)`, where `word` is a source of random bits in training and None in evaluation.
+
+Between layers a batch of images has its samples last and its channels first: patches, pooling and their gradients then
+move whole rows of samples. A batch of vectors has its samples first. Layers compute in the type of their inputs;
+products are summed in 32 bits whatever that is, and so are parameters kept.
 """
 
 from __future__ import annotations
@@ -14,15 +18,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Float, UInt32
+from jaxtyping import Array, Float, Shaped, UInt32
 
 from turnout.streams import scramble
+from turnout.tasks.models.model import in_type_of
 from turnout.types import Params, RandomKey
 
 Shape = tuple[int, ...]  # of one sample
 Word = UInt32[Array, ""]
-Pictures = Float[Array, "batch height width channels"]
-Outcome = Float[Array, "batch down across features"]
+Pictures = Float[Array, "channels height width batch"]
+Outcome = Float[Array, "features down across batch"]
+Vectors = Float[Array, "batch features"]
 
 
 class Layer(abc.ABC):
@@ -55,26 +61,37 @@ class Conv(Layer):
         return {"weight": weight, "bias": jnp.zeros(self.channels)}, (height + shrink, width + shrink, self.channels)
 
     def apply(self, params: Params, inputs: Pictures, word: Word | None) -> Outcome:
-        return convolve(params["weight"], inputs, self.size, self.padding) + params["bias"][None, None, None, :]
+        outputs = convolve(params["weight"], inputs, self.size, self.padding) + params["bias"][:, None, None, None]
+        return in_type_of(inputs, outputs)
 
 
 def convolve(weight: Float[Array, "patch features"], images: Pictures, size: int, padding: int) -> Outcome:
-    """Convolution as one matrix product: every patch of the images, as a row, times the kernel.
+    """Convolution as one matrix product: the kernel times every patch of the images, as a column.
 
     Where each client has a kernel of its own, the convolution of the compiler becomes one in groups, which is
     several times slower than this product.
     """
-    rows = patches(images, size, padding)
-    flat = rows.reshape(-1, rows.shape[-1]) @ weight  # one tall product: two axes in front cost a third more on a CPU
-    return flat.reshape(*rows.shape[:-1], weight.shape[-1])
+    columns = patches(images, size, padding)
+    kernel = in_type_of(images, weight).T
+    flat = jnp.matmul(kernel, columns.reshape(columns.shape[0], -1), preferred_element_type=jnp.float32)
+    return flat.reshape(-1, *columns.shape[1:])
 
 
-def patches(images: Pictures, size: int, padding: int) -> Float[Array, "batch down across patch"]:
-    """The neighbourhood of every pixel, pixel by pixel and row by row, channels last."""
+def patches(images: Pictures, size: int, padding: int) -> Float[Array, "patch down across batch"]:
+    """The neighbourhood of every pixel: pixel by pixel and row by row, within each the channels."""
     padded = jnp.pad(images, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
     height, width = padded.shape[1] - size + 1, padded.shape[2] - size + 1
     moved = [padded[:, i : i + height, j : j + width] for i in range(size) for j in range(size)]
-    return jnp.concatenate(moved, axis=-1)
+    return jnp.concatenate(moved)
+
+
+def samples_last(images: Shaped[Array, "batch height width channels"]) -> Array:
+    return images.transpose(3, 1, 2, 0)
+
+
+def samples_first(inputs: Array) -> Array:
+    """A batch of images with its samples first and its channels last; vectors are so already."""
+    return inputs.transpose(3, 1, 2, 0) if inputs.ndim == 4 else inputs
 
 
 @dataclass(frozen=True)
@@ -91,10 +108,10 @@ class Pool(Layer):
 
     def apply(self, params: Params, inputs: Pictures, word: Word | None) -> Outcome:
         # A reshape and a maximum: the gradient of a window that is moved over the image would be a scatter.
-        batch, height, width, channels = inputs.shape
+        channels, height, width, batch = inputs.shape
         down, across = height // self.size, width // self.size
         cropped = inputs[:, : down * self.size, : across * self.size]
-        return cropped.reshape(batch, down, self.size, across, self.size, channels).max(axis=(2, 4))
+        return cropped.reshape(channels, down, self.size, across, self.size, batch).max(axis=(2, 4))
 
 
 @dataclass(frozen=True)
@@ -111,7 +128,9 @@ class Dense(Layer):
         return {"weight": weight, "bias": jnp.zeros(self.outputs)}, (self.outputs,)
 
     def apply(self, params: Params, inputs: Array, word: Word | None) -> Float[Array, "batch outputs"]:
-        return inputs.reshape(inputs.shape[0], -1) @ params["weight"] + params["bias"][None, :]
+        rows, weight = samples_first(inputs), in_type_of(inputs, params["weight"])
+        outputs = jnp.matmul(rows.reshape(rows.shape[0], -1), weight, preferred_element_type=jnp.float32)
+        return in_type_of(inputs, outputs + params["bias"][None, :])
 
 
 @dataclass(frozen=True)
@@ -139,13 +158,16 @@ class BatchNorm(Layer):
         return {"gain": jnp.ones(shape[-1]), "shift": jnp.zeros(shape[-1])}, shape
 
     def apply(self, params: Params, inputs: Array, word: Word | None) -> Array:
-        size = min(self.group, inputs.shape[0])
-        rest = inputs.shape[0] % size
-        groups = inputs[: inputs.shape[0] - rest].reshape(-1, size, *inputs.shape[1:])
-        outputs = self._normalised(groups).reshape(-1, *inputs.shape[1:])
+        rows = samples_first(inputs).astype(jnp.float32)
+        size = min(self.group, rows.shape[0])
+        rest = rows.shape[0] % size
+        groups = rows[: rows.shape[0] - rest].reshape(-1, size, *rows.shape[1:])
+        outputs = self._normalised(groups).reshape(-1, *rows.shape[1:])
         if rest:
-            outputs = jnp.concatenate([outputs, self._normalised(inputs[None, -size:])[0, -rest:]])
-        return outputs * along_channels(params["gain"], outputs) + along_channels(params["shift"], outputs)
+            outputs = jnp.concatenate([outputs, self._normalised(rows[None, -size:])[0, -rest:]])
+        outputs = outputs * along_channels(params["gain"], outputs) + along_channels(params["shift"], outputs)
+        outputs = in_type_of(inputs, outputs)
+        return samples_last(outputs) if inputs.ndim == 4 else outputs
 
     def _normalised(self, groups: Array) -> Array:
         axes = tuple(range(1, groups.ndim - 1))
@@ -167,13 +189,18 @@ class Dropout(Layer):
     def apply(self, params: Params, inputs: Array, word: Word | None) -> Array:
         if word is None:
             return inputs
-        bits = scramble(word + jnp.arange(inputs.size, dtype=jnp.uint32)).reshape(inputs.shape)
-        kept = bits >= jnp.uint32(int(self.rate * 2**32))
-        return jnp.where(kept, inputs / (1 - self.rate), 0.0)
+        shape = samples_first(inputs).shape
+        bits = scramble(word + jnp.arange(inputs.size, dtype=jnp.uint32).reshape(shape))
+        # A factor for the gradient to reuse: after a choice the compiler draws the bits again, at a quarter of a step.
+        factor = jnp.where(bits >= jnp.uint32(int(self.rate * 2**32)), 1 / (1 - self.rate), 0.0).astype(inputs.dtype)
+        return inputs * (samples_last(factor) if inputs.ndim == 4 else factor)
 
 
-def run_layers(layers: tuple[Layer, ...], params: Any, inputs: Array, word: Word | None) -> Array:
-    """A batch through all layers; each layer has its own random bits."""
+def run_layers(
+    layers: tuple[Layer, ...], params: Any, images: Float[Array, "batch height width channels"], word: Word | None
+) -> Vectors:
+    """A batch of images through all layers; each layer has its own random bits."""
+    inputs = samples_last(images)
     for place, (layer, layer_params) in enumerate(zip(layers, params, strict=True)):
         inputs = layer.apply(layer_params, inputs, None if word is None else scramble(word + jnp.uint32(place)))
-    return inputs
+    return samples_first(inputs).astype(jnp.float32)

@@ -51,9 +51,15 @@ class Model:
             return eqx.filter(build(key), eqx.is_array)
 
         def apply(params: Params, inputs: Array) -> Array:
-            return jax.vmap(eqx.combine(params, fixed))(inputs)
+            params = jax.tree.map(lambda leaf: in_type_of(inputs, leaf), params)
+            return jax.vmap(eqx.combine(params, fixed))(inputs).astype(jnp.float32)
 
         return cls(init, apply)
+
+
+def in_type_of(inputs: Array, numbers: Array) -> Array:
+    """The numbers in bfloat16 if the inputs have that type, as they are if not."""
+    return numbers.astype(jnp.bfloat16) if inputs.dtype == jnp.bfloat16 else numbers
 
 
 def is_abstract_array(leaf: Any) -> bool:
@@ -75,7 +81,8 @@ def linear_apply(params: Params, inputs: Inputs) -> Outputs:
     # Weight stored (outputs, features) and outputs formed class-major: with one weight per client this is a batched
     # product that XLA's CPU backend does twice as fast.
     features = inputs.reshape(inputs.shape[0], -1)
-    outputs = jnp.einsum("cd,bd->cb", params["weight"], features)
+    weight = in_type_of(features, params["weight"])
+    outputs = jnp.einsum("cd,bd->cb", weight, features, preferred_element_type=jnp.float32)
     if "bias" in params:
         outputs = outputs + params["bias"][:, None]
     return outputs.T
@@ -100,5 +107,5 @@ def mlp(num_inputs: int, hidden: tuple[int, ...] = (200, 200), num_outputs: int 
 def mlp_apply(params: Params, inputs: Inputs) -> Outputs:
     outputs = inputs.reshape(inputs.shape[0], -1)
     for i, layer in enumerate(params):
-        outputs = linear_apply(layer, jax.nn.relu(outputs) if i else outputs)
+        outputs = linear_apply(layer, in_type_of(inputs, jax.nn.relu(outputs)) if i else outputs)
     return outputs
