@@ -60,3 +60,9 @@ def test_wrong_types_say_so(parts, change, message):
     assert list(checked(**given)) == ["FedAvg"]
     with pytest.raises(TypeError, match=message):
         checked(**given | change)
+
+
+def test_identical_runs_are_called_identical(parts):
+    same = turnout.compare(*parts, {"a": FedAvg(), "b": FedAvg()}, rounds=3, seeds=2)
+    assert "all are identical, at " in repr(same)
+    assert "ends best" not in repr(same)
