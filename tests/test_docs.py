@@ -9,7 +9,8 @@ from pathlib import Path
 import jax
 import pytest
 
-from turnout.experiment.config import KEYS, Experiment, read_experiment
+from turnout.experiment.config import Experiment, read_experiment
+from turnout.experiment.spelling import KEYS
 from turnout.reproduction.claim import read_claim
 
 with warnings.catch_warnings():  # typer may be older than click and read names that click has deprecated since

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from turnout.auditor import Audit, audit, effective_weights
     from turnout.diagnosis.diagnose import diagnose
     from turnout.diagnosis.reading.log_file import read_log
+    from turnout.report.run.comparison import compare
     from turnout.report.run.plots import plots
     from turnout.server.facts import Online, Oracle
     from turnout.server.server import Server
@@ -33,6 +34,7 @@ __all__ = [
     "World",
     "audit",
     "availability",
+    "compare",
     "compute",
     "diagnose",
     "effective_weights",
@@ -52,6 +54,7 @@ _HOMES = {
     "turnout.auditor": ("Audit", "audit", "effective_weights"),
     "turnout.diagnosis.diagnose": ("diagnose",),
     "turnout.diagnosis.reading.log_file": ("read_log",),
+    "turnout.report.run.comparison": ("compare",),
     "turnout.report.run.plots": ("plots",),
     "turnout.server.facts": ("Online", "Oracle"),
     "turnout.server.server": ("Server",),

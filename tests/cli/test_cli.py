@@ -4,10 +4,12 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from cli_stage import documented, keys_of
 
+from turnout.cli import run
 from turnout.errors import UserError
 
 
@@ -30,7 +32,7 @@ def test_a_run_tells_its_result_and_leaves_a_folder(turnout, tmp_path):
     assert folder.name.startswith("tiny-")
     kept = {"experiment.toml", "history.parquet", "attendance.parquet", "report.html", "learning.png", "attention.png"}
     assert kept <= {file.name for file in folder.iterdir()}
-    assert f"turnout run {folder.name}/experiment.toml" in (folder / "report.html").read_text()
+    assert f"turnout run runs/{folder.name}/experiment.toml" in (folder / "report.html").read_text()
     for expected in ("fedavg cohort=2", "±", "Run folder: runs/tiny-", "Next: turnout run"):
         assert expected in result.stdout
 
@@ -42,6 +44,18 @@ def test_a_run_folder_can_be_run_again(turnout, tmp_path):
     assert turnout("cite", "first/experiment.toml").stdout == turnout("cite", "first").stdout
     assert json.loads(again.stdout)["points"] == json.loads(once.stdout)["points"]
     assert documented("run") <= keys_of(json.loads(once.stdout))
+
+
+@pytest.mark.parametrize(
+    ("source", "changes", "command"),
+    [
+        ("demo", ["task.spread=2"], "turnout run demo --set task.spread=2 --set facts=online   ("),
+        ("demo", ["facts=online", "rounds=9"], "turnout run 'my runs/x/experiment.toml' --seeds 20   ("),
+        ("mine.toml", [], "turnout run 'my runs/x/experiment.toml' --seeds 20   ("),
+    ],
+)
+def test_the_next_command_keeps_what_was_set(source, changes, command):
+    assert run._next_command(source, changes, Path("my runs/x")).startswith(command)
 
 
 def test_options_change_the_experiment(turnout, tmp_path):
@@ -78,8 +92,10 @@ def test_a_mistake_is_one_line_and_leaves_nothing(turnout, tmp_path, arguments, 
     assert [file.name for file in tmp_path.iterdir()] == ["tiny.toml"]
 
 
-@pytest.mark.parametrize("command", [["run", "tiny.toml"], ["list"], ["cite", "fedavg"], ["diagnose", "tiny.toml"]])
-def test_stopping_says_so_without_a_trace(turnout, monkeypatch, command):
+@pytest.mark.parametrize("command", [["run", "tiny.toml"], ["list"], ["cite", "fedavg"], ["diagnose", "log.csv"]])
+def test_stopping_says_so_without_a_trace(turnout, monkeypatch, tmp_path, command):
+    (tmp_path / "log.csv").write_text("round,client\n0,a\n")
+
     def stop(*_, **__):
         raise KeyboardInterrupt
 
@@ -95,12 +111,13 @@ def test_stopping_says_so_without_a_trace(turnout, monkeypatch, command):
         ["run", "tiny.toml"],
         ["tune", "tiny.toml", "--metric", "train_loss"],
         ["audit", "tiny.toml"],
-        ["diagnose", "tiny.toml"],
+        ["diagnose", "log.csv"],
         ["reproduce", "debiased_fig1"],
     ],
     ids=lambda command: command[0],
 )
-def test_a_command_that_compiles_keeps_programs_on_disk_and_few_in_memory(turnout, monkeypatch, command):
+def test_a_command_that_compiles_keeps_programs_on_disk_and_few_in_memory(turnout, monkeypatch, tmp_path, command):
+    (tmp_path / "log.csv").write_text("round,client\n0,a\n")
     asked = []
 
     def stop():

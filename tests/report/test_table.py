@@ -75,3 +75,11 @@ def test_records_are_plain_and_keep_a_dot_in_a_name():
         {"label": "b", "final": {"train.loss": {"mean": None}}, "settings": {}},
     ]
     assert TABLE.row_count == 2
+
+
+def test_numbers_are_never_cut_in_a_narrow_terminal():
+    numbers = ["0.123456 ± 0.0123"]
+    wide = Table((Column.of("strategy", ["fedavg"]), *(Column.of(f"metric {k}", numbers) for k in range(6))))
+    console = Console(width=80, file=io.StringIO())
+    console.print(wide, crop=False)
+    assert console.file.getvalue().count(numbers[0]) == 6

@@ -126,6 +126,10 @@ class Audit:
     rounds: int
     seeds: tuple[int, ...]
 
+    def __repr__(self) -> str:
+        off = ", ".join(f"{entry.label} {100 * entry.total_variation:.2f} %" for entry in self.entries)
+        return f"Audit of {self.rounds} rounds; off target: {off}"
+
     def __getitem__(self, label: str) -> Audited:
         for entry in self.entries:
             if entry.label == label:

@@ -59,7 +59,6 @@ def diagnose_command(
 ) -> None:
     """Show from a participation log which clients come when, and which ones the model is trained for."""
     with one_line_errors(debug):
-        folder = out or new_folder(f"{Path(log).name.split('.')[0]}-diagnosis")
         reading = {
             "slot_seconds": slot,
             "num_rounds": rounds,
@@ -67,6 +66,8 @@ def diagnose_command(
             "columns": _named(columns or []),
             "zone": zone,
         }
+        _check_columns(_log_file(log), reading["columns"])
+        folder = out or new_folder(f"{Path(log).name.split('.')[0]}-diagnosis")
         diagnosis = _diagnose(log, reading, audit_rounds, folder, show_progress=not quiet)
         if as_json:
             from turnout.report.diagnosis.diagnosis_folder import numbers
@@ -76,6 +77,15 @@ def diagnose_command(
             typer.echo(str(folder))
         else:
             _print_diagnosis(diagnosis, folder)
+
+
+def _check_columns(log: str, columns: dict[str, str]) -> None:
+    """Refuse a file that is no log, before anything is imported that takes seconds."""
+    from turnout.diagnosis.reading.columns import recognised_columns, shape_of
+    from turnout.diagnosis.reading.table import open_table
+
+    with open_table(log) as table:
+        shape_of(table.path, table.header, recognised_columns(table.header, columns)[0])
 
 
 def _named(columns: list[str]) -> dict[str, str]:
@@ -111,6 +121,8 @@ def _diagnose(log: str, reading: dict[str, Any], audit_rounds: int, folder: Path
 
 def _log_file(log: str) -> str:
     """The file of the log, which may be in the folder of a run on real nodes."""
+    if not Path(log).is_dir():
+        return log
     from turnout.experiment.store import LOG
 
     inside = Path(log) / LOG

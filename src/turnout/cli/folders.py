@@ -34,10 +34,28 @@ def stem_of(experiment: str) -> str:
 
 def opened(source: str, settings: Sequence[str] | None, trust: bool) -> Experiment:
     """The experiment that a command was given."""
+    _check_spelling(source, tuple(settings or ()))
     import_from(Path.cwd(), Path(source).absolute().parent, trust=trust)
     from turnout.experiment.config import read_experiment
 
     return read_experiment(source, tuple(settings or ()), trust)
+
+
+def _check_spelling(source: str, settings: tuple[str, ...]) -> None:
+    """Refuse names that do not exist, before anything is imported that takes seconds."""
+    from turnout.experiment import registry, toml
+    from turnout.experiment.spelling import check_keys, check_names
+
+    document = toml.override(toml.read(registry.experiment_path(source)), settings)
+    check_keys(document)
+    check_names(document)
+
+
+def run_folder(folder: Path) -> Path:
+    """A folder that exists, before anything is imported that takes seconds."""
+    if not folder.is_dir():
+        raise UserError(f"{folder}: not a run folder: there is no such folder")
+    return folder
 
 
 def resumed_run(folder: Path, command: str, trust: bool, **given: object) -> AbstractContextManager[Unfinished]:

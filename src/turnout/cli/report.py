@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from turnout.cli import completion
+from turnout.cli.folders import run_folder
 from turnout.cli.options import AsJson, Debug
 from turnout.cli.terminal import one_line_errors
 
@@ -29,6 +30,8 @@ def report_command(
 ) -> None:
     """Write one page about a run, or about several side by side; it works offline."""
     with one_line_errors(debug):
+        for run in runs:
+            run_folder(run)
         from turnout.report.run.run_page import REPORT, write_report
 
         page = out or (runs[0] / REPORT if len(runs) == 1 else Path(REPORT))
@@ -64,6 +67,7 @@ def plot_command(
 ) -> None:
     """Draw one figure of a run for a paper."""
     with one_line_errors(debug):
+        run_folder(run)
         from turnout.experiment.store import load
         from turnout.report.run.plots import for_paper, plot, save_plot
 

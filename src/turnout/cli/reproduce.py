@@ -73,7 +73,11 @@ def _claims(
     panels: tuple[str, ...],
     trust: bool,
 ) -> list[Claim]:
+    from turnout.experiment import registry
     from turnout.experiment.trust import Code
+
+    for name in names:
+        registry.claim_path(name)
     from turnout.reproduction.claim import claim_names, read_claim
 
     if everything == bool(names):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,7 +52,7 @@ def run_command(
         elif quiet:
             typer.echo(str(unfinished.folder))
         else:
-            _print_result(finished, experiment, unfinished.folder)
+            _print_result(finished, experiment, changes, unfinished.folder)
 
 
 def _begun(source: str, changes: list[str], out: Path | None, trust: bool) -> AbstractContextManager[Unfinished]:
@@ -67,28 +68,30 @@ def _simulate(unfinished: Unfinished, show_progress: bool) -> Run:
     prepare_compilation()
     with progress_bar(show_progress) as bar:
         finished = unfinished.run(bar, bar and bar.watch)
-    unfinished.commit(lambda work: _show(finished, work, unfinished.folder.name))
+    unfinished.commit(lambda work: _show(finished, work, unfinished.folder))
     return finished
 
 
-def _show(finished: Run, work: Path, name: str) -> None:
+def _show(finished: Run, work: Path, folder: Path) -> None:
     """Write the report, and its two main figures as files."""
     from turnout.report.run.plots import write_figures
     from turnout.report.run.run_page import add_report
 
     write_figures(finished, work)
-    add_report(finished, work, name)
+    add_report(finished, work, folder)
 
 
-def _print_result(finished: Run, source: str, folder: Path) -> None:
+def _print_result(finished: Run, source: str, changes: list[str], folder: Path) -> None:
     from turnout.report.run.run_table import results
     from turnout.report.run.run_words import result
 
     places = (f"\nRun folder: {folder}", f"Report: {folder / 'report.html'}")
-    print_lines(results(finished), result(finished), *places, f"Next: {_next_command(source, folder)}")
+    print_lines(results(finished), result(finished), *places, f"Next: {_next_command(source, changes, folder)}")
 
 
-def _next_command(source: str, folder: Path) -> str:
+def _next_command(source: str, changes: list[str], folder: Path) -> str:
     if source == DEMO:
-        return "turnout audit demo   (which clients each strategy trains for, without training)"
-    return f"turnout run {folder / 'experiment.toml'} --seeds 20   (the same with more seeds)"
+        settings = [part for change in changes for part in ("--set", change)]
+        command = shlex.join(["turnout", "audit", DEMO, *settings])
+        return f"{command}   (which clients each strategy trains for, without training)"
+    return f"{shlex.join(['turnout', 'run', str(folder / 'experiment.toml')])} --seeds 20   (the same with more seeds)"

@@ -62,7 +62,7 @@ def print_lines(table: Any, sentences: list[str], *last: str) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    console.print(table)
+    console.print(table, crop=False)
     for sentence in sentences:
         console.print(sentence, markup=False)
     for line in last:

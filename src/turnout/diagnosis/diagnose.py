@@ -30,6 +30,14 @@ class Diagnosis:
     likeness: Likeness
     ranking: Ranking | None = None  # strategies in the fitted world, the fairest first; None: not audited
 
+    def __repr__(self) -> str:
+        log = self.log
+        best = "" if self.ranking is None else f"; use {self.ranking.recommended.strategy}"
+        return (
+            f"Diagnosis of {self.source}: {log.num_clients:,} clients over {log.num_slots:,} slots, "
+            f"{self.findings.recognised.name}; FedAvg misplaces {self.findings.weights.weighted_distance:.1%}{best}"
+        )
+
     @property
     def studied(self) -> Log:
         """The log without its outages."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ from turnout.experiment import registry, toml
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.parts import Part, read_part
 from turnout.experiment.schema import shown
+from turnout.experiment.spelling import OVERRIDES, PARTS, check_keys
 from turnout.experiment.trust import Code, code_of
 
 DEFAULTS = {"links": "perfect", "uploads": "plain", "server": {}, "facts": "oracle"}  # of tables that may be left out
-OVERRIDES = ("local", "uploads", "server", "facts")  # tables of which a strategy may have its own
 NAMED = ("uploads", "facts")  # those that name a builder: a strategy's own replaces the common one
 EVALUATIONS = 40  # in a run, if not given
 
@@ -56,10 +56,6 @@ class Tables:
         return (*(["data"] if self.task.drawn else []), *(["world"] if world else []))
 
 
-PARTS = tuple(table.name for table in fields(Tables))
-KEYS = ("title", "claim", "rounds", "seeds", "evaluate_every", "metrics", "calibrate", *PARTS, "strategies")
-
-
 @dataclass(frozen=True)
 class Experiment(Tables):
     """Strategies compared on one task in one world; any argument may be a sweep."""
@@ -79,12 +75,7 @@ class Experiment(Tables):
 
         `code` is what becomes of code that the document names.
         """
-        for key in document:
-            if key not in KEYS:
-                raise ExperimentError(f"unknown key {key!r}: {nearest(key, KEYS)}")
-        for key in ("rounds", "task", "availability", "strategies"):
-            if key not in document:
-                raise ExperimentError(f"{key!r} is missing")
+        check_keys(document)
         rounds = _count(document["rounds"], "rounds")
         tables = DEFAULTS | document | _local_and_compute(document)
         strategies = _entrants(document["strategies"], code)

@@ -64,10 +64,15 @@ def find(kind: str, name: str, where: str) -> Callable[..., Any]:
         if name not in builders:
             raise ExperimentError(f"{where}: there is no {name!r} among optax's {kind}: {nearest(name, builders)}")
         return builders[name]
+    entry = entry_named(kind, name, where)
+    return getattr(importlib.import_module(entry.module), entry.attribute)
+
+
+def entry_named(kind: str, name: str, where: str) -> Entry:
+    """The entry of that name, without importing it."""
     if name not in entries(kind):
         raise ExperimentError(f"{where}: there is no {name!r} among the {kind}: {nearest(name, entries(kind))}")
-    entry = entries(kind)[name]
-    return getattr(importlib.import_module(entry.module), entry.attribute)
+    return entries(kind)[name]
 
 
 def is_code(name: str) -> bool:
@@ -91,6 +96,15 @@ def experiment_path(name: str) -> Path:
     if path.suffix == ".toml" or path.exists():
         raise ExperimentError(f"{name}: there is no such file")
     raise ExperimentError(f"there is no experiment {name!r}: {nearest(name, entries('experiments'))}, or a path")
+
+
+def claim_path(source: str) -> Path:
+    """The file of a claim: a shipped one by its name, any other by its path."""
+    if source.endswith(".toml") or Path(source).is_file():
+        return Path(source)
+    if source not in entries("claims"):
+        raise ExperimentError(f"there is no claim {source!r}: {nearest(source, entries('claims'))}, or a path")
+    return shipped_path("claims", source)
 
 
 def shipped_path(kind: str, name: str) -> Path:

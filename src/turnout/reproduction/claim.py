@@ -136,7 +136,7 @@ def read_claim(
     The file of a reproduction has one size only. The claim keeps the changes by `settings` and by `only_panels`.
     `code` is what becomes of code that it names; if not given, the file counts as one that is run.
     """
-    path = _path(str(source))
+    path = registry.claim_path(str(source))
     document = toml.read(path)
     with _mistakes_of(path.stem):
         check_types(document)
@@ -145,7 +145,7 @@ def read_claim(
     chosen: Profile = profile or stored or "quick"
     if stored is not None and chosen != stored:
         raise ExperimentError(f"{path}: holds the {stored} size only: name the claim itself for the {chosen} one")
-    files = [path, *([_path(document["same_runs_as"])] if "same_runs_as" in document else [])]
+    files = [path, *([registry.claim_path(document["same_runs_as"])] if "same_runs_as" in document else [])]
     document = _inherited(document, name)
     code = code or max((code_of(file, document) for file in files), key=[*Code].index)
     document = toml.override(merged(document, _profiles(document, name).get(chosen, {})), settings)
@@ -166,14 +166,6 @@ def _mistakes_of(name: str) -> Iterator[None]:
         raise ExperimentError(f"{name}: {error}") from error
 
 
-def _path(source: str) -> Path:
-    if source.endswith(".toml") or Path(source).is_file():
-        return Path(source)
-    if source not in claim_names():
-        raise ExperimentError(f"there is no claim {source!r}: {nearest(source, claim_names())}, or a path")
-    return registry.shipped_path("claims", source)
-
-
 def _inherited(document: Document, name: str) -> Document:
     """The claim with the runs of another one, if it only checks these in another way."""
     other = document.pop("same_runs_as", None)
@@ -183,7 +175,7 @@ def _inherited(document: Document, name: str) -> Document:
     given = set(document).union(*own.values())
     if clash := sorted(given & set(RUNS)):
         raise ExperimentError(f"{name}: same_runs_as: {', '.join(clash)} would change the runs: leave it out")
-    theirs = toml.read(_path(other))
+    theirs = toml.read(registry.claim_path(other))
     sizes = {size: _runs_of(table) for size, table in _profiles(theirs, other).items()}
     return _runs_of(theirs) | document | {"profiles": merged(sizes, own)}
 

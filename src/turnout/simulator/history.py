@@ -34,6 +34,10 @@ class History:
     pi: np.ndarray | None = field(default=None, repr=False)  # π, where the availability has a stationary law
     lam: np.ndarray | None = field(default=None, repr=False)  # λ, likewise
 
+    def __repr__(self) -> str:
+        finals = ", ".join(f"{name} {values[:, -1].mean():.4g}" for name, values in self.metrics.items())
+        return f"History of {self.rounds} rounds, {len(self.seeds)} seeds; at the end {finals or 'no metrics'}"
+
     @property
     def drawn(self) -> bool:
         """Whether every seed has data or a world of its own."""

@@ -8,12 +8,16 @@ from html import escape
 from typing import Any
 
 from rich import table as rich_table
+from rich.console import Console, ConsoleOptions
+from rich.measure import Measurement
+from rich.segment import Segment
 from rich.text import Text
 
 from turnout.diagnosis.plain import plain
 from turnout.report.page.colours import Style
 from turnout.report.page.on_page import swatch
 
+UNBOUNDED = 10_000  # columns of a terminal
 LABEL_WIDTH, TITLE_WIDTH = 30, 10  # letters in a terminal: longer names of rows and of columns may be broken
 
 
@@ -87,8 +91,13 @@ class Table:
     def _rows(self, columns: Sequence[Column]) -> Iterator[tuple[Cell, ...]]:
         return zip(*(column.cells for column in columns), strict=True)
 
-    def __rich__(self) -> rich_table.Table:
-        """The table for a terminal; rich prints whatever has this method."""
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        """The table for a terminal; in a narrow one it is wider than that, since rich would cut numbers."""
+        grid = self._grid()
+        least = Measurement.get(console, options.update(width=UNBOUNDED), grid).minimum
+        yield from console.render(grid, options.update(width=max(least, options.max_width)))
+
+    def _grid(self) -> rich_table.Table:
         shown = [column for column in self.columns if column.title and not column.page_only]
         table = rich_table.Table(title=self.title or None, caption=self.note or None, title_justify="left")
         for number, column in enumerate(shown):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from turnout.experiment.citations import cited_in
 from turnout.experiment.errors import ExperimentError
@@ -34,14 +36,19 @@ NOT_RECORDED = (
 
 @dataclass(frozen=True)
 class Source:
-    """A run, and the name of its folder."""
+    """A run, and its folder as the user writes it."""
 
-    name: str
+    folder: Path
     run: Run
+
+    @property
+    def name(self) -> str:
+        """Name of the folder."""
+        return self.folder.absolute().name
 
     @classmethod
     def read(cls, folder: Path) -> Source:
-        return cls(folder.absolute().name, load(folder))
+        return cls(folder, load(folder))
 
 
 def write_report(folders: Sequence[Path], out: Path) -> Path:
@@ -54,18 +61,29 @@ def write_report(folders: Sequence[Path], out: Path) -> Path:
     return out
 
 
-def add_report(run: Run, folder: Path, name: str) -> None:
-    """The report of a run into the folder that is being written for it, and that will have this name."""
-    (folder / REPORT).write_text(report_page([Source(name, run)]), encoding="utf-8")
+def add_report(run: Run, work: Path, folder: Path) -> None:
+    """The report of a run into the folder that is being written for it, and that will be this one."""
+    (work / REPORT).write_text(report_page([Source(folder, run)]), encoding="utf-8")
 
 
 def report_page(sources: Sequence[Source]) -> str:
     """The whole page."""
     points = compared([(source.name, source.run) for source in sources])
-    charts, table = run_charts(points, _splits(sources, points)), results(points)
+    origin = f"From {len(sources)} runs: {', '.join(source.name for source in sources)}." if len(sources) > 1 else ""
+    return comparison_page(points, _splits(sources, points), origin, tuple(_circumstances(sources)))
+
+
+def comparison_page(
+    points: Compared,
+    splits: Mapping[str, ErrorSplit] = MappingProxyType({}),
+    origin: str = "",
+    circumstances: tuple[str, ...] = (),
+) -> str:
+    """The page about outcomes side by side; `origin` says where they are from, `circumstances` how to repeat them."""
+    charts, table = run_charts(points, dict(splits)), results(points)
     curves = [name for name in charts if name.startswith("curve-")]
     parts = [
-        _summary(points, sources),
+        _summary(points, origin),
         legend(styles_of(points)),
         section("Results", table.html(), paragraph([table.note], "small soft")),
         section("How well the models do", axis_switch(charts), figures(charts, *curves)),
@@ -81,7 +99,7 @@ def report_page(sources: Sequence[Source]) -> str:
             paragraph([] if "clients" in charts else [NOT_RECORDED], "small soft"),
         ),
         section("Optimisation or bias", figures(charts, "split")),
-        *_circumstances(sources),
+        *circumstances,
     ]
     return page(points.title or "Report", parts, charts)
 
@@ -93,12 +111,11 @@ def _splits(sources: Sequence[Source], points: Compared) -> dict[str, ErrorSplit
     return {point.label: split for point, split in zip(points.points, splits, strict=True) if split is not None}
 
 
-def _summary(points: Compared, sources: Sequence[Source]) -> str:
+def _summary(points: Compared, origin: str) -> str:
     first, *more = result(points) or [_of_one(points)]
     clients = counts(point.target.shape[-1] for point in points.points)
     rounds = counts(point.history.rounds for point in points.points)
     size = f"{clients} clients, {rounds} rounds, {counts(len(point.history.seeds) for point in points.points)} seeds"
-    origin = f"From {len(sources)} runs: {', '.join(source.name for source in sources)}." if len(sources) > 1 else ""
     return paragraph([first], "lead") + paragraph(more) + paragraph([f"{size}.", origin], "soft")
 
 
@@ -118,7 +135,7 @@ def _circumstances(sources: Sequence[Source]) -> Iterator[str]:
         if len(text) > LONGEST_FILE:
             text = f"{text[:LONGEST_FILE]}\n… the rest is in experiment.toml of the run folder"
         of = f": {source.name}" if len(sources) > 1 else ""
-        command = f"turnout run {source.name}/experiment.toml"
+        command = shlex.join(["turnout", "run", str(source.folder / "experiment.toml")])
         yield section(
             f"How to get the same again{of}",
             copied(f"again-{number}", command),

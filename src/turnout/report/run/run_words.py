@@ -35,6 +35,9 @@ def _winner(run: Points) -> str:
         lost = all(outcome.history.diverged.any() for outcome in run.points)
         return "" if lost else f"{metric.title}: nothing is called best, as a sweep needs validation data to choose by."
     unit, chooser = " %" if metric.percent else "", for_choosing(run)
+    final = best.history.final(metric.name)
+    if len(stand) > 1 and all(np.array_equal(outcome.history.final(metric.name), final) for outcome in stand):
+        return f"{metric.title}: all are identical, at {metric.spread(final)}{unit}."
     by = f" (of each sweep the best by {chooser.words})" if chooser and len(stand) < len(run.points) else ""
     ends = f"{metric.title}: {best.label} ends best, at {metric.spread(best.history.final(metric.name))}{unit}{by}"
     first = stand[0]

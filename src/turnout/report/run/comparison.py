@@ -1,0 +1,149 @@
+"""Strategies compared from Python: the same tables, charts and page as `turnout run` makes, from objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turnout.experiment.run import Outcome
+from turnout.files.whole import whole_file
+from turnout.report.page.table import Table
+from turnout.report.run.compared import Compared
+from turnout.report.run.plots import plot
+from turnout.report.run.run_page import comparison_page
+from turnout.report.run.run_table import results
+from turnout.report.run.run_words import result
+from turnout.server.settings import ServerSettings
+from turnout.simulator import simulate_trials
+from turnout.simulator.history import History
+from turnout.simulator.local import Local
+from turnout.simulator.trial import Trial
+from turnout.strategies.base import Strategy
+from turnout.tasks.base import Task
+from turnout.uploads import Plain, Upload
+from turnout.world import World
+
+if TYPE_CHECKING:
+    import altair as alt
+    import polars as pl
+
+
+@dataclass(frozen=True, repr=False)
+class StrategyComparison:
+    """Strategies that met the same absences; the first is the one that others are compared with."""
+
+    points: Compared
+
+    def __getitem__(self, label: str) -> History:
+        for outcome in self.points.points:
+            if outcome.label == label:
+                return outcome.history
+        raise KeyError(f"no {label!r}; compared were {', '.join(self.labels)}")
+
+    @property
+    def labels(self) -> list[str]:
+        return [outcome.label for outcome in self.points.points]
+
+    @property
+    def table(self) -> Table:
+        """Final metrics of every strategy, with paired differences from the first."""
+        return results(self.points)
+
+    def frame(self) -> pl.DataFrame:
+        """A tidy table: label, seed, round, kind, name, value."""
+        import polars as pl
+
+        frames = (
+            outcome.history.frame().select(pl.lit(outcome.label).alias("label"), pl.all())
+            for outcome in self.points.points
+        )
+        return pl.concat(frames)
+
+    def plot(self, kind: str = "curves", metric: str | None = None) -> alt.TopLevelMixin:
+        """One figure, of the kinds that `turnout plot` has."""
+        return plot(self.points, kind, metric)
+
+    def report(self, path: str | Path) -> Path:
+        """Write the page about this comparison; it works offline."""
+        out = Path(path)
+        with whole_file(out) as draft:
+            draft.write_text(comparison_page(self.points), encoding="utf-8")
+        return out
+
+    def __repr__(self) -> str:
+        words = " ".join(result(self.points))
+        return f"Comparison of {', '.join(self.labels)}. {words}".strip()
+
+    def _repr_html_(self) -> str:
+        return self.table.html()
+
+
+def compare(
+    task: Task,
+    world: World,
+    strategies: Sequence[Strategy] | Mapping[str, Strategy],
+    *,
+    rounds: int,
+    seeds: int | Sequence[int] = 1,
+    local: Local | None = None,
+    uploads: Upload | None = None,
+    evaluate_every: int | None = None,
+    metrics: Sequence[str] | None = None,
+    title: str = "",
+    **server: Any,
+) -> StrategyComparison:
+    """Train several strategies on one task in one world, and put them side by side.
+
+    All meet the same absences, so differences are paired by seed. `strategies` is a list, or a dict by the labels to
+    show. The other arguments are those of `turnout.simulate`; the model is evaluated forty times if `evaluate_every` is
+    not given.
+    """
+    named = checked(task, world, strategies, local)
+    settings, transform = ServerSettings(**server), Plain() if uploads is None else uploads
+    trials = [
+        Trial(strategy, world, Local() if local is None else local, settings, transform) for strategy in named.values()
+    ]
+    every = max(1, rounds // 40) if evaluate_every is None else evaluate_every
+    histories = simulate_trials(task, trials, rounds=rounds, seeds=seeds, evaluate_every=every, metrics=metrics)
+    outcomes = (
+        Outcome(label, type(strategy).__name__.lower(), {}, history)
+        for (label, strategy), history in zip(named.items(), histories, strict=True)
+    )
+    return StrategyComparison(Compared(title, tuple(outcomes)))
+
+
+def _labelled(strategies: Any) -> dict[str, Any]:
+    """Strategies by the names of their classes, numbered where two are the same."""
+    if isinstance(strategies, Strategy) or not isinstance(strategies, Sequence) or isinstance(strategies, str):
+        raise TypeError(f"strategies: given {_kind(strategies)}, expected a list such as [FedAvg(), FedAU()]")
+    labels: dict[str, Any] = {}
+    for strategy in strategies:
+        name = strategy.__name__ if isinstance(strategy, type) else type(strategy).__name__
+        number = sum(label.partition(" ")[0] == name for label in labels)
+        labels[f"{name} {number + 1}" if number else name] = strategy
+    return labels
+
+
+def checked(task: Any, world: Any, strategies: Any, local: Any) -> dict[str, Strategy]:
+    """The strategies by their labels; what is easily given instead of an object of ours is refused."""
+    named = dict(strategies) if isinstance(strategies, Mapping) else _labelled(strategies)
+    if not named:
+        raise TypeError("strategies: given none, expected one or more")
+    if not isinstance(task, Task):
+        raise TypeError(f"task: given {_kind(task)}, expected a Task, such as turnout.tasks.quadratics(num_clients=10)")
+    if not isinstance(world, World):
+        raise TypeError(f"world: given {_kind(world)}, expected a World, such as World(process)")
+    if local is not None and not isinstance(local, Local):
+        raise TypeError(f"local: given {_kind(local)}, expected Local(learning_rate=…)")
+    for label, strategy in named.items():
+        if isinstance(strategy, type):
+            raise TypeError(f"strategies: {label} is a class; call it: {strategy.__name__}()")
+        if not isinstance(strategy, Strategy):
+            raise TypeError(f"strategies: given {_kind(strategy)} for {label}, expected a strategy, such as FedAvg()")
+    return named
+
+
+def _kind(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"{type(value).__name__} {str(value)[:40]!r}"

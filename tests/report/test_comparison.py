@@ -1,0 +1,68 @@
+"""`turnout.compare`: one object with a paired table, figures and a page."""
+
+import pytest
+
+import turnout
+from turnout.report.run.comparison import checked
+from turnout.strategies import FedAU, FedAvg
+
+CLIENTS = 6
+
+
+@pytest.fixture(scope="module")
+def parts():
+    task = turnout.tasks.quadratics(num_clients=CLIENTS, dimension=2)
+    return task, turnout.World(turnout.availability.two_classes(CLIENTS))
+
+
+@pytest.fixture(scope="module")
+def comparison(parts):
+    return turnout.compare(*parts, [FedAvg(), FedAvg(cohort=2), FedAU()], rounds=8, seeds=2, local=turnout.Local(0.1))
+
+
+def test_everything_is_in_one_object(comparison, parts, tmp_path):
+    assert comparison.labels == ["FedAvg", "FedAvg 2", "FedAU"]
+    alone = turnout.simulate(*parts, FedAU(), rounds=8, seeds=2, local=turnout.Local(0.1))
+    name = next(iter(alone.metrics))
+    assert comparison["FedAU"].final(name).tolist() == alone.final(name).tolist()
+    assert comparison.frame().columns == ["label", "seed", "round", "kind", "name", "value"]
+    assert set(comparison.frame()["label"]) == set(comparison.labels)
+    page = comparison.report(tmp_path / "page.html").read_text()
+    assert "FedAvg 2" in page
+    assert "How to get the same again" not in page
+    assert comparison.plot().to_dict()
+    with pytest.raises(KeyError, match="compared were FedAvg, FedAvg 2, FedAU"):
+        comparison["fedavg"]
+
+
+def test_what_a_notebook_shows_is_short(comparison):
+    assert repr(comparison).startswith("Comparison of FedAvg, FedAvg 2, FedAU.")
+    assert comparison._repr_html_().startswith("<div")
+    shown = repr(comparison["FedAU"])
+    assert shown.startswith("History of 8 rounds, 2 seeds; at the end ")
+    assert len(shown) < 500
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"strategies": ["fedavg"]}, "given str 'fedavg' for str, expected a strategy, such as FedAvg"),
+        ({"strategies": [FedAvg]}, r"FedAvg is a class; call it: FedAvg\(\)"),
+        ({"strategies": FedAvg()}, "expected a list such as"),
+        ({"strategies": []}, "given none"),
+        ({"world": turnout.availability.two_classes(CLIENTS)}, r"expected a World, such as World\(process\)"),
+        ({"local": 0.1}, r"local: given float '0.1', expected Local\(learning_rate"),
+        ({"task": "quadratics"}, "task: given str 'quadratics', expected a Task"),
+    ],
+)
+def test_wrong_types_say_so(parts, change, message):
+    given = {"task": parts[0], "world": parts[1], "strategies": [FedAvg()], "local": None}
+    assert list(checked(**given)) == ["FedAvg"]
+    with pytest.raises(TypeError, match=message):
+        checked(**given | change)
+
+
+def test_identical_runs_are_called_identical(parts):
+    same = turnout.compare(*parts, {"a": FedAvg(), "b": FedAvg()}, rounds=3, seeds=2)
+    assert "all are identical, at " in repr(same)
+    assert "ends best" not in repr(same)
