@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnout.cli.cells import last_of_cells
 from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import new_folder, opened, resumed_run, stem_of
-from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Resume, Settings, Trust
+from turnout.cli.options import DEMO, AsJson, Cells, Debug, Experiment, Quiet, Resume, Settings, Trust
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def run_command(
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/<experiment>-<time> if not given.")] = None,
     settings: Settings = None,
     resume: Resume = None,
+    cells: Cells = None,
     trust: Trust = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -36,10 +38,16 @@ def run_command(
     changes = [*(settings or []), *changes]
     with one_line_errors(debug):
         if resume is not None:
-            work = resumed_run(resume, "run", trust, experiment=experiment != DEMO, changes=changes, out=out)
+            given = {"experiment": experiment != DEMO, "changes": changes, "out": out, "--cells": cells}
+            work = resumed_run(resume, "run", trust, **given)
+        elif cells is not None:
+            described, modules = opened(experiment, changes, trust), Path(experiment).absolute().parent
+            work = last_of_cells(cells, out, "run", described, modules=modules, quiet=quiet, as_json=as_json)
         else:
             work = _begun(experiment, changes, out, trust)
         with work as unfinished:
+            if unfinished is None:
+                return
             finished = _simulate(unfinished, show_progress=not quiet)
         if as_json:
             from turnout.report.run.run_words import summary

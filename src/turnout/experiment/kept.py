@@ -59,6 +59,14 @@ class KeptPoints:
         """Whether nothing was kept yet."""
         return not self.folder.is_dir() or not any(self.folder.rglob("*.npz"))
 
+    def has(self, label: str) -> bool:
+        """Whether the point of this label was kept, if only by its file."""
+        return self._path(label).exists()
+
+    def lock(self, label: str) -> Path:
+        """The file to lock by who computes the point of this label beside others."""
+        return self._path(label).with_suffix(".lock")
+
     def find(self, label: str) -> KeptPoint | None:
         """The kept point of this label; one that is damaged is not taken, and its strategy runs again."""
         path = self._path(label)
