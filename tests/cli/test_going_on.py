@@ -68,6 +68,22 @@ def test_jobs_share_a_folder(turnout, tmp_path, command):
     )
 
 
+@pytest.mark.parametrize("command", ["run", "tune"])
+@pytest.mark.parametrize("on", ["spark", "ray:", "rays"])
+def test_a_place_that_there_is_not_is_refused(turnout, command, on):
+    refused = turnout(command, "tiny.toml", "--on", on)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(f"error: --on {on}: give ray, or ray:ADDRESS of a cluster")
+
+
+def test_ray_deals_the_cells_by_itself_and_is_an_extra(turnout, monkeypatch):
+    both = turnout("run", "tiny.toml", "--on", "ray", "--cells", "1/2", "--out", "cells")
+    assert both.stderr == "error: --on ray: deals the cells by itself: leave out --cells\n"
+    monkeypatch.setitem(sys.modules, "ray", None)
+    missing = turnout("run", "tiny.toml", "--on", "ray")
+    assert missing.stderr == "error: --on ray: Ray is not installed: pip install 'turnout[ray]'\n"
+
+
 def test_an_error_says_how_to_go_on_too(stopped):
     result = stopped("run", *OPTIONS, "--out", "half", error=OSError(28, "No space left on device", "half/x"))
     assert result.exit_code == 2

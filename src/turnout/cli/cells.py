@@ -1,4 +1,4 @@
-"""`--cells I/N`: the share of one job among several that write one folder."""
+"""`--cells I/N`: the share of one job among several that write one folder; `--on ray`: cells as tasks of Ray."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from turnout.cli.terminal import progress_bar
 from turnout.errors import UserError
 
 if TYPE_CHECKING:
+    from turnout.cli.terminal import Bar
     from turnout.experiment.config import Experiment
     from turnout.experiment.unfinished import Unfinished
 
@@ -43,6 +44,27 @@ def last_of_cells(
         if not is_last:
             _print_share(unfinished, cells, quiet, as_json)
         yield unfinished if is_last else None
+
+
+def check_place(on: str | None, cells: str | None) -> None:
+    """Refuse a place to compute that there is not, before anything is begun."""
+    if on is None:
+        return
+    if on.partition(":")[0] != "ray" or on == "ray:":
+        raise UserError(f"--on {on}: give ray, or ray:ADDRESS of a cluster, such as ray:10.0.0.1:6379")
+    if cells is not None:
+        raise UserError(f"--on {on}: deals the cells by itself: leave out --cells")
+    from turnout.experiment.on_ray import imported_ray
+
+    imported_ray()
+
+
+def compute_on(on: str | None, unfinished: Unfinished, bar: Bar | None) -> None:
+    """Compute the cells in a place that `check_place` has let pass; nothing if there is none."""
+    if on is not None:
+        from turnout.experiment.on_ray import compute_on_ray
+
+        compute_on_ray(unfinished, on.partition(":")[2] or None, bar)
 
 
 def _print_share(unfinished: Unfinished, cells: str, quiet: bool, as_json: bool) -> None:

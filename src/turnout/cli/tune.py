@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnout.cli.cells import last_of_cells
+from turnout.cli.cells import check_place, compute_on, last_of_cells
 from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import new_folder, opened, resumed_run, stem_of
-from turnout.cli.options import DEMO, AsJson, Cells, Debug, Experiment, Quiet, Resume, Settings, Trust
+from turnout.cli.options import DEMO, AsJson, Cells, Debug, Experiment, On, Quiet, Resume, Settings, Trust
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 from turnout.metrics import VALIDATION_ACCURACY
 
@@ -37,6 +37,7 @@ def tune_command(
     settings: Settings = None,
     resume: Resume = None,
     cells: Cells = None,
+    on: On = None,
     trust: Trust = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -48,6 +49,7 @@ def tune_command(
 
         at_least("seeds", seeds, 1, MAX_RUNS)
         at_least("rounds", rounds or 1, 1, MAX_COUNT)
+        check_place(on, cells)
         if resume is not None:
             given = {"experiment": experiment != DEMO, "changes": settings, "--keep": keep, "--rounds": rounds}
             work = resumed_run(resume, "tune", trust, **given, out=out, **{"--cells": cells})
@@ -62,7 +64,7 @@ def tune_command(
         with work as unfinished:
             if unfinished is None:
                 return
-            tuned = _tune(unfinished, show_progress=not quiet)
+            tuned = _tune(unfinished, on, show_progress=not quiet)
         if as_json:
             from turnout.report.run.tuning_table import choices_summary
 
@@ -95,13 +97,14 @@ def _begun(
     return begun(folder, "tune", searched, options, modules, numbered=out is None)
 
 
-def _tune(unfinished: Unfinished, show_progress: bool) -> Tuned:
+def _tune(unfinished: Unfinished, on: str | None, show_progress: bool) -> Tuned:
     """Search, and write the experiment that was asked for with the chosen values."""
     from turnout.experiment.tuning import tune, write_tuned
 
     prepare_compilation()
     searched, options = unfinished.experiment, unfinished.options
     with progress_bar(show_progress, "searching") as progress:
+        compute_on(on, unfinished, progress)
         kept = unfinished.kept
         tuned = tune(searched, options["metric"], tuple(options["keep"]), progress=progress, kept=kept)
     tuned = replace(tuned, run=replace(tuned.run, origin=unfinished.origin))

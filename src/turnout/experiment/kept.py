@@ -19,8 +19,9 @@ import numpy as np
 
 from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Experiment
-from turnout.files.archive import Arrays, read_archive, write_archive
+from turnout.files.archive import Arrays, from_bytes, write_archive
 from turnout.files.manifest import EditedError
+from turnout.files.whole import durable_file
 from turnout.simulator.attendance import Attendance
 from turnout.simulator.history import History
 
@@ -73,10 +74,7 @@ class KeptPoints:
         if not path.exists():
             return None
         try:
-            header, arrays = read_archive(path)
-            if header["asked"] != self._asked:
-                raise EditedError(f"{path}: belongs to another experiment, device or version")
-            return KeptPoint(_history(header, arrays), header["rate_factor"], header["seconds"])
+            return self._point(path.read_bytes(), path)
         except EditedError as error:
             log.warning("%s: %s is run again", error, label)
             return None
@@ -86,6 +84,22 @@ class KeptPoints:
         plain, arrays = _plain(point.history)
         own = {"asked": self._asked, "label": label, "rate_factor": point.rate_factor, "seconds": point.seconds}
         write_archive(self._path(label), own | plain, arrays)
+
+    def content(self, label: str) -> bytes:
+        """The kept point of this label as it is on the disk."""
+        return self._path(label).read_bytes()
+
+    def keep_content(self, label: str, content: bytes) -> None:
+        """Keep a point that was computed elsewhere; an EditedError if it is damaged or not of this experiment."""
+        self._point(content, label)
+        with durable_file(self._path(label)) as file:
+            file.write(content)
+
+    def _point(self, content: bytes, path: Path | str) -> KeptPoint:
+        header, arrays = from_bytes(content, path)
+        if header["asked"] != self._asked:
+            raise EditedError(f"{path}: belongs to another experiment, device or version")
+        return KeptPoint(_history(header, arrays), header["rate_factor"], header["seconds"])
 
     def states(self, labels: Iterable[str]) -> Path:
         """The folder for the states of the points that run as one program."""
