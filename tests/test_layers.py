@@ -46,7 +46,7 @@ NARROW = {
     "uploads": {"types", "streams", "tree"},
     "world": {"types", "streams", "tree", "arguments", "availability"},
 }
-HEAVY = {"altair", "flwr", "polars", "pooch", "rich", "sklearn", "typer", "vl_convert"}
+HEAVY = {"altair", "flwr", "polars", "pooch", "ray", "rich", "sklearn", "typer", "vl_convert"}
 VAGUE = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
 
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -49,8 +49,7 @@ def test_a_run_folder_can_be_run_again(turnout, tmp_path):
 @pytest.mark.parametrize(
     ("source", "changes", "command"),
     [
-        ("demo", ["task.spread=2"], "turnout run demo --set task.spread=2 --set facts=online   ("),
-        ("demo", ["facts=online", "rounds=9"], "turnout run 'my runs/x/experiment.toml' --seeds 20   ("),
+        ("demo", ["task.spread=2"], "turnout audit demo --set task.spread=2   ("),
         ("mine.toml", [], "turnout run 'my runs/x/experiment.toml' --seeds 20   ("),
     ],
 )

@@ -50,6 +50,40 @@ def test_a_command_that_is_stopped_says_how_to_go_on_and_does(turnout, stopped, 
     assert told.stderr == "error: half: is finished: there is nothing to resume\n"
 
 
+@pytest.mark.parametrize("command", [("run", *OPTIONS), TUNED], ids=lambda command: command[0])
+def test_jobs_share_a_folder(turnout, tmp_path, command):
+    first = turnout(*command, "--out", "cells", "--cells", "1/2")
+    total = {"run": 3, "tune": 6}[command[0]]
+    assert first.stdout == (f"Cells 1/2 are finished, {total // 2} of {total} in all. The last job writes cells.\n")
+    again = turnout(*command, "--out", "cells", "--cells", "1/2", "--json")
+    assert json.loads(again.stdout) == {"folder": "cells", "cells": "1/2", "kept": total // 2, "of": total}
+    last = turnout(*command, "--out", "cells", "--cells", "2/2", "--json")
+    whole = turnout(*command, "--out", "whole", "--json")
+    timeless = [json.loads(one.stdout) | {"folder": "", "seconds": 0} for one in (last, whole)]
+    assert timeless[0] == timeless[1]
+    names = [{file.name for file in (tmp_path / place).iterdir()} for place in ("cells", "whole")]
+    assert names[0] == names[1]
+    assert turnout(*command, "--cells", "1/2").stderr == (
+        "error: --cells 1/2: the jobs write into one folder: name it (--out DIR)\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["run", "tune"])
+@pytest.mark.parametrize("on", ["spark", "ray:", "rays"])
+def test_a_place_that_there_is_not_is_refused(turnout, command, on):
+    refused = turnout(command, "tiny.toml", "--on", on)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(f"error: --on {on}: give ray, or ray:ADDRESS of a cluster")
+
+
+def test_ray_deals_the_cells_by_itself_and_is_an_extra(turnout, monkeypatch):
+    both = turnout("run", "tiny.toml", "--on", "ray", "--cells", "1/2", "--out", "cells")
+    assert both.stderr == "error: --on ray: deals the cells by itself: leave out --cells\n"
+    monkeypatch.setitem(sys.modules, "ray", None)
+    missing = turnout("run", "tiny.toml", "--on", "ray")
+    assert missing.stderr == "error: --on ray: Ray is not installed: pip install 'turnout[ray]'\n"
+
+
 def test_an_error_says_how_to_go_on_too(stopped):
     result = stopped("run", *OPTIONS, "--out", "half", error=OSError(28, "No space left on device", "half/x"))
     assert result.exit_code == 2
@@ -76,6 +110,8 @@ def test_a_drawing_that_fails_costs_no_numbers(turnout, monkeypatch, tmp_path):
         (("run", "--set", "rounds=3"), "changes"),
         (("tune", "--out", "elsewhere"), "out"),
         (("tune", "--keep", "strategy.cohort"), "--keep"),
+        (("tune", "--cells", "1/2"), "--cells"),
+        (("run", "--cells", "1/2"), "--cells"),
     ],
 )
 def test_other_options_are_refused_when_going_on(turnout, arguments, named):

@@ -27,6 +27,14 @@ Trust = Annotated[
 Resume = Annotated[
     Path | None, typer.Option("--resume", metavar="DIR", help="Go on with the unfinished run in this folder.")
 ]
+Cells = Annotated[
+    str | None,
+    typer.Option("--cells", metavar="I/N", help="Compute the share of job I of N alone, into the folder of all."),
+]
+On = Annotated[
+    str | None,
+    typer.Option("--on", metavar="ray[:ADDRESS]", help="Compute the cells on a cluster of Ray, or a local one."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder and nothing else.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnout.cli.cells import check_place, compute_on, last_of_cells
 from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import new_folder, opened, resumed_run, stem_of
-from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Resume, Settings, Trust
+from turnout.cli.options import DEMO, AsJson, Cells, Debug, Experiment, On, Quiet, Resume, Settings, Trust
 from turnout.cli.stopping import say_when_stopped
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 
@@ -28,6 +29,8 @@ def run_command(
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/<experiment>-<time> if not given.")] = None,
     settings: Settings = None,
     resume: Resume = None,
+    cells: Cells = None,
+    on: On = None,
     trust: Trust = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -37,13 +40,20 @@ def run_command(
     changes = [f"{name}={value}" for name, value in (("rounds", rounds), ("seeds", seeds)) if value is not None]
     changes = [*(settings or []), *changes]
     with one_line_errors(debug):
+        check_place(on, cells)
         if resume is not None:
-            work = resumed_run(resume, "run", trust, experiment=experiment != DEMO, changes=changes, out=out)
+            given = {"experiment": experiment != DEMO, "changes": changes, "out": out, "--cells": cells}
+            work = resumed_run(resume, "run", trust, **given)
+        elif cells is not None:
+            described, modules = opened(experiment, changes, trust), Path(experiment).absolute().parent
+            work = last_of_cells(cells, out, "run", described, modules=modules, quiet=quiet, as_json=as_json)
         else:
             work = _begun(experiment, changes, out, trust)
         with work as unfinished:
+            if unfinished is None:
+                return
             say_when_stopped(unfinished.advice)
-            finished = _simulate(unfinished, show_progress=not quiet)
+            finished = _simulate(unfinished, on, show_progress=not quiet)
         say_when_stopped(f"the run is finished: {unfinished.folder}")
         if as_json:
             from turnout.report.run.run_words import summary
@@ -63,10 +73,11 @@ def _begun(source: str, changes: list[str], out: Path | None, trust: bool) -> Ab
     return begun(folder, "run", described, modules=modules, numbered=out is None)
 
 
-def _simulate(unfinished: Unfinished, show_progress: bool) -> Run:
+def _simulate(unfinished: Unfinished, on: str | None, show_progress: bool) -> Run:
     """Run an experiment and write its numbers, and only then its figures and its report."""
     prepare_compilation()
     with progress_bar(show_progress) as bar:
+        compute_on(on, unfinished, bar)
         finished = unfinished.run(bar, bar and bar.watch)
     unfinished.commit(lambda work: _show(finished, work, unfinished.folder))
     return finished

@@ -6,13 +6,14 @@ import json
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from turnout.cli.cells import check_place, compute_on, last_of_cells
 from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import new_folder, opened, resumed_run, stem_of
-from turnout.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Resume, Settings, Trust
+from turnout.cli.options import DEMO, AsJson, Cells, Debug, Experiment, On, Quiet, Resume, Settings, Trust
 from turnout.cli.stopping import say_when_stopped
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 from turnout.metrics import VALIDATION_ACCURACY
@@ -36,6 +37,8 @@ def tune_command(
     out: Annotated[Path | None, typer.Option(help="Folder; runs/<experiment>-tuned-<time> if not given.")] = None,
     settings: Settings = None,
     resume: Resume = None,
+    cells: Cells = None,
+    on: On = None,
     trust: Trust = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -47,15 +50,23 @@ def tune_command(
 
         at_least("seeds", seeds, 1, MAX_RUNS)
         at_least("rounds", rounds or 1, 1, MAX_COUNT)
+        check_place(on, cells)
         if resume is not None:
             given = {"experiment": experiment != DEMO, "changes": settings, "--keep": keep, "--rounds": rounds}
-            work = resumed_run(resume, "tune", trust, **given, out=out)
+            work = resumed_run(resume, "tune", trust, **given, out=out, **{"--cells": cells})
         else:
             asked = opened(experiment, settings, trust)
-            work = _begun(asked, metric, keep or [], seeds, rounds, experiment, out)
+            searched, options = _searched(asked, metric, keep or [], seeds, rounds)
+            modules = Path(experiment).absolute().parent
+            if cells is not None:
+                work = last_of_cells(cells, out, "tune", searched, options, modules, quiet, as_json)
+            else:
+                work = _begun(searched, options, experiment, modules, out)
         with work as unfinished:
+            if unfinished is None:
+                return
             say_when_stopped(unfinished.advice)
-            tuned = _tune(unfinished, show_progress=not quiet)
+            tuned = _tune(unfinished, on, show_progress=not quiet)
         say_when_stopped(f"the search is finished: {unfinished.folder}")
         if as_json:
             from turnout.report.run.tuning_table import choices_summary
@@ -67,26 +78,36 @@ def tune_command(
             _print_choices(tuned, unfinished.folder)
 
 
-def _begun(
-    asked: Described, metric: str, keep: list[str], seeds: int, rounds: int | None, source: str, out: Path | None
-) -> AbstractContextManager[Unfinished]:
-    from turnout.experiment.tuning import check_metric
-    from turnout.experiment.unfinished import begun
+def _searched(
+    asked: Described, metric: str, keep: list[str], seeds: int, rounds: int | None
+) -> tuple[Described, dict[str, Any]]:
+    """The experiment of the search, and what is needed to choose from its points."""
+    from turnout.experiment.sweep import points
+    from turnout.experiment.tuning import check_keep, check_metric
 
     check_metric(metric)
     searched = replace(asked, seeds=tuple(range(FIRST_SEED, FIRST_SEED + seeds)), rounds=rounds or asked.rounds)
-    options = {"metric": metric, "keep": keep, "seeds": list(asked.seeds), "rounds": asked.rounds}
-    folder, modules = out or new_folder(f"{stem_of(source)}-tuned"), Path(source).absolute().parent
+    check_keep(points(searched), keep)
+    return searched, {"metric": metric, "keep": keep, "seeds": list(asked.seeds), "rounds": asked.rounds}
+
+
+def _begun(
+    searched: Described, options: dict[str, Any], source: str, modules: Path, out: Path | None
+) -> AbstractContextManager[Unfinished]:
+    from turnout.experiment.unfinished import begun
+
+    folder = out or new_folder(f"{stem_of(source)}-tuned")
     return begun(folder, "tune", searched, options, modules, numbered=out is None)
 
 
-def _tune(unfinished: Unfinished, show_progress: bool) -> Tuned:
+def _tune(unfinished: Unfinished, on: str | None, show_progress: bool) -> Tuned:
     """Search, and write the experiment that was asked for with the chosen values."""
     from turnout.experiment.tuning import tune, write_tuned
 
     prepare_compilation()
     searched, options = unfinished.experiment, unfinished.options
     with progress_bar(show_progress, "searching") as progress:
+        compute_on(on, unfinished, progress)
         kept = unfinished.kept
         tuned = tune(searched, options["metric"], tuple(options["keep"]), progress=progress, kept=kept)
     tuned = replace(tuned, run=replace(tuned.run, origin=unfinished.origin))

@@ -19,8 +19,9 @@ import numpy as np
 
 from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Experiment
-from turnout.files.archive import Arrays, read_archive, write_archive
+from turnout.files.archive import Arrays, from_bytes, write_archive
 from turnout.files.manifest import EditedError
+from turnout.files.whole import durable_file
 from turnout.simulator.attendance import Attendance
 from turnout.simulator.history import History
 
@@ -59,16 +60,21 @@ class KeptPoints:
         """Whether nothing was kept yet."""
         return not self.folder.is_dir() or not any(self.folder.rglob("*.npz"))
 
+    def has(self, label: str) -> bool:
+        """Whether the point of this label was kept, if only by its file."""
+        return self._path(label).exists()
+
+    def lock(self, label: str) -> Path:
+        """The file to lock by who computes the point of this label beside others."""
+        return self._path(label).with_suffix(".lock")
+
     def find(self, label: str) -> KeptPoint | None:
         """The kept point of this label; one that is damaged is not taken, and its strategy runs again."""
         path = self._path(label)
         if not path.exists():
             return None
         try:
-            header, arrays = read_archive(path)
-            if header["asked"] != self._asked:
-                raise EditedError(f"{path}: belongs to another experiment, device or version")
-            return KeptPoint(_history(header, arrays), header["rate_factor"], header["seconds"])
+            return self._point(path.read_bytes(), path)
         except EditedError as error:
             log.warning("%s: %s is run again", error, label)
             return None
@@ -78,6 +84,22 @@ class KeptPoints:
         plain, arrays = _plain(point.history)
         own = {"asked": self._asked, "label": label, "rate_factor": point.rate_factor, "seconds": point.seconds}
         write_archive(self._path(label), own | plain, arrays)
+
+    def content(self, label: str) -> bytes:
+        """The kept point of this label as it is on the disk."""
+        return self._path(label).read_bytes()
+
+    def keep_content(self, label: str, content: bytes) -> None:
+        """Keep a point that was computed elsewhere; an EditedError if it is damaged or not of this experiment."""
+        self._point(content, label)
+        with durable_file(self._path(label)) as file:
+            file.write(content)
+
+    def _point(self, content: bytes, path: Path | str) -> KeptPoint:
+        header, arrays = from_bytes(content, path)
+        if header["asked"] != self._asked:
+            raise EditedError(f"{path}: belongs to another experiment, device or version")
+        return KeptPoint(_history(header, arrays), header["rate_factor"], header["seconds"])
 
     def states(self, labels: Iterable[str]) -> Path:
         """The folder for the states of the points that run as one program."""

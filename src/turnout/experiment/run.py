@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -193,10 +193,12 @@ def outcomes(
     progress: Progress | None = None,
     watch: Watch | None = None,
     kept: KeptPoints | None = None,
+    labels: Collection[str] | None = None,
 ) -> Iterator[tuple[Outcome, float]]:
     """The outcome of every point and the seconds that it took, as it is finished, program by program.
 
-    Points that are kept come from there, and the others are kept before they are returned.
+    Points that are kept come from there, and the others are kept before they are returned. With `labels`, only these
+    points of the grid; on a CPU their numbers are the same to the bit as among all.
     """
     begun = time.perf_counter()
     batches = [
@@ -209,13 +211,18 @@ def outcomes(
         seeds = chosen_seeds(experiment.seeds)
         for batch in batches:
             check_metrics(batch.tasks[0], pace.metrics)
-        programs = [(batch, group) for batch in batches for group in grouped([setup.trials for setup in batch.setups])]
+        programs = [
+            (batch, group, wanted)
+            for batch in batches
+            for group in grouped([setup.trials for setup in batch.setups])
+            if (wanted := [i for i in group.members if labels is None or batch.points[i].label in labels])
+        ]
         shares = None if progress is None else lambda done, total: progress(done / total)
-        for number, (batch, group) in enumerate(programs):
+        for number, (batch, group, wanted) in enumerate(programs):
             report = share_of_progress(shares, watch, number, len(programs), pace.rounds)
-            finished = _kept(batch, group, kept)
-            if finished is None:
-                finished = _simulated(batch, group, seeds, pace, report, kept, begun)
+            finished = _kept(batch, wanted, kept)
+            if missing := [i for i in wanted if i not in finished]:
+                finished |= _simulated(batch, group, missing, seeds, pace, report, kept, begun)
                 begun = time.perf_counter()
             for i, point in finished.items():
                 task = batch.tasks[0] if DISTANCE in point.history.metrics and len(batch.tasks) == 1 else None
@@ -223,13 +230,11 @@ def outcomes(
                 yield outcome, point.seconds
 
 
-def _kept(batch: Batch, group: TrialGroup, kept: KeptPoints | None) -> dict[int, KeptPoint] | None:
-    """The points of a program by their index, if all are kept."""
+def _kept(batch: Batch, wanted: Sequence[int], kept: KeptPoints | None) -> dict[int, KeptPoint]:
+    """Those of the wanted points that are kept, by their index."""
     if kept is None:
-        return None
-    points = {i: point for i in group.members if (point := kept.find(batch.points[i].label)) is not None}
-    if len(points) < len(group.members):
-        return None
+        return {}
+    points = {i: point for i in wanted if (point := kept.find(batch.points[i].label)) is not None}
     form = jax.tree.structure(eqx.filter_eval_shape(batch.tasks[0].init, jr.key(0)))
     return {
         i: replace(point, history=replace(point.history, params=jax.tree.unflatten(form, point.history.params)))
@@ -240,20 +245,23 @@ def _kept(batch: Batch, group: TrialGroup, kept: KeptPoints | None) -> dict[int,
 def _simulated(
     batch: Batch,
     group: TrialGroup,
+    missing: Sequence[int],
     seeds: tuple[int, ...],
     pace: Pace,
     report: Callable[[int, Latest], None],
     kept: KeptPoints | None,
     begun: float,
 ) -> dict[int, KeptPoint]:
-    """The points of a program by their index, simulated and kept; `begun` is when the program before ended."""
-    labels = [batch.points[i].label for i in group.members]
-    histories = run_group(batch.tasks, group, seeds, pace, report, None if kept is None else kept.states(labels))
-    factors = [batch.rate_factors[i] if batch.rate_factors else 1.0 for i in group.members]
+    """Points of a program by their index, simulated and kept; `begun` is when the program before ended."""
+    labels = [batch.points[i].label for i in missing]
+    saved = None if kept is None else kept.states(labels)
+    chosen = [group.members.index(i) for i in missing]
+    histories = run_group(batch.tasks, group, seeds, pace, report, saved, chosen)
+    factors = [batch.rate_factors[i] if batch.rate_factors else 1.0 for i in missing]
     share = (time.perf_counter() - begun) / len(labels)
     points = [KeptPoint(history, factor, share) for history, factor in zip(histories, factors, strict=True)]
     if kept is not None:
         for label, point in zip(labels, points, strict=True):
             kept.keep(label, point)
         kept.drop_states(labels)
-    return dict(zip(group.members, points, strict=True))
+    return dict(zip(missing, points, strict=True))

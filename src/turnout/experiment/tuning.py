@@ -86,7 +86,7 @@ def tune(
     """
     check_metric(metric)
     grid = points(experiment)
-    _check_keep(grid, keep)
+    check_keep(grid, keep)
     finished = run_points(experiment, grid, progress, kept=kept)
     groups: dict[str, tuple[list[Point], dict[str, Any]]] = {}  # points, and the settings that they share
     for point in grid:
@@ -105,7 +105,8 @@ def check_metric(metric: str) -> None:
         )
 
 
-def _check_keep(grid: Sequence[Point], keep: Sequence[str]) -> None:
+def check_keep(grid: Sequence[Point], keep: Sequence[str]) -> None:
+    """Refuse keys that are not swept, and sweeps from which nothing can be chosen."""
     swept = dict.fromkeys(key for point in grid for key in point.settings)
     for key in keep:
         if key not in swept:

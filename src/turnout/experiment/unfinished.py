@@ -10,7 +10,7 @@ import itertools
 import json
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -62,6 +62,17 @@ class Unfinished:
             write(work)
 
     @property
+    def asked(self) -> dict[str, Any]:
+        """What `start.json` says of the task, as JSON has it."""
+        start = {"command": self.command, "experiment": self.experiment.document(), "options": self.options}
+        return json.loads(json.dumps(start))
+
+    def note(self, name: str) -> None:
+        """Write down what is asked, under this name."""
+        with durable_file(self.folder / UNFINISHED / name) as file:
+            file.write(json.dumps(self.asked | {"modules": self.modules, "origin": self.origin}).encode())
+
+    @property
     def how_to_go_on(self) -> str:
         """The command that goes on."""
         trust = [] if in_working_folder(self.folder) or not names_code(self.experiment.document()) else ["--trust"]
@@ -89,21 +100,24 @@ def begun(
     above = [place for place in (out, *out.parents) if not place.exists()]
     folder, lock = _claimed(out, numbered)
     unfinished = Unfinished(folder, command, experiment, options or {}, None if modules is None else str(modules))
-    start = {"command": command, "experiment": experiment.document(), "options": unfinished.options}
     try:
-        with durable_file(folder / UNFINISHED / START) as file:
-            file.write(json.dumps(start | {"modules": unfinished.modules, "origin": unfinished.origin}).encode())
-        with _at_work(unfinished):
+        unfinished.note(START)
+        with at_work(unfinished):
             yield unfinished
     except BaseException:
-        if unfinished.kept.is_empty:
-            shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
-            for place in (folder, *above):
-                with suppress(OSError):
-                    place.rmdir()
+        remove_if_empty(unfinished, above)
         raise
     finally:
         lock.release()
+
+
+def remove_if_empty(unfinished: Unfinished, above: Iterable[Path]) -> None:
+    """Remove the folder if nothing is kept in it, and those above it that were made for it."""
+    if unfinished.kept.is_empty:
+        shutil.rmtree(unfinished.folder / UNFINISHED, ignore_errors=True)
+        for place in (unfinished.folder, *above):
+            with suppress(OSError):
+                place.rmdir()
 
 
 @contextmanager
@@ -112,12 +126,12 @@ def resumed(folder: Path, command: str, trust: bool = False) -> Iterator[Unfinis
     unfinished = read_unfinished(folder, trust)
     if unfinished.command != command:
         raise FolderError(f"{folder}: was begun by another command: {unfinished.how_to_go_on}")
-    with FileLock(folder / UNFINISHED / LOCK), _at_work(unfinished):
+    with FileLock(folder / UNFINISHED / LOCK), at_work(unfinished):
         yield unfinished
 
 
 @contextmanager
-def _at_work(unfinished: Unfinished) -> Iterator[None]:
+def at_work(unfinished: Unfinished) -> Iterator[None]:
     """Remove what was kept at the end; an error says how to go on."""
     try:
         yield
@@ -169,7 +183,7 @@ def _claimed(out: Path, numbered: bool) -> tuple[Path, FileLock]:
 
 def _taken(folder: Path) -> FileLock:
     """The lock of a free folder, which has `unfinished/` from now on, and nothing else yet."""
-    if not _is_barely_begun(folder):
+    if not is_barely_begun(folder):
         if (folder / UNFINISHED / START).exists():
             if is_locked(folder / UNFINISHED / LOCK):
                 raise FolderError(f"{folder}: another process is running there: choose another folder")
@@ -177,13 +191,13 @@ def _taken(folder: Path) -> FileLock:
         free_folder(folder)
     (folder / UNFINISHED).mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / UNFINISHED / LOCK)
-    if not _is_barely_begun(folder):  # another process was faster
+    if not is_barely_begun(folder):  # another process was faster
         lock.release()
         raise FolderError(f"{folder}: exists already: choose another folder, or remove it")
     return lock
 
 
-def _is_barely_begun(folder: Path) -> bool:
+def is_barely_begun(folder: Path) -> bool:
     """Whether a process has taken the folder and done nothing more."""
     inside = {file.name for file in folder.iterdir()} if folder.is_dir() else set()
     return inside == {UNFINISHED} and not (folder / UNFINISHED / START).exists()

@@ -37,6 +37,7 @@ def run_group(
     pace: Pace,
     report: Callable[[int, Latest], None],
     saved: Path | None = None,
+    chosen: Sequence[int] | None = None,
 ) -> list[History]:
     """One history per trial. There is one task for all seeds, or one per seed.
 
@@ -46,10 +47,15 @@ def run_group(
 
     `saved` is a folder of this group alone, where the crews leave their states from time to time: a later call with the
     same arguments goes on from there, and ends with the same numbers.
+
+    `chosen` are the trials to run, by their place in the group, all if not given. On a CPU they run by the program of
+    the whole group, so that their numbers are the same to the bit whoever runs the others.
     """
     roots = jax.vmap(jr.key)(jnp.asarray(seeds, jnp.uint32))
     num_trials, num_draws = len(group.members), len(group.draws)
-    count = num_trials * len(seeds)
+    numbers = range(num_trials) if chosen is None else chosen
+    lanes = np.concatenate([np.arange(len(seeds)) + number * len(seeds) for number in numbers])
+    count = num_trials * len(seeds) if side_by_side.on_cpu() else len(lanes)
     stacked = _stack([as_arrays(trial) for trial in group.all_trials]), _stack(list(itertools.chain(*group.laws)))
     common, own = tasks[0].beside(tasks) if len(tasks) > 1 else (tasks[0], None)
 
@@ -62,7 +68,7 @@ def run_group(
         return Programs.compiled(inputs(plan, np.arange(width)), pace)
 
     plan, width, programs = _fitting(count, *_plan(tasks[0], group.all_trials, count, roots, pace), compiled)
-    crews = side_by_side.crews_of(count, width)
+    crews = [lanes[crew] for crew in side_by_side.crews_of(len(lanes), width)]
     progress = CrewProgress(report, len(crews))
 
     def run(crew: np.ndarray) -> dict[str, Any]:
@@ -74,8 +80,8 @@ def run_group(
         except BaseException:  # of one crew, or Ctrl-C: the others need not go on to their end
             progress.stop()
             raise
-    whole = jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
-    histories = _histories(whole, tasks, group, seeds, pace, plan)
+    whole = jax.tree.map(lambda *leaves: np.concatenate(leaves)[: len(lanes)], *parts)
+    histories = _histories(whole, tasks, group, numbers, seeds, pace, plan)
     group_ran()
     return histories
 
@@ -165,15 +171,21 @@ def check_overflow(overflow: np.ndarray) -> None:
 
 
 def _histories(
-    whole: dict[str, Any], tasks: Sequence[Task], group: TrialGroup, seeds: tuple[int, ...], pace: Pace, plan: Plan
+    whole: dict[str, Any],
+    tasks: Sequence[Task],
+    group: TrialGroup,
+    numbers: Sequence[int],
+    seeds: tuple[int, ...],
+    pace: Pace,
+    plan: Plan,
 ) -> list[History]:
-    """One history per trial, from the results of all lanes."""
+    """One history per trial of these numbers, from the results of their lanes."""
     check_overflow(whole["records"].pop(OVERFLOW))
     evaluated = np.minimum(np.arange(pace.blocks) * pace.every, pace.rounds)
     params, target = once_per_kind(side_by_side.model_shapes, tasks[0]), _by_draw([task.fleet.target for task in tasks])
 
-    def history(number: int) -> History:
-        rows = slice(number * len(seeds), (number + 1) * len(seeds))
+    def history(place: int, number: int) -> History:
+        rows = slice(place * len(seeds), (place + 1) * len(seeds))
         results = jax.tree.map(lambda leaf: leaf[rows], whole)
         states, seconds = results.pop("states")[0], float(results.pop("seconds").mean())
         stride = plan.round_room // len(states)
@@ -185,7 +197,7 @@ def _histories(
         fleet = {"target": target, "pi": pi, "lam": lam}
         return History(seeds, pace.rounds, evaluated, **results, attendance=attendance, seconds=seconds, **fleet)
 
-    return [history(number) for number in range(len(group.members))]
+    return [history(place, number) for place, number in enumerate(numbers)]
 
 
 def _by_draw(values: Sequence[Any]) -> np.ndarray:
