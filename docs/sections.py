@@ -24,7 +24,7 @@ from turnout.statistics import Interval
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "experiments" / "results"
 NUMBERS = ROOT / "docs" / "results"
-PAGES = ("README.md", "docs/choose.md", "docs/matrix.md", "docs/performance.md")
+PAGES = ("README.md", "docs/choose.md", "docs/clusters.md", "docs/matrix.md", "docs/performance.md")
 PART = re.compile(r"(<!-- from: ([a-z ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 CEILING = "everybody there"  # the world without any trouble
 VERDICTS = [verdict for verdict in get_args(Reproduction) if verdict != "not run"]
@@ -313,6 +313,28 @@ def performance() -> str:
     return "\n".join([table(head, rows), "", "Measured ceilings:", "", *(f"- {line}" for line in ceilings), *beside])
 
 
+def million() -> str:
+    """A million clients: `python benchmarks/million.py --store docs/results/million.json`."""
+    numbers = json.loads((NUMBERS / "million.json").read_text())
+    rows = dict(sorted(numbers["rows"].items()))
+    timed = {name: row for name, row in rows.items() if "cpu_ms" in row}
+    shown = [
+        [name, f"{row['ms']:.0f}", f"{row['cpu_ms']:.0f}", f"{row['peak_gib']:.1f}"] for name, row in timed.items()
+    ]
+    memories = ", ".join(f"{name} {row['needs_gib']:.1f}" for name, row in rows.items() if "needs_gib" in row)
+    loads, diagnosis = [row["load"] for row in rows.values()], rows["diagnosis"]
+    return "\n".join(
+        [
+            table(("", "milliseconds per round", "of all threads together", "peak memory, GiB"), shown),
+            "",
+            f"`{numbers['command']}`, {numbers['machine']}, on which {min(loads):.0f} to {max(loads):.0f} programs",
+            "wanted to run at the same time: the second column is the one to compare. The diagnosis of a log of",
+            f"{diagnosis['rounds']:,} rounds takes {diagnosis['seconds']:.0f} s and {diagnosis['peak_gib']:.1f} GiB.",
+            f"Memories of one model per client were not run; they would need, in GiB: {memories}.",
+        ]
+    )
+
+
 SECTIONS: dict[str, Callable[[], str]] = {
     "traits": traits,
     "phones": phones,
@@ -326,6 +348,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "audit": audited,
     "speed": speed,
     "performance": performance,
+    "million": million,
 }
 
 if __name__ == "__main__":
