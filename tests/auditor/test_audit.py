@@ -230,10 +230,10 @@ def test_two_of_a_kind_are_numbered_and_unknown_labels_are_named():
 
 
 def test_an_experiment_is_audited_point_by_point_and_written_whole(tmp_path):
-    experiment = read_experiment("demo", ("strategies=[{name='fedavg'}, {name='unbiased'}]",))
+    experiment = read_experiment("demo", ("strategies=[{name='fedavg'}, {name='last_word'}]",))
     shares = []
     found = audit_experiment(experiment, rounds=200, progress=shares.append)
-    assert [entry.label for entry in found.entries] == ["fedavg", "unbiased"]
+    assert [entry.label for entry in found.entries] == ["fedavg", "last_word"]
     assert shares[-1] == 1.0
     folder = save_audit(found, tmp_path / "out", experiment.to_toml(), "a title")
     assert sorted(each.name for each in folder.iterdir()) == [
