@@ -163,6 +163,7 @@ print(is_last)
 """
 
 
+@pytest.mark.slow
 def test_jobs_at_the_same_time(tiny, whole, tmp_path):
     command = [sys.executable, "-c", JOB, str(tmp_path / "cells")]
     jobs = [

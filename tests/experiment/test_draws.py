@@ -74,6 +74,7 @@ def test_a_task_without_data_is_drawn_too():
     assert_same_run(drawn.points[0], 1, alone.points[0])
 
 
+@pytest.mark.slow
 def test_calibrated_steps_are_those_of_each_draw():
     pair = {"strategies": ["fedavg", "unbiased"], "calibrate": True}
     drawn = run(experiment(**pair))

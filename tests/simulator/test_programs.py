@@ -42,6 +42,7 @@ print(jax.config.jax_compilation_cache_dir)
 """
 
 
+@pytest.mark.slow
 def test_twenty_runs_change_no_setting_and_drop_no_program(tmp_path):
     surroundings = os.environ | {"TURNOUT_CACHE": str(tmp_path)}
     surroundings.pop("JAX_COMPILATION_CACHE_DIR", None)

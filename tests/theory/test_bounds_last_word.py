@@ -206,6 +206,7 @@ def test_an_absence_longer_than_the_training_is_a_wrong_word_that_fades():
     assert abs(faded[0] - others) < 0.05 < abs(plain[0] - others)
 
 
+@pytest.mark.slow
 def test_adam_on_the_clients_is_not_linear_in_the_gradients(lenient_promotion):
     task = quadratics(3, 1, centres=[[6.0], [0.0], [1.0]])
     world = World(bernoulli(3, 1.0), compute=compute.per_client(3, [5, 5, 5]))

@@ -71,6 +71,7 @@ def test_segments_do_not_change_a_bit():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_eight_bits_cost_next_to_nothing_and_error_feedback_mends_top_k():
     uploads = [None, EightBit(), TopK(0.1), ErrorFeedback(TopK(0.1))]
     plain, eight, few, fed = (
