@@ -1,7 +1,6 @@
 """The quickstart on a SuperLink and SuperNodes as processes, while nodes and the server are killed."""
 
 import importlib
-import json
 import sys
 import tomllib
 from collections import Counter
@@ -14,6 +13,8 @@ pytest.importorskip("flwr")
 from deployment import ROOT, Deployment, participation, until
 from flwr.app import Context, RecordDict
 from inprocess import InProcessGrid
+
+from turnout.files.archive import read_archive
 
 pytestmark = [
     pytest.mark.integration,
@@ -59,10 +60,8 @@ def events(rows):
 
 def remembered(folder):
     """The checkpoint: its header, and how often each client was on and arrived."""
-    with np.load(folder / "state.npz") as file:
-        header, paths = (json.loads(file[name].tobytes()) for name in ("header", "paths"))
-        leaves = {path: file[f"leaf{number}"] for number, path in enumerate(paths)}
-    counts = [next(leaves[path] for path in paths if path.endswith(f".facts.{name}")) for name in ("on", "arrived")]
+    header, leaves = read_archive(folder / "state.npz")
+    counts = [next(leaves[path] for path in leaves if path.endswith(f".facts.{name}")) for name in ("on", "arrived")]
     return header, dict(zip(header["clients"], zip(*counts, strict=True), strict=True))
 
 
