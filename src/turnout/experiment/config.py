@@ -17,7 +17,11 @@ from turnout.experiment.trust import Code, code_of
 
 DEFAULTS = {"links": "perfect", "uploads": "plain", "server": {}, "facts": "oracle"}  # of tables that may be left out
 NAMED = ("uploads", "facts")  # those that name a builder: a strategy's own replaces the common one
-EVALUATIONS = 40  # in a run, if not given
+
+
+def usual_interval(rounds: int) -> int:
+    """Rounds between two evaluations, if not given: forty in a run."""
+    return max(1, rounds // 40)
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class Experiment(Tables):
         return cls(
             rounds=rounds,
             seeds=_seeds(document.get("seeds", 1)),
-            evaluate_every=_count(document.get("evaluate_every", max(1, rounds // EVALUATIONS)), "evaluate_every"),
+            evaluate_every=_count(document.get("evaluate_every", usual_interval(rounds)), "evaluate_every"),
             **{name: read_part("tasks" if name == "task" else name, tables[name], name, code=code) for name in PARTS},
             strategies=strategies,
             title=_text(document.get("title", ""), "title"),

@@ -89,11 +89,9 @@ def _facts(facts: Facts) -> dict[str, Any]:
 
 def _named(kind: str, thing: Any) -> dict[str, Any]:
     """The table of an object whose class an experiment can name."""
-    home = (type(thing).__module__, type(thing).__name__)
-    for entry in registry.entries(kind).values():
-        if (entry.module, entry.attribute) == home:
-            return {"name": entry.name} | _arguments(thing)
-    raise ExperimentError(f"{home[1]} is none of the {kind}")
+    if (name := registry.name_of(kind, type(thing))) is None:
+        raise ExperimentError(f"{type(thing).__name__} is none of the {kind}")
+    return {"name": name} | _arguments(thing)
 
 
 def _arguments(thing: Any) -> dict[str, Any]:

@@ -75,6 +75,12 @@ def entry_named(kind: str, name: str, where: str) -> Entry:
     return entries(kind)[name]
 
 
+def name_of(kind: str, builder: type) -> str | None:
+    """The name by which an experiment calls a class of ours; None for any other class."""
+    home = (builder.__module__, builder.__name__)
+    return next((entry.name for entry in entries(kind).values() if (entry.module, entry.attribute) == home), None)
+
+
 def is_code(name: str) -> bool:
     """Whether a name stands for somebody's code, `module:attribute`, rather than for a builder of ours."""
     module, colon, attribute = name.partition(":")

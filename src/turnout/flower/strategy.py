@@ -158,7 +158,6 @@ class FlowerStrategy(Base):
         self.poll = poll
         self.patience = patience
         self.evaluate_every = evaluate_every
-        self.records: list[RoundRecord] = []
         self._closing = Closing(quorum, stretch)
         self._shares = Shares(
             fraction_train, fraction_evaluate, min_train_nodes, min_evaluate_nodes, min_available_nodes
@@ -169,24 +168,18 @@ class FlowerStrategy(Base):
         self._make_watch = partial(Watch, guard, strategy)
         named = self._attendance.identity, self._attendance.shown_target
         self._make_books = partial(Books.of, checkpoint, checkpoint_every, record, participation, *named)
-        self._watch = self._make_watch()
-        self._books = self._make_books(self._watch, self._attendance.sessions)
-        self._rollback = Rollback(self._watch.rolls_back)
         self._mailbox = Mailbox(arrayrecord_key, configrecord_key)
         self._clock = Clock() if clock is None else clock
-        self._driver: Driver | None = None
         self._grid: PollingGrid | None = None
         self._ttl: float | None = None
         self._last: int | None = None  # round
         self._begun = time.perf_counter()
-        self._tempo = Tempo()
         self._turnout = Turnout()
-        self._late = LateOrders()
         self._orders: dict[str, Order] = {}
         self._collection: Collection | None = None  # replies of the open round
         self._config = ConfigRecord()
         self._warned: set[str] = set()  # metrics of clients that are ignored
-        self._handed: ArrayRecord | None = None  # the model as it was last returned or adopted
+        self._begin_anew()
 
     @property
     def suspects(self) -> dict[str, Suspicion]:
@@ -380,7 +373,10 @@ class FlowerStrategy(Base):
         return self._driver
 
     def _begin_anew(self) -> None:
-        self._driver, self.records, self._handed = None, [], None
+        """Everything of one training, as before its first round."""
+        self.records: list[RoundRecord] = []
+        self._driver: Driver | None = None
+        self._handed: ArrayRecord | None = None  # the model as it was last returned or adopted
         self._watch = self._make_watch()
         self._attendance.sessions = Sessions()
         self._books = self._make_books(self._watch, self._attendance.sessions)

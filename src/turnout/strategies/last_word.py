@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 import equinox as eqx
 import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import rows_of_zeros
+from turnout.strategies.memory import Keeper, check_keeper, rows_of_zeros
 from turnout.strategies.sampling import ask_uniformly
 from turnout.types import Ask, ClientMemory, Cohort, Fleet, Params, PerClient, RandomKey, Reports, Scalar, View, divide
 
@@ -52,11 +51,10 @@ class LastWord(Strategy[LastWordState]):
 
     fading: Scalar = 0.5  # how fast old updates lose weight; 0: never
     cohort: Scalar | None = None  # clients asked per round; everyone available if not given
-    memory: Literal["server", "clients"] = eqx.field(static=True, default="server")  # who keeps y_k
+    memory: Keeper = eqx.field(static=True, default="server")  # who keeps y_k
 
     def __check_init__(self) -> None:
-        if self.memory not in ("server", "clients"):
-            raise ValueError(f"memory must be 'server' or 'clients', not {self.memory!r}")
+        check_keeper(self.memory)
 
     @property
     def client_memory(self) -> ClientMemory | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, get_args
 
 import equinox as eqx
 import jax
@@ -14,7 +14,15 @@ from turnout import tree
 from turnout.strategies.base import Strategy
 from turnout.types import Cohort, Fleet, Params, Reports, View, divide
 
+Keeper = Literal["server", "clients"]  # who remembers the last update of each client
+
 _GIB = 2**30
+
+
+def check_keeper(memory: str) -> None:
+    """Raise a ValueError if nobody of that name can keep a memory."""
+    if memory not in get_args(Keeper):
+        raise ValueError(f"memory must be 'server' or 'clients', not {memory!r}")
 
 
 class UpdateMemory(eqx.Module):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import equinox as eqx
 import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import UpdateMemory
+from turnout.strategies.memory import Keeper, UpdateMemory, check_keeper
 from turnout.types import ClientMemory, Cohort, Fleet, Mask, Params, Reports, View
 
 
@@ -46,11 +44,10 @@ class MIFA(Strategy[MIFAState]):
     moves_alone = True
 
     wait: bool = eqx.field(static=True, default=False)  # stay until every client has come once
-    memory: Literal["server", "clients"] = eqx.field(static=True, default="server")  # who keeps the table
+    memory: Keeper = eqx.field(static=True, default="server")  # who keeps the table
 
     def __check_init__(self) -> None:
-        if self.memory not in ("server", "clients"):
-            raise ValueError(f"memory must be 'server' or 'clients', not {self.memory!r}")
+        check_keeper(self.memory)
 
     @property
     def client_memory(self) -> ClientMemory | None:

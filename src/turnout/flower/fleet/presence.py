@@ -10,6 +10,7 @@ from typing import Any, Literal
 from turnout.flower.fleet.greetings import Greetings
 from turnout.flower.fleet.sessions import Sessions, is_overdue
 from turnout.flower.server.driver import Driver
+from turnout.flower.server.places import can_count
 from turnout.flower.wire.collecting import listed_clients
 from turnout.flower.wire.messages import declared_in, metrics_in, problem_in
 from turnout.flower.wire.polling import PollingGrid
@@ -93,8 +94,7 @@ class Presence:
         nodes = {node.node_id: node for node in grid.get_nodes()}
         directory = driver.directory
         directory.keep_nodes(nodes)
-        self._note_heartbeats(driver, nodes)
-        self._note_sessions(driver, nodes)
+        self._note_signs_of_life(driver, nodes)
         new = [node for node in nodes if directory.client_at(node) is None]
         if not self.greets:
             self._join(driver, {directory.recognise(node, self._proof(nodes[node].public_key)): 1 for node in new})
@@ -140,17 +140,14 @@ class Presence:
             return math.inf
         return 0.0 if self._strategy.remembers_models else _A_DAY
 
-    def _note_heartbeats(self, driver: Driver, nodes: Mapping[int, Any]) -> None:
+    def _note_signs_of_life(self, driver: Driver, nodes: Mapping[int, Any]) -> None:
         """A node whose heartbeat is overdue counts as one that does not answer, before Flower takes it off the list."""
         for node, info in nodes.items():
-            name = driver.directory.client_at(node)
-            if name is not None and is_overdue(info):
+            if (name := driver.directory.client_at(node)) is None:
+                continue
+            self.sessions.note(name, info)
+            if is_overdue(info):
                 driver.directory.heard(name, answered=False)
-
-    def _note_sessions(self, driver: Driver, nodes: Mapping[int, Any]) -> None:
-        for node, info in nodes.items():
-            if (name := driver.directory.client_at(node)) is not None:
-                self.sessions.note(name, info)
 
     def _recognise(self, grid: PollingGrid, driver: Driver, nodes: Mapping[int, bytes]) -> None:
         """Give names to the nodes that have answered, or cannot, and let the new ones join."""
@@ -182,11 +179,11 @@ class Presence:
         worths = {}
         for name, size in sorted((name, size) for name, size in sizes.items() if name is not None):
             worth = self._worth(name, size)
-            if worth is not None and math.isfinite(worth) and worth > 0:
+            if worth is not None and can_count(worth):
                 worths[name] = worth
             elif name not in self._refused:
                 self._refused.add(name)
-                log.warning("%s is turned away: its target is %s, and must be a number above 0", name, worth)
+                log.warning("%s is turned away: its target is %s, and must be a number from 1e-30 to 1e30", name, worth)
         driver.join(worths)
 
     def _worth(self, name: str, size: int) -> float | None:

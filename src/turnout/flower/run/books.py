@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from turnout.flower.run.chronicle import Chronicle, ParticipationLog, RunFolder
 from turnout.flower.server.compiled_round import RoundRecord
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.guard import Watch
+from turnout.flower.server.places import can_count
 from turnout.flower.wire.layout import Arrays
 
 log = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
@@ -201,8 +201,9 @@ def _check(header: Mapping[str, Any], leaves: Arrays, past: Arrays) -> None:
     if len(set(taken)) != len(taken) or not all(isinstance(name, str) for name in taken):
         raise ValueError("its clients do not have different names")
     for name, value in zip(names, importance, strict=True):
-        if not isinstance(value, int | float) or not math.isfinite(value) or (value > 0) != (name is not None):
-            raise ValueError(f"the importance of {name!r} is {value!r}, not positive")
+        if value != 0 if name is None else not can_count(value):
+            right = "0" if name is None else "from 1e-30 to 1e30"
+            raise ValueError(f"the importance of {name!r} is {value!r}, not {right}")
     for name, leaf in leaves.items():
         if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all():
             raise ValueError(f"state{name} is not finite everywhere")

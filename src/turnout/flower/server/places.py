@@ -14,6 +14,14 @@ from turnout.server.tally import Tally
 from turnout.strategies.base import Strategy
 from turnout.types import Fleet, Params
 
+WORTHS = (1e-30, 1e30)
+"""Range of one client's importance: 32 bits hold it, and the sum of any fleet."""
+
+
+def can_count(worth: object) -> bool:
+    """Whether a number can be the importance of a client."""
+    return isinstance(worth, int | float) and WORTHS[0] <= worth <= WORTHS[1]
+
 
 def num_places(strategy: Strategy, count: int) -> int:
     """A power of two, so that few programs serve all sizes of a fleet; the size itself where the strategy fixes it."""

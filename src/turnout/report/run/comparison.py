@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from turnout.experiment import registry
+from turnout.experiment.config import usual_interval
 from turnout.experiment.run import Outcome
 from turnout.files.whole import whole_file
 from turnout.report.page.table import Table
@@ -105,10 +107,10 @@ def compare(
     trials = [
         Trial(strategy, world, Local() if local is None else local, settings, transform) for strategy in named.values()
     ]
-    every = max(1, rounds // 40) if evaluate_every is None else evaluate_every
+    every = usual_interval(rounds) if evaluate_every is None else evaluate_every
     histories = simulate_trials(task, trials, rounds=rounds, seeds=seeds, evaluate_every=every, metrics=metrics)
     outcomes = (
-        Outcome(label, type(strategy).__name__.lower(), {}, history)
+        Outcome(label, registry.name_of("strategies", type(strategy)) or type(strategy).__name__, {}, history)
         for (label, strategy), history in zip(named.items(), histories, strict=True)
     )
     return StrategyComparison(Compared(title, tuple(outcomes)))
