@@ -59,7 +59,7 @@ def events(rows):
 
 
 def remembered(folder):
-    """The checkpoint: its header, and how often each client was on and arrived."""
+    """The checkpoint: its header, and for each client how long it was on, in usual rounds, and how often it arrived."""
     header, leaves = read_archive(folder / "state.npz")
     counts = [next(leaves[path] for path in leaves if path.endswith(f".facts.{name}")) for name in ("on", "arrived")]
     return header, dict(zip(header["clients"], zip(*counts, strict=True), strict=True))
@@ -93,8 +93,11 @@ def test_a_run_survives_its_nodes_and_its_server(tmp_path, quickstart):
     header, memory = remembered(out)
     assert header["round"] == ROUNDS
     assert set(memory) == {"id:a", "id:b", "id:c", "id:broken"} == {row["client"] for row in rows} - {""}
-    for client, history in memory.items():
-        assert history == (counts[client, "available"], counts[client, "arrived"])
+    longest = memory["id:a"][0]
+    assert longest >= ROUNDS - 1
+    for client, (on, arrived) in memory.items():
+        assert arrived == counts[client, "arrived"]
+        assert on == longest if counts[client, "available"] == ROUNDS else 0 < on < longest
     assert counts["id:broken", "arrived"] == 0
     assert counts["id:broken", "failed"] >= ROUNDS - 1
     assert 2 <= counts["id:b", "arrived"] < ROUNDS  # before it was killed and after

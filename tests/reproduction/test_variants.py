@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from turnout.availability import bernoulli, cyclic
-from turnout.reproduction.variants import Compensated, Corrected
+from turnout.reproduction.variants import Compensated, Corrected, Shared
 from turnout.simulator import simulate
 from turnout.simulator.local import Local
 from turnout.strategies import FedVARP, LastWord
@@ -43,3 +43,14 @@ def test_compensation_takes_a_stale_word_along_with_the_model():
     best = np.asarray(TASK.optimum)
     plain, moved = end(LastWord(0.0), world, 200), end(Compensated(0.3, 0.0), world, 200)
     assert np.linalg.norm(moved - best) < np.linalg.norm(plain - best)
+
+
+def test_groups_of_one_are_last_word_itself():
+    np.testing.assert_allclose(end(Shared(4), UNEQUAL), end(LastWord(), UNEQUAL), rtol=1e-4)
+
+
+def test_clients_that_come_together_share_a_row_at_no_loss():
+    """With everybody of a group there at once, the group's word is the mean of its clients' words."""
+    world = World(cyclic(4, groups=2), compute=3)
+    np.testing.assert_allclose(end(Shared(2), world), end(LastWord(), world), rtol=1e-4)
+    assert np.abs(end(Shared(2), UNEQUAL) - end(LastWord(), UNEQUAL)).max() > 1e-3

@@ -62,12 +62,14 @@ def test_plain_with_equal_work_it_is_mifa(play, weather):
         assert float(word.state.params[0]) == pytest.approx(float(memory.state.params[0]), abs=2e-5)
 
 
-@pytest.mark.parametrize("fading", [0.0, 0.5, 1.3])
-def test_as_a_naive_server(play, weather, fading):
-    """Every sum made anew in every round, with work that is redrawn."""
+@pytest.mark.parametrize(
+    ("fading", "bits"), [(0.0, 32), (0.5, 32), (1.3, 32), (0.5, 8)]
+)  # one number needs no rounding
+def test_as_a_naive_server(play, weather, fading, bits):
+    """Every sum made anew in every round, with work that is redrawn; a model of one number is not rounded."""
     words, weights, work = {}, {}, {}
     steps = np.random.default_rng(4).integers(1, 9, weather.available.shape)
-    game = play(LastWord(fading=fading), weather.importance)
+    game = play(LastWord(fading=fading, bits=bits), weather.importance)
     model = 0.0
 
     def naive(t, came):

@@ -1,12 +1,18 @@
+from dataclasses import replace
+
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from turnout.availability import bernoulli
+from turnout.simulator import simulate
+from turnout.simulator.local import Local
 from turnout.simulator.trial import Trial, check_trial
-from turnout.strategies import MIFA, FedAU, FedAvg, FedAWE
-from turnout.strategies.memory import check_memory
+from turnout.strategies import MIFA, FedAU, FedAvg, FedAWE, FedVARP, LastWord
+from turnout.strategies.memory import check_bits, check_memory, rows_of_zeros
 from turnout.tasks.quadratics import quadratics
-from turnout.types import Fleet
+from turnout.types import Ask, Cohort, Fleet, Known, Reports, View
 from turnout.uploads import ErrorFeedback, TopK
 from turnout.world import World
 
@@ -38,3 +44,63 @@ def test_what_the_clients_remember_counts(monkeypatch):
     check_trial(task, Trial(FedAvg(), world))
     with pytest.raises(ValueError, match="FedAvg remembers"):
         check_trial(task, Trial(FedAvg(), world, uploads=ErrorFeedback(TopK(0.1))))
+
+
+def random_rows(count, seed, decades=0):
+    draw = np.random.default_rng(seed)
+    shapes = {"w": (count, 5, 3), "b": (count,)}
+    return {
+        name: jnp.asarray(draw.normal(size=shape) * 10.0 ** draw.integers(-decades, decades + 1), "float32")
+        for name, shape in shapes.items()
+    }
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_packed_rows_are_off_by_half_a_unit_at_most(bits):
+    fleet, rows = Fleet(jnp.ones(7)), random_rows(7, seed=bits, decades=6)
+    rows["w"] = rows["w"].at[3].set(0.0)
+    packed = rows_of_zeros(fleet, jax.tree.map(lambda leaf: leaf[0], rows), bits).pack(rows)
+    for name, restored in packed.unpack().items():
+        flat, exact = np.asarray(restored).reshape(7, -1), np.asarray(rows[name]).reshape(7, -1)
+        unit = np.abs(exact).max(axis=1, keepdims=True) / (2 ** (bits - 1) - 1)
+        assert packed.numbers[name].dtype.itemsize == bits // 8
+        assert np.all(np.abs(flat - exact) <= 0.501 * unit)
+    np.testing.assert_array_equal(packed.unpack()["w"][3], 0.0)
+
+
+@pytest.mark.parametrize("make", [LastWord, MIFA, FedVARP])
+@pytest.mark.parametrize("bits", [8, 16])
+def test_a_packed_memory_holds_what_its_sum_says(make, bits):
+    """The sum that is kept by differences is that of the rows as they are stored."""
+    strategy, draw, ones = make(bits=bits), np.random.default_rng(3), jnp.ones(4)
+    fleet, params = Fleet(jnp.asarray([1.0, 2.0, 3.0, 4.0])), {"w": jnp.zeros((5, 3)), "b": jnp.zeros(())}
+    state = strategy.init(fleet, params)
+    for t in range(30):
+        here = jnp.asarray(draw.random(4) < 0.5)
+        view = View(jnp.asarray(t), fleet.importance, here, Known(ones, ones, ones, ones), 0.1, None, slots=4)
+        cohort = Cohort.pack(Ask.of(here, view.target), 4)
+        cohort = replace(cohort, arrived=cohort.active)
+        reports = Reports.arrived(cohort, random_rows(4, seed=t % 5), jnp.zeros(4), ones)
+        _, state = strategy.aggregate(state, params, view, cohort, reports)
+    recounted = strategy.recount(state, fleet)
+    for kept, made_anew in zip(jax.tree.leaves(state), jax.tree.leaves(recounted), strict=True):
+        np.testing.assert_allclose(kept, made_anew, rtol=1e-3, atol=1e-4 * float(jnp.max(jnp.abs(kept))))
+
+
+def test_a_packed_memory_trains_nearly_the_same_model():
+    task, world = quadratics(num_clients=10, dimension=20), World(bernoulli(10, 0.5))
+    whole, eighths = (
+        simulate(
+            task, world, LastWord(bits=bits), rounds=200, local=Local(learning_rate=0.01), evaluate_every=200
+        ).params
+        for bits in (32, 8)
+    )
+    assert float(jnp.max(jnp.abs(whole - eighths))) < 0.02 * float(jnp.max(jnp.abs(whole)))
+    assert not np.array_equal(whole, eighths)
+
+
+def test_bits_are_those_of_a_number_on_the_server():
+    with pytest.raises(ValueError, match="bits must be 8, 16 or 32, not 4"):
+        check_bits(4)
+    with pytest.raises(ValueError, match="bits is 8, but the clients keep the memory"):
+        MIFA(memory="clients", bits=8)

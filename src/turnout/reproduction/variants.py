@@ -5,6 +5,7 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from turnout import tree
 from turnout.strategies.averaging import averaged
@@ -72,3 +73,43 @@ class Compensated(Strategy[CompensatedState]):
         factor = jnp.asarray(self.strength, jnp.float32) * jnp.asarray(view.lr, jnp.float32) * divide(length, mass)
         correction = tree.scale(tree.weighted_sum(drift, words.weight), factor)
         return tree.subtract(direction, correction), CompensatedState(words, models)
+
+
+class Shared(Strategy[LastWordState]):
+    """LastWord with one row per group of clients: the last word of a group is the mean of those that came together.
+
+    Equal groups of neighbours, as `clustered` and `minimum_separation` make them. A group counts by the importance of
+    all its clients, so that those of them that did not come are counted as those that did.
+    """
+
+    server_memory = "O(groups · model)"
+    moves_alone = True
+
+    groups: int = eqx.field(static=True, default=20)
+    fading: Scalar = 0.5
+
+    def init(self, fleet: Fleet, params: Params) -> LastWordState:
+        return LastWord(self.fading).init(Fleet(jnp.zeros(self.groups)), params)
+
+    def aggregate(
+        self, state: LastWordState, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Params, LastWordState]:
+        def by_group(rows: Array, of: Array) -> Array:
+            return jax.ops.segment_sum(rows, of, self.groups)
+
+        membership = jnp.arange(view.num_clients) * self.groups // view.num_clients
+        of, came = cohort.take(membership), cohort.arrived & (reports.reach > 0)
+        share = jnp.where(came, cohort.take(view.importance), 0.0)
+        share = divide(share, by_group(share, of)[of])  # within the group
+        heard = by_group(came.astype(jnp.float32), of) > 0
+
+        rate = jnp.asarray(view.lr, jnp.float32)
+        words = tree.scale_rows(reports.updates, divide(share, rate * reports.reach))
+        words = jax.tree.map(lambda rows: by_group(rows, of), words)
+        age = (jnp.asarray(view.t, jnp.float32) + 1.0) ** jnp.asarray(self.fading, jnp.float32)
+        weight = jnp.where(heard, by_group(view.importance, membership) * age, state.weight)
+        reach = jnp.where(heard, by_group(share * reports.reach, of), state.reach)
+        rows = tree.where_rows(heard, words, state.rows)
+        total, mass = tree.weighted_sum(rows, weight), jnp.sum(weight)
+        direction = tree.scale(total, rate * divide(jnp.sum(weight * reach), mass * mass))
+        return direction, LastWordState(rows, weight, reach, total)

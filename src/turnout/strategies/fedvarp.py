@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import equinox as eqx
+
 from turnout import tree
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import UpdateMemory
+from turnout.strategies.memory import Bits, UpdateMemory, check_bits
 from turnout.strategies.sampling import ask_uniformly
 from turnout.types import Ask, Cohort, Fleet, Params, PerSlot, RandomKey, Reports, Scalar, View
 
@@ -35,9 +37,13 @@ class FedVARP(Strategy[UpdateMemory]):
     references = ("jhunjhunwala2022fedvarp",)
 
     cohort: Scalar | None = None  # clients asked per round; everyone available if not given
+    bits: Bits = eqx.field(static=True, default=32)  # of each number in the server's memory
+
+    def __check_init__(self) -> None:
+        check_bits(self.bits)
 
     def init(self, fleet: Fleet, params: Params) -> UpdateMemory:
-        return UpdateMemory.empty(fleet, params)
+        return UpdateMemory.empty(fleet, params, bits=self.bits)
 
     def select(self, state: UpdateMemory, view: View, key: RandomKey) -> tuple[Ask, UpdateMemory]:
         return ask_uniformly(view, key, self.cohort), state

@@ -9,7 +9,16 @@ import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import Keeper, check_keeper, rows_of_zeros
+from turnout.strategies.memory import (
+    Bits,
+    Keeper,
+    Rows,
+    check_bits,
+    check_keeper,
+    exchange,
+    rows_of_zeros,
+    weighted_rows,
+)
 from turnout.strategies.sampling import ask_uniformly
 from turnout.types import Ask, ClientMemory, Cohort, Fleet, Params, PerClient, RandomKey, Reports, Scalar, View, divide
 
@@ -17,7 +26,7 @@ from turnout.types import Ask, ClientMemory, Cohort, Fleet, Params, PerClient, R
 class LastWordState(eqx.Module):
     """What each client said last, zero before its first word, and the sum over all of them."""
 
-    rows: Params | None  # y, one model per client; None where the clients keep their own
+    rows: Rows | None  # y, one model per client; None where the clients keep their own
     weight: PerClient  # w_k = α_k (l_k + 1)^fading, from the round l_k in which the client was last heard
     reach: PerClient  # ‖a_k‖₁ of the work behind y_k
     total: Params  # S = Σ_k w_k y_k, kept up to date by differences
@@ -41,6 +50,8 @@ class LastWord(Strategy[LastWordState]):
     weight: the model is the same, and the server holds one sum, whatever the number of clients, beside two numbers per
     client that follow from who took part.
 
+    With `bits = 8` or 16 the server keeps each y_k in whole numbers of so many bits, a quarter or half of the memory.
+
     Reference: this library. With fading 0, equal work and everybody heard it is MIFA.
     """
 
@@ -52,9 +63,11 @@ class LastWord(Strategy[LastWordState]):
     fading: Scalar = 0.5  # how fast old updates lose weight; 0: never
     cohort: Scalar | None = None  # clients asked per round; everyone available if not given
     memory: Keeper = eqx.field(static=True, default="server")  # who keeps y_k
+    bits: Bits = eqx.field(static=True, default=32)  # of each number in the server's memory
 
     def __check_init__(self) -> None:
         check_keeper(self.memory)
+        check_bits(self.bits, self.memory)
 
     @property
     def client_memory(self) -> ClientMemory | None:
@@ -67,7 +80,7 @@ class LastWord(Strategy[LastWordState]):
 
     def init(self, fleet: Fleet, params: Params) -> LastWordState:
         nothing = jnp.zeros_like(fleet.importance)
-        rows = rows_of_zeros(fleet, params) if self.memory == "server" else None
+        rows = rows_of_zeros(fleet, params, self.bits) if self.memory == "server" else None
         return LastWordState(rows, nothing, nothing, tree.zeros_like(params))
 
     def select(self, state: LastWordState, view: View, key: RandomKey) -> tuple[Ask, LastWordState]:
@@ -87,7 +100,7 @@ class LastWord(Strategy[LastWordState]):
             rows, change = None, tree.weighted_sum(reports.updates, now)
         else:
             fresh = tree.scale_rows(reports.updates, divide(jnp.ones_like(work), work))  # u_k
-            old, rows = cohort.swap(state.rows, fresh)
+            old, fresh, rows = exchange(state.rows, cohort, fresh)
             change = tree.subtract(tree.weighted_sum(fresh, now), tree.weighted_sum(old, before))
         total = tree.add(state.total, change)
 
@@ -97,4 +110,4 @@ class LastWord(Strategy[LastWordState]):
         return direction, LastWordState(rows, weight, reach, total)
 
     def recount(self, state: LastWordState, fleet: Fleet) -> LastWordState:
-        return state if state.rows is None else replace(state, total=tree.weighted_sum(state.rows, state.weight))
+        return state if state.rows is None else replace(state, total=weighted_rows(state.rows, state.weight))

@@ -9,12 +9,14 @@ from typing import Any, Literal, get_args
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.types import Cohort, Fleet, Params, Reports, View, divide
+from turnout.types import Cohort, Fleet, Params, PerClient, Reports, View, divide
 
 Keeper = Literal["server", "clients"]  # who remembers the last update of each client
+Bits = Literal[8, 16, 32]  # of a number in a memory on the server
 
 _GIB = 2**30
 
@@ -25,6 +27,45 @@ def check_keeper(memory: str) -> None:
         raise ValueError(f"memory must be 'server' or 'clients', not {memory!r}")
 
 
+def check_bits(bits: int, memory: str = "server") -> None:
+    """Raise a ValueError if a memory cannot have numbers of so many bits."""
+    if bits not in get_args(Bits):
+        raise ValueError(f"bits must be 8, 16 or 32, not {bits!r}")
+    if bits != 32 and memory == "clients":
+        raise ValueError(f"bits is {bits}, but the clients keep the memory: numbers of fewer bits are for the server's")
+
+
+class PackedRows(eqx.Module):
+    """One model per client as whole numbers of few bits, with a scale per client and array.
+
+    The largest entry of an array is exact, every other one is off by half a unit at most. What is rounded is not
+    carried on to the client's next update: that would take a second memory as large as this one.
+    """
+
+    numbers: Params
+    scales: Params  # of one unit
+
+    def pack(self, rows: Params) -> PackedRows:
+        """Other rows, in numbers of as many bits."""
+
+        def unit(row: Array, like: Array) -> Array:
+            return jnp.max(jnp.abs(row), axis=tuple(range(1, row.ndim)), initial=0.0) / jnp.iinfo(like.dtype).max
+
+        def count(row: Array, scale: Array, like: Array) -> Array:
+            return jnp.round(divide(row, _per_row(scale, row))).astype(like.dtype)
+
+        scales = jax.tree.map(unit, rows, self.numbers)
+        return PackedRows(jax.tree.map(count, rows, scales, self.numbers), scales)
+
+    def unpack(self) -> Params:
+        return jax.tree.map(
+            lambda numbers, scale: numbers.astype(scale.dtype) * _per_row(scale, numbers), self.numbers, self.scales
+        )
+
+
+Rows = Params | PackedRows
+
+
 class UpdateMemory(eqx.Module):
     """The last update of every client, zero before its first, and their sum.
 
@@ -33,35 +74,57 @@ class UpdateMemory(eqx.Module):
     the change, the server keeps the sum alone.
     """
 
-    rows: Params | None  # one model per client; None where the clients remember them
+    rows: Rows | None  # one model per client; None where the clients remember them
     total: Params  # Σ_k importance_k rows_k, kept up to date by differences
 
     @classmethod
-    def empty(cls, fleet: Fleet, params: Params, on_clients: bool = False) -> UpdateMemory:
-        return cls(None if on_clients else rows_of_zeros(fleet, params), tree.zeros_like(params))
+    def empty(cls, fleet: Fleet, params: Params, on_clients: bool = False, bits: Bits = 32) -> UpdateMemory:
+        return cls(None if on_clients else rows_of_zeros(fleet, params, bits), tree.zeros_like(params))
 
     def refresh(self, view: View, cohort: Cohort, reports: Reports) -> tuple[Params, UpdateMemory]:
         """The change of each slot's update since the last one, zero where nothing arrived; and the memory after."""
         change, rows = reports.updates, None
         if self.rows is not None:
-            fresh = tree.per_rate(reports.updates, view.lr)
-            old, rows = cohort.swap(self.rows, fresh)
+            old, fresh, rows = exchange(self.rows, cohort, tree.per_rate(reports.updates, view.lr))
             change = tree.where_rows(cohort.arrived, tree.subtract(fresh, old), tree.zeros_like(old))
         total = tree.add(self.total, tree.weighted_sum(change, cohort.take(view.importance)))
         return change, UpdateMemory(rows, total)
 
     def recount(self, fleet: Fleet) -> UpdateMemory:
         """The memory with its sum made anew, after rows of clients that have left were reset."""
-        return self if self.rows is None else UpdateMemory(self.rows, tree.weighted_sum(self.rows, fleet.importance))
+        return self if self.rows is None else UpdateMemory(self.rows, weighted_rows(self.rows, fleet.importance))
 
     def mean(self, view: View) -> Params:
         """Σ_k α_k Δ_k / η over all clients, each with the last update it sent."""
         return tree.scale(self.total, divide(jnp.ones(()), jnp.sum(view.importance)))
 
 
-def rows_of_zeros(fleet: Fleet, params: Params) -> Params:
-    """One model of zeros per client."""
-    return jax.tree.map(lambda leaf: jnp.zeros((fleet.num_clients, *leaf.shape), leaf.dtype), params)
+def rows_of_zeros(fleet: Fleet, params: Params, bits: Bits = 32) -> Any:
+    """One model of zeros per client, packed where its numbers have fewer than 32 bits."""
+    if bits == 32:
+        return jax.tree.map(lambda leaf: jnp.zeros((fleet.num_clients, *leaf.shape), leaf.dtype), params)
+    kind = {8: jnp.int8, 16: jnp.int16}[bits]
+    numbers = jax.tree.map(lambda leaf: jnp.zeros((fleet.num_clients, *leaf.shape), kind), params)
+    return PackedRows(numbers, jax.tree.map(lambda leaf: jnp.zeros(fleet.num_clients, leaf.dtype), params))
+
+
+def _per_row(scale: Array, rows: Array) -> Array:
+    return scale.reshape((-1,) + (1,) * (rows.ndim - 1))
+
+
+def exchange(rows: Any, cohort: Cohort, fresh: Params) -> tuple[Params, Params, Any]:
+    """Write the fresh rows of a cohort: what was there, what is there now, rounded if packed, and all rows."""
+    if not isinstance(rows, PackedRows):
+        old, rows = cohort.swap(rows, fresh)
+        return old, fresh, rows
+    packed = rows.pack(fresh)
+    old, rows = cohort.swap(rows, packed)
+    return old.unpack(), packed.unpack(), rows
+
+
+def weighted_rows(rows: Any, weights: PerClient) -> Params:
+    """Sum of all rows, each times its weight."""
+    return tree.weighted_sum(rows.unpack() if isinstance(rows, PackedRows) else rows, weights)
 
 
 def check_memory(strategy: Strategy, fleet: Fleet, make_state: Callable[[], Any], room: int | None = None) -> None:

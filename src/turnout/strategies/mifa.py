@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import Keeper, UpdateMemory, check_keeper
+from turnout.strategies.memory import Bits, Keeper, UpdateMemory, check_bits, check_keeper
 from turnout.types import ClientMemory, Cohort, Fleet, Mask, Params, Reports, View
 
 
@@ -24,7 +24,8 @@ class MIFA(Strategy[MIFAState]):
     Everyone available trains, and its entry of the table is replaced, normalised by the learning rate it was made with.
     The model moves in every round, also when nobody comes. Without waiting an entry is zero until its client comes.
     With `wait` the model stays until every client has come once. With `memory = "clients"` each client keeps its own
-    entry and sends what has changed: the model is the same, and the server's memory is one model.
+    entry and sends what has changed: the model is the same, and the server's memory is one model. With `bits = 8` or 16
+    the server's table has whole numbers of so many bits.
 
     Consistent for any availability in which absences are short against the change of the model; rates are neither known
     nor estimated. Needs a falling learning rate, η_0 / (t + 1) in the paper, and short absences where updates are
@@ -45,16 +46,18 @@ class MIFA(Strategy[MIFAState]):
 
     wait: bool = eqx.field(static=True, default=False)  # stay until every client has come once
     memory: Keeper = eqx.field(static=True, default="server")  # who keeps the table
+    bits: Bits = eqx.field(static=True, default=32)  # of each number in the server's table
 
     def __check_init__(self) -> None:
         check_keeper(self.memory)
+        check_bits(self.bits, self.memory)
 
     @property
     def client_memory(self) -> ClientMemory | None:
         return ClientMemory() if self.memory == "clients" else None
 
     def init(self, fleet: Fleet, params: Params) -> MIFAState:
-        memory = UpdateMemory.empty(fleet, params, on_clients=self.memory == "clients")
+        memory = UpdateMemory.empty(fleet, params, on_clients=self.memory == "clients", bits=self.bits)
         return MIFAState(memory, jnp.zeros(fleet.num_clients, bool))
 
     def aggregate(
