@@ -1,3 +1,4 @@
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
@@ -5,6 +6,7 @@ from naive import NaiveF3AST
 
 from turnout.strategies import F3AST
 from turnout.streams import Stream, round_key
+from turnout.types import Fleet
 
 
 def test_two_rounds_by_hand(play):
@@ -74,3 +76,9 @@ def test_bad_settings_are_refused(play):
         F3AST(initial="unknown")
     with pytest.raises(ValueError, match="between 1 and the 3 clients"):
         play(F3AST(cohort=[1, 4]))
+
+
+def test_rates_never_begin_above_one():
+    """A budget larger than the fleet asks everybody: r = min(1, M / N)."""
+    many = F3AST(cohort=lambda t: jnp.asarray(10), initial="uniform")
+    np.testing.assert_array_equal(many.init(Fleet(jnp.ones(4)), None), np.ones(4))

@@ -23,7 +23,14 @@ def test_a_known_draw_by_hand(play):
     assert moved == pytest.approx(0.25 * 4.0)
 
 
-@pytest.mark.parametrize(("odds", "message"), [([1.0, 2.0], "3 numbers"), ([1.0, 0.0, 1.0], "odds of client 1")])
+@pytest.mark.parametrize(
+    ("odds", "message"),
+    [
+        ([1.0, 2.0], "3 numbers"),
+        ([1.0, 0.0, 1.0], "odds of client 1"),
+        ([1.0, 2.0, float("inf")], "odds of client 2 must be above 0, or it never counts, not inf"),
+    ],
+)
 def test_bad_odds_are_refused(play, odds, message):
     with pytest.raises(ValueError, match=message):
         play(ImportanceSampling(cohort=1, odds=odds))

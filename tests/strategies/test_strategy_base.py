@@ -2,7 +2,7 @@ import jax.numpy as jnp
 import pytest
 
 from every_strategy import SETTINGS
-from turnout.strategies import NormSampling, OptimalSampling, Strategy
+from turnout.strategies import MIFA, LastWord, NormSampling, OptimalSampling, Strategy
 from turnout.types import Fleet, Scalar
 
 WITH_COHORT = {name: strategy for name, strategy in SETTINGS.items() if getattr(strategy, "cohort", None) is not None}
@@ -44,3 +44,11 @@ def test_a_strategy_that_chooses_among_updates_has_room_for_all_who_train(name):
     strategy = WITH_COHORT[name]
     everyone_trains = isinstance(strategy, NormSampling | OptimalSampling)
     assert strategy.capacity(9) == (9 if everyone_trains else jnp.max(jnp.asarray(strategy.cohort)))
+
+
+def test_who_keeps_a_model_per_client_is_known():
+    remembering = {name for name, strategy in SETTINGS.items() if strategy.remembers_models}
+    kinds = {name.partition(" ")[0] for name in remembering}
+    assert kinds == {"mifa", "fedvarp", "fedlaavg", "last_word", "stale_fill", "fedawe"}
+    assert not MIFA(memory="clients").remembers_models
+    assert not LastWord(memory="clients").remembers_models
