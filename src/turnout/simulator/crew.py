@@ -90,10 +90,12 @@ class Programs(NamedTuple):
 
 
 def _compiled(inputs: tuple[Any, ...], bounds: loop.Bounds) -> Programs:
-    begin = _begin.lower(*inputs).compile()
-    carry = begin(*inputs)
-    advance = _advance.lower((*inputs, bounds), carry).compile()
-    finish = _finish.lower(inputs, carry).compile()
+    (device,) = inputs[-1].devices()  # of the roots, and so of all
+    with jax.default_device(device):
+        begin = _begin.lower(*inputs).compile()
+        carry = begin(*inputs)
+        advance = _advance.lower((*inputs, bounds), carry).compile()
+        finish = _finish.lower(inputs, carry).compile()
     return Programs(begin, advance, finish, max(map(_bytes_of, (begin, advance, finish))))
 
 

@@ -43,7 +43,7 @@ def run_group(
 
     Every pair of a trial and a seed is a lane. A GPU runs as many lanes together as its memory holds. A CPU runs as
     many together as its cache holds, and such crews on all cores at once: side by side, large lanes only push each
-    other out of the cache.
+    other out of the cache. Where there are several devices, the crews take them in turn.
 
     `saved` is a folder of this group alone, where the crews leave their states from time to time: a later call with the
     same arguments goes on from there, and ends with the same numbers.
@@ -59,24 +59,29 @@ def run_group(
     stacked = _stack([as_arrays(trial) for trial in group.all_trials]), _stack(list(itertools.chain(*group.laws)))
     common, own = tasks[0].beside(tasks) if len(tasks) > 1 else (tasks[0], None)
 
-    def inputs(plan: Plan, crew: np.ndarray) -> tuple[Any, ...]:
+    placed = side_by_side.on_every_device((common, own, stacked, roots))
+
+    def inputs(plan: Plan, crew: np.ndarray, number: int) -> tuple[Any, ...]:
         trial, seed = np.divmod(crew, len(seeds))
         rows = trial + num_trials * (seed if num_draws > 1 else 0)
+        common, own, stacked, roots = placed[number % len(placed)]
         return common, _rows(own, seed), *_rows(stacked, rows), plan, roots[seed]
 
-    def compiled(plan: Plan, width: int) -> Programs:
-        return Programs.compiled(inputs(plan, np.arange(width)), pace)
+    def compiled(plan: Plan, width: int, device: int = 0) -> Programs:
+        return Programs.compiled(inputs(plan, np.arange(width), device), pace)
 
-    plan, width, programs = _fitting(count, *_plan(tasks[0], group.all_trials, count, roots, pace), compiled)
+    plan, width, first = _fitting(count, *_plan(tasks[0], group.all_trials, count, roots, pace), compiled)
     crews = [lanes[crew] for crew in side_by_side.crews_of(len(lanes), width)]
+    programs = [first, *(compiled(plan, width, device) for device in range(1, min(len(placed), len(crews))))]
     progress = CrewProgress(report, len(crews))
 
-    def run(crew: np.ndarray) -> dict[str, Any]:
-        return run_crew(programs, inputs(plan, crew), pace, progress, Savepoint.of_crew(saved, crew))
+    def run(number: int, crew: np.ndarray) -> dict[str, Any]:
+        own_programs, saving = programs[number % len(programs)], Savepoint.of_crew(saved, crew)
+        return run_crew(own_programs, inputs(plan, crew, number), pace, progress, saving)
 
     with ThreadPoolExecutor(side_by_side.num_workers()) as pool:
         try:
-            parts = list(pool.map(run, crews))
+            parts = list(pool.map(run, range(len(crews)), crews))
         except BaseException:  # of one crew, or Ctrl-C: the others need not go on to their end
             progress.stop()
             raise

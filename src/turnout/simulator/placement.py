@@ -27,8 +27,8 @@ def on_cpu() -> bool:
 
 
 def num_workers() -> int:
-    """Threads that drive programs: a CPU's cores, or one for an accelerator."""
-    return (os.cpu_count() or 1) if on_cpu() else 1
+    """Threads that drive programs: a CPU's cores, or one for each accelerator."""
+    return (os.cpu_count() or 1) if on_cpu() else jax.local_device_count()
 
 
 def memory() -> int | None:
@@ -41,7 +41,8 @@ def lanes_together(lanes: int, slots: int, job_floats: int, equal_steps: bool) -
     """Lanes side by side: on a CPU what fits its cache, on a GPU as many as keep it busy."""
     if not on_cpu():
         jobs = _jobs_to_keep_busy(job_floats, equal_steps)
-        return even(lanes, max(1, jobs // slots) if equal_steps else jobs)
+        together = max(1, jobs // slots) if equal_steps else jobs
+        return even(lanes, min(together, -(-lanes // num_workers())))
     together = max(1, _CACHE_FLOATS // (slots * job_floats))
     return even(lanes, min(together, -(-lanes // num_workers())))
 
@@ -106,6 +107,15 @@ def most_of_lanes(count: Int[Array, ""]) -> Int[Array, ""]:
 @most_of_lanes.def_vmap
 def _most_of_lanes(lanes: int, batched: list[bool], count: Array) -> tuple[Array, bool]:
     return most_of_lanes(jnp.max(count)), False
+
+
+def on_every_device(tree: Any) -> list[Any]:
+    """A copy of all arrays for each local device; the tree itself where there is but one, so that nothing is moved."""
+    devices = jax.local_devices()
+    if len(devices) == 1:
+        return [tree]
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    return [eqx.combine(jax.device_put(arrays, device), rest) for device in devices]
 
 
 def crews_of(count: int, width: int) -> list[np.ndarray]:
