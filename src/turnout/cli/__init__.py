@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from turnout.cli.audit import audit_command
+from turnout.cli.choose import choose_command
 from turnout.cli.diagnose import diagnose_command
 from turnout.cli.listing import cite_command, list_command
+from turnout.cli.new import new_command
 from turnout.cli.report import plot_command, report_command
 from turnout.cli.reproduce import reproduce_command
 from turnout.cli.run import run_command
@@ -25,6 +27,8 @@ COMMANDS = {  # in the order of the help
     "plot": plot_command,
     "reproduce": reproduce_command,
     "verify": verify_command,
+    "new": new_command,
+    "choose": choose_command,
     "list": list_command,
     "cite": cite_command,
 }
