@@ -16,6 +16,7 @@ from turnout.cli.reproduce import reproduce_command
 from turnout.cli.run import run_command
 from turnout.cli.stopping import INTERRUPTED, TERMINATED, end_when_asked, leave
 from turnout.cli.tune import tune_command
+from turnout.cli.usage import OneLineGroup
 from turnout.cli.verify import verify_command
 
 COMMANDS = {  # in the order of the help
@@ -34,6 +35,7 @@ COMMANDS = {  # in the order of the help
 }
 app = typer.Typer(
     name="turnout",
+    cls=OneLineGroup,
     help="Federated learning for fleets whose clients come and go.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
