@@ -61,7 +61,7 @@ MISTAKES = {
     "a negative learning rate": lambda: turnout.Local(learning_rate=-1.0),
     "a learning rate in words": lambda: turnout.Local(learning_rate="fast"),
     "an empty batch": lambda: turnout.Local(batch_size=0),
-    "a misspelt option": lambda: FedAvg(normaliser="recieved"),
+    "a misspelt option": lambda: FedAvg(normaliser="receivedd"),
     "the name of a process": lambda: turnout.World("bernoulli"),
     "a number for links": lambda: turnout.World(PROCESS, 0.5),
     "half a step": lambda: turnout.World(PROCESS, compute=2.5),

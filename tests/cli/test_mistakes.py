@@ -84,7 +84,7 @@ MISTAKES = {
     "run tiny.toml --cells 1/2": "--out DIR",
     "run tiny.toml --on slurm": "give ray, or ray:ADDRESS",
     "run tiny.toml --log-to wandbb": "did you mean 'wandb'?",
-    "tune tiny.toml --metric acuracy": "acuracy",
+    "tune tiny.toml --metric accuracyy": "accuracyy",
     "audit tiny.toml --rounds 0": "rounds",
     "audit tinny.toml": "did you mean 'tiny.toml'?",
     "diagnose": "Missing argument",
