@@ -11,13 +11,13 @@ import urllib.request
 import numpy as np
 import pytest
 
-from turnout.cli import live
 from turnout.errors import FolderError, UserError
 from turnout.experiment import standing
 from turnout.experiment.kept import KeptPoint, KeptPoints
 from turnout.experiment.progress import PROGRESS, Noted
 from turnout.experiment.standing import Standing
 from turnout.files.lock import FileLock
+from turnout.report.run import live_server
 from turnout.report.run.live_page import live_page, version, words
 from turnout.simulator.history import History
 
@@ -154,7 +154,7 @@ def test_a_process_that_looks_on_serves_one_page_to_this_machine_and_stops_at_ct
 def test_a_run_serves_its_page_while_it_goes_on(turnout, monkeypatch):
     servers, answers = [], []
 
-    class Noticed(live.LiveServer):
+    class Noticed(live_server.LiveServer):
         def __init__(self, *given):
             super().__init__(*given)
             servers.append(self)
@@ -163,7 +163,7 @@ def test_a_run_serves_its_page_while_it_goes_on(turnout, monkeypatch):
         answers.append(answer(f"{servers[0].address}progress"))
         raise UserError("enough was seen")
 
-    monkeypatch.setattr(live, "LiveServer", Noticed)
+    monkeypatch.setattr(live_server, "LiveServer", Noticed)
     monkeypatch.setattr("turnout.cli.run._simulate", simulate)
     result = turnout("run", "tiny.toml", "--live", "--out", "there")
     assert result.exit_code == 2
@@ -175,10 +175,10 @@ def test_a_run_serves_its_page_while_it_goes_on(turnout, monkeypatch):
 
 
 def test_a_port_that_is_taken_or_none(folder):
-    with live.LiveServer(folder, 0) as server:
+    with live_server.LiveServer(folder, 0) as server:
         for port in (server.server_port, 100_000):
             with pytest.raises(UserError, match=f"--port {port}: .*give another one"):
-                live.LiveServer(folder, port)
+                live_server.LiveServer(folder, port)
 
 
 def test_watching_is_of_one_run(turnout, folder):

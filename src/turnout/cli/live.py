@@ -1,101 +1,19 @@
-"""A page about a run that renews itself while the run goes on, served to this machine alone."""
+"""`--watch` and `--live`: a page that renews itself while a run goes on."""
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import typer
-
-from turnout.errors import FolderError, UserError
-
-LOOPBACK = "127.0.0.1"
-POLL = 0.1  # seconds after which a server hears that it should end, at most
-NAMES = (LOOPBACK, "localhost")  # by which this machine may call itself
-
-
-class LiveServer(ThreadingHTTPServer):
-    """Serves the page of one run folder, and how far its run is."""
-
-    daemon_threads = True
-
-    def __init__(self, folder: Path, port: int) -> None:
-        self.folder = folder
-        self._built = ("", b"")  # the version of the page, and the page
-        self._building = threading.Lock()
-        try:
-            super().__init__((LOOPBACK, port), _Handler)
-        except (OSError, OverflowError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise UserError(f"--port {port}: {why}: give another one, or none for any that is free") from error
-
-    @property
-    def address(self) -> str:
-        """Where a browser finds the page."""
-        return f"http://{LOOPBACK}:{self.server_port}/"
-
-    def page(self) -> bytes:
-        """The page, built anew only if there is more to show."""
-        from turnout.experiment.standing import Standing
-        from turnout.report.run.live_page import live_page, version
-
-        with self._building:
-            standing = Standing.of(self.folder)
-            if self._built[0] != version(standing):
-                self._built = (version(standing), live_page(standing, self.folder).encode())
-            return self._built[1]
-
-    def progress(self) -> bytes:
-        """How far the run is, as JSON."""
-        from turnout.experiment.standing import Standing
-        from turnout.report.run.live_page import version, words
-
-        standing = Standing.of(self.folder)
-        about = {"version": version(standing), "share": standing.share, "words": words(standing, self.folder)}
-        return json.dumps(about).encode()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """Answers with the page and its progress, and with nothing else."""
-
-    server: LiveServer
-
-    def do_GET(self) -> None:
-        answers = {"/": (self.server.page, "text/html"), "/progress": (self.server.progress, "application/json")}
-        host = self.headers.get("Host", "").rpartition(":")[0]
-        if host not in NAMES:  # a name of another site that leads to this machine
-            self.send_error(HTTPStatus.FORBIDDEN)
-        elif self.path not in answers:
-            self.send_error(HTTPStatus.NOT_FOUND)
-        else:
-            self._answer(*answers[self.path])
-
-    def _answer(self, content: Any, kind: str) -> None:
-        try:
-            body = content()
-        except FolderError as error:  # the run failed before it left anything
-            self.send_error(HTTPStatus.GONE, explain=str(error))
-            return
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the terminal belongs to the command."""
 
 
 def watch_run(folder: Path, port: int) -> None:
     """Serve the page of a run folder until the command is stopped."""
     from turnout.experiment.standing import Standing
+    from turnout.report.run.live_server import POLL, LiveServer
 
     Standing.of(folder)
     with LiveServer(folder, port) as server:
@@ -104,12 +22,14 @@ def watch_run(folder: Path, port: int) -> None:
 
 
 @contextmanager
-def served(folder: Path, wanted: bool, port: int = 0) -> Iterator[None]:
+def served(folder: Path, wanted: bool) -> Iterator[None]:
     """Serve the page of a run folder beside the run, if that is wanted."""
     if not wanted:
         yield
         return
-    with LiveServer(folder, port) as server:
+    from turnout.report.run.live_server import POLL, LiveServer
+
+    with LiveServer(folder, 0) as server:
         typer.echo(f"Live: {server.address} (on this machine alone, until the run ends)", err=True)
         threading.Thread(target=server.serve_forever, args=(POLL,), daemon=True, name="live").start()
         try:
