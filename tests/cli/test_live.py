@@ -83,7 +83,7 @@ def test_how_a_run_stands(folder, monkeypatch):
     keep(folder, "fedavg")
     now = Standing.of(folder)
     assert (now.state, now.share, now.left, [o.label for o in now.outcomes]) == ("running", 0.25, 90.0, ["fedavg"])
-    assert words(now, folder) == "25 % done, about 90 seconds left. train loss 0.5"
+    assert words(now, folder) == "25 % done, about 90 seconds left. Newest values: train loss 0.5."
     monkeypatch.setattr(standing, "QUIET", -1.0)
     with FileLock(folder / "unfinished" / "lock"):
         assert Standing.of(folder).state == "running"

@@ -31,7 +31,8 @@ def words(standing: Standing, folder: Path) -> str:
         for name, value in sorted(standing.latest.items())
         if value is not None
     ]
-    return f"{percent(standing.share)} done, {left}. {'; '.join(values)}"
+    newest = f" Newest values: {', '.join(values)}." if values else ""
+    return f"{percent(standing.share)} done, {left}.{newest}"
 
 
 def live_page(standing: Standing, folder: Path) -> str:
@@ -43,4 +44,5 @@ def live_page(standing: Standing, folder: Path) -> str:
     top = progress(standing.share, words(standing, folder), version(standing))
     if not standing.outcomes:
         return page(title, [top, paragraph([NOTHING_YET], "soft")], {}, live=True)
-    return comparison_page(Compared(title, standing.outcomes), progress=top)
+    so_far = f"Of the {len(standing.outcomes)} that are finished so far."
+    return comparison_page(Compared(title, standing.outcomes), origin=so_far, progress=top)
