@@ -125,13 +125,17 @@ def typed(turnout, tmp_path):
     return lambda line: turnout(*line.split(" "))
 
 
+def timed(typed, line):
+    begun = time.process_time()
+    return typed(line), time.process_time() - begun
+
+
 @pytest.mark.parametrize("line", MISTAKES)
 def test_a_mistake_on_the_command_line_is_answered_in_one_line(typed, tmp_path, line):
     before = {path.name for path in tmp_path.iterdir()}
-    typed(line)  # imports
-    begun = time.process_time()
-    result = typed(line)
-    seconds = time.process_time() - begun
+    result, seconds = timed(typed, line)
+    if seconds >= SECONDS:  # it was the first to import something
+        result, seconds = timed(typed, line)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1, result.stderr
