@@ -19,7 +19,7 @@ PINS := pyproject.toml constraints.txt
 QUIET_FLOWER := FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce test test-variants test-slow test-integration test-browser test-faults test-mutants test-flower-inprocess test-flower test-flower-faults lint format docs sections pictures bench bench-theory bench-report clean
+.PHONY: help demo reproduce test test-variants test-slow test-integration test-browser test-faults test-mutants test-flower-inprocess test-flower test-flower-faults lint format docs sections pictures bench bench-theory bench-report dist clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -94,8 +94,16 @@ bench-theory: $(RUNTIME) ## measure the audit, the theory, the reading of logs a
 bench-report: $(RUNTIME) ## measure how long a large report takes to write, and how smoothly it opens
 	$(BIN)/python benchmarks/report.py $(ARGS)
 
+dist: $(DEV) ## build an sdist and a wheel in dist/, and try the wheel in an environment of its own
+	rm -rf dist $(VENV)-dist
+	$(BIN)/python -m build --outdir dist .
+	@test $$(wc -c < dist/*.tar.gz) -lt 2000000 || { echo "The sdist is 2 MB or more: see include in pyproject.toml" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)-dist
+	$(VENV)-dist/bin/python $(PIP_INSTALL) dist/*.whl
+	cd dist && ../$(VENV)-dist/bin/turnout run --rounds 2 --seeds 1 --quiet
+
 clean: ## remove environments, caches and builds; results under runs/ stay
-	rm -rf $(VENV) $(BENCH_VENV) .pytest_cache .ruff_cache .hypothesis build dist site
+	rm -rf $(VENV) $(VENV)-dist $(BENCH_VENV) .pytest_cache .ruff_cache .hypothesis build dist site
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUNTIME): $(PINS)

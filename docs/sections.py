@@ -214,7 +214,9 @@ def claims() -> str:
     for result in results:
         by_paper.setdefault(_paper(result), []).append(result["verdict"])
     rows = ([paper, *(str(each.count(verdict) or "–") for verdict in VERDICTS)] for paper, each in by_paper.items())
-    return table(("claims of", *VERDICTS), rows) + f"\n\n{counted(results)}"
+    lacking = sorted(set(registry.entries("claims")) - {result["name"] for result in results})
+    not_run = f" Not run: {', '.join(f'`{name}`' for name in lacking)}." if lacking else ""
+    return table(("claims of", *VERDICTS), rows) + f"\n\n{counted(results)}{not_run}"
 
 
 def _paper(result: dict) -> str:

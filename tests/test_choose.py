@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from turnout.experiment import registry
+from turnout.experiment.advised import STEPS
 from turnout.statistics import Interval
 
 ROOT = Path(__file__).parent.parent
@@ -48,6 +49,13 @@ def test_recommended_strategies_fit_the_question(question, answer):
     assert named(answer)
     for name in named(answer):
         assert FITS[bold(question)](traits(name)), name
+
+
+def test_the_command_asks_what_the_page_asks():
+    assert [step.text for step in STEPS] == [question.replace("**", "") for question, _ in ROWS]
+    for step, (_, answer) in zip(STEPS, ROWS, strict=True):
+        strategies = [table["name"] for table in (step.strategy, step.otherwise) if table is not None]
+        assert set(strategies) <= set(named(answer))
 
 
 def test_those_that_count_arrivals_do_not_ask_for_equal_links():

@@ -164,10 +164,11 @@ SMALL = {
 }
 OF_RUNS = {"report": "runs", "plot": "run"}  # and which argument names them
 RUN = (*SMALL, *OF_RUNS, "list", "cite")
+ENDLESS = {command for _, command in commands() if "--watch" in command}  # tests/cli/test_live.py has it
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", sorted({c for _, c in commands() if c.split()[1] in RUN} - OF_REAL_NODES))
+@pytest.mark.parametrize("command", sorted({c for _, c in commands() if c.split()[1] in RUN} - OF_REAL_NODES - ENDLESS))
 def test_commands_run_in_a_small_size(command, folder):
     _, name, *arguments = shlex.split(command.replace("sessions.csv.gz", "sessions.csv"))
     named = parsed(command)[1].get(OF_RUNS.get(name, ""), ())

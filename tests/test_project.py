@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import turnout
 from turnout import availability
 from turnout.experiment import registry
 
@@ -173,6 +174,41 @@ def test_the_version_is_written_once():
     assert not re.search(r"^version:", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     holders = [path for path in SOURCE.rglob("*.py") if re.search(r"^__version__ *=", path.read_text(), re.MULTILINE)]
     assert holders == [SOURCE / "__init__.py"]
+
+
+def test_nothing_is_shown_as_on_a_package_index():
+    """There is no release yet: `pip install turnout` would fail, or install something else."""
+    shown = re.compile(r"pip install (?:-\S+ )*['\"]?turnout\b")
+    files = [path for path in text_files() if path.suffix in (".md", ".py") and path != Path(__file__)]
+    assert not [name_of(path) for path in files if shown.search(path.read_text(errors="ignore"))]
+
+
+def test_the_number_of_strategies_is_the_same_on_every_page():
+    count = len(registry.entries("strategies"))
+    pages = [ROOT / name for name in ("README.md", "docs/index.md")]
+    numbers = {int(found) for page in pages for found in re.findall(r"\b(\d+) strategies\b", page.read_text())}
+    assert numbers == {count}
+
+
+def test_the_number_of_claims_is_the_same_on_every_page():
+    counts = {
+        name_of(page): set(re.findall(r"Of (\d+) claims", page.read_text()))
+        for page in [*PAGES, ROOT / "experiments" / "README.md"]
+    }
+    assert len({number for numbers in counts.values() for number in numbers}) == 1, counts
+    readme = (ROOT / "README.md").read_text()
+    not_run = re.search(r"^Of (\d+) claims: .*?(?: Not run: (.*)\.)?$", readme, re.MULTILINE)
+    lacking = len(not_run[2].split(",")) if not_run[2] else 0
+    assert int(not_run[1]) + lacking == len(registry.entries("claims"))
+
+
+@pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "images").glob("*.svg")), ids=name_of)
+def test_a_picture_is_readable_on_a_dark_page(picture):
+    assert re.search(r'<rect width="\d+" height="\d+" fill="white"/>', picture.read_text()[:1000])
+
+
+def test_the_version_is_a_release():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", turnout.__version__)
 
 
 def test_no_two_test_files_share_a_name():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from turnout.simulator.trial import Trial
     from turnout.world import World, compute, links
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "Audit",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,14 @@ MAX_NAMED = 3  # offenders in a message; the others are only counted
 MAX_COUNT = 2**24  # of rounds and of local steps, which are counted in single precision: it is exact up to here
 NUM_SEEDS = 2**32  # a seed has 32 bits
 MAX_RUNS = 10**6  # with as many seeds; more are refused before anything is allocated
+
+
+def check_kind(name: str, value: Any, kind: type, example: str) -> None:
+    """Refuse anything but an object of a class, as a name, a number or the class itself are easily given instead."""
+    if isinstance(value, type):
+        raise TypeError(f"{name}: {value.__name__} is a class; call it: {value.__name__}()")
+    if not isinstance(value, kind):
+        raise TypeError(f"{name}: given {type(value).__name__} {str(value)[:40]!r}, expected {example}")
 
 
 def refuse(bad: np.ndarray, describe: Callable[[int], str], rule: str) -> None:
@@ -35,7 +44,10 @@ def at_least(name: str, value: int, lowest: int, highest: int | None = None) -> 
 
 def spread(name: str, value: float | int | Sequence[float | int], count: int, of: str = "client") -> np.ndarray:
     """One float64 value per client: a single number is given to all, a sequence must have the right length."""
-    values = np.asarray(value, dtype=np.float64)
+    try:
+        values = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: given {str(value)[:40]!r}, expected a number, or one per {of}") from error
     if values.ndim == 0:
         return np.full(count, float(values))
     if values.shape != (count,):

@@ -38,6 +38,8 @@ def inverse_time(first: float, half: float = 1.0) -> Schedule:
 def check_rates(**named: Any) -> None:
     """Refuse numbers that would send every model away: negative, infinite or none; arrays and schedules pass."""
     for name, rate in named.items():
+        if isinstance(rate, str):
+            raise TypeError(f"{name} must be a number or a schedule, not {rate!r}")
         if isinstance(rate, int | float | np.number) and not 0 <= rate < np.inf:
             raise ValueError(f"{name} must be finite and not negative, not {rate}")
 

@@ -121,14 +121,19 @@ class Browser:
             self.loaded = True
 
     def open(self, path, width=1280, height=900, dark=False, query=""):
-        """Open a file and wait until it is loaded and drawn; a narrow screen is one that is touched."""
+        """Open a file, or an address, and wait until it is loaded and drawn; a narrow screen is one that is touched."""
         self.errors, self.requests, self.loaded = [], [], False
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self.call("Page.navigate", url=Path(path).absolute().as_uri() + query)
+        address = path if str(path).startswith("http://") else Path(path).absolute().as_uri()
+        self.call("Page.navigate", url=address + query)
+        self.wait_until_loaded()
+
+    def wait_until_loaded(self):
+        """Wait until a page that was asked for is loaded and drawn."""
         until = time.monotonic() + self.timeout
         while not self.loaded:
             self._next(until)

@@ -80,7 +80,7 @@ def test_options_change_the_experiment(turnout, tmp_path):
         (["tiny.toml", "--set", "strategies.0.cohort=7"], "error: strategies[0]: cohort must be between 1 and the 5"),
         (["tiny.toml", "--out", "."], "error: .: exists already"),
         (["tiny.toml", "--out", "tiny.toml/run"], "error: tiny.toml/run: cannot be written"),
-        (["."], "error: .: there is no such file"),
+        (["."], "error: .: holds no experiment.toml"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_nothing(turnout, tmp_path, arguments, complaint):

@@ -1,6 +1,7 @@
 """`turnout diagnose`, `turnout audit` and `turnout tune`."""
 
 import json
+from pathlib import Path
 
 import pytest
 from cli_stage import documented, keys_of
@@ -118,3 +119,20 @@ def test_numbers_beyond_all_measure_are_one_line(turnout, tmp_path, command, mes
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
     assert not (tmp_path / "none").exists()
+
+
+def test_a_run_is_told_to_a_tracker_when_it_is_written_and_again_from_its_folder(turnout, monkeypatch):
+    logged = []
+    monkeypatch.setattr("turnout.report.tracking.imported_tracker", lambda name: logged.append(name))
+    monkeypatch.setattr("turnout.report.tracking.log_to", lambda *given: logged.append(given) or "W&B: there")
+    monkeypatch.setattr("turnout.cli.run._simulate", lambda *_, **__: "the run")
+    monkeypatch.setattr("turnout.report.run.run_page.write_report", lambda *_: None)
+    monkeypatch.setattr("turnout.experiment.store.load", lambda _: "the run again")
+    result = turnout("run", "tiny.toml", "--out", "there", "--log-to", "wandb", "-q")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "there\n", "W&B: there\n")
+    again = turnout("report", "there", "--log-to", "wandb", "-q")
+    assert (again.exit_code, again.stderr) == (0, "W&B: there\n")
+    first, second = ("wandb", "the run", Path("there")), ("wandb", "the run again", Path("there"))
+    assert logged == ["wandb", first, "wandb", second]
+    unknown = turnout("run", "tiny.toml", "--log-to", "wandbb")
+    assert (unknown.exit_code, "did you mean 'wandb'?" in unknown.stderr) == (2, True)

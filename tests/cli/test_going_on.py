@@ -81,7 +81,7 @@ def test_ray_deals_the_cells_by_itself_and_is_an_extra(turnout, monkeypatch):
     assert both.stderr == "error: --on ray: deals the cells by itself: leave out --cells\n"
     monkeypatch.setitem(sys.modules, "ray", None)
     missing = turnout("run", "tiny.toml", "--on", "ray")
-    assert missing.stderr == "error: --on ray: Ray is not installed: pip install 'turnout[ray]'\n"
+    assert missing.stderr == "error: --on ray: Ray is not installed: pip install ray\n"
 
 
 def test_an_error_says_how_to_go_on_too(stopped):

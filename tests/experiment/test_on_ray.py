@@ -63,7 +63,7 @@ def test_a_worker_with_other_versions_is_named(experiment, tiny, tmp_path):
 
 def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UserError, match=r"pip install 'turnout\[ray\]'"):
+    with pytest.raises(UserError, match=r"pip install ray"):
         on_ray.imported_ray()
 
 

@@ -46,7 +46,7 @@ def test_what_a_notebook_shows_is_short(comparison):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"strategies": ["fedavg"]}, "given str 'fedavg' for str, expected a strategy, such as FedAvg"),
+        ({"strategies": ["fedavg"]}, "strategies: str: given str 'fedavg', expected a strategy, such as FedAvg"),
         ({"strategies": [FedAvg]}, r"FedAvg is a class; call it: FedAvg\(\)"),
         ({"strategies": FedAvg()}, "expected a list such as"),
         ({"strategies": []}, "given none"),

@@ -79,7 +79,7 @@ def test_the_model_may_be_an_mlp():
 
 def test_without_scikit_learn_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ImportError, match=r"pip install turnout\[data\]"):
+    with pytest.raises(ImportError, match=r"pip install scikit-learn"):
         digits()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.arguments import MAX_COUNT, at_least
+from turnout.arguments import MAX_COUNT, at_least, check_kind
 from turnout.auditor.exact import exact_weights
 from turnout.auditor.results import Audit, Audited
 from turnout.auditor.voting import BURN_IN, SEGMENTS, Votes, local_rates, play_trials
@@ -49,9 +49,10 @@ def audit(
         progress: called with the number of strategies done and their total.
 
     """
-    if isinstance(strategies, Strategy):
+    if isinstance(strategies, Strategy | type | str):  # the last two are refused below
         strategies = [strategies]
     named = strategies if isinstance(strategies, Mapping) else {_label(s, strategies): s for s in strategies}
+    check_kind("world", world, World, "a World, such as World(process)")
     worth = np.ones(world.num_clients) if importance is None else np.asarray(importance, np.float64)
     if worth.shape != (world.num_clients,) or not (np.isfinite(worth) & (worth >= 0)).all() or not worth.sum() > 0:
         raise ValueError(f"importance must be {world.num_clients} numbers of 0 or more, one per client, not all zero")

@@ -7,13 +7,16 @@ from typing import Annotated
 import typer
 
 from turnout.cli.audit import audit_command
+from turnout.cli.choose import choose_command
 from turnout.cli.diagnose import diagnose_command
 from turnout.cli.listing import cite_command, list_command
+from turnout.cli.new import new_command
 from turnout.cli.report import plot_command, report_command
 from turnout.cli.reproduce import reproduce_command
 from turnout.cli.run import run_command
 from turnout.cli.stopping import INTERRUPTED, TERMINATED, end_when_asked, leave
 from turnout.cli.tune import tune_command
+from turnout.cli.usage import OneLineGroup
 from turnout.cli.verify import verify_command
 
 COMMANDS = {  # in the order of the help
@@ -25,11 +28,14 @@ COMMANDS = {  # in the order of the help
     "plot": plot_command,
     "reproduce": reproduce_command,
     "verify": verify_command,
+    "new": new_command,
+    "choose": choose_command,
     "list": list_command,
     "cite": cite_command,
 }
 app = typer.Typer(
     name="turnout",
+    cls=OneLineGroup,
     help="Federated learning for fleets whose clients come and go.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -54,7 +54,7 @@ def _check_spelling(source: str, settings: tuple[str, ...]) -> None:
 def run_folder(folder: Path) -> Path:
     """A folder that exists, before anything is imported that takes seconds."""
     if not folder.is_dir():
-        raise UserError(f"{folder}: not a run folder: there is no such folder")
+        raise UserError(f"{folder}: not a run folder: there is no such folder; those of `turnout run` are in runs/")
     return folder
 
 

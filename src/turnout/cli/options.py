@@ -35,6 +35,9 @@ On = Annotated[
     str | None,
     typer.Option("--on", metavar="ray[:ADDRESS]", help="Compute the cells on a cluster of Ray, or a local one."),
 ]
+LogTo = Annotated[
+    str | None, typer.Option("--log-to", metavar="mlflow|wandb|tensorboard", help="Tell a tracker of the finished run.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder and nothing else.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]

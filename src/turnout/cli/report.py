@@ -10,8 +10,11 @@ import typer
 
 from turnout.cli import completion
 from turnout.cli.folders import run_folder
-from turnout.cli.options import AsJson, Debug
+from turnout.cli.live import watch_run
+from turnout.cli.logging_to import check_log, log_run
+from turnout.cli.options import AsJson, Debug, LogTo
 from turnout.cli.terminal import one_line_errors
+from turnout.errors import UserError
 
 
 def report_command(
@@ -24,6 +27,11 @@ def report_command(
     out: Annotated[
         Path | None, typer.Option(help="The page; RUN/report.html if not given, report.html for several runs.")
     ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Serve a page that renews itself while the run goes on, until Ctrl-C.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="Of --watch: where to serve; any that is free if not given.")] = 0,
+    tracker: LogTo = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the page's path and nothing else.")] = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -32,10 +40,19 @@ def report_command(
     with one_line_errors(debug):
         for run in runs:
             run_folder(run)
+        if watch:
+            if len(runs) > 1 or out is not None:
+                raise UserError("--watch: serves one run and writes no page: name one run folder, without --out")
+            watch_run(runs[0], port)
+            return
+        check_log(tracker)
+        from turnout.experiment.store import load
         from turnout.report.run.run_page import REPORT, write_report
 
         page = out or (runs[0] / REPORT if len(runs) == 1 else Path(REPORT))
         write_report(runs, page)
+        for run in runs if tracker is not None else []:
+            log_run(tracker, load(run), run)
         if as_json:
             typer.echo(json.dumps({"page": str(page), "runs": [str(run) for run in runs]}, indent=2))
         else:

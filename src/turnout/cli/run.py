@@ -13,7 +13,9 @@ import typer
 from turnout.cli.cells import check_place, compute_on, last_of_cells
 from turnout.cli.compilation import prepare_compilation
 from turnout.cli.folders import new_folder, opened, resumed_run, stem_of
-from turnout.cli.options import DEMO, AsJson, Cells, Debug, Experiment, On, Quiet, Resume, Settings, Trust
+from turnout.cli.live import served
+from turnout.cli.logging_to import check_log, log_run
+from turnout.cli.options import DEMO, AsJson, Cells, Debug, Experiment, LogTo, On, Quiet, Resume, Settings, Trust
 from turnout.cli.stopping import say_when_stopped
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 
@@ -31,6 +33,10 @@ def run_command(
     resume: Resume = None,
     cells: Cells = None,
     on: On = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Serve a page that renews itself while the run goes on.")
+    ] = False,
+    tracker: LogTo = None,
     trust: Trust = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -41,6 +47,7 @@ def run_command(
     changes = [*(settings or []), *changes]
     with one_line_errors(debug):
         check_place(on, cells)
+        check_log(tracker)
         if resume is not None:
             given = {"experiment": experiment != DEMO, "changes": changes, "out": out, "--cells": cells}
             work = resumed_run(resume, "run", trust, **given)
@@ -53,8 +60,10 @@ def run_command(
             if unfinished is None:
                 return
             say_when_stopped(unfinished.advice)
-            finished = _simulate(unfinished, on, show_progress=not quiet)
+            with served(unfinished.folder, live):
+                finished = _simulate(unfinished, on, show_progress=not quiet)
         say_when_stopped(f"the run is finished: {unfinished.folder}")
+        log_run(tracker, finished, unfinished.folder)
         if as_json:
             from turnout.report.run.run_words import summary
 

@@ -9,7 +9,8 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,14 @@ class KeptPoints:
 
     def _path(self, label: str) -> Path:
         return self.folder / f"point-{_name(label)}.npz"
+
+
+def kept_histories(folder: Path) -> Iterator[tuple[str, History]]:
+    """Label and history of every point in a folder, the first that was finished first, whatever was asked of it."""
+    for path in sorted(folder.glob("point-*.npz"), key=lambda path: path.stat().st_mtime):
+        with suppress(EditedError, FileNotFoundError):  # of a run that has ended meanwhile
+            header, arrays = from_bytes(path.read_bytes(), path)
+            yield header["label"], _history(header, arrays)
 
 
 def _name(text: str) -> str:

@@ -34,7 +34,7 @@ def imported_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise UserError("--on ray: Ray is not installed: pip install 'turnout[ray]'") from error
+        raise UserError("--on ray: Ray is not installed: pip install ray") from error
     return ray
 
 

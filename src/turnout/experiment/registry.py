@@ -99,8 +99,11 @@ def experiment_path(name: str) -> Path:
         return path
     if name in entries("experiments"):  # also where a folder has the same name
         return shipped_path("experiments", name)
-    if path.suffix == ".toml" or path.exists():
-        raise ExperimentError(f"{name}: there is no such file")
+    if path.is_dir():
+        raise ExperimentError(f"{name}: holds no experiment.toml: name a TOML file, or a run folder")
+    if path.suffix == ".toml":
+        beside = [str(file) for file in path.parent.glob("*.toml")]
+        raise ExperimentError(f"{name}: there is no such file: {nearest(name, beside)}")
     raise ExperimentError(f"there is no experiment {name!r}: {nearest(name, entries('experiments'))}, or a path")
 
 

@@ -177,11 +177,12 @@ def run_points(
     progress: Progress | None = None,
     watch: Watch | None = None,
     kept: KeptPoints | None = None,
+    needed: Sequence[str] = (),
 ) -> Run:
-    """Simulate the points of an experiment, but for those that are kept."""
+    """Simulate the points of an experiment, but for those that are kept; a task without a needed metric is refused."""
     by_label: dict[str, Outcome] = {}
     seconds = 0.0
-    for outcome, spent in outcomes(experiment, grid, progress, watch, kept):
+    for outcome, spent in outcomes(experiment, grid, progress, watch, kept, needed=needed):
         by_label[outcome.label] = outcome
         seconds += spent
     return Run(experiment, tuple(by_label[point.label] for point in grid), seconds)
@@ -194,6 +195,7 @@ def outcomes(
     watch: Watch | None = None,
     kept: KeptPoints | None = None,
     labels: Collection[str] | None = None,
+    needed: Sequence[str] = (),
 ) -> Iterator[tuple[Outcome, float]]:
     """The outcome of every point and the seconds that it took, as it is finished, program by program.
 
@@ -210,7 +212,7 @@ def outcomes(
         pace = Pace(experiment.rounds, experiment.evaluate_every, segment, experiment.metrics)
         seeds = chosen_seeds(experiment.seeds)
         for batch in batches:
-            check_metrics(batch.tasks[0], pace.metrics)
+            check_metrics(batch.tasks[0], [*(pace.metrics or ()), *needed])
         programs = [
             (batch, group, wanted)
             for batch in batches

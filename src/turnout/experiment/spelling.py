@@ -10,6 +10,7 @@ from turnout.experiment.errors import ExperimentError
 
 PARTS = ("task", "availability", "links", "compute", "local", "uploads", "server", "facts")  # tables in common
 OVERRIDES = ("local", "uploads", "server", "facts")  # tables of which a strategy may have its own
+NEEDED = ("rounds", "task", "availability", "strategies")
 KEYS = ("title", "claim", "rounds", "seeds", "evaluate_every", "metrics", "calibrate", *PARTS, "strategies")
 
 
@@ -18,9 +19,9 @@ def check_keys(document: dict[str, Any]) -> None:
     for key in document:
         if key not in KEYS:
             raise ExperimentError(f"unknown key {key!r}: {nearest(key, KEYS)}")
-    for key in ("rounds", "task", "availability", "strategies"):
+    for key in NEEDED:
         if key not in document:
-            raise ExperimentError(f"{key!r} is missing")
+            raise ExperimentError(f"{key!r} is missing: every experiment has {', '.join(NEEDED)}")
 
 
 def check_names(document: dict[str, Any]) -> None:

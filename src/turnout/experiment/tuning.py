@@ -87,7 +87,9 @@ def tune(
     check_metric(metric)
     grid = points(experiment)
     check_keep(grid, keep)
-    finished = run_points(experiment, grid, progress, kept=kept)
+    if experiment.metrics is not None and metric not in experiment.metrics:
+        raise ExperimentError(f"tuning: {metric!r} is not among the metrics: {nearest(metric, experiment.metrics)}")
+    finished = run_points(experiment, grid, progress, kept=kept, needed=[metric])
     groups: dict[str, tuple[list[Point], dict[str, Any]]] = {}  # points, and the settings that they share
     for point in grid:
         fixed = {key: value for key, value in point.settings.items() if key in keep or key.split(".")[0] not in among}
@@ -123,9 +125,6 @@ _FAR = 10.0  # times the first model's loss: a little worse than at the start is
 
 def _choose(label: str, grid: list[Point], kept: dict[str, Any], finished: Run, metric: str) -> Choice:
     histories = [finished[point.label].history for point in grid]
-    if metric not in histories[0].metrics:
-        allowed = [name for name in histories[0].metrics if not metric_named(name).on_test_data]
-        raise ExperimentError(f"tuning: {metric!r} was not taken: {nearest(metric, allowed)}")
     # A model that diverged still has an accuracy, that of a constant answer.
     values = np.stack([np.where(history.diverged, np.nan, history.final(metric)) for history in histories])
     higher = metric_named(metric).higher_is_better

@@ -21,6 +21,7 @@ from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.kept import KeptPoints, asked_of
+from turnout.experiment.progress import PROGRESS, Noted
 from turnout.experiment.run import Progress, Run, run_points
 from turnout.experiment.store import UNFINISHED, write_run
 from turnout.experiment.sweep import points
@@ -51,7 +52,8 @@ class Unfinished:
 
     def run(self, progress: Progress | None = None, watch: Watch | None = None) -> Run:
         """Simulate what is not finished, and write the run into the folder."""
-        finished = run_points(self.experiment, points(self.experiment), progress, watch, self.kept)
+        noted = Noted(self.folder / UNFINISHED / PROGRESS, progress, watch)
+        finished = run_points(self.experiment, points(self.experiment), noted.progress, noted.watch, self.kept)
         finished = replace(finished, origin=self.origin)
         self.commit(lambda work: write_run(finished, work))
         return finished

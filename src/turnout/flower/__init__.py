@@ -1,4 +1,4 @@
-"""Strategies on real nodes, through Flower; needs the extra: `pip install turnout[flower]`."""
+"""Strategies on real nodes, through Flower; needs `pip install flwr`, or the extra `flower`."""
 
 from __future__ import annotations
 

@@ -96,9 +96,9 @@ def simulate_trials(
     at_least("rounds", rounds, 1, MAX_COUNT)
     at_least("evaluate_every", evaluate_every, 1, MAX_COUNT)
     pace = Pace(rounds, evaluate_every, segment, None if metrics is None else tuple(metrics))
-    check_metrics(task, pace.metrics)
     for trial in trials:
         check_trial(task, trial)
+    check_metrics(task, pace.metrics)
     groups = grouped([trials])
     histories: dict[int, History] = {}
     for number, group in enumerate(groups):

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from turnout.arguments import check_kind
 from turnout.availability.base import ErgodicProcess
 from turnout.optimizers import check_rates
 from turnout.server.facts import Facts, Oracle
@@ -62,9 +63,13 @@ class Trial(eqx.Module):
 
 
 def check_trial(task: Task, trial: Trial) -> None:
-    """Raise a ValueError that says why, if this trial cannot run on this task."""
+    """Raise an error that says why, if this trial cannot run on this task."""
+    check_kind("task", task, Task, "a Task, such as turnout.tasks.quadratics(num_clients=10)")
+    _check_kinds(trial)
     if trial.world.num_clients != task.num_clients:
-        raise ValueError(f"the world has {trial.world.num_clients} clients, but the task {task.num_clients}")
+        raise ValueError(
+            f"the world has {trial.world.num_clients} clients, but the task {task.num_clients}: they must be as many"
+        )
     check_trial_in_fleet(task.fleet, trial)
     check_memory(trial.strategy, task.fleet, lambda: once_per_kind(_state_shapes, task, trial))
 
@@ -80,7 +85,8 @@ def _state_shapes(task: Task, trial: Trial) -> Any:
 
 
 def check_trial_in_fleet(fleet: Fleet, trial: Trial) -> None:
-    """Raise a ValueError that says why, if this strategy cannot serve this fleet in this world."""
+    """Raise an error that says why, if this strategy cannot serve this fleet in this world."""
+    _check_kinds(trial)
     trial.strategy.check(fleet)
     trial.settings.check(trial.strategy)
     for whose, rate in (("local", trial.local.learning_rate), ("the server's", trial.settings.learning_rate)):
@@ -94,6 +100,15 @@ def check_trial_in_fleet(fleet: Fleet, trial: Trial) -> None:
             f"{name} needs {' and '.join(sorted(wanted))}, but {process} has no stationary law for an oracle: "
             "let the server estimate them (facts = Online())"
         )
+
+
+def _check_kinds(trial: Trial) -> None:
+    """Refuse what is easily given instead of the parts of a trial."""
+    check_kind("strategy", trial.strategy, Strategy, "a strategy, such as FedAvg()")
+    check_kind("world", trial.world, World, "a World, such as World(process)")
+    check_kind("local", trial.local, Local, "Local(learning_rate=…)")
+    check_kind("uploads", trial.uploads, Upload, "a transform, such as EightBit()")
+    check_kind("facts", trial.facts, Facts, "Oracle() or Online()")
 
 
 def check_uploads(strategy: Strategy, uploads: Upload) -> None:

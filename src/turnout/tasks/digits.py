@@ -67,7 +67,7 @@ def load() -> tuple[np.ndarray, np.ndarray]:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise ImportError("the digits come with scikit-learn: pip install turnout[data]") from error
+        raise ImportError("the digits come with scikit-learn: pip install scikit-learn") from error
     pixels, labels = load_digits(return_X_y=True)
     return pixels.astype(np.uint8), labels.astype(np.int64)
 

@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax.random as jr
 
+from turnout.arguments import check_kind
 from turnout.availability.base import ErgodicProcess, Process
 from turnout.streams import Stream, round_key
 from turnout.types import Cohort, Mask, PerClient, RandomKey, Round, Steps
@@ -48,13 +49,18 @@ class World(eqx.Module):
     def __init__(
         self, availability: Process, links: all_links.Links | None = None, compute: computes.Compute | int = 5
     ) -> None:
+        check_kind("availability", availability, Process, "a process, such as bernoulli(num_clients=10, pi=0.5)")
         count = availability.num_clients
         self.availability = availability
         self.links = all_links.perfect(count) if links is None else links
         self.compute = computes.fixed(count, compute) if isinstance(compute, int) else compute
+        check_kind("links", self.links, all_links.Links, "links, such as links.bernoulli(num_clients=10, success=0.9)")
+        check_kind("compute", self.compute, computes.Compute, "a number of steps, or compute.drawn(…) and its kin")
         for name, described in (("links", _links_clients(self.links)), ("compute", _compute_clients(self.compute))):
             if described != count:
-                raise ValueError(f"{name} describes {described} clients, but the availability {count}")
+                raise ValueError(
+                    f"{name} describes {described} clients, but the availability {count}: they must be as many"
+                )
 
     @property
     def num_clients(self) -> int:

@@ -13,15 +13,25 @@ from turnout.report.page.chart import Drawing
 from turnout.report.page.on_page import for_script
 
 SCRIPTS = ("chart.js", "marks.js", "picture.js", "page.js")
+LIVE = "live.js"
 # Nothing may be fetched, whatever a label holds.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
-def page(title: str, parts: Iterable[str], charts: Mapping[str, Drawing], narrow: bool = False) -> str:
-    """A whole page from its parts; charts are drawn where a part has the figure of their name."""
+ITS_SERVER = "; connect-src 'self'"  # which a live page asks how far the run is
+
+
+def page(
+    title: str, parts: Iterable[str], charts: Mapping[str, Drawing], narrow: bool = False, live: bool = False
+) -> str:
+    """A whole page from its parts; charts are drawn where a part has the figure of their name.
+
+    A live page asks the server that it came from how far the run is.
+    """
+    policy = POLICY + ITS_SERVER if live else POLICY
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><link rel="icon" href="data:,">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}"><link rel="icon" href="data:,">'
         f"<title>turnout: {escape(title)}</title><style>{_asset('page.css')}</style>"
     )
     top = (
@@ -32,7 +42,7 @@ def page(title: str, parts: Iterable[str], charts: Mapping[str, Drawing], narrow
     body = f'{top}\n<main id="main">\n' + "\n".join(filter(None, parts)) + f"\n</main>\n{foot}"
     shown = {name: for_script(drawing) for name, drawing in charts.items()}
     data = f'<script type="application/json" id="data">{_json(shown)}</script>'
-    script = f"<script>{''.join(_asset(name) for name in SCRIPTS)}</script>"
+    script = f"<script>{''.join(_asset(name) for name in (*SCRIPTS, *([LIVE] if live else [])))}</script>"
     kind = ' class="narrow"' if narrow else ""
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body{kind}>\n{body}\n'
@@ -70,6 +80,12 @@ def glance(shares: Mapping[str, float]) -> str:
         for words, share in shares.items()
     )
     return f'<div class="glance">{rows}</div>'
+
+
+def progress(share: float, words: str, version: str) -> str:
+    """How far a run is, in a live page; the page is loaded anew when its server has another version."""
+    bar = f'<progress max="1" value="{share:.4f}" aria-label="Share of the run that is done"></progress>'
+    return f'<div id="progress" data-version="{escape(version)}">{bar}<p aria-live="polite">{escape(words)}</p></div>'
 
 
 def copied(name: str, text: str) -> str:

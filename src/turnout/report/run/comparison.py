@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from turnout.arguments import check_kind
 from turnout.experiment import registry
 from turnout.experiment.config import usual_interval
 from turnout.experiment.run import Outcome
@@ -118,8 +119,8 @@ def compare(
 
 def _labelled(strategies: Any) -> dict[str, Any]:
     """Strategies by the names of their classes, numbered where two are the same."""
-    if isinstance(strategies, Strategy) or not isinstance(strategies, Sequence) or isinstance(strategies, str):
-        raise TypeError(f"strategies: given {_kind(strategies)}, expected a list such as [FedAvg(), FedAU()]")
+    if isinstance(strategies, str) or not isinstance(strategies, Sequence):
+        check_kind("strategies", strategies, list, "a list such as [FedAvg(), FedAU()]")
     labels: dict[str, Any] = {}
     for strategy in strategies:
         name = strategy.__name__ if isinstance(strategy, type) else type(strategy).__name__
@@ -133,19 +134,9 @@ def checked(task: Any, world: Any, strategies: Any, local: Any) -> dict[str, Str
     named = dict(strategies) if isinstance(strategies, Mapping) else _labelled(strategies)
     if not named:
         raise TypeError("strategies: given none, expected one or more")
-    if not isinstance(task, Task):
-        raise TypeError(f"task: given {_kind(task)}, expected a Task, such as turnout.tasks.quadratics(num_clients=10)")
-    if not isinstance(world, World):
-        raise TypeError(f"world: given {_kind(world)}, expected a World, such as World(process)")
-    if local is not None and not isinstance(local, Local):
-        raise TypeError(f"local: given {_kind(local)}, expected Local(learning_rate=…)")
+    check_kind("task", task, Task, "a Task, such as turnout.tasks.quadratics(num_clients=10)")
+    check_kind("world", world, World, "a World, such as World(process)")
+    check_kind("local", Local() if local is None else local, Local, "Local(learning_rate=…)")
     for label, strategy in named.items():
-        if isinstance(strategy, type):
-            raise TypeError(f"strategies: {label} is a class; call it: {strategy.__name__}()")
-        if not isinstance(strategy, Strategy):
-            raise TypeError(f"strategies: given {_kind(strategy)} for {label}, expected a strategy, such as FedAvg()")
+        check_kind(f"strategies: {label}", strategy, Strategy, "a strategy, such as FedAvg()")
     return named
-
-
-def _kind(value: Any) -> str:
-    return f"the class {value.__name__}" if isinstance(value, type) else f"{type(value).__name__} {str(value)[:40]!r}"

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 import altair as alt
 
+from turnout.arguments import check_kind
 from turnout.errors import nearest
 from turnout.experiment.errors import ExperimentError, mistakes_at
 from turnout.files.whole import whole_file
@@ -68,6 +69,7 @@ class HistoryPlots:
 
 def plots(history: History, label: str = "") -> HistoryPlots:
     """Figures of a history as Altair charts, such as `plots(history).curves()` and `.availability()`."""
+    check_kind("history", history, History, "a History, as turnout.simulate gives")
     return HistoryPlots(history, label)
 
 

@@ -78,11 +78,16 @@ def comparison_page(
     splits: Mapping[str, ErrorSplit] = MappingProxyType({}),
     origin: str = "",
     circumstances: tuple[str, ...] = (),
+    progress: str = "",
 ) -> str:
-    """The page about outcomes side by side; `origin` says where they are from, `circumstances` how to repeat them."""
+    """The page about outcomes side by side; `origin` says where they are from, `circumstances` how to repeat them.
+
+    With `progress`, the part that tells how far the run is, it is a live page.
+    """
     charts, table = run_charts(points, dict(splits)), results(points)
     curves = [name for name in charts if name.startswith("curve-")]
     parts = [
+        progress,
         _summary(points, origin),
         legend(styles_of(points)),
         section("Results", table.html(), paragraph([table.note], "small soft")),
@@ -101,7 +106,7 @@ def comparison_page(
         section("Optimisation or bias", figures(charts, "split")),
         *circumstances,
     ]
-    return page(points.title or "Report", parts, charts)
+    return page(points.title or "Report", parts, charts, live=bool(progress))
 
 
 def _splits(sources: Sequence[Source], points: Compared) -> dict[str, ErrorSplit]:
