@@ -12,6 +12,7 @@ from turnout.arguments import MAX_COUNT, MAX_RUNS, NUM_SEEDS, at_least
 from turnout.server.settings import ServerSettings
 from turnout.simulator.crew import Latest, Pace
 from turnout.simulator.history import History
+from turnout.simulator.kinds import check_local, check_strategy_kind, check_task, check_world
 from turnout.simulator.lanes import run_group
 from turnout.simulator.local import Local
 from turnout.simulator.programs import once_per_kind
@@ -57,6 +58,10 @@ def simulate(
         server: the server's `learning_rate`, `optimizer`, `radius` and `facts`, as in `ServerSettings`.
 
     """
+    check_task(task)
+    check_world(world)
+    check_strategy_kind(strategy)
+    check_local(local)
     trial = Trial(
         strategy=strategy,
         world=world,

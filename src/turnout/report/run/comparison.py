@@ -11,6 +11,7 @@ from turnout.experiment import registry
 from turnout.experiment.config import usual_interval
 from turnout.experiment.run import Outcome
 from turnout.files.whole import whole_file
+from turnout.presented import Tabular
 from turnout.report.page.table import Table
 from turnout.report.run.compared import Compared
 from turnout.report.run.plots import plot
@@ -20,6 +21,7 @@ from turnout.report.run.run_words import result
 from turnout.server.settings import ServerSettings
 from turnout.simulator import simulate_trials
 from turnout.simulator.history import History
+from turnout.simulator.kinds import check_local, check_task, check_world, labelled_strategies
 from turnout.simulator.local import Local
 from turnout.simulator.trial import Trial
 from turnout.strategies.base import Strategy
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class StrategyComparison:
+class StrategyComparison(Tabular):
     """Strategies that met the same absences; the first is the one that others are compared with."""
 
     points: Compared
@@ -78,8 +80,11 @@ class StrategyComparison:
         words = " ".join(result(self.points))
         return f"Comparison of {', '.join(self.labels)}. {words}".strip()
 
-    def _repr_html_(self) -> str:
-        return self.table.html()
+    def to_json(self) -> dict[str, Any]:
+        """Final metrics and costs of every strategy, as `turnout run --json` prints them."""
+        first = self.points.points[0].history
+        about = {"title": self.points.title, "rounds": first.rounds, "seeds": list(first.seeds)}
+        return about | {"points": self.table.records()}
 
 
 def compare(
@@ -102,7 +107,10 @@ def compare(
     show. The other arguments are those of `turnout.simulate`; the model is evaluated forty times if `evaluate_every` is
     not given.
     """
-    named = checked(task, world, strategies, local)
+    check_task(task)
+    check_world(world)
+    check_local(local)
+    named = labelled_strategies(strategies)
     settings, transform = ServerSettings(**server), Plain() if uploads is None else uploads
     trials = [
         Trial(strategy, world, Local() if local is None else local, settings, transform) for strategy in named.values()
@@ -114,38 +122,3 @@ def compare(
         for (label, strategy), history in zip(named.items(), histories, strict=True)
     )
     return StrategyComparison(Compared(title, tuple(outcomes)))
-
-
-def _labelled(strategies: Any) -> dict[str, Any]:
-    """Strategies by the names of their classes, numbered where two are the same."""
-    if isinstance(strategies, Strategy) or not isinstance(strategies, Sequence) or isinstance(strategies, str):
-        raise TypeError(f"strategies: given {_kind(strategies)}, expected a list such as [FedAvg(), FedAU()]")
-    labels: dict[str, Any] = {}
-    for strategy in strategies:
-        name = strategy.__name__ if isinstance(strategy, type) else type(strategy).__name__
-        number = sum(label.partition(" ")[0] == name for label in labels)
-        labels[f"{name} {number + 1}" if number else name] = strategy
-    return labels
-
-
-def checked(task: Any, world: Any, strategies: Any, local: Any) -> dict[str, Strategy]:
-    """The strategies by their labels; what is easily given instead of an object of ours is refused."""
-    named = dict(strategies) if isinstance(strategies, Mapping) else _labelled(strategies)
-    if not named:
-        raise TypeError("strategies: given none, expected one or more")
-    if not isinstance(task, Task):
-        raise TypeError(f"task: given {_kind(task)}, expected a Task, such as turnout.tasks.quadratics(num_clients=10)")
-    if not isinstance(world, World):
-        raise TypeError(f"world: given {_kind(world)}, expected a World, such as World(process)")
-    if local is not None and not isinstance(local, Local):
-        raise TypeError(f"local: given {_kind(local)}, expected Local(learning_rate=…)")
-    for label, strategy in named.items():
-        if isinstance(strategy, type):
-            raise TypeError(f"strategies: {label} is a class; call it: {strategy.__name__}()")
-        if not isinstance(strategy, Strategy):
-            raise TypeError(f"strategies: given {_kind(strategy)} for {label}, expected a strategy, such as FedAvg()")
-    return named
-
-
-def _kind(value: Any) -> str:
-    return f"the class {value.__name__}" if isinstance(value, type) else f"{type(value).__name__} {str(value)[:40]!r}"
