@@ -87,7 +87,7 @@ def tuned():
 
 def test_a_choice_is_shown_beside_the_second_best(tuned):
     text = printed(choices_table(tuned))
-    for words in ("local.learning_rate = 0.2", "0.85 ± 0.071", "0.6 ± 0.14", "3"):
+    for words in ("local.learning_rate = 0.2", "0.850 ± 0.071", "0.60 ± 0.14", "3"):
         assert words in text
     assert choices_words(tuned) == ["1 points of the grids diverged in some run and were not chosen."]
 

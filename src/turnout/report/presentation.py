@@ -7,7 +7,7 @@ from typing import Any
 
 from turnout.auditor import Audit
 from turnout.diagnosis.diagnose import Diagnosis
-from turnout.report.audit.audit_charts import effective_weights_figure
+from turnout.report.audit.audit_charts import effective_weights_figure, readable_audit
 from turnout.report.audit.audit_table import audit_summary, audit_table
 from turnout.report.audit.audit_words import audit_words
 from turnout.report.diagnosis.diagnosis_charts import diagnosis_charts
@@ -16,7 +16,7 @@ from turnout.report.diagnosis.diagnosis_tables import behind_table, ranking_tabl
 from turnout.report.diagnosis.diagnosis_words import sentences
 from turnout.report.page.notebook import fragment
 from turnout.report.page.on_paper import figure
-from turnout.report.run.compared import Compared, of_history, shown_metrics
+from turnout.report.run.compared import Compared, for_readers, of_history, shown_metrics
 from turnout.report.run.comparison import StrategyComparison
 from turnout.report.run.plots import CURVES, plot
 from turnout.report.run.run_table import results
@@ -41,7 +41,8 @@ def _history(history: History) -> str:
 
 @html.register(StrategyComparison)
 def _comparison(comparison: StrategyComparison) -> str:
-    return _points(comparison.points, result(comparison.points))
+    points = for_readers(comparison.points)
+    return _points(points, result(points))
 
 
 def _points(points: Compared, lines: list[str]) -> str:
@@ -50,7 +51,8 @@ def _points(points: Compared, lines: list[str]) -> str:
 
 @html.register(Audit)
 def _audit(audit: Audit) -> str:
-    return fragment(audit_words(audit), audit_table(audit), effective_weights_figure(audit))
+    shown = readable_audit(audit)
+    return fragment(audit_words(shown), audit_table(shown), effective_weights_figure(shown))
 
 
 @html.register(Diagnosis)

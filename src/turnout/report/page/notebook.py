@@ -12,7 +12,10 @@ from turnout.report.page.table import Table
 
 STYLE = (
     ".turnout .swatch line{stroke:light-dark(var(--light),var(--dark));stroke-width:4}"
-    ".turnout .interval{display:block;font-size:.85em;opacity:.7}.turnout td.words{text-align:left}"
+    ".turnout th,.turnout td{text-align:right;padding:.2em .7em;white-space:nowrap}"
+    ".turnout thead th{white-space:normal}"
+    ".turnout th:first-child,.turnout .words{text-align:left}.turnout td.words{white-space:normal}"
+    ".turnout .interval{display:block;font-size:.85em;opacity:.7}"
     ".turnout .scroll{overflow-x:auto}.turnout .small{font-size:.85em;opacity:.8}"
     ".turnout img{background:#fff;max-width:100%}"
 )

@@ -17,6 +17,7 @@ from turnout.metrics import (
     metric_named,
 )
 from turnout.report.page.colours import Style, line_styles
+from turnout.report.page.labels import paper_labels
 from turnout.simulator.history import History
 
 WHERE = ("task", "availability", "links", "compute")  # tables of the data and the world
@@ -42,13 +43,22 @@ def styles_of(points: Points) -> dict[str, Style]:
     return line_styles([point.label for point in points.points], [point.strategy for point in points.points])
 
 
+def for_readers(points: Points) -> Compared:
+    """The same outcomes with strategies as papers call them."""
+    outcomes = points.points
+    labels = paper_labels([outcome.label for outcome in outcomes], [outcome.strategy for outcome in outcomes])
+    renamed = (replace(outcome, label=label) for outcome, label in zip(outcomes, labels, strict=True))
+    return Compared(title_of(points), tuple(renamed))
+
+
 def compared(runs: Sequence[tuple[str, Run]]) -> Compared:
     """The outcomes of all runs; if two labels are the same, the name of the run is put before every label."""
-    labels = [outcome.label for _, run in runs for outcome in run.points]
+    readable = [(name, for_readers(run)) for name, run in runs]
+    labels = [outcome.label for _, run in readable for outcome in run.points]
     alike = len(set(labels)) < len(labels)
     points = [
         replace(outcome, label=f"{name}: {outcome.label}") if alike else outcome
-        for name, run in runs
+        for name, run in readable
         for outcome in run.points
     ]
     titles = dict.fromkeys(run.experiment.title for _, run in runs)

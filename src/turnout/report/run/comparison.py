@@ -13,7 +13,7 @@ from turnout.experiment.run import Outcome
 from turnout.files.whole import whole_file
 from turnout.presented import Tabular
 from turnout.report.page.table import Table
-from turnout.report.run.compared import Compared
+from turnout.report.run.compared import Compared, for_readers
 from turnout.report.run.plots import plot
 from turnout.report.run.run_page import comparison_page
 from turnout.report.run.run_table import results
@@ -53,7 +53,7 @@ class StrategyComparison(Tabular):
     @property
     def table(self) -> Table:
         """Final metrics of every strategy, with paired differences from the first."""
-        return results(self.points)
+        return results(for_readers(self.points))
 
     def frame(self) -> pl.DataFrame:
         """A tidy table: label, seed, round, kind, name, value."""
@@ -73,18 +73,18 @@ class StrategyComparison(Tabular):
         """Write the page about this comparison; it works offline."""
         out = Path(path)
         with whole_file(out) as draft:
-            draft.write_text(comparison_page(self.points), encoding="utf-8")
+            draft.write_text(comparison_page(for_readers(self.points)), encoding="utf-8")
         return out
 
     def __repr__(self) -> str:
-        words = " ".join(result(self.points))
+        words = " ".join(result(for_readers(self.points)))
         return f"Comparison of {', '.join(self.labels)}. {words}".strip()
 
     def to_json(self) -> dict[str, Any]:
         """Final metrics and costs of every strategy, as `turnout run --json` prints them."""
         first = self.points.points[0].history
         about = {"title": self.points.title, "rounds": first.rounds, "seeds": list(first.seeds)}
-        return about | {"points": self.table.records()}
+        return about | {"points": results(self.points).records()}
 
 
 def compare(

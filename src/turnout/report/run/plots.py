@@ -15,7 +15,7 @@ from turnout.metrics import WORST_DECILE, Metric, metric_named
 from turnout.report.page.chart import Drawing, Picture, one_each
 from turnout.report.page.on_paper import PIXELS, caption, figure
 from turnout.report.run.client_charts import attendance_picture, client_weights, served_clients, staleness
-from turnout.report.run.compared import Points, common_metrics, of_history, shown_metrics, title_of
+from turnout.report.run.compared import Points, common_metrics, for_readers, of_history, shown_metrics, title_of
 from turnout.report.run.curves import learning_curves
 from turnout.report.run.run_charts import weight_by_group
 from turnout.simulator.history import History
@@ -77,8 +77,9 @@ def plot(points: Points, kind: str, metric: str | None = None) -> alt.TopLevelMi
         raise ExperimentError(f"there is no figure {kind!r}: {nearest(kind, KINDS)}")
     if metric is not None and kind != CURVES:
         raise ExperimentError(f"{kind}: only curves have a metric to choose, not {metric!r}")
+    shown = for_readers(points)
     with mistakes_at(kind):
-        return _curves(points, metric) if kind == CURVES else _figure(points, kind)
+        return _curves(shown, metric) if kind == CURVES else _figure(shown, kind)
 
 
 def figures(run: Points) -> dict[str, alt.TopLevelMixin]:
