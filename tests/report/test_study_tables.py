@@ -54,7 +54,7 @@ def test_an_audit_in_a_terminal_and_on_a_page_says_the_same(audited):
     for words in (off, "consistent", "unsteady", "yes", "Asked, uploads: clients per round."):
         assert words in text.replace("\n", " ")
     assert "Four clients (100 rounds, decisions only)" in text
-    assert f"<td>{off}</td>" in html
+    assert f">{off}</td>" in html
     assert 'data-label="fair &lt;b&gt;"' in html
 
 

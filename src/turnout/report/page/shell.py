@@ -12,7 +12,7 @@ from turnout import __version__
 from turnout.report.page.chart import Drawing
 from turnout.report.page.on_page import for_script
 
-SCRIPTS = ("chart.js", "marks.js", "picture.js", "page.js")
+SCRIPTS = ("chart.js", "marks.js", "picture.js", "saving.js", "page.js")
 # Nothing may be fetched, whatever a label holds.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
