@@ -9,7 +9,8 @@ import typer
 from turnout.cli.audit import audit_command
 from turnout.cli.diagnose import diagnose_command
 from turnout.cli.listing import cite_command, list_command
-from turnout.cli.report import plot_command, report_command
+from turnout.cli.plot import plot_command
+from turnout.cli.report import report_command
 from turnout.cli.reproduce import reproduce_command
 from turnout.cli.run import run_command
 from turnout.cli.stopping import INTERRUPTED, TERMINATED, end_when_asked, leave

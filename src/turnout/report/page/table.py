@@ -41,8 +41,9 @@ class Cell:
     def sorted_by(self) -> str:
         """The attribute by which a page sorts, where there is a number behind the text."""
         value = self.value.get("mean") if isinstance(self.value, dict) else self.value
-        number = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
-        return f' data-value="{float(value):.9g}"' if number else ""
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
+            return ""
+        return f' data-value="{float(value):.9g}"'
 
     def html(self) -> str:
         """The markup of what is in the cell."""

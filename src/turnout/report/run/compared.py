@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from turnout.errors import nearest
+from turnout.experiment.errors import ExperimentError
 from turnout.experiment.run import Outcome, Run
 from turnout.experiment.sweep import labelled
 from turnout.metrics import (
@@ -49,6 +51,23 @@ def for_readers(points: Points) -> Compared:
     labels = paper_labels([outcome.label for outcome in outcomes], [outcome.strategy for outcome in outcomes])
     renamed = (replace(outcome, label=label) for outcome, label in zip(outcomes, labels, strict=True))
     return Compared(title_of(points), tuple(renamed))
+
+
+def arranged(points: Compared, labels: Mapping[str, str], order: Sequence[str]) -> Compared:
+    """The outcomes with other labels, those of `order` first; it may name old and new labels."""
+    present = [outcome.label for outcome in points.points]
+    for label in labels:
+        if label not in present:
+            raise ExperimentError(f"there is no {label!r} to rename: {nearest(label, present)}")
+    renamed = [replace(outcome, label=labels.get(outcome.label, outcome.label)) for outcome in points.points]
+    names = [labels.get(label, label) for label in order]
+    for name in names:
+        if name not in (now := [outcome.label for outcome in renamed]):
+            raise ExperimentError(f"there is no {name!r} to put in order: {nearest(name, now)}")
+    if len({outcome.label for outcome in renamed}) < len(renamed):
+        raise ExperimentError("two strategies would have the same label: give others")
+    first = sorted((outcome for outcome in renamed if outcome.label in names), key=lambda one: names.index(one.label))
+    return Compared(points.title, (*first, *(outcome for outcome in renamed if outcome.label not in names)))
 
 
 def compared(runs: Sequence[tuple[str, Run]]) -> Compared:

@@ -12,6 +12,7 @@ from turnout.experiment.config import usual_interval
 from turnout.experiment.run import Outcome
 from turnout.files.whole import whole_file
 from turnout.presented import Tabular
+from turnout.report.page.look import Look
 from turnout.report.page.table import Table
 from turnout.report.run.compared import Compared, for_readers
 from turnout.report.run.plots import plot
@@ -65,9 +66,9 @@ class StrategyComparison(Tabular):
         )
         return pl.concat(frames)
 
-    def plot(self, kind: str = "curves", metric: str | None = None) -> alt.TopLevelMixin:
-        """One figure, of the kinds that `turnout plot` has."""
-        return plot(self.points, kind, metric)
+    def plot(self, kind: str = "curves", metric: str | None = None, **look: Any) -> alt.TopLevelMixin:
+        """One figure, of the kinds that `turnout plot` has; `look`: fields of `Look`, such as `size=(300, 200)`."""
+        return plot(self.points, kind, metric, Look(**look))
 
     def report(self, path: str | Path) -> Path:
         """Write the page about this comparison; it works offline."""
