@@ -10,6 +10,7 @@ from turnout.diagnosis.diagnose import Diagnosis
 from turnout.diagnosis.world.ranking import Ranking
 from turnout.report.diagnosis.diagnosis_words import ranking_words, sentences
 from turnout.report.diagnosis.readable import percent
+from turnout.report.page.labels import paper_label
 from turnout.report.page.table import Column, Table
 
 TITLES = {
@@ -45,7 +46,7 @@ def ranking_table(ranking: Ranking) -> Table:
     ranks = ranking.ranks
     by_chance = [percent(rank.by_chance) if rank.by_chance else "exact" for rank in ranks]
     columns = (
-        Column.of("strategy", [rank.strategy for rank in ranks]),
+        Column.of("strategy", [paper_label(rank.strategy) for rank in ranks]),
         Column.of("consistent", ["yes" if rank.consistent else "no" for rank in ranks]),
         Column.of("off target", [percent(rank.distance) for rank in ranks]),
         Column.of("by chance", by_chance, page_only=True),

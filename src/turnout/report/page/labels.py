@@ -16,6 +16,11 @@ def paper_labels(labels: Sequence[str], strategies: Sequence[str]) -> list[str]:
     return titled if len(set(titled)) == len(set(labels)) else list(labels)
 
 
+def paper_label(strategy: str) -> str:
+    """What papers call a strategy that an experiment file names."""
+    return _titled(strategy, strategy)
+
+
 def listed(labels: Sequence[str], most: int | None = None) -> str:
     """Labels in a sentence, of more than `most` only the first ones."""
     named = [*labels[:most], *([f"{len(labels) - most} more"] if most is not None and len(labels) > most else [])]
