@@ -7,6 +7,7 @@ import pytest
 
 from turnout.report.page.chart import Axis, Cells, Chart, Picture, Series
 from turnout.report.page.colours import BLUE, Style
+from turnout.report.page.shell import figures_or_why, page
 from turnout.report.page.telling import coinciding, why_silent, with_coincidences
 
 STYLE, ROUNDS = Style.of(BLUE), np.arange(3.0)
@@ -53,3 +54,11 @@ def test_a_picture_of_one_state_says_nothing(state, silent):
     part = Cells("a", ("0", "1"), np.arange(3), cells, (), ())
     reason = why_silent(Picture("Who", Axis(""), Axis(""), (part,), styles, 2))
     assert reason == ("Who: every client was active in every round, so there is no chart." if silent else "")
+
+
+def test_a_page_has_the_reason_in_place_of_the_chart():
+    flat, steep = lines(a=[0, 0, 0]), lines(a=[0, 1, 2])
+    html = page("Title", [figures_or_why({"flat": flat, "steep": steep}, "flat", "steep", "absent")], {"flat": flat})
+    assert html.count("<canvas") == 1
+    assert "Worst tenth: 0 % everywhere, so there is no chart." in html
+    assert 'id="data">{}</script>' in html

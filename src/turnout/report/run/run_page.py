@@ -14,10 +14,9 @@ from turnout.experiment.run import Run
 from turnout.experiment.store import load
 from turnout.files.whole import whole_file
 from turnout.metrics import TEST_ACCURACY
-from turnout.report.page.on_page import axis_switch, figures, legend
-from turnout.report.page.shell import copied, page, paragraph, section
+from turnout.report.page.on_page import axis_switch, legend
+from turnout.report.page.shell import copied, figures_or_why, page, paragraph, section
 from turnout.report.page.table import Column, Table
-from turnout.report.page.telling import why_silent
 from turnout.report.run.compared import Compared, compared, shown_metrics, styles_of
 from turnout.report.run.error_split import ErrorSplit, error_splits
 from turnout.report.run.run_charts import run_charts
@@ -81,28 +80,25 @@ def comparison_page(
     circumstances: tuple[str, ...] = (),
 ) -> str:
     """The page about outcomes side by side; `origin` says where they are from, `circumstances` how to repeat them."""
-    drawn, table = run_charts(points, dict(splits)), results(points)
-    silent = {name: reason for name, chart in drawn.items() if (reason := why_silent(chart))}
-    charts = {name: chart for name, chart in drawn.items() if name not in silent}
-    curves = [name for name in drawn if name.startswith("curve-")]
-
-    def shown(*names: str) -> str:
-        """The charts of these names, and why others of them are left out."""
-        return figures(charts, *names) + paragraph([silent[name] for name in names if name in silent], "small soft")
-
+    charts, table = run_charts(points, dict(splits)), results(points)
+    curves = [name for name in charts if name.startswith("curve-")]
     parts = [
         _summary(points, origin),
         legend(styles_of(points)),
         section("Results", table.html(), paragraph([table.note], "small soft")),
-        section("How well the models do", axis_switch(charts), shown(*curves)),
-        section("Who was there", shown("availability")),
-        section("Whom the models are trained for", shown("groups", "weights"), paragraph([MEMORY_NOTE], "small soft")),
+        section("How well the models do", axis_switch(charts), figures_or_why(charts, *curves)),
+        section("Who was there", figures_or_why(charts, "availability")),
+        section(
+            "Whom the models are trained for",
+            figures_or_why(charts, "groups", "weights"),
+            paragraph([MEMORY_NOTE], "small soft"),
+        ),
         section(
             "Whom they serve",
-            shown("clients", "staleness"),
-            paragraph([] if "clients" in drawn else [NOT_RECORDED], "small soft"),
+            figures_or_why(charts, "clients", "staleness"),
+            paragraph([] if "clients" in charts else [NOT_RECORDED], "small soft"),
         ),
-        section("Optimisation or bias", shown("split")),
+        section("Optimisation or bias", figures_or_why(charts, "split")),
         *circumstances,
     ]
     return page(points.title or "Report", parts, charts)
