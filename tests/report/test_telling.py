@@ -39,9 +39,11 @@ def test_a_chart_of_one_value_says_nothing():
 
 
 def test_one_group_needs_no_bars():
-    series = (Series("a", STYLE, np.array([100.0])),)
+    series = tuple(Series(label, STYLE, np.array([100.0])) for label in "ab")
     chart = Chart("bars", "Who", Axis("", names=("50 % available",)), Axis(""), series, targets=np.array([100.0]))
     assert why_silent(chart) == "Who: all clients form one group (50 % available), so there is no chart."
+    alone = replace(chart, series=series[:1], targets=None)
+    assert why_silent(alone) == "Who: there is one bar only, of 100, so there is no chart."
     two = replace(chart, x=Axis("", names=("10 %", "90 %")), targets=np.array([50.0, 50.0]))
     assert why_silent(two) == ""
 

@@ -12,7 +12,7 @@ from turnout.report.audit.audit_table import audit_summary, audit_table
 from turnout.report.audit.audit_words import audit_words
 from turnout.report.diagnosis.diagnosis_charts import diagnosis_charts
 from turnout.report.diagnosis.diagnosis_folder import diagnosis_summary
-from turnout.report.diagnosis.diagnosis_tables import behind_table, ranking_table
+from turnout.report.diagnosis.diagnosis_tables import furthest_table, ranking_table
 from turnout.report.diagnosis.diagnosis_words import sentences
 from turnout.report.page.notebook import fragment
 from turnout.report.page.on_paper import figure
@@ -58,7 +58,7 @@ def _audit(audit: Audit) -> str:
 @html.register(Diagnosis)
 def _diagnosis(diagnosis: Diagnosis) -> str:
     ranking, charts = diagnosis.ranking, diagnosis_charts(diagnosis)
-    table = behind_table(diagnosis, MOST_CLIENTS) if ranking is None else ranking_table(ranking)
+    table = furthest_table(diagnosis, MOST_CLIENTS) if ranking is None else ranking_table(ranking)
     chart = charts.get("weights") or charts.get("availability")
     drawn = None if chart is None else figure([chart], chart.title, [chart.note])
     return fragment(sentences(diagnosis)["summary"], table, drawn)

@@ -8,7 +8,7 @@ from html import escape
 from turnout.diagnosis.diagnose import Diagnosis
 from turnout.report.diagnosis.advice import FAIR, flower_line
 from turnout.report.diagnosis.diagnosis_charts import comparison_name, diagnosis_charts
-from turnout.report.diagnosis.diagnosis_tables import behind_table, losing_table, ranking_table
+from turnout.report.diagnosis.diagnosis_tables import furthest_table, losing_table, ranking_table
 from turnout.report.diagnosis.diagnosis_words import favoured, ranking_words, sentences
 from turnout.report.diagnosis.readable import percent
 from turnout.report.page import shell
@@ -78,9 +78,9 @@ def _weights(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
     text = (
         "Averaging whoever is there, by what they should count, gives each client an effective weight. The total "
         f"variation from the target is {percent(weights.weighted_distance)}.{plain} Counted over: {weights.basis}. "
-        "These clients are most behind it:"
+        "These clients are furthest from it:"
     )
-    behind = behind_table(diagnosis, MOST_NAMED).html()
+    behind = furthest_table(diagnosis, MOST_NAMED).html()
     return section("Whom FedAvg trains for", paragraph([text]), behind, figures_or_why(charts, "weights"))
 
 

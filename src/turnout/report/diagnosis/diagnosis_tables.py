@@ -72,8 +72,8 @@ def losing_table(diagnosis: Diagnosis, most: int) -> Table:
     return Table(columns)
 
 
-def behind_table(diagnosis: Diagnosis, most: int) -> Table:
-    """The clients that are most behind their target, at most so many."""
+def furthest_table(diagnosis: Diagnosis, most: int) -> Table:
+    """The clients that are furthest from their target, at most so many."""
     weights, chosen = diagnosis.findings.weights, diagnosis.findings.weights.ranked[:most].tolist()
     asked, got = weights.target[chosen], weights.weighted[chosen]
     ratios = (f"{b / a:.2f}" if a > 0 else "–" for a, b in zip(asked, got, strict=True))

@@ -38,6 +38,8 @@ def why_silent(drawing: Drawing) -> str:
     if isinstance(drawing, Picture):
         states = np.unique(np.concatenate([cells.cells.ravel() for cells in drawing.series]))
         same = f"every client was {list(drawing.states)[states[0]]} in every round" if len(states) == 1 else ""
+    elif drawing.kind == "bars" and len(drawing.x.names) == 1 and len(drawing.series) == 1:
+        same = f"there is one bar only, of {drawing.series[0].y[0]:.3g}"
     elif drawing.kind == "bars" and drawing.targets is not None:
         same = f"all clients form one group ({drawing.x.names[0]})" if len(drawing.x.names) == 1 else ""
     else:
