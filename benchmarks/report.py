@@ -12,11 +12,12 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "browser"))
 
 from devtools import Browser, chromium
-from made_up import made_up_run
 
+from made_up import made_up_run
 from turnout.experiment.store import save
 from turnout.report.run.run_page import write_report
 

@@ -162,7 +162,7 @@ SMALL = {
     "audit": ["--rounds", "40", "--set", "task.num_clients=12"],
     "diagnose": ["--audit", "0"],
 }
-OF_RUNS = {"report": "runs", "plot": "run"}  # and which argument names them
+OF_RUNS = {"report": "runs", "plot": "runs"}  # and which argument names them
 RUN = (*SMALL, *OF_RUNS, "list", "cite")
 ENDLESS = {command for _, command in commands() if "--watch" in command}  # tests/cli/test_live.py has it
 

@@ -1,5 +1,7 @@
 """The examples run as they stand, and say what they promise to show."""
 
+import ast
+import json
 import re
 import runpy
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 LONGEST = 60  # lines
+NOTEBOOK = ROOT / "examples" / "notebook.ipynb"
 QUICK = ("01_first_run", "04_diagnose_a_log")  # the others take up to half a minute each
 
 
@@ -80,3 +83,38 @@ def test_an_example_shows_what_it_says(path, tmp_path, monkeypatch, capsys):
         runpy.run_path(str(path), run_name="__main__")
     SHOWN[path.stem](capsys.readouterr().out)
     assert not list(tmp_path.iterdir())
+
+
+def code_of(notebook: Path) -> list[str]:
+    cells = json.loads(notebook.read_text())["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+def shown_by(cell: str, names: dict) -> object:
+    """Run a cell; the value of its last expression is what a notebook shows."""
+    *before, last = ast.parse(cell).body
+    ends = isinstance(last, ast.Expr)
+    exec(compile(ast.Module([*before, *([] if ends else [last])], []), "cell", "exec"), names)
+    return eval(compile(ast.Expression(last.value), "cell", "eval"), names) if ends else None
+
+
+def test_the_notebook_is_listed_and_stored_without_results():
+    cells = json.loads(NOTEBOOK.read_text())["cells"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells if "outputs" in cell)
+    assert f"(../examples/{NOTEBOOK.name})" in (ROOT / "docs" / "examples.md").read_text()
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_and_shows_its_results(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names, shown = {"__name__": "notebook"}, []
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        for cell in code_of(NOTEBOOK):
+            value = shown_by(cell, names)
+            if hasattr(value, "_repr_html_") and type(value).__module__.startswith("turnout."):
+                shown.append((type(value).__name__, value._repr_html_()))
+            elif hasattr(value, "to_dict"):  # a figure
+                value.to_dict()
+    assert [name for name, _ in shown] == ["Audit", "StrategyComparison", "History", "Diagnosis"]
+    assert all("<table" in html and "data:image/svg+xml" in html for _, html in shown)
+    assert [file.name for file in tmp_path.iterdir()] == ["comparison.html"]

@@ -21,7 +21,7 @@ ROOT = "turnout"
 # From the ground up. A part may import from every layer below its own, and nothing from its own but itself.
 LAYERS = (
     {"errors", "types"},
-    {"arguments", "metrics", "optimizers", "statistics", "streams", "tree"},
+    {"arguments", "metrics", "optimizers", "presented", "statistics", "streams", "tree"},
     {"files"},
     {"availability", "strategies", "tasks", "uploads"},
     {"world", "server", "theory"},

@@ -8,7 +8,7 @@ import pytest
 
 import turnout
 from turnout import metrics
-from turnout.metrics import BYTES_UPLOADED, METRICS, RECORDS, metric_named, record_named, usual_name
+from turnout.metrics import BYTES_UPLOADED, METRICS, RECORDS, matched, metric_named, record_named, usual_name
 
 SOURCE = Path(turnout.__file__).parent
 
@@ -50,6 +50,33 @@ def test_numbers_are_shown_in_their_unit():
     assert (plain.axis_title, plain.number(0.1234, signed=True)) == ("Training loss", "+0.123")
     assert share.spread(np.array([0.5, 0.6])) == "55.0 ± 7.1"
     assert plain.spread(np.array([0.5])) == "0.5"
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "text"),
+    [
+        (2.0213, 0.0087, "2.0213 ± 0.0087"),
+        (2.0213, 0.52, "2.02 ± 0.52"),
+        (12.34, 5.1, "12.3 ± 5.1"),
+        (0.5, 0.0, "0.500 ± 0.000"),
+        (123456.0, 700.0, "123456 ± 700"),
+        (3.21e-5, 1.2e-6, "3.21e-05 ± 0.12e-05"),
+        (2.0, 1e-9, "2.0000 ± 0.0000"),
+        (0.0, 0.0, "0 ± 0"),
+    ],
+)
+def test_a_mean_and_its_spread_have_the_same_decimals(mean, deviation, text):
+    half = deviation / np.sqrt(2)
+    assert metric_named("train_loss").spread(np.array([mean - half, mean + half])) == text
+
+
+def test_the_ends_of_an_interval_have_the_same_decimals():
+    assert metric_named("train_loss").ends(-0.01234, 1.2) == "-0.01 to +1.20"
+    assert metric_named("test_accuracy").ends(-0.01234, 0.2) == "-1.2 to +20.0"
+
+
+def test_what_is_not_finite_is_shown_as_it_is():
+    assert matched((np.inf, np.nan), 0.0) == ["inf", "nan"]
 
 
 def test_apps_may_call_a_metric_otherwise():

@@ -3,6 +3,8 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from turnout.presented import Presented
+
 if TYPE_CHECKING:
     from turnout import availability, strategies, tasks, theory, uploads
     from turnout.auditor import Audit, audit, effective_weights
@@ -66,6 +68,9 @@ _HOMES = {
     "turnout.simulator.trial": ("Trial",),
     "turnout.world": ("World", "compute", "links"),
 }
+
+
+Presented.writer_name = "turnout.report.presentation"
 
 
 def __getattr__(name: str) -> Any:

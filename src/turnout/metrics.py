@@ -6,6 +6,8 @@ a task or an app of your own, are understood by how they begin and end.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -64,11 +66,32 @@ class Metric:
 
     def spread(self, values: np.ndarray, signed: bool = False) -> str:
         """Mean ± standard deviation over the seeds."""
-        mean = self.number(float(values.mean()), signed)
+        mean = float(values.mean())
         if values.size < 2:
-            return mean
+            return self.number(mean, signed)
         deviation = float(values.std(ddof=1))
-        return f"{mean} ± {self.number(deviation) if self.percent else f'{deviation:.2g}'}"
+        if self.percent:
+            return f"{self.number(mean, signed)} ± {self.number(deviation)}"
+        first, second = matched((mean, deviation), deviation)
+        return f"{'+' if signed and mean >= 0 else ''}{first} ± {second}"
+
+    def ends(self, low: float, high: float) -> str:
+        """An interval of differences, with signs."""
+        if self.percent:
+            return f"{self.number(low, signed=True)} to {self.number(high, signed=True)}"
+        return " to ".join(matched((low, high), (high - low) / 2, "+"))
+
+
+def matched(values: Sequence[float], spread: float, sign: str = "") -> list[str]:
+    """Numbers with the same decimals: two digits of their spread, but no more than five digits of the largest."""
+    largest = max(map(abs, values))
+    if not 0 < largest < math.inf or not all(map(math.isfinite, values)):
+        return [f"{value:{sign}.3g}" for value in values]
+    power = math.floor(math.log10(largest))
+    last = power - 2 if spread <= 0 else max(power - 4, math.floor(math.log10(spread)) - 1)  # place of the last digit
+    if -4 <= power < 6:
+        return [f"{value:{sign}.{max(0, -last)}f}" for value in values]
+    return [f"{value / 10.0**power:{sign}.{max(0, power - last)}f}e{power:+03d}" for value in values]
 
 
 # The most telling first: reports compare strategies by the first that a run has.

@@ -25,6 +25,11 @@ class Interval:
     high: float
     count: int
 
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether a difference of this kind is more than chance; one value alone cannot tell."""
+        return self.count > 1 and (self.low > 0 or self.high < 0)
+
     @classmethod
     def of(cls, values: np.ndarray, comparisons: int = 1) -> Interval:
         """The interval of one of so many comparisons, which all hold together."""

@@ -4,8 +4,8 @@ import json
 import threading
 
 import pytest
-from made_up import made_up_run
 
+from made_up import made_up_run
 from turnout.experiment.kept import KeptPoint, KeptPoints
 from turnout.experiment.progress import PROGRESS
 from turnout.report.run.live_server import POLL, LiveServer

@@ -1,8 +1,8 @@
 """The pages in a browser: nothing goes wrong, nothing is fetched, and what can be touched does what it says."""
 
 import pytest
-from made_up import made_up_run
 
+from made_up import made_up_run
 from turnout import audit, availability
 from turnout.diagnosis.diagnose import diagnose
 from turnout.experiment.store import save
@@ -88,7 +88,7 @@ def test_hovering_shows_the_values_of_all_strategies(browser, pages):
     browser.settle()
     text = browser.run("document.getElementById('tip').hidden ? '' : document.getElementById('tip').innerText")
     assert text.startswith("Round 2")
-    for label in ("fedavg", "unbiased", "adafed", "ca_fed"):
+    for label in ("FedAvg", "Unbiased", "AdaFed", "CA-Fed"):
         assert label in text
     assert "%" in text
 
@@ -96,17 +96,17 @@ def test_hovering_shows_the_values_of_all_strategies(browser, pages):
 def test_a_strategy_is_hidden_everywhere_and_comes_back(browser, pages):
     browser.open(pages / "report.html")
     browser.scroll_through()
-    shown = "charts.filter(c => c.spec.kind !== 'picture').every(c => c.shown().some(s => s.label === 'fedavg'))"
+    shown = "charts.filter(c => c.spec.kind !== 'picture').every(c => c.shown().some(s => s.label === 'FedAvg'))"
     all_again = "document.querySelector('.legend [data-all]').offsetParent"
     assert browser.run(shown)
     assert browser.run(f"{all_again} === null")
-    browser.run("document.querySelector('.legend [data-label=fedavg]').click()")
+    browser.run("document.querySelector('.legend [data-label=FedAvg]').click()")
     browser.settle()
     assert browser.run(f"{all_again} !== null")
-    assert browser.run("charts.every(c => !c.shown().some(s => s.label === 'fedavg'))")
-    assert browser.run("document.querySelector('tr[data-label=fedavg]').classList.contains('off')")
-    assert browser.run("document.querySelector('figure[data-chart=availability] select').value") == "unbiased"
-    assert browser.run("document.querySelector('.legend [data-label=fedavg]').ariaPressed") == "false"
+    assert browser.run("charts.every(c => !c.shown().some(s => s.label === 'FedAvg'))")
+    assert browser.run("document.querySelector('tr[data-label=FedAvg]').classList.contains('off')")
+    assert browser.run("document.querySelector('figure[data-chart=availability] select').value") == "Unbiased"
+    assert browser.run("document.querySelector('.legend [data-label=FedAvg]').ariaPressed") == "false"
     browser.run("document.querySelector('.legend [data-all]').click()")
     assert browser.run(shown)
     assert browser.errors == []

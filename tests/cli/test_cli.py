@@ -33,7 +33,7 @@ def test_a_run_tells_its_result_and_leaves_a_folder(turnout, tmp_path):
     kept = {"experiment.toml", "history.parquet", "attendance.parquet", "report.html", "learning.png", "attention.png"}
     assert kept <= {file.name for file in folder.iterdir()}
     assert f"turnout run runs/{folder.name}/experiment.toml" in (folder / "report.html").read_text()
-    for expected in ("fedavg cohort=2", "±", "Run folder: runs/tiny-", "Next: turnout run"):
+    for expected in ("FedAvg cohort=2", "±", "Run folder: runs/tiny-", "Next: turnout run"):
         assert expected in result.stdout
 
 

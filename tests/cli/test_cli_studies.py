@@ -69,7 +69,7 @@ def test_an_audit_in_the_terminal(turnout, tmp_path):
     asked = ("audit", "demo", "--rounds", "100", "--set", "strategies=[{name='fedavg'}]")
     result = turnout(*asked, "--out", "found")
     assert result.exit_code == 0, result.stderr
-    for expected in ("off target", "fedavg puts", "None is consistent here", "Next: turnout run demo"):
+    for expected in ("off target", "FedAvg puts", "None is consistent here", "Next: turnout run demo"):
         assert expected in result.stdout
     assert turnout(*asked, "--out", "found").exit_code == 2
     found = json.loads(turnout(*asked, "--json").stdout)

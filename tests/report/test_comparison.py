@@ -3,7 +3,6 @@
 import pytest
 
 import turnout
-from turnout.report.run.comparison import checked
 from turnout.strategies import FedAU, FedAvg
 
 CLIENTS = 6
@@ -21,7 +20,7 @@ def comparison(parts):
 
 
 def test_everything_is_in_one_object(comparison, parts, tmp_path):
-    assert comparison.labels == ["FedAvg", "FedAvg 2", "FedAU"]
+    assert comparison.labels == ["FedAvg 1", "FedAvg 2", "FedAU"]
     alone = turnout.simulate(*parts, FedAU(), rounds=8, seeds=2, local=turnout.Local(0.1))
     name = next(iter(alone.metrics))
     assert comparison["FedAU"].final(name).tolist() == alone.final(name).tolist()
@@ -31,35 +30,15 @@ def test_everything_is_in_one_object(comparison, parts, tmp_path):
     assert "FedAvg 2" in page
     assert "How to get the same again" not in page
     assert comparison.plot().to_dict()
-    with pytest.raises(KeyError, match="compared were FedAvg, FedAvg 2, FedAU"):
+    with pytest.raises(KeyError, match="compared were FedAvg 1, FedAvg 2, FedAU"):
         comparison["fedavg"]
 
 
 def test_what_a_notebook_shows_is_short(comparison):
-    assert repr(comparison).startswith("Comparison of FedAvg, FedAvg 2, FedAU.")
-    assert comparison._repr_html_().startswith("<div")
+    assert repr(comparison).startswith("Comparison of FedAvg 1, FedAvg 2, FedAU.")
     shown = repr(comparison["FedAU"])
     assert shown.startswith("History of 8 rounds, 2 seeds; at the end ")
     assert len(shown) < 500
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"strategies": ["fedavg"]}, "strategies: str: given str 'fedavg', expected a strategy, such as FedAvg"),
-        ({"strategies": [FedAvg]}, r"FedAvg is a class; call it: FedAvg\(\)"),
-        ({"strategies": FedAvg()}, "expected a list such as"),
-        ({"strategies": []}, "given none"),
-        ({"world": turnout.availability.two_classes(CLIENTS)}, r"expected a World, such as World\(process\)"),
-        ({"local": 0.1}, r"local: given float '0.1', expected Local\(learning_rate"),
-        ({"task": "quadratics"}, "task: given str 'quadratics', expected a Task"),
-    ],
-)
-def test_wrong_types_say_so(parts, change, message):
-    given = {"task": parts[0], "world": parts[1], "strategies": [FedAvg()], "local": None}
-    assert list(checked(**given)) == ["FedAvg"]
-    with pytest.raises(TypeError, match=message):
-        checked(**given | change)
 
 
 def test_identical_runs_are_called_identical(parts):

@@ -12,6 +12,7 @@ from turnout.report.page import colours
 from turnout.report.run import groups, plots
 from turnout.report.run import run_table as tables
 from turnout.report.run import run_words as words
+from turnout.report.run.compared import Compared
 from turnout.simulator.history import History
 
 DOCUMENT = {
@@ -99,10 +100,57 @@ def test_divergence_is_said(run):
 def test_the_result_in_words(run):
     winner, attention = words.result(run)
     assert winner == (
-        "Test accuracy: unbiased ends best, at 64.0 ± 5.7 %; 9.0 ± 1.4 points above fedavg, ahead in 2 of 2 seeds."
+        "Test accuracy: no strategy is clearly ahead. unbiased ends best, at 64.0 ± 5.7 %, but its lead over fedavg "
+        "and fixed divisor may be chance."
     )
     assert "available 10 % of the time should count for 50 %" in attention
     assert "fedavg 10 %, unbiased 50 %, fixed divisor 0 %" in attention
+
+
+def ending(**accuracies):
+    """The headline of strategies that end with these accuracies, seed by seed."""
+    made_up = [outcome(label, label, [0.0, 0.0], [1, 1, 1, 1]) for label in accuracies]
+    points = []
+    for point, values in zip(made_up, accuracies.values(), strict=True):
+        ends, seeds = np.asarray(values), tuple(range(len(values)))
+        metrics = {"test_accuracy": np.stack([0 * ends, ends], axis=1)}
+        clients = {name: np.repeat(array[:1], len(seeds), axis=0) for name, array in point.history.clients.items()}
+        params = np.zeros((len(seeds), 1))
+        history = replace(point.history, seeds=seeds, metrics=metrics, clients=clients, params=params)
+        points.append(replace(point, history=history))
+    return words.result(Compared("", tuple(points)))[0]
+
+
+CLOSE, FAR = [0.50, 0.52, 0.51, 0.53], [0.90, 0.91, 0.92, 0.93]
+
+
+def test_the_headline_claims_no_more_than_the_seeds_show():
+    assert ending(a=CLOSE, b=FAR) == (
+        "Test accuracy: b ends best, at 91.5 ± 1.3 %; 40.0 ± 0.8 points above a, ahead in 4 of 4 seeds."
+    )
+    nearly = [value - 0.001 * sign for value, sign in zip(FAR, (1, -2, 2, 1), strict=True)]
+    assert ending(a=CLOSE, b=FAR, c=nearly) == (
+        "Test accuracy: no strategy is clearly ahead. b ends best, at 91.5 ± 1.3 %; 40.0 ± 0.8 points above a, "
+        "ahead in 4 of 4 seeds, but its lead over c may be chance."
+    )
+
+
+def test_identical_runs_are_called_identical():
+    assert ending(a=FAR, b=FAR) == "Test accuracy: all are identical, at 91.5 ± 1.3 %."
+    assert ending(a=CLOSE, b=FAR, c=FAR).startswith(
+        "Test accuracy: b and c are identical and end best, at 91.5 ± 1.3 %; "
+    )
+
+
+def test_one_seed_tells_nothing_about_chance():
+    assert ending(a=[0.5], b=[0.75]) == (
+        "Test accuracy: b ends best, at 75.0 %; 25.0 points above a. With one seed it may be chance."
+    )
+
+
+def test_of_many_only_some_are_named():
+    many = {label: [0.1, 0.9, 0.5] for label in "abcdefg"} | {"h": [0.2, 0.9, 0.5]}
+    assert ending(**many).endswith("its lead over a, b, c, d and 3 more may be chance.")
 
 
 def swept(label, settings, validation, test):

@@ -109,7 +109,7 @@ def test_the_page_is_whole_and_stands_alone(html):
         "How to get the same again",
         "Cite",
     ]
-    assert not re.search(r"https?:|src=|@import|url\(", re.sub(r"(?s)<pre.*?</pre>", "", html))
+    assert not re.search(r"https?:|src=|@import|url\((?!#)", re.sub(r"(?s)<pre.*?</pre>", "", html))
 
 
 def test_labels_are_text_not_markup(html):
@@ -120,9 +120,9 @@ def test_labels_are_text_not_markup(html):
 
 def test_the_table_has_spreads_the_best_and_paired_intervals(html):
     """Differences -0.8, -0.7, -0.9: mean -0.8, half width of two comparisons 6.205 · 0.1 / √3 = 0.358."""
-    assert "<strong>0.2 ± 0.2</strong>" in html
-    assert '-0.8<span class="interval">-1.16 to -0.442</span>' in html
-    assert '+0<span class="interval">-0.358 to +0.358, may be chance</span>' in html
+    assert "<strong>0.20 ± 0.20</strong>" in html
+    assert '-0.80<span class="interval">-1.16 to -0.44</span>' in html
+    assert '+0.00<span class="interval">-0.36 to +0.36, may be chance</span>' in html
     assert re.search(r"turnout run \S+/first/experiment\.toml", html)
     assert "@inproceedings" in html
 
@@ -234,7 +234,7 @@ def test_several_runs_side_by_side(run, folder, tmp_path):
     assert "From 2 runs: first, second." in page
     assert "second: fair &lt;b&gt;" in page
     assert {series["label"] for series in data_of(page)["groups"]["series"]} == {
-        f"{name}: {point.label}" for name in ("first", "second") for point in run.points
+        f"{name}: {label}" for name in ("first", "second") for label in ("FedAvg", "fair <b>", "MIFA")
     }
     with pytest.raises(ExperimentError, match="named twice"):
         write_report([folder, folder], tmp_path / "twice.html")
@@ -254,14 +254,14 @@ def test_runs_with_other_seeds_are_not_paired(run, folder):
     source = Source.read(folder)
     other = replace(source, folder=Path("other"), run=replace(run, points=tuple(map(shorter, run.points))))
     text = report_page([source, other])
-    assert "other: fair &lt;b&gt; ends best, at 0.15 ± 0.071.</p>" in text
+    assert "no strategy is clearly ahead. other: fair &lt;b&gt; ends best, at 0.150 ± 0.071, but its lead over" in text
     assert len(re.findall(r'<tr data-label="other: .*<td>–</td>', text)) == 3
 
 
 def test_labels_that_differ_stay_short(run):
     renamed = replace(run, points=tuple(replace(point, label=f"{point.label} 2") for point in run.points))
     labels = [point.label for point in compared([("a", run), ("b", renamed)]).points]
-    assert labels == ["fedavg", "fair <b>", "mifa", "fedavg 2", "fair <b> 2", "mifa 2"]
+    assert labels == ["FedAvg", "fair <b>", "MIFA", "FedAvg 2", "fair <b> 2", "MIFA 2"]
 
 
 def test_the_command_writes_the_page_or_says_why_not(folder, tmp_path):

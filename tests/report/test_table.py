@@ -83,3 +83,11 @@ def test_numbers_are_never_cut_in_a_narrow_terminal():
     console = Console(width=80, file=io.StringIO())
     console.print(wide, crop=False)
     assert console.file.getvalue().count(numbers[0]) == 6
+
+
+def test_a_page_sorts_by_the_number_behind_a_text():
+    html = TABLE.html()
+    assert '<table class="sortable">' in html
+    assert '<td data-value="1.5">1.5<span' in html
+    assert "<td><strong>2 ± 1</strong></td>" in html  # nothing finite to sort by
+    assert "sortable" not in Table((Column.of("name", ["a"]),)).html()

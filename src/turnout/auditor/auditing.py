@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.arguments import MAX_COUNT, at_least, check_kind
+from turnout.arguments import MAX_COUNT, at_least
 from turnout.auditor.exact import exact_weights
 from turnout.auditor.results import Audit, Audited
 from turnout.auditor.voting import BURN_IN, SEGMENTS, Votes, local_rates, play_trials
 from turnout.server.facts import Facts
 from turnout.server.settings import ServerSettings
 from turnout.simulator import chosen_seeds
+from turnout.simulator.kinds import check_local, check_world, labelled_strategies
 from turnout.simulator.local import Local
 from turnout.simulator.trial import Trial, check_trial_in_fleet
 from turnout.strategies.base import Strategy
@@ -49,24 +50,15 @@ def audit(
         progress: called with the number of strategies done and their total.
 
     """
-    if isinstance(strategies, Strategy | type | str):  # the last two are refused below
-        strategies = [strategies]
-    named = strategies if isinstance(strategies, Mapping) else {_label(s, strategies): s for s in strategies}
-    check_kind("world", world, World, "a World, such as World(process)")
+    check_world(world)
+    check_local(local)
+    named = labelled_strategies([strategies] if isinstance(strategies, Strategy | type | str) else strategies)
     worth = np.ones(world.num_clients) if importance is None else np.asarray(importance, np.float64)
     if worth.shape != (world.num_clients,) or not (np.isfinite(worth) & (worth >= 0)).all() or not worth.sum() > 0:
         raise ValueError(f"importance must be {world.num_clients} numbers of 0 or more, one per client, not all zero")
     optimizer, settings = Local() if local is None else local, ServerSettings(facts=facts)
     trials = {label: Trial(strategy, world, optimizer, settings) for label, strategy in named.items()}
     return audit_trials(Fleet(jnp.asarray(worth, jnp.float32)), trials, rounds=rounds, seeds=seeds, progress=progress)
-
-
-def _label(strategy: Strategy, all_of_them: Sequence[Strategy]) -> str:
-    """The name of the class, and a number if there are several of it."""
-    name = type(strategy).__name__
-    same = [other for other in all_of_them if type(other).__name__ == name]
-    place = next(number for number, other in enumerate(same, start=1) if other is strategy)
-    return name if len(same) == 1 else f"{name} {place}"
 
 
 def audit_trials(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from turnout.presented import Tabular
 from turnout.statistics import student_factor
 from turnout.strategies.base import Strategy
 from turnout.theory import distances
@@ -119,7 +120,7 @@ class Audited:
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(Tabular):
     """Audited strategies, in the order given."""
 
     entries: tuple[Audited, ...]
@@ -143,6 +144,10 @@ class Audit:
             return (not entry.consistent, entry.step_variation if entry.consistent else entry.total_variation)
 
         return sorted(self.entries, key=place)
+
+    def to_json(self) -> dict[str, Any]:
+        """All that `audit.json` says, as plain dicts and lists; null where not finite."""
+        return self.writer().audit_summary(self)
 
     def frame(self) -> pl.DataFrame:
         """A tidy table: one row per strategy and client."""

@@ -11,7 +11,8 @@ from turnout.cli.choose import choose_command
 from turnout.cli.diagnose import diagnose_command
 from turnout.cli.listing import cite_command, list_command
 from turnout.cli.new import new_command
-from turnout.cli.report import plot_command, report_command
+from turnout.cli.plot import plot_command
+from turnout.cli.report import report_command
 from turnout.cli.reproduce import reproduce_command
 from turnout.cli.run import run_command
 from turnout.cli.stopping import INTERRUPTED, TERMINATED, end_when_asked, leave

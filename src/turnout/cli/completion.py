@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 Offer = tuple[str, str]  # a name, and its summary
-FIGURES = ("curves", "availability", "weights", "groups", "clients", "staleness")  # of `turnout plot`
+FIGURES = ("curves", "availability", "weights", "groups", "clients", "staleness", "all")  # of `turnout plot`
 
 
 def experiments(incomplete: str) -> Iterator[Offer]:

@@ -70,9 +70,9 @@ def diagnose_command(
         folder = out or new_folder(f"{Path(log).name.split('.')[0]}-diagnosis")
         diagnosis = _diagnose(log, reading, audit_rounds, folder, show_progress=not quiet)
         if as_json:
-            from turnout.report.diagnosis.diagnosis_folder import numbers
+            from turnout.report.diagnosis.diagnosis_folder import diagnosis_summary
 
-            typer.echo(json.dumps({"folder": str(folder)} | numbers(diagnosis), indent=2))
+            typer.echo(json.dumps({"folder": str(folder)} | diagnosis_summary(diagnosis), indent=2))
         elif quiet:
             typer.echo(str(folder))
         else:

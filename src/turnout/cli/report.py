@@ -1,4 +1,4 @@
-"""`turnout report` and `turnout plot`: run folders as one page, and as figures for a paper."""
+"""`turnout report`: run folders as one page."""
 
 from __future__ import annotations
 
@@ -57,41 +57,3 @@ def report_command(
             typer.echo(json.dumps({"page": str(page), "runs": [str(run) for run in runs]}, indent=2))
         else:
             typer.echo(str(page) if quiet else f"Page: {page}")
-
-
-def plot_command(
-    run: Annotated[
-        Path,
-        typer.Argument(metavar="RUN", help="A run folder, as `turnout run` leaves it.", autocompletion=completion.runs),
-    ],
-    kind: Annotated[
-        str,
-        typer.Argument(
-            metavar="KIND",
-            help="curves, availability, weights, groups, clients or staleness.",
-            autocompletion=completion.figures,
-        ),
-    ],
-    form: Annotated[
-        str | None, typer.Option("--format", metavar="png|svg|pdf", help="By the file's ending, or pdf.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="The file; KIND.FORMAT in the present folder if not given.")] = None,
-    metric: Annotated[str | None, typer.Option(help="Of curves: this one alone, such as test_accuracy.")] = None,
-    titled: Annotated[bool, typer.Option("--titled", help="With a title, for a slide rather than a paper.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the file's path and nothing else.")] = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
-) -> None:
-    """Draw one figure of a run for a paper."""
-    with one_line_errors(debug):
-        run_folder(run)
-        from turnout.experiment.store import load
-        from turnout.report.run.plots import for_paper, plot, save_plot
-
-        file = out or Path(f"{kind}.{form or 'pdf'}")
-        chart = plot(load(run), kind, metric)
-        save_plot(chart if titled else for_paper(chart), file, form)
-        if as_json:
-            typer.echo(json.dumps({"figure": str(file), "kind": kind, "run": str(run)}, indent=2))
-        else:
-            typer.echo(str(file) if quiet else f"Figure: {file}")

@@ -102,11 +102,13 @@ def _show(finished: Run, work: Path, folder: Path) -> None:
 
 
 def _print_result(finished: Run, source: str, changes: list[str], folder: Path) -> None:
+    from turnout.report.run.compared import for_readers
     from turnout.report.run.run_table import results
     from turnout.report.run.run_words import result
 
     places = (f"\nRun folder: {folder}", f"Report: {folder / 'report.html'}")
-    print_lines(results(finished), result(finished), *places, f"Next: {_next_command(source, changes, folder)}")
+    shown = for_readers(finished)
+    print_lines(results(shown), result(shown), *places, f"Next: {_next_command(source, changes, folder)}")
 
 
 def _next_command(source: str, changes: list[str], folder: Path) -> str:

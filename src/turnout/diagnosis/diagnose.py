@@ -15,12 +15,13 @@ from turnout.diagnosis.reading.log_file import read_log
 from turnout.diagnosis.world.fit import Fitted, fit
 from turnout.diagnosis.world.likeness import SEEDS, Likeness, likeness
 from turnout.diagnosis.world.ranking import ROUNDS, Ranking, rank
+from turnout.presented import Presented
 
 Progress = Callable[[str], None]  # called with the name of each stage
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Presented):
     """What a log shows, a world fitted to it, and which strategies would be fair there."""
 
     source: str  # name of the log
@@ -44,6 +45,10 @@ class Diagnosis:
         return leave_out(self.log, self.findings.outages)
 
     def to_json(self, clients: bool = True) -> dict[str, Any]:
+        """All that `diagnosis.json` says: the sentences and `numbers(clients)`."""
+        return self.writer().diagnosis_summary(self, clients)
+
+    def numbers(self, clients: bool = True) -> dict[str, Any]:
         """All numbers as plain dicts and lists, null where not finite; `clients`: include per-client values."""
         log = self.log
         about = {

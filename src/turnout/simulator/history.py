@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from turnout.metrics import metric_named
+from turnout.presented import Tabular
 from turnout.simulator.attendance import STATES, Attendance
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ KINDS = ("metric", "record")  # of the rows of a tidy table
 
 
 @dataclass(frozen=True)
-class History:
+class History(Tabular):
     """Arrays by name, seeds first: metrics where the model was evaluated, records of every round, sums per client."""
 
     seeds: tuple[int, ...]

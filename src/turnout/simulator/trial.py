@@ -19,6 +19,7 @@ from turnout.server.facts import Facts, Oracle
 from turnout.server.server import Server
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client_state import ClientState
+from turnout.simulator.kinds import check_local, check_strategy_kind, check_task, check_world
 from turnout.simulator.local import Local
 from turnout.simulator.programs import once_per_kind
 from turnout.strategies.base import Strategy
@@ -64,7 +65,7 @@ class Trial(eqx.Module):
 
 def check_trial(task: Task, trial: Trial) -> None:
     """Raise an error that says why, if this trial cannot run on this task."""
-    check_kind("task", task, Task, "a Task, such as turnout.tasks.quadratics(num_clients=10)")
+    check_task(task)
     _check_kinds(trial)
     if trial.world.num_clients != task.num_clients:
         raise ValueError(
@@ -104,9 +105,9 @@ def check_trial_in_fleet(fleet: Fleet, trial: Trial) -> None:
 
 def _check_kinds(trial: Trial) -> None:
     """Refuse what is easily given instead of the parts of a trial."""
-    check_kind("strategy", trial.strategy, Strategy, "a strategy, such as FedAvg()")
-    check_kind("world", trial.world, World, "a World, such as World(process)")
-    check_kind("local", trial.local, Local, "Local(learning_rate=…)")
+    check_strategy_kind(trial.strategy)
+    check_world(trial.world)
+    check_local(trial.local)
     check_kind("uploads", trial.uploads, Upload, "a transform, such as EightBit()")
     check_kind("facts", trial.facts, Facts, "Oracle() or Online()")
 

@@ -26,6 +26,7 @@ class Strategy(eqx.Module, Generic[State]):
     alike: relabelling them relabels the result.
     """
 
+    title: ClassVar[str] = ""  # what papers call it; the name of the class if not given
     needs: ClassVar[tuple[str, ...]] = ()  # fields of `Known` that are read
     probes: ClassVar[bool] = False  # wants the loss of every available client before it selects
     moves_alone: ClassVar[bool] = False  # may move the model in a round in which nothing arrives

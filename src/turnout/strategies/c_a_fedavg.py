@@ -18,6 +18,7 @@ class CAFedAvg(Strategy[None]):
     """
 
     consistent = "if everybody is available and links are known, with work alike for all"
+    title = "c-a-FedAvg"
     references = ("perazzone2022communication", "weng2025heterogeneity")
     needs = ("success",)
 

@@ -55,6 +55,7 @@ class CAFed(Strategy[CAFedState]):
 
     server_memory = "O(N)"
     consistent = "as κ̄² grows, if π is right, with links and work alike for all"
+    title = "CA-Fed"
     references = ("rodio2023federated", "rodio2023availability")
     needs = ("pi", "lam")
     probes = True

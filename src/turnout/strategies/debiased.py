@@ -46,6 +46,7 @@ class Debiased(Strategy[DebiasedState]):
 
     server_memory = "O(N)"
     consistent = "if participation is stationary, with work alike for all"
+    title = "Debiased FedAvg"
     references = ("sun2025debiasing",)
 
     batch: Scalar | None = None  # B, clients per round; the size of the round's own batch if not given

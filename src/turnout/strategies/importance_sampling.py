@@ -29,6 +29,7 @@ class ImportanceSampling(Strategy[None]):
     """
 
     consistent = "if availability, links and work are alike for all"
+    title = "Importance sampling"
     references = ("weng2025heterogeneity",)
 
     cohort: Scalar = 10  # K, draws per round

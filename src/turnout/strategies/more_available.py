@@ -18,6 +18,7 @@ class MoreAvailable(Strategy[None]):
 
     needs = ("pi",)
     consistent = "for the kept clients alone"
+    title = "More available"
     references = ("rodio2023availability",)
 
     threshold: Scalar = 0.5  # smallest π that is kept

@@ -26,6 +26,7 @@ class NormSampling(Strategy[None]):
     """
 
     consistent = "if availability, links and work are alike for all"
+    title = "Norm sampling"
     references = ("weng2025heterogeneity",)
 
     cohort: Scalar = 10  # K, draws per round

@@ -26,6 +26,7 @@ class OptimalSampling(Strategy[None]):
     """
 
     consistent = "if availability, links and work are alike for all"
+    title = "Optimal sampling"
     references = ("chen2020optimal",)
 
     cohort: Scalar = 10  # m, uploads per round on average

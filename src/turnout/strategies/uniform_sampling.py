@@ -23,6 +23,7 @@ class UniformSampling(Strategy[None]):
     """
 
     consistent = "if availability, links and work are alike for all"
+    title = "Uniform sampling"
     references = ("weng2025heterogeneity",)
 
     cohort: Scalar = 10  # clients asked per round

@@ -10,6 +10,7 @@ import numpy as np
 from turnout.auditor import Audit, Audited
 from turnout.report.page.chart import Axis, Chart, Drawing, Series, one_each
 from turnout.report.page.colours import Style, line_styles
+from turnout.report.page.labels import paper_labels
 from turnout.report.page.on_paper import figure
 from turnout.report.run.client_charts import LEAST_FIRST, MOST_CLIENTS, about_clients, weights_chart
 from turnout.report.run.groups import groups_of
@@ -20,10 +21,21 @@ WIDTH, HEIGHT = 230, 190  # of a panel on paper
 INTERVALS = "Bars: 95 % intervals; none where the weight is exact."
 
 
+def readable_audit(audit: Audit) -> Audit:
+    """The same audit with strategies as papers call them."""
+    labels = paper_labels([entry.label for entry in audit.entries], _names(audit))
+    renamed = (replace(entry, label=label) for entry, label in zip(audit.entries, labels, strict=True))
+    return replace(audit, entries=tuple(renamed))
+
+
 def audit_styles(audit: Audit) -> dict[str, Style]:
     """How each strategy is drawn."""
-    strategies = [type(entry.strategy).__module__.rpartition(".")[2] for entry in audit.entries]
-    return line_styles([entry.label for entry in audit.entries], strategies)
+    return line_styles([entry.label for entry in audit.entries], _names(audit))
+
+
+def _names(audit: Audit) -> list[str]:
+    """What an experiment calls the strategies."""
+    return [type(entry.strategy).__module__.rpartition(".")[2] for entry in audit.entries]
 
 
 def audit_charts(audit: Audit) -> dict[str, Drawing]:

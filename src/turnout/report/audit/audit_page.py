@@ -6,8 +6,8 @@ from turnout.auditor import Audit, Audited
 from turnout.report.audit.audit_charts import audit_charts, audit_styles
 from turnout.report.audit.audit_table import audit_table
 from turnout.report.audit.audit_words import audit_words, with_half
-from turnout.report.page.on_page import figures, legend
-from turnout.report.page.shell import copied, glance, page, paragraph, section
+from turnout.report.page.on_page import legend
+from turnout.report.page.shell import copied, figures_or_why, glance, page, paragraph, section
 from turnout.report.page.table import Column, Table
 
 MOST_NAMED = 5  # clients in a table, on either side
@@ -29,7 +29,7 @@ def audit_page(audit: Audit, title: str, experiment: str) -> str:
         paragraph([size], "soft"),
         legend(audit_styles(audit)),
         section("Strategies", table.html(), paragraph([table.note], "small soft")),
-        section("Whom each would train for", figures(charts, "groups", "weights")),
+        section("Whom each would train for", figures_or_why(charts, "groups", "weights")),
         section(f"Clients furthest from their target under {first.label}", _furthest(first)),
         section(
             "What was audited", f"<details><summary>The experiment</summary>{copied('toml', experiment)}</details>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from turnout.diagnosis.diagnose import Diagnosis
 from turnout.diagnosis.world.ranking import CANDIDATES, FAIR, PLAIN, Ranking
 from turnout.report.diagnosis.readable import percent
+from turnout.report.page.labels import paper_label
 
 
 def recommendation(diagnosis: Diagnosis) -> list[str]:
@@ -13,17 +14,17 @@ def recommendation(diagnosis: Diagnosis) -> list[str]:
     plain = None if ranking is None else ranking.named(PLAIN)
     if ranking is None or plain is None:
         return []
-    best = ranking.recommended
+    best, name = ranking.recommended, paper_label(ranking.recommended.strategy)
     if best is plain and (plain.consistent or plain.distance < FAIR):
         return [f"FedAvg will do: in a world like this log it misplaces {percent(plain.distance)} of the weight."]
     if not best.consistent and best.distance > FAIR:
         return [
-            f"No strategy that was tried is fair here. {best.strategy} comes nearest: it misplaces "
+            f"No strategy that was tried is fair here. {name} comes nearest: it misplaces "
             f"{percent(best.distance)} of the weight, FedAvg {percent(plain.distance)}."
         ]
     use = (
-        f"Use {best.strategy}: in a world like this log FedAvg misplaces {percent(plain.distance)} of the weight; "
-        f"with {best.strategy} it is {percent(best.distance)}."
+        f"Use {name}: in a world like this log FedAvg misplaces {percent(plain.distance)} of the weight; "
+        f"with {name} it is {percent(best.distance)}."
     )
     return [use, *_without_its_memory(ranking)]
 
@@ -33,7 +34,9 @@ def _without_its_memory(ranking: Ranking) -> list[str]:
     if not ranking.recommended.remembers_models:
         return []
     other = ranking.without_models
-    instead = "no strategy without one is fair here" if other is None else f"without one, take {other.strategy}"
+    instead = (
+        "no strategy without one is fair here" if other is None else f"without one, take {paper_label(other.strategy)}"
+    )
     return [f"It needs a memory of one model per client; {instead}."]
 
 

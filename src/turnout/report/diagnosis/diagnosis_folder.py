@@ -16,10 +16,10 @@ from turnout.report.diagnosis.diagnosis_words import sentences
 MOST_CLIENTS = 100_000  # whose own numbers are written
 
 
-def numbers(diagnosis: Diagnosis) -> dict[str, Any]:
-    """All numbers with the sentences about them; in a very large fleet without those of every client."""
-    about = {"turnout": __version__, "sentences": sentences(diagnosis)}
-    return about | diagnosis.to_json(clients=diagnosis.log.num_clients <= MOST_CLIENTS)
+def diagnosis_summary(diagnosis: Diagnosis, clients: bool | None = None) -> dict[str, Any]:
+    """All numbers with the sentences about them; `clients`: with those of every client, if not a very large fleet."""
+    wanted = diagnosis.log.num_clients <= MOST_CLIENTS if clients is None else clients
+    return {"turnout": __version__, "sentences": sentences(diagnosis)} | diagnosis.numbers(wanted)
 
 
 def save(diagnosis: Diagnosis, out: str | Path) -> Path:
@@ -27,7 +27,7 @@ def save(diagnosis: Diagnosis, out: str | Path) -> Path:
     folder = free_folder(out)
     with whole_or_absent(folder) as work:
         (work / "diagnosis.html").write_text(page(diagnosis), encoding="utf-8")
-        text = json.dumps(numbers(diagnosis), allow_nan=False)
+        text = json.dumps(diagnosis_summary(diagnosis), allow_nan=False)
         (work / "diagnosis.json").write_text(text + "\n", encoding="utf-8")
         (work / "world.toml").write_text(world_toml(diagnosis), encoding="utf-8")
     return folder

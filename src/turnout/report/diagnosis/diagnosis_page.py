@@ -8,13 +8,12 @@ from html import escape
 from turnout.diagnosis.diagnose import Diagnosis
 from turnout.report.diagnosis.advice import FAIR, flower_line
 from turnout.report.diagnosis.diagnosis_charts import comparison_name, diagnosis_charts
-from turnout.report.diagnosis.diagnosis_tables import behind_table, losing_table, ranking_table
+from turnout.report.diagnosis.diagnosis_tables import furthest_table, losing_table, ranking_table
 from turnout.report.diagnosis.diagnosis_words import favoured, ranking_words, sentences
 from turnout.report.diagnosis.readable import percent
 from turnout.report.page import shell
 from turnout.report.page.chart import Drawing
-from turnout.report.page.on_page import figures
-from turnout.report.page.shell import copied, glance, paragraph, section
+from turnout.report.page.shell import copied, figures_or_why, glance, paragraph, section
 
 MOST_NAMED = 10  # clients in a table
 
@@ -25,7 +24,7 @@ def page(diagnosis: Diagnosis) -> str:
     lead, *more = texts["summary"]
 
     def part(title: str, subject: str, *names: str) -> str:
-        return section(title, paragraph(texts[subject]), figures(charts, *names))
+        return section(title, paragraph(texts[subject]), figures_or_why(charts, *names))
 
     parts = [
         paragraph([lead], "lead"),
@@ -79,10 +78,10 @@ def _weights(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
     text = (
         "Averaging whoever is there, by what they should count, gives each client an effective weight. The total "
         f"variation from the target is {percent(weights.weighted_distance)}.{plain} Counted over: {weights.basis}. "
-        "These clients are most behind it:"
+        "These clients are furthest from it:"
     )
-    behind = behind_table(diagnosis, MOST_NAMED).html()
-    return section("Whom FedAvg trains for", paragraph([text]), behind, figures(charts, "weights"))
+    behind = furthest_table(diagnosis, MOST_NAMED).html()
+    return section("Whom FedAvg trains for", paragraph([text]), behind, figures_or_why(charts, "weights"))
 
 
 def _ranking(diagnosis: Diagnosis) -> str:
@@ -95,7 +94,7 @@ def _likeness(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
     likeness = diagnosis.likeness
     part = "" if likeness.num_clients == diagnosis.log.num_clients else f" over {likeness.num_clients:,} of the clients"
     band = paragraph([f"Band or whisker: the least to the most of {likeness.seeds} simulated logs{part}."], "soft")
-    return band + figures(charts, *map(comparison_name, likeness.comparisons))
+    return band + figures_or_why(charts, *map(comparison_name, likeness.comparisons))
 
 
 def _warnings(warnings: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from turnout.diagnosis.diagnose import Diagnosis
 from turnout.diagnosis.world.ranking import Ranking
 from turnout.report.diagnosis.diagnosis_words import ranking_words, sentences
 from turnout.report.diagnosis.readable import percent
+from turnout.report.page.labels import paper_label
 from turnout.report.page.table import Column, Table
 
 TITLES = {
@@ -45,7 +46,7 @@ def ranking_table(ranking: Ranking) -> Table:
     ranks = ranking.ranks
     by_chance = [percent(rank.by_chance) if rank.by_chance else "exact" for rank in ranks]
     columns = (
-        Column.of("strategy", [rank.strategy for rank in ranks]),
+        Column.of("strategy", [paper_label(rank.strategy) for rank in ranks]),
         Column.of("consistent", ["yes" if rank.consistent else "no" for rank in ranks]),
         Column.of("off target", [percent(rank.distance) for rank in ranks]),
         Column.of("by chance", by_chance, page_only=True),
@@ -71,8 +72,8 @@ def losing_table(diagnosis: Diagnosis, most: int) -> Table:
     return Table(columns)
 
 
-def behind_table(diagnosis: Diagnosis, most: int) -> Table:
-    """The clients that are most behind their target, at most so many."""
+def furthest_table(diagnosis: Diagnosis, most: int) -> Table:
+    """The clients that are furthest from their target, at most so many."""
     weights, chosen = diagnosis.findings.weights, diagnosis.findings.weights.ranked[:most].tolist()
     asked, got = weights.target[chosen], weights.weighted[chosen]
     ratios = (f"{b / a:.2f}" if a > 0 else "–" for a, b in zip(asked, got, strict=True))

@@ -13,6 +13,7 @@ from turnout.diagnosis.world.ranking import FAIR
 from turnout.report.audit.audit_words import who_is_fair, with_half
 from turnout.report.diagnosis.advice import recommendation
 from turnout.report.diagnosis.readable import duration, percent
+from turnout.report.page.labels import paper_label
 
 FORGOTTEN = 0.1  # share of its target below which a client hardly counts
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -258,5 +259,5 @@ def ranking_words(diagnosis: Diagnosis) -> list[str]:
         return []
     sample = "" if ranking.clients == diagnosis.log.num_clients else f", on a sample of {ranking.clients:,} clients"
     how = f"An audit of {ranking.rounds:,} rounds in the fitted world{sample}; the server estimates what it must know."
-    fair = [rank.strategy for rank in ranking.ranks if rank.consistent]
-    return [how, who_is_fair(fair, ranking.best.strategy, percent(ranking.best.distance))]
+    fair = [paper_label(rank.strategy) for rank in ranking.ranks if rank.consistent]
+    return [how, who_is_fair(fair, paper_label(ranking.best.strategy), percent(ranking.best.distance))]

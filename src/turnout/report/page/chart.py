@@ -30,7 +30,8 @@ class Axis:
     unit: str = ""
     log: bool = False
     zero: bool = False  # the axis includes 0
-    domain: tuple[float, float] | None = None
+    domain: tuple[float | int, float | int] | None = None
+    clipped: bool = False  # what lies outside of the domain is cut off, rather than drawn at its end; on paper only
     names: tuple[str, ...] = ()  # of the categories, instead of numbers
     choices: Mapping[str, str] = field(default_factory=dict)  # titles of what a page can draw its curves over, by name
 
@@ -117,6 +118,7 @@ class Picture:
     note: str = ""
     kind: Literal["picture"] = "picture"
     height: int = 420
+    width: int | None = None  # on paper; where it is given, the height holds there, too
     wide: bool = True
 
     def caption(self, clients: int, rounds: np.ndarray) -> str:

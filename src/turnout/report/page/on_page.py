@@ -74,10 +74,20 @@ def _figure(name: str, drawing: Drawing) -> str:
         f'<figure{wide} data-chart="{escape(name)}"><figcaption><h3>{escape(drawing.title)}</h3>{note}</figcaption>\n'
         f'<div class="controls">{_series_switch(name, drawing)}'
         '<button class="reset" type="button" hidden>Show all</button></div>\n'
-        f'<canvas tabindex="0" role="img" aria-label="{words}" height="{drawing.height}"></canvas>'
+        f'<canvas tabindex="0" role="img" aria-label="{words}" style="height:{drawing.height}px"></canvas>'
         f'{_key(drawing)}<p class="live unseen" aria-live="polite"></p>\n'
+        f'<p class="save">Save as {_saving(drawing.title)}</p>\n'
         '<details class="numbers"><summary>The same in numbers</summary><div class="scroll" tabindex="0"></div>'
         "</details></figure>\n"
+    )
+
+
+def _saving(title: str) -> str:
+    """One button per form in which a chart can be saved."""
+    forms = {"csv": "CSV", "svg": "SVG", "png": "PNG"}
+    return "".join(
+        f'<button type="button" data-save="{form}" aria-label="{escape(title)} as {name}">{name}</button>'
+        for form, name in forms.items()
     )
 
 

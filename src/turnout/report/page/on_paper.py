@@ -38,7 +38,8 @@ def figure(
 ) -> alt.TopLevelMixin:
     """Charts side by side, each below its name if there are names, under one title and some lines of text."""
     charts = [drawing for drawing in drawings if isinstance(drawing, Chart)]
-    in_a_row = min(len(drawings), columns) * max([width, *(_width(chart, width) for chart in charts)])
+    widths = [_width(drawing, width) if isinstance(drawing, Chart) else drawing.width or width for drawing in drawings]
+    in_a_row = min(len(drawings), columns) * max(widths)
     keys = _keys(charts, in_a_row, legend) if charts else ()
     panels = [_panel(drawing, width, keys) if isinstance(drawing, Chart) else _cells(drawing) for drawing in drawings]
     wrapped = [part for line in lines for part in textwrap.wrap(line, in_a_row // LETTER, break_on_hyphens=False)]
@@ -101,6 +102,9 @@ def _panel(chart: Chart, width: int, keys: Sequence[Any]) -> Any:
     for rule in chart.rules:
         mark = alt.Chart(pl.DataFrame({"y": [rule.y]})).mark_rule(strokeDash=[5, 4])
         layers.append(mark.encode(_y(chart, "y"), color=alt.value(rule.style.light if rule.style else "black")))
+    if chart.x.clipped or chart.y.clipped:
+        for layer in layers:
+            layer.mark.clip = True
     height = alt.Step(ROW) if chart.kind == "ranges" else chart.height
     return alt.layer(*(layer.properties(width=_width(chart, width), height=height) for layer in layers))
 
@@ -151,15 +155,18 @@ def _y(chart: Chart, field: str) -> alt.Y:
     title = chart.y.heading or None
     if chart.y.names:
         return alt.Y(f"{field}:N", sort=list(reversed(chart.y.names)), title=title)
-    scale = alt.Scale() if chart.kind == "bars" else _scale(chart.y)
+    scale = alt.Scale() if chart.kind == "bars" and not chart.y.clipped else _scale(chart.y)
     return alt.Y(f"{field}:Q", title=title, scale=scale, axis=_axis(chart.y))
 
 
 def _scale(axis: Axis, nice: bool = True) -> alt.Scale:
     if axis.log:
-        return alt.Scale(type="log", nice=False, padding=6)
+        if axis.domain is None:
+            return alt.Scale(type="log", nice=False, padding=6)
+        return alt.Scale(type="log", nice=False, domain=list(axis.domain))
     if axis.domain is not None:
-        return alt.Scale(domain=list(axis.domain), clamp=True)
+        ends = list(axis.domain)
+        return alt.Scale(domain=ends, nice=False) if axis.clipped else alt.Scale(domain=ends, clamp=True)
     return alt.Scale(zero=axis.zero) if nice else alt.Scale(nice=False)
 
 
@@ -252,7 +259,8 @@ def _cells(picture: Picture) -> Any:
     colour = alt.Color("state:N", scale=shades, legend=alt.Legend(title=None, symbolType="square"))
     spells = alt.Chart(text).mark_rect().transform_calculate(below="toNumber(datum.row) + 1")
     placed = spells.encode(x, alt.X2("to:Q"), y, alt.Y2("below:Q"), colour)
-    return placed.properties(width=PANEL, height=min(300, max(120, 3 * len(rows))))
+    height = min(300, max(120, 3 * len(rows))) if picture.width is None else picture.height
+    return placed.properties(width=picture.width or PANEL, height=height)
 
 
 def _spells(states: np.ndarray, ends: Sequence[int], names: Sequence[str]) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 
 from turnout import __version__
 from turnout.report.page.chart import Drawing
-from turnout.report.page.on_page import for_script
+from turnout.report.page.on_page import figures, for_script
+from turnout.report.page.telling import why_silent
 
-SCRIPTS = ("chart.js", "marks.js", "picture.js", "page.js")
+SCRIPTS = ("chart.js", "marks.js", "picture.js", "saving.js", "page.js")
 LIVE = "live.js"
 # Nothing may be fetched, whatever a label holds.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -40,7 +41,7 @@ def page(
     )
     foot = f"<footer><p>Written by turnout {escape(__version__)}.</p></footer>"
     body = f'{top}\n<main id="main">\n' + "\n".join(filter(None, parts)) + f"\n</main>\n{foot}"
-    shown = {name: for_script(drawing) for name, drawing in charts.items()}
+    shown = {name: for_script(drawing) for name, drawing in charts.items() if not why_silent(drawing)}
     data = f'<script type="application/json" id="data">{_json(shown)}</script>'
     script = f"<script>{''.join(_asset(name) for name in (*SCRIPTS, *([LIVE] if live else [])))}</script>"
     kind = ' class="narrow"' if narrow else ""
@@ -64,6 +65,13 @@ def section(title: str, *parts: str) -> str:
     """A heading and the parts below it; nothing if all parts are empty."""
     inside = "\n".join(part for part in parts if part)
     return f"<section><h2>{escape(title)}</h2>\n{inside}</section>" if inside else ""
+
+
+def figures_or_why(charts: Mapping[str, Drawing], *names: str) -> str:
+    """Those of the charts that exist and say something, side by side; of the others, why they are left out."""
+    reasons = {name: why_silent(charts[name]) for name in names if name in charts}
+    telling = (name for name, reason in reasons.items() if not reason)
+    return figures(charts, *telling) + paragraph(filter(None, reasons.values()), "small soft")
 
 
 def paragraph(lines: Iterable[str], kind: str = "") -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+import numpy as np
 from rich import table as rich_table
 from rich.console import Console, ConsoleOptions
 from rich.measure import Measurement
@@ -36,6 +37,13 @@ class Cell:
     @property
     def in_a_line(self) -> str:
         return f"{self.text} {self.spread}".strip()
+
+    def sorted_by(self) -> str:
+        """The attribute by which a page sorts, where there is a number behind the text."""
+        value = self.value.get("mean") if isinstance(self.value, dict) else self.value
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
+            return ""
+        return f' data-value="{float(value):.9g}"'
 
     def html(self) -> str:
         """The markup of what is in the cell."""
@@ -122,11 +130,13 @@ class Table:
         body = []
         for first, *rest in self._rows(shown):
             label = f' data-label="{escape(first.text)}"' if first.style else ""
-            cells = "".join(f"<td{kind}>{cell.html()}</td>" for cell, kind in zip(rest, kinds[1:], strict=True))
+            pairs = zip(rest, kinds[1:], strict=True)
+            cells = "".join(f"<td{kind}{cell.sorted_by()}>{cell.html()}</td>" for cell, kind in pairs)
             body.append(f'<tr{label}><th scope="row">{first.html()}</th>{cells}</tr>')
-        rows = "\n".join(body)
+        rows, sortable = "\n".join(body), ' class="sortable"' if self.row_count > 1 else ""
         return (
-            '<div class="scroll" tabindex="0" role="region" aria-label="Table"><table><thead><tr>'
+            '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
+            f"<table{sortable}><thead><tr>"
             f"{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>\n"
         )
 

@@ -11,6 +11,7 @@ from turnout.experiment.run import Outcome
 from turnout.metrics import TEST_ACCURACY, metric_named
 from turnout.report.page.chart import Axis, Cells, Chart, More, Picture, Rule, Series
 from turnout.report.page.colours import BLUE, ORANGE, VERMILION, Style
+from turnout.report.page.telling import with_coincidences
 from turnout.report.run.compared import Points, styles_of
 from turnout.report.run.groups import availability_of, groups_of, weight_shares
 from turnout.simulator.attendance import STATES, Attendance
@@ -108,7 +109,8 @@ def served_clients(points: Points) -> Chart | None:
     series = _sorted(points, metric.name, metric.factor)
     note = "Test accuracy of the final model on each client. The left tenth is the worst decile."
     x, y = Axis("Clients, worst first", "%"), Axis("Test accuracy", "%")
-    return Chart("lines", "From the worst served client to the best", x, y, series, note) if series else None
+    title = "From the worst served client to the best"
+    return with_coincidences(Chart("lines", title, x, y, series, note)) if series else None
 
 
 def staleness(points: Points) -> Chart | None:
@@ -116,7 +118,8 @@ def staleness(points: Points) -> Chart | None:
     series = _sorted(points, "stalest")
     note = "Longest time without an upload of each client, mean over the seeds."
     x, y = Axis("Clients, freshest first", "%"), Axis("Longest wait in rounds", zero=True)
-    return Chart("lines", "How long clients were not heard", x, y, series, note) if series else None
+    title = "How long clients were not heard"
+    return with_coincidences(Chart("lines", title, x, y, series, note)) if series else None
 
 
 def _sorted(points: Points, name: str, factor: float = 1.0) -> tuple[Series, ...]:

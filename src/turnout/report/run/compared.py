@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from turnout.errors import nearest
+from turnout.experiment.errors import ExperimentError
 from turnout.experiment.run import Outcome, Run
 from turnout.experiment.sweep import labelled
 from turnout.metrics import (
@@ -17,6 +19,7 @@ from turnout.metrics import (
     metric_named,
 )
 from turnout.report.page.colours import Style, line_styles
+from turnout.report.page.labels import paper_labels
 from turnout.simulator.history import History
 
 WHERE = ("task", "availability", "links", "compute")  # tables of the data and the world
@@ -42,13 +45,39 @@ def styles_of(points: Points) -> dict[str, Style]:
     return line_styles([point.label for point in points.points], [point.strategy for point in points.points])
 
 
+def for_readers(points: Points) -> Compared:
+    """The same outcomes with strategies as papers call them."""
+    outcomes = points.points
+    labels = paper_labels([outcome.label for outcome in outcomes], [outcome.strategy for outcome in outcomes])
+    renamed = (replace(outcome, label=label) for outcome, label in zip(outcomes, labels, strict=True))
+    return Compared(title_of(points), tuple(renamed))
+
+
+def arranged(points: Compared, labels: Mapping[str, str], order: Sequence[str]) -> Compared:
+    """The outcomes with other labels, those of `order` first; it may name old and new labels."""
+    present = [outcome.label for outcome in points.points]
+    for label in labels:
+        if label not in present:
+            raise ExperimentError(f"there is no {label!r} to rename: {nearest(label, present)}")
+    renamed = [replace(outcome, label=labels.get(outcome.label, outcome.label)) for outcome in points.points]
+    names = [labels.get(label, label) for label in order]
+    for name in names:
+        if name not in (now := [outcome.label for outcome in renamed]):
+            raise ExperimentError(f"there is no {name!r} to put in order: {nearest(name, now)}")
+    if len({outcome.label for outcome in renamed}) < len(renamed):
+        raise ExperimentError("two strategies would have the same label: give others")
+    first = sorted((outcome for outcome in renamed if outcome.label in names), key=lambda one: names.index(one.label))
+    return Compared(points.title, (*first, *(outcome for outcome in renamed if outcome.label not in names)))
+
+
 def compared(runs: Sequence[tuple[str, Run]]) -> Compared:
     """The outcomes of all runs; if two labels are the same, the name of the run is put before every label."""
-    labels = [outcome.label for _, run in runs for outcome in run.points]
+    readable = [(name, for_readers(run)) for name, run in runs]
+    labels = [outcome.label for _, run in readable for outcome in run.points]
     alike = len(set(labels)) < len(labels)
     points = [
         replace(outcome, label=f"{name}: {outcome.label}") if alike else outcome
-        for name, run in runs
+        for name, run in readable
         for outcome in run.points
     ]
     titles = dict.fromkeys(run.experiment.title for _, run in runs)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnout.arguments import check_kind
 from turnout.experiment import registry
 from turnout.experiment.config import usual_interval
 from turnout.experiment.run import Outcome
 from turnout.files.whole import whole_file
+from turnout.presented import Tabular
+from turnout.report.page.look import Look
 from turnout.report.page.table import Table
-from turnout.report.run.compared import Compared
+from turnout.report.run.compared import Compared, for_readers
 from turnout.report.run.plots import plot
 from turnout.report.run.run_page import comparison_page
 from turnout.report.run.run_table import results
@@ -21,6 +22,7 @@ from turnout.report.run.run_words import result
 from turnout.server.settings import ServerSettings
 from turnout.simulator import simulate_trials
 from turnout.simulator.history import History
+from turnout.simulator.kinds import labelled_strategies
 from turnout.simulator.local import Local
 from turnout.simulator.trial import Trial
 from turnout.strategies.base import Strategy
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class StrategyComparison:
+class StrategyComparison(Tabular):
     """Strategies that met the same absences; the first is the one that others are compared with."""
 
     points: Compared
@@ -52,7 +54,7 @@ class StrategyComparison:
     @property
     def table(self) -> Table:
         """Final metrics of every strategy, with paired differences from the first."""
-        return results(self.points)
+        return results(for_readers(self.points))
 
     def frame(self) -> pl.DataFrame:
         """A tidy table: label, seed, round, kind, name, value."""
@@ -64,23 +66,26 @@ class StrategyComparison:
         )
         return pl.concat(frames)
 
-    def plot(self, kind: str = "curves", metric: str | None = None) -> alt.TopLevelMixin:
-        """One figure, of the kinds that `turnout plot` has."""
-        return plot(self.points, kind, metric)
+    def plot(self, kind: str = "curves", metric: str | None = None, **look: Any) -> alt.TopLevelMixin:
+        """One figure, of the kinds that `turnout plot` has; `look`: fields of `Look`, such as `size=(300, 200)`."""
+        return plot(self.points, kind, metric, Look(**look))
 
     def report(self, path: str | Path) -> Path:
         """Write the page about this comparison; it works offline."""
         out = Path(path)
         with whole_file(out) as draft:
-            draft.write_text(comparison_page(self.points), encoding="utf-8")
+            draft.write_text(comparison_page(for_readers(self.points)), encoding="utf-8")
         return out
 
     def __repr__(self) -> str:
-        words = " ".join(result(self.points))
+        words = " ".join(result(for_readers(self.points)))
         return f"Comparison of {', '.join(self.labels)}. {words}".strip()
 
-    def _repr_html_(self) -> str:
-        return self.table.html()
+    def to_json(self) -> dict[str, Any]:
+        """Final metrics and costs of every strategy, as `turnout run --json` prints them."""
+        first = self.points.points[0].history
+        about = {"title": self.points.title, "rounds": first.rounds, "seeds": list(first.seeds)}
+        return about | {"points": results(self.points).records()}
 
 
 def compare(
@@ -103,7 +108,7 @@ def compare(
     show. The other arguments are those of `turnout.simulate`; the model is evaluated forty times if `evaluate_every` is
     not given.
     """
-    named = checked(task, world, strategies, local)
+    named = labelled_strategies(strategies)
     settings, transform = ServerSettings(**server), Plain() if uploads is None else uploads
     trials = [
         Trial(strategy, world, Local() if local is None else local, settings, transform) for strategy in named.values()
@@ -115,28 +120,3 @@ def compare(
         for (label, strategy), history in zip(named.items(), histories, strict=True)
     )
     return StrategyComparison(Compared(title, tuple(outcomes)))
-
-
-def _labelled(strategies: Any) -> dict[str, Any]:
-    """Strategies by the names of their classes, numbered where two are the same."""
-    if isinstance(strategies, str) or not isinstance(strategies, Sequence):
-        check_kind("strategies", strategies, list, "a list such as [FedAvg(), FedAU()]")
-    labels: dict[str, Any] = {}
-    for strategy in strategies:
-        name = strategy.__name__ if isinstance(strategy, type) else type(strategy).__name__
-        number = sum(label.partition(" ")[0] == name for label in labels)
-        labels[f"{name} {number + 1}" if number else name] = strategy
-    return labels
-
-
-def checked(task: Any, world: Any, strategies: Any, local: Any) -> dict[str, Strategy]:
-    """The strategies by their labels; what is easily given instead of an object of ours is refused."""
-    named = dict(strategies) if isinstance(strategies, Mapping) else _labelled(strategies)
-    if not named:
-        raise TypeError("strategies: given none, expected one or more")
-    check_kind("task", task, Task, "a Task, such as turnout.tasks.quadratics(num_clients=10)")
-    check_kind("world", world, World, "a World, such as World(process)")
-    check_kind("local", Local() if local is None else local, Local, "Local(learning_rate=…)")
-    for label, strategy in named.items():
-        check_kind(f"strategies: {label}", strategy, Strategy, "a strategy, such as FedAvg()")
-    return named

@@ -8,6 +8,7 @@ import numpy as np
 
 from turnout.metrics import DISTANCE, RECORDS, Metric
 from turnout.report.page.chart import Axis, Chart, Rule, Series
+from turnout.report.page.telling import with_coincidences
 from turnout.report.run.compared import Points, styles_of
 from turnout.report.run.error_split import ErrorSplit
 from turnout.simulator.history import History
@@ -44,7 +45,7 @@ def learning_curves(points: Points, metric: Metric, splits: Mapping[str, ErrorSp
         note += " Dashed: how far off the weights of this run lead, by themselves."
     choices = {name: title for name, title in AXES.items() if any(name in curve.over for curve in series)}
     x, y = Axis(AXES["round"], choices=choices), Axis(metric.title, "%" if metric.percent else "", log)
-    return Chart("lines", metric.title, x, y, tuple(series), note, floors)
+    return with_coincidences(Chart("lines", metric.title, x, y, tuple(series), note, floors))
 
 
 def mean_and_spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

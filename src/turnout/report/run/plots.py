@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -14,9 +15,19 @@ from turnout.experiment.errors import ExperimentError, mistakes_at
 from turnout.files.whole import whole_file
 from turnout.metrics import WORST_DECILE, Metric, metric_named
 from turnout.report.page.chart import Drawing, Picture, one_each
+from turnout.report.page.look import Look
 from turnout.report.page.on_paper import PIXELS, caption, figure
+from turnout.report.page.telling import why_silent
 from turnout.report.run.client_charts import attendance_picture, client_weights, served_clients, staleness
-from turnout.report.run.compared import Points, common_metrics, of_history, shown_metrics, title_of
+from turnout.report.run.compared import (
+    Points,
+    arranged,
+    common_metrics,
+    for_readers,
+    of_history,
+    shown_metrics,
+    title_of,
+)
 from turnout.report.run.curves import learning_curves
 from turnout.report.run.run_charts import weight_by_group
 from turnout.simulator.history import History
@@ -34,6 +45,8 @@ CHARTS: dict[str, tuple[Callable[[Points], Drawing | None], str]] = {  # and wha
     "staleness": (staleness, "stalest by client"),
 }
 KINDS = (CURVES, *CHARTS)
+ALL = "all"  # of the kinds, each in a file of its own
+PLAIN = Look()
 
 
 class HistoryPlots:
@@ -73,14 +86,34 @@ def plots(history: History, label: str = "") -> HistoryPlots:
     return HistoryPlots(history, label)
 
 
-def plot(points: Points, kind: str, metric: str | None = None) -> alt.TopLevelMixin:
+def plot(points: Points, kind: str, metric: str | None = None, look: Look = PLAIN) -> alt.TopLevelMixin:
     """A figure of a run by its kind; curves may be those of one metric."""
     if kind not in KINDS:
         raise ExperimentError(f"there is no figure {kind!r}: {nearest(kind, KINDS)}")
     if metric is not None and kind != CURVES:
         raise ExperimentError(f"{kind}: only curves have a metric to choose, not {metric!r}")
+    shown = arranged(for_readers(points), look.labels, look.order)
     with mistakes_at(kind):
-        return _curves(points, metric) if kind == CURVES else _figure(points, kind)
+        return _curves(shown, metric, look) if kind == CURVES else _figure(shown, kind, look)
+
+
+def figure_set(points: Points, look: Look = PLAIN) -> tuple[dict[str, alt.TopLevelMixin], list[str]]:
+    """The figures that a paper usually has, by name, and why others are left out."""
+    if look.x_range or look.y_range or look.log:
+        raise ExperimentError("ranges and logarithms belong to one figure: give its kind rather than all")
+    shown = arranged(for_readers(points), look.labels, look.order)
+    figures, reasons = {}, []
+    drawn = {f"curve-{metric.name}": learning_curves(shown, metric) for metric in shown_metrics(shown)}
+    for name, drawing in (drawn | {kind: describe(shown) for kind, (describe, _) in CHARTS.items()}).items():
+        if drawing is None:
+            reasons.append(f"{name}: this run does not tell {CHARTS[name][1]}.")
+        elif reason := why_silent(drawing):
+            reasons.append(reason)
+        else:
+            by_round = name.startswith("curve-") or isinstance(drawing, Picture)
+            with mistakes_at(name):
+                figures[name] = _drawn_alone(shown, (look if by_round else replace(look, from_round=0)).of(drawing))
+    return figures, reasons
 
 
 def figures(run: Points) -> dict[str, alt.TopLevelMixin]:
@@ -94,8 +127,8 @@ def write_figures(run: Points, folder: Path) -> None:
         chart.save(folder / f"{name}.png", scale_factor=PIXELS)
 
 
-def _curves(points: Points, metric: str | None) -> alt.TopLevelMixin:
-    charts = [learning_curves(points, shown) for shown in _drawn(points, metric)]
+def _curves(points: Points, metric: str | None, look: Look = PLAIN) -> alt.TopLevelMixin:
+    charts = [look.of(learning_curves(points, shown)) for shown in _drawn(points, metric)]
     return figure(charts, "How well the model does, round by round", [title_of(points), charts[0].note])
 
 
@@ -108,11 +141,15 @@ def _drawn(points: Points, metric: str | None) -> list[Metric]:
     return [metric_named(metric)]
 
 
-def _figure(points: Points, kind: str) -> alt.TopLevelMixin:
+def _figure(points: Points, kind: str, look: Look = PLAIN) -> alt.TopLevelMixin:
     describe, lacking = CHARTS[kind]
     chart = describe(points)
     if chart is None:
         raise ValueError(f"this run does not tell {lacking}")
+    return _drawn_alone(points, look.of(chart))
+
+
+def _drawn_alone(points: Points, chart: Drawing) -> alt.TopLevelMixin:
     lines = [title_of(points), caption(chart)]
     if isinstance(chart, Picture):
         return figure(one_each(chart), chart.title, lines, [cells.label for cells in chart.series], columns=2)

@@ -14,8 +14,8 @@ from turnout.experiment.run import Run
 from turnout.experiment.store import load
 from turnout.files.whole import whole_file
 from turnout.metrics import TEST_ACCURACY
-from turnout.report.page.on_page import axis_switch, figures, legend
-from turnout.report.page.shell import copied, page, paragraph, section
+from turnout.report.page.on_page import axis_switch, legend
+from turnout.report.page.shell import copied, figures_or_why, page, paragraph, section
 from turnout.report.page.table import Column, Table
 from turnout.report.run.compared import Compared, compared, shown_metrics, styles_of
 from turnout.report.run.error_split import ErrorSplit, error_splits
@@ -91,19 +91,19 @@ def comparison_page(
         _summary(points, origin),
         legend(styles_of(points)),
         section("Results", table.html(), paragraph([table.note], "small soft")),
-        section("How well the models do", axis_switch(charts), figures(charts, *curves)),
-        section("Who was there", figures(charts, "availability")),
+        section("How well the models do", axis_switch(charts), figures_or_why(charts, *curves)),
+        section("Who was there", figures_or_why(charts, "availability")),
         section(
             "Whom the models are trained for",
-            figures(charts, "groups", "weights"),
+            figures_or_why(charts, "groups", "weights"),
             paragraph([MEMORY_NOTE], "small soft"),
         ),
         section(
             "Whom they serve",
-            figures(charts, "clients", "staleness"),
+            figures_or_why(charts, "clients", "staleness"),
             paragraph([] if "clients" in charts else [NOT_RECORDED], "small soft"),
         ),
-        section("Optimisation or bias", figures(charts, "split")),
+        section("Optimisation or bias", figures_or_why(charts, "split")),
         *circumstances,
     ]
     return page(points.title or "Report", parts, charts, live=bool(progress))

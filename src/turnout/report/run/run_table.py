@@ -128,8 +128,7 @@ def _difference(points: Points, outcome: Outcome, metric: Metric) -> Cell:
     interval = Interval.of(difference, comparisons=len(points.points) - 1)
     ends = ""
     if interval.count > 1:
-        low, high = (metric.number(end, signed=True) for end in (interval.low, interval.high))
-        ends = f"{low} to {high}{'' if interval.low > 0 or interval.high < 0 else ', may be chance'}"
+        ends = metric.ends(interval.low, interval.high) + ("" if interval.excludes_zero else ", may be chance")
     return Cell(text, _statistics(difference), spread, ends)
 
 

@@ -9,10 +9,14 @@ import polars as pl
 
 from turnout.experiment.run import Outcome, Run
 from turnout.metrics import Metric
+from turnout.report.page.labels import listed
 from turnout.report.run.compared import Points, best_by, contenders, for_choosing, headline, shown_metrics
 from turnout.report.run.error_split import told_by_weights
 from turnout.report.run.groups import attention
 from turnout.report.run.run_table import results
+from turnout.statistics import Interval
+
+MOST_NAMED = 4  # strategies in a sentence
 
 
 def result(run: Points) -> list[str]:
@@ -34,16 +38,58 @@ def _winner(run: Points) -> str:
     if best is None:
         lost = all(outcome.history.diverged.any() for outcome in run.points)
         return "" if lost else f"{metric.title}: nothing is called best, as a sweep needs validation data to choose by."
-    unit, chooser = " %" if metric.percent else "", for_choosing(run)
-    final = best.history.final(metric.name)
-    if len(stand) > 1 and all(np.array_equal(outcome.history.final(metric.name), final) for outcome in stand):
-        return f"{metric.title}: all are identical, at {metric.spread(final)}{unit}."
+    if len(_identical(best, metric, stand)) == len(stand) > 1:
+        return f"{metric.title}: all are identical, at {_level(best, metric)}."
+    chooser = for_choosing(run)
     by = f" (of each sweep the best by {chooser.words})" if chooser and len(stand) < len(run.points) else ""
-    ends = f"{metric.title}: {best.label} ends best, at {metric.spread(best.history.final(metric.name))}{unit}{by}"
-    first = stand[0]
-    if best is first or first.history.diverged.any() or best.history.seeds != first.history.seeds:
-        return f"{ends}."
-    return f"{ends}; {_comparison(first, best, metric)}."
+    return f"{metric.title}: {_lead(best, metric, stand, f'{_level(best, metric)}{by}')}."
+
+
+def _lead(best: Outcome, metric: Metric, stand: list[Outcome], level: str) -> str:
+    """Who ends best, and whether that is more than chance."""
+    same = _identical(best, metric, stand)
+    ends = f"{best.label} ends best" if len(same) == 1 else f"{_labels(same)} are identical and end best"
+    behind = _without(stand, same)
+    close = [outcome for outcome in behind if not _clearly_ahead(best, outcome, metric, len(stand))]
+    first, one_seed = stand[0], len(best.history.seeds) == 1
+    apart = first.history.seeds == best.history.seeds and not first.history.diverged.any()
+    if apart and first.label in {one.label for one in (behind if one_seed else _without(behind, close))}:
+        level = f"{level}; {_comparison(first, best, metric)}"
+    if behind and one_seed:
+        return f"{ends}, at {level}. With one seed it may be chance"
+    if not close:
+        return f"{ends}, at {level}"
+    whose = "its" if len(same) == 1 else "their"
+    return f"no strategy is clearly ahead. {ends}, at {level}, but {whose} lead over {_labels(close)} may be chance"
+
+
+def _without(outcomes: list[Outcome], others: list[Outcome]) -> list[Outcome]:
+    labels = {outcome.label for outcome in others}
+    return [outcome for outcome in outcomes if outcome.label not in labels]
+
+
+def _labels(outcomes: list[Outcome]) -> str:
+    return listed([outcome.label for outcome in outcomes], MOST_NAMED)
+
+
+def _level(best: Outcome, metric: Metric) -> str:
+    return metric.spread(best.history.final(metric.name)) + (" %" if metric.percent else "")
+
+
+def _identical(best: Outcome, metric: Metric, stand: list[Outcome]) -> list[Outcome]:
+    """Those that end exactly as the best does, seed by seed."""
+    final = best.history.final(metric.name)
+    return [outcome for outcome in stand if np.array_equal(outcome.history.final(metric.name), final)]
+
+
+def _clearly_ahead(best: Outcome, other: Outcome, metric: Metric, entrants: int) -> bool:
+    """Whether a lead is more than chance; the best was chosen after the fact, so all pairs count as compared."""
+    if other.history.diverged.any():
+        return True
+    if best.history.seeds != other.history.seeds:
+        return False
+    difference = best.history.final(metric.name) - other.history.final(metric.name)
+    return Interval.of(difference, comparisons=entrants * (entrants - 1) // 2).excludes_zero
 
 
 def _comparison(first: Outcome, best: Outcome, metric: Metric) -> str:

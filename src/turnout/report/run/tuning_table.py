@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from turnout.experiment.tuning import Choice, Tuned
+from turnout.metrics import matched
 from turnout.report.page.table import Cell, Column, Table
 
 
@@ -59,4 +60,8 @@ def _second(choice: Choice) -> Cell:
 
 
 def _spread(values: np.ndarray) -> Cell:
-    return Cell(f"{values.mean():.4g}", spread=f"± {values.std(ddof=1):.2g}" if values.size > 1 else "")
+    if values.size < 2:
+        return Cell(f"{values.mean():.4g}")
+    deviation = float(values.std(ddof=1))
+    mean, spread = matched((float(values.mean()), deviation), deviation)
+    return Cell(mean, spread=f"± {spread}")

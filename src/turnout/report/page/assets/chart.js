@@ -5,8 +5,9 @@ const hidden = new Set(); // labels that are switched off, in all charts
 const charts = [];
 let over = "round"; // what learning curves are drawn over
 const root = document.documentElement;
-const isDark = () => getComputedStyle(root).colorScheme === "dark" ||
-  (!root.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches);
+let onPaper = false; // while a page is printed or a picture is saved: light colours, and sharp
+const isDark = () => !onPaper && (getComputedStyle(root).colorScheme === "dark" ||
+  (!root.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches));
 const shade = (style) => (isDark() ? style.dark : style.light);
 
 function told(value, unit) {
@@ -48,6 +49,7 @@ function scaleOf([low, high], [from, to], log, count) {
 
 const waiting = new Set(); // charts to be drawn: a few in each frame, so that the page never stands still
 const FRAME = 10; // milliseconds
+const INK = "#1a1a1a"; // on paper
 
 function drawWaiting() {
   const begun = performance.now();
@@ -93,20 +95,24 @@ class Chart {
   }
 
   draw() {
-    const width = this.canvas.clientWidth, { height } = this.spec, ratio = devicePixelRatio || 1;
+    const width = this.canvas.clientWidth, { height } = this.spec;
+    const ratio = Math.max(onPaper ? 2 : 1, devicePixelRatio || 1);
     if (!width) return;
-    this.canvas.style.height = `${height}px`;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
     const pen = this.canvas.getContext("2d");
     pen.scale(ratio, ratio);
-    pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
-    this.pen = pen;
-    this.ink = getComputedStyle(this.canvas).color;
-    this.box = { left: 48, right: width - 16, top: 10, bottom: height - 40, width, height };
-    this.marks.draw(this);
+    this.paint(pen, width, height);
     if (this.drag && this.drag.now !== null) this.drawSelection();
     this.figure.querySelector(".reset").hidden = !this.zoom;
+  }
+
+  paint(pen, width, height) { // on the canvas of the page, or on anything that draws like one
+    pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+    this.pen = pen;
+    this.ink = onPaper ? INK : getComputedStyle(this.canvas).color;
+    this.box = { left: 48, right: width - 16, top: 10, bottom: height - 40, width, height };
+    this.marks.draw(this);
   }
 
   // Axes with their titles and grid; y may be left out. Room on the left is what the numbers need.

@@ -35,6 +35,21 @@ function spread(series, i, unit) {
 
 const others = (series, i) => (series.more || []).map(({ title, values, unit }) => [title, told(values[i], unit)]);
 
+const titled = ({ title, unit }) => (unit ? `${title} (${unit})` : title);
+
+function points(chart) { // a header and one row per point of the series that are shown
+  const { spec } = chart, shown = chart.shown(), more = shown.flatMap((s) => s.more || []).map(titled);
+  const further = [...new Set(more)], named = shown.some((s) => s.names), spread = shown.some((s) => s.low);
+  const x = titled({ title: chart.xTitle, unit: chart.xUnit });
+  const header = ["series", ...(named ? ["name"] : []), x, titled(spec.y), ...(spread ? ["low", "high"] : []), ...further];
+  const rows = shown.flatMap((s) => s.y.map((y, i) => [
+    s.label, ...(named ? [s.names?.[i]] : []), spec.x.names ? spec.x.names[i] : chart.xs(s)[i], y,
+    ...(spread ? [s.low?.[i], s.high?.[i]] : []),
+    ...further.map((title) => (s.more || []).find((one) => titled(one) === title)?.values[i])]));
+  const targets = (spec.targets || []).map((y, i) => ["target", spec.x.names[i], y, ...(spread ? ["", ""] : [])]);
+  return [header, ...rows, ...targets];
+}
+
 function rules(chart) { // lines across, such as a target
   for (const rule of chart.spec.rules || []) {
     if (hidden.has(rule.label)) continue;
@@ -64,6 +79,7 @@ function domains(chart) {
 }
 
 const lines = {
+  points,
   zooms: true,
   draw(chart) {
     chart.axes(...domains(chart));
@@ -131,6 +147,7 @@ const lines = {
 };
 
 const dots = {
+  points,
   zooms: true,
   draw(chart) {
     chart.axes(...domains(chart));
@@ -184,6 +201,7 @@ const dots = {
 };
 
 const bars = {
+  points,
   zooms: false,
   draw(chart) {
     const { spec, pen } = chart, shown = chart.shown(), count = spec.x.names.length;

@@ -42,21 +42,58 @@ function fillTable(details, chart) { // built when it is opened: a page of many 
   details.querySelector(".scroll").replaceChildren(table);
 }
 
+function chartIn(figure) { // made when it is first needed
+  if (!figure.chart) charts.push(figure.chart = new Chart(figure, specs[figure.dataset.chart]));
+  return figure.chart;
+}
+
 function startCharts() {
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) if (entry.isIntersecting) {
       seen.unobserve(entry.target);
-      const chart = new Chart(entry.target, specs[entry.target.dataset.chart]);
-      charts.push(chart);
-      entry.target.chart = chart;
+      chartIn(entry.target);
     }
   }, { rootMargin: "400px" });
   for (const figure of document.querySelectorAll("figure[data-chart]")) {
     seen.observe(figure);
     const details = figure.querySelector("details.numbers");
-    details.addEventListener("toggle", () => {
-      if (!figure.chart) { seen.unobserve(figure); charts.push(figure.chart = new Chart(figure, specs[figure.dataset.chart])); }
-      if (details.open) fillTable(details, figure.chart);
+    details.addEventListener("toggle", () => { if (details.open) fillTable(details, chartIn(figure)); });
+    for (const button of figure.querySelectorAll("[data-save]")) {
+      button.addEventListener("click", () => save(chartIn(figure), figure.dataset.chart, button.dataset.save));
+    }
+  }
+}
+
+function startPrinting() { // a printed page has all charts, also those that nobody has scrolled to
+  addEventListener("beforeprint", () => {
+    onPaper = true;
+    for (const figure of document.querySelectorAll("figure[data-chart]")) chartIn(figure).draw();
+  });
+  addEventListener("afterprint", () => { onPaper = false; redrawAll(); });
+}
+
+function sortBy(table, column, rising) {
+  const value = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent.trim();
+  const number = (text) => parseFloat(text.replaceAll(",", "").replace("−", "-"));
+  const order = (a, b) => {
+    const [x, y] = [number(value(a)), number(value(b))];
+    if (Number.isNaN(x) && Number.isNaN(y)) return (rising ? 1 : -1) * value(a).localeCompare(value(b));
+    if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y); // without a number: last
+    return rising ? x - y : y - x;
+  };
+  const body = table.tBodies[0];
+  body.append(...[...body.rows].sort(order));
+  [...table.tHead.rows[0].cells].forEach((head, i) => {
+    if (i === column) head.ariaSort = rising ? "ascending" : "descending"; else head.removeAttribute("aria-sort");
+  });
+}
+
+function startSorting() {
+  for (const table of document.querySelectorAll("table.sortable")) {
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      const button = element("button", head.textContent, { type: "button", class: "sort", title: "Sort by this column" });
+      button.addEventListener("click", () => sortBy(table, column, head.ariaSort !== "ascending"));
+      head.replaceChildren(button);
     });
   }
 }
@@ -139,3 +176,5 @@ startCharts();
 startLegend();
 startAxes();
 startCopying();
+startSorting();
+startPrinting();

@@ -60,6 +60,11 @@ MARKS.picture = {
     const [name, style] = Object.entries(chart.spec.states)[this.unpacked(chart, series)[row * rounds.length + t]];
     return { title: `client ${clients[row]}, round ${rounds[t]}`, rows: [[series.label, name, style], ...others(series, row)] };
   },
+  points(chart) {
+    const series = this.series(chart), cells = this.unpacked(chart, series), states = Object.keys(chart.spec.states);
+    const rows = series.clients.flatMap((client, row) => series.rounds.map((round, t) => [client, round, states[cells[row * series.rounds.length + t]]]));
+    return [["client", "round", `state (${series.label})`], ...rows];
+  },
   step: (chart) => Math.max(1, (chart.box.right - chart.box.left) / 100),
   table(chart) {
     const series = this.series(chart), cells = this.unpacked(chart, series), width = series.rounds.length;

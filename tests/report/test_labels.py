@@ -1,0 +1,30 @@
+"""Strategies are called what papers call them."""
+
+from pathlib import Path
+
+import pytest
+
+from turnout.experiment import registry
+from turnout.report.page.labels import listed, paper_labels
+
+PAGES = Path(__file__).parents[2] / "docs" / "strategies"
+
+
+@pytest.mark.parametrize("name", registry.entries("strategies"))
+def test_a_label_is_the_title_of_the_page(name):
+    title = (PAGES / f"{name}.md").read_text().splitlines()[0]
+    assert paper_labels([name, f"{name} cohort=2"], [name, name]) == [title[2:], f"{title[2:]} cohort=2"]
+    assert paper_labels([registry.entries("strategies")[name].attribute], [name]) == [title[2:]]
+
+
+def test_labels_that_somebody_chose_stay():
+    assert paper_labels(["mine", "fedavg_2", "x"], ["fedavg", "fedavg", "their.module:Class"]) == [
+        "mine",
+        "fedavg_2",
+        "x",
+    ]
+    assert paper_labels(["fedavg", "FedAvg"], ["fedavg", "fedavg"]) == ["fedavg", "FedAvg"]
+
+
+def test_labels_in_a_sentence():
+    assert (listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"], 2)) == ("a", "a and b", "a, b and 1 more")
