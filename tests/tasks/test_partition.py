@@ -14,6 +14,7 @@ from turnout.tasks.data.partition import (
     draw_groups,
     iid,
     label_counts,
+    names_of,
     one_class_a_client,
     pathological,
     power_law,
@@ -131,6 +132,8 @@ def test_ids_may_be_names():
     ids = np.array(["oslo", "lyon", "oslo", "bern"])
     assert by_id(ids).tolist() == [2, 1, 2, 0]
     assert by_id(ids, min_size=2).tolist() == [0, -1, 0, -1]
+    assert names_of(ids, by_id(ids)) == ("bern", "lyon", "oslo")
+    assert names_of(ids, by_id(ids, min_size=2)) == ("oslo",)
 
 
 @settings(max_examples=40, deadline=None)

@@ -65,6 +65,7 @@ def csv(
         ridge=ridge,
         importance=importance,
         num_clients=len(table.clients),
+        names=table.clients,
     )
 
 

@@ -160,6 +160,12 @@ def by_id(
     return numbers[places.reshape(-1)]
 
 
+def names_of(ids: Shaped[np.ndarray, " samples"], owners: Owners) -> tuple[str, ...]:
+    """The id of each client, in the order of their numbers; those of samples left out (−1) are not among them."""
+    clients, first = np.unique(owners, return_index=True)
+    return tuple(str(name) for name in ids[first[clients >= 0]])
+
+
 def alike(
     labels: Labels,
     owned_labels: Int[np.ndarray, " owned"],
