@@ -116,6 +116,15 @@ def test_what_is_wrong_is_told(file, text, options, complaint):
     assert complaint in str(caught.value)
 
 
+def test_many_fractions_are_not_classes(file):
+    rows = [f"{k % 3},{k / 7},{k}" for k in range(30)]
+    text = "\n".join(["client,label,x", *rows])
+    with pytest.raises(ValueError, match=r"30 different values, and not all are whole numbers; .* loss to 'squared'"):
+        from_csv(file(text))
+    task = from_csv(file(text), loss="squared", standardise_label=True, min_size=10, num_clients=2)
+    assert task.num_clients == 2
+
+
 def test_a_file_that_is_not_there(file):
     with pytest.raises(FileNotFoundError, match=r"absent.csv: there is no such file"):
         from_csv("absent.csv")

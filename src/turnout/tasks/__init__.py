@@ -6,6 +6,7 @@ from turnout.tasks.cifar10 import cifar10
 from turnout.tasks.cinic10 import cinic10
 from turnout.tasks.csv import csv as from_csv
 from turnout.tasks.data.data_task import DataTask, Split
+from turnout.tasks.dataset import from_dataset
 from turnout.tasks.digits import digits
 from turnout.tasks.fashion_mnist import fashion_mnist
 from turnout.tasks.femnist import femnist
@@ -33,6 +34,7 @@ __all__ = [
     "femnist",
     "from_arrays",
     "from_csv",
+    "from_dataset",
     "from_pool",
     "linear",
     "mlp",

@@ -93,14 +93,14 @@ def check_samples(name: str, samples: Samples) -> tuple[np.ndarray, np.ndarray, 
             f"{name}: owners are {owners.dtype}; number the clients from 0, or give their names as text, in all parts"
         )
     if inputs.dtype != np.uint8:
-        inputs = _in_32_bits(name, inputs)
+        inputs = in_32_bits(name, inputs)
     if owners.min() < 0:
         raise ValueError(f"{name}: owners go from {owners.min()}; number the clients from 0")
     check_finite(name, "inputs", inputs)
     return inputs, labels, owners.astype(np.int64)
 
 
-def _in_32_bits(name: str, inputs: np.ndarray) -> np.ndarray:
+def in_32_bits(name: str, inputs: np.ndarray) -> np.ndarray:
     if not np.issubdtype(inputs.dtype, np.integer):
         return inputs.astype(np.float32)
     if inputs.min() < -(2**31) or inputs.max() >= 2**31:
