@@ -11,6 +11,7 @@ from turnout.tasks.digits import digits
 from turnout.tasks.fashion_mnist import fashion_mnist
 from turnout.tasks.femnist import femnist
 from turnout.tasks.mnist import mnist
+from turnout.tasks.models.flax_model import from_flax
 from turnout.tasks.models.losses import Loss
 from turnout.tasks.models.model import Model, linear, mlp
 from turnout.tasks.models.networks import model_named, network
@@ -35,6 +36,7 @@ __all__ = [
     "from_arrays",
     "from_csv",
     "from_dataset",
+    "from_flax",
     "from_pool",
     "linear",
     "mlp",
