@@ -15,10 +15,12 @@ from turnout.tasks.models.flax_model import from_flax
 from turnout.tasks.models.losses import Loss
 from turnout.tasks.models.model import Model, linear, mlp
 from turnout.tasks.models.networks import model_named, network
+from turnout.tasks.models.sequences import lstm, transformer
 from turnout.tasks.quadratics import Quadratics, quadratics
 from turnout.tasks.robust_regression import robust_regression
 from turnout.tasks.synthetic_binary import synthetic_binary
 from turnout.tasks.synthetic_leaf import synthetic_leaf
+from turnout.tasks.text import text
 from turnout.tasks.two_clients import two_clients
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "from_flax",
     "from_pool",
     "linear",
+    "lstm",
     "mlp",
     "mnist",
     "model_named",
@@ -47,5 +50,7 @@ __all__ = [
     "robust_regression",
     "synthetic_binary",
     "synthetic_leaf",
+    "text",
+    "transformer",
     "two_clients",
 ]

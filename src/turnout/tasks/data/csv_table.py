@@ -28,10 +28,10 @@ def read_table(
     loss: str = "cross_entropy",
 ) -> SampleTable:
     """Read a CSV (also .csv.gz) or Parquet file; the `loss` says what a label is, as in `tasks.from_csv`."""
-    return table_of(_rows(path), Where(path), client, label, features, part, loss)
+    return table_of(text_rows(path), Where(path), client, label, features, part, loss)
 
 
-def _rows(path: str) -> pl.DataFrame:
+def text_rows(path: str) -> pl.DataFrame:
     """Every cell as text, so that an error can quote it; blank cells are missing."""
     import polars as pl
 

@@ -161,6 +161,8 @@ class DataTask(Task):
         return self._mean_loss(params, self.model.apply(params, batch[0]), batch[1], present)
 
     def shortened(self, batch: DataBatch) -> DataBatch:
+        if not jnp.issubdtype(batch[0].dtype, jnp.inexact):
+            raise ValueError("inputs are whole numbers, such as tokens, not numbers: leave precision at 'float32'")
         return batch[0].astype(jnp.bfloat16), batch[1]
 
     def _mean_loss(
