@@ -16,6 +16,7 @@ from turnout.tasks.models.losses import Loss
 from turnout.tasks.models.model import Model, linear, mlp
 from turnout.tasks.models.networks import model_named, network
 from turnout.tasks.models.sequences import lstm, transformer
+from turnout.tasks.models.torch_model import from_torch
 from turnout.tasks.quadratics import Quadratics, quadratics
 from turnout.tasks.robust_regression import robust_regression
 from turnout.tasks.synthetic_binary import synthetic_binary
@@ -40,6 +41,7 @@ __all__ = [
     "from_dataset",
     "from_flax",
     "from_pool",
+    "from_torch",
     "linear",
     "lstm",
     "mlp",

@@ -29,6 +29,8 @@ class Model:
     equinox module that takes one sample fits in a line:
 
     >>> model = Model.from_module(lambda key: eqx.nn.MLP(64, 10, 32, depth=2, key=key))
+
+    `turnout.tasks.from_flax` and `turnout.tasks.from_torch` do the same for flax and PyTorch.
     """
 
     init: Callable[[RandomKey], Params]
