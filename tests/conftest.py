@@ -20,8 +20,8 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 @pytest.fixture
 def lenient_promotion():
-    """Optax's Adam itself mixes integers and floats."""
-    with jax.numpy_dtype_promotion("standard"):
+    """Optax's Adam itself mixes integers and floats, and modules of flax and torch mix ranks."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
 
 

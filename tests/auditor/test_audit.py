@@ -12,6 +12,7 @@ from turnout.auditor.voting import BURN_IN, SEGMENTS, play_trials
 from turnout.experiment.audits import audit_experiment
 from turnout.experiment.config import read_experiment
 from turnout.report.audit.audit_folder import save_audit
+from turnout.report.audit.audit_page import audit_page
 from turnout.report.audit.audit_table import audit_summary
 from turnout.report.audit.audit_words import audit_words
 from turnout.server.facts import Online
@@ -249,6 +250,17 @@ def test_an_experiment_is_audited_point_by_point_and_written_whole(tmp_path):
     assert stored["strategies"][0]["total_variation"] > 0.3
     assert stored["strategies"][1]["consistent"]
     assert found.frame().height == 2 * found.entries[0].target.size
+
+
+def test_clients_with_names_are_called_by_them():
+    names = ["oslo", "lyon", "bern"]
+    result = audit(World(availability.bernoulli(3, [0.9, 0.5, 0.1])), FedAvg(), rounds=200, names=names)
+    assert result.frame()["name"].to_list() == names
+    assert "client oslo (" in audit_words(result)[0]
+    assert ">client oslo<" in audit_page(result, "", "")
+    assert audit_summary(result)["strategies"][0]["clients"]["name"] == names
+    with pytest.raises(ValueError, match="names: given 2, expected one for each of the 3 clients"):
+        audit(World(availability.bernoulli(3, 0.5)), FedAvg(), rounds=200, names=names[:2])
 
 
 def test_fleets_with_no_target_for_some_client():

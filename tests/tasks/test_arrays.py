@@ -72,7 +72,7 @@ def spoil(index=0, **changes):
         (spoil(labels=lambda y: y[1:]), "one label and one owner per sample"),
         (spoil(owners=lambda k: k[1:]), "one label and one owner per sample"),
         (spoil(owners=-1), "owners go from -1"),
-        (spoil(owners=lambda k: k.astype(str)), "number the clients from 0"),
+        (spoil(owners=lambda k: k.astype(float)), "number the clients from 0, or give their names as text"),
         (spoil(owners=lambda k: k + (k > 1)), "1 of 5 clients have no training sample, the first of them client 2"),
         (spoil(inputs=lambda x: x[:, :2]), "the model does not take samples of shape"),
         ((np.zeros((0, 3)), np.zeros(0, int), np.zeros(0, int)), "there is no sample"),
@@ -101,6 +101,42 @@ def test_bad_data_is_refused_with_what_where_and_how_to_mend(train, message):
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         ragged_task(**options)
+
+
+def named(samples):
+    inputs, labels, owners = samples
+    return inputs, labels, np.array(["oslo", "lyon", "bern", "rome"])[owners]
+
+
+def test_clients_may_have_names():
+    task = from_arrays(named(ragged()), named(ragged(seed=1)), model=linear(3, 3))
+    assert task.names == ("bern", "lyon", "oslo", "rome")
+    numbers = from_arrays(ragged(), ragged(seed=1), model=linear(3, 3))
+    assert numbers.names is None
+    np.testing.assert_array_equal(task.sizes, np.asarray(numbers.sizes)[[2, 1, 0, 3]])
+    np.testing.assert_array_equal(task.test.sizes, np.asarray(numbers.test.sizes)[[2, 1, 0, 3]])
+
+
+def test_names_do_not_change_the_program():
+    inputs, labels, owners = ragged()
+    one, other = (
+        from_pool(inputs, labels, owners, np.full(64, TRAIN), model=linear(3, 3), names=names)
+        for names in (["a", "b", "c", "d"], ["e", "f", "g", "h"])
+    )
+    assert one.names != other.names
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+
+
+def test_names_that_do_not_fit_are_refused():
+    inputs, labels, owners = ragged()
+    with pytest.raises(ValueError, match=r"test: 1 samples are of clients without a training sample, .* client 'riga'"):
+        from_arrays(named(ragged()), (inputs[:1], labels[:1], ["riga"]), model=linear(3, 3))
+    for names in (["a", "b", "c"], ["a", "b", "c", "c"]):
+        with pytest.raises(ValueError, match=f"names: given {len(names)}, 3 of them different; the 4 clients need"):
+            from_pool(inputs, labels, owners, np.full(64, TRAIN), model=linear(3, 3), names=names)
+    parts = np.where(owners == 2, TEST, TRAIN)
+    with pytest.raises(ValueError, match="the first of them client 'c'"):
+        from_pool(inputs, labels, owners, parts, model=linear(3, 3), names=["a", "b", "c", "d"])
 
 
 def test_test_data_of_unknown_clients_or_other_shapes_are_refused():

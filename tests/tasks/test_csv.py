@@ -1,12 +1,21 @@
 import gzip
+from dataclasses import replace
 
+import equinox as eqx
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import polars as pl
 import pytest
 
+from turnout.experiment.build import build
+from turnout.experiment.config import read_experiment
+from turnout.experiment.run import run
+from turnout.experiment.store import load
+from turnout.experiment.sweep import points
 from turnout.tasks import from_csv, linear
 from turnout.tasks.data.csv_table import read_table
+from turnout.tasks.data.data_task import ClientNames
 from turnout.testing import check_task
 
 ROWS = """client,label,age,height
@@ -107,6 +116,15 @@ def test_what_is_wrong_is_told(file, text, options, complaint):
     assert complaint in str(caught.value)
 
 
+def test_many_fractions_are_not_classes(file):
+    rows = [f"{k % 3},{k / 7},{k}" for k in range(30)]
+    text = "\n".join(["client,label,x", *rows])
+    with pytest.raises(ValueError, match=r"30 different values, and not all are whole numbers; .* loss to 'squared'"):
+        from_csv(file(text))
+    task = from_csv(file(text), loss="squared", standardise_label=True, min_size=10, num_clients=2)
+    assert task.num_clients == 2
+
+
 def test_a_file_that_is_not_there(file):
     with pytest.raises(FileNotFoundError, match=r"absent.csv: there is no such file"):
         from_csv("absent.csv")
@@ -114,9 +132,6 @@ def test_a_file_that_is_not_there(file):
 
 @pytest.mark.slow
 def test_an_experiment_trains_on_it(file, tmp_path):
-    from turnout.experiment.config import read_experiment
-    from turnout.experiment.run import run
-
     text = """
 rounds = 4
 task = { name = "csv", path = "data.csv", validation = 0.0, test = 0.0 }
@@ -125,8 +140,23 @@ strategies = ["fedavg"]
 """
     file()
     (tmp_path / "own.toml").write_text(text)
-    finished = run(read_experiment("own.toml"))
+    finished = run(read_experiment("own.toml"), "out")
     assert np.isfinite(finished["fedavg"].history.final("train_loss")).all()
+    assert finished.clients_frame()["name"].to_list() == ["lyon", "oslo"]
+    assert load("out")["fedavg"].names == ("lyon", "oslo")
+
+
+def test_an_experiment_knows_the_names_of_the_clients(file, tmp_path):
+    file()
+    task = '{ name = "csv", path = "data.csv", validation = 0.0, test = 0.0 }'
+    text = f'rounds = 4\ntask = {task}\navailability = {{ name = "bernoulli", pi = 0.5 }}\nstrategies = ["fedavg"]'
+    (tmp_path / "own.toml").write_text(text)
+    (batch,) = build(points(read_experiment("own.toml")))
+    assert batch.names == ("lyon", "oslo")
+    other = eqx.tree_at(lambda task: task.worth, batch.setups[0].task, jnp.ones(2))
+    assert replace(batch, setups=(*batch.setups, replace(batch.setups[0], task=other))).names == ("lyon", "oslo")
+    renamed = replace(other, client_names=ClientNames(["oslo", "lyon"]))
+    assert replace(batch, setups=(*batch.setups, replace(batch.setups[0], task=renamed))).names is None
 
 
 def test_a_million_rows_are_standardised_in_double_precision(tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from turnout.tasks import digits, mlp
+from turnout.tasks.data.dealing import PARTITIONS
 from turnout.tasks.digits import load
 
 
@@ -16,7 +17,7 @@ def entries(task):
     return tuple(np.concatenate([getattr(s, name) for s in splits]) for name in ("rows", "labels", "owners"))
 
 
-@pytest.mark.parametrize("partition", ["iid", "dirichlet", "one_class_a_client"])
+@pytest.mark.parametrize("partition", PARTITIONS)
 def test_every_image_is_used_once(partition):
     task = digits(30, partition=partition)
     rows, labels, owners = entries(task)

@@ -8,14 +8,18 @@ from turnout.tasks.data.partition import (
     TRAIN,
     VALIDATION,
     alike,
-    by_writer,
+    by_id,
     dirichlet,
     divide,
     draw_groups,
     iid,
     label_counts,
+    names_of,
     one_class_a_client,
+    pathological,
+    power_law,
     random_pairs,
+    shards,
     swap_labels,
 )
 
@@ -83,6 +87,55 @@ def test_one_class_a_client(num_clients, seed):
         assert sizes.max() - sizes.min() <= 1
 
 
+@settings(max_examples=30, deadline=None)
+@given(num_clients=st.integers(5, 20), per_client=st.integers(1, 5), seed=seeds)
+def test_pathological_clients_hold_so_many_classes_and_all_are_held_alike(num_clients, per_client, seed):
+    labels = 3 * np.random.default_rng(0).permutation(np.repeat(np.arange(5), 40))
+    owners = pathological(labels, num_clients, per_client, seed)
+    np.testing.assert_array_equal(owners, pathological(labels, num_clients, per_client, seed))
+    held = label_counts(labels // 3, owners, num_clients) > 0
+    assert (held.sum(axis=1) == per_client).all()
+    assert np.ptp(held.sum(axis=0)) <= 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(num_clients=st.integers(1, 20), per_client=st.integers(1, 5), count=st.integers(100, 200), seed=seeds)
+def test_shards_are_stretches_of_sorted_samples(num_clients, per_client, count, seed):
+    labels = some_labels(count)
+    owners = shards(labels, num_clients, per_client, seed)
+    np.testing.assert_array_equal(owners, shards(labels, num_clients, per_client, seed))
+    sizes = np.bincount(owners, minlength=num_clients)
+    assert np.ptp(sizes) <= per_client
+    # A stretch that is no longer than the smallest class covers two classes at most.
+    if count // (num_clients * per_client) < np.bincount(labels).min():
+        assert (label_counts(labels, owners, num_clients) > 0).sum(axis=1).max() <= 2 * per_client
+
+
+def test_shards_as_mcmahan_has_them():
+    labels = np.random.default_rng(1).permutation(np.repeat(np.arange(10), 60))
+    counts = label_counts(labels, shards(labels, 100), 100)
+    assert set(counts[counts > 0].tolist()) == {3, 6}  # 200 shards of 3, 20 of each class
+    assert (counts.sum(axis=1) == 6).all()
+
+
+def test_sizes_by_a_power_law():
+    sizes = np.bincount(power_law(np.zeros(1100, int), 3, exponent=1.0), minlength=3)
+    assert sorted(sizes.tolist()) == [200, 300, 600]  # 1100 in proportions 1 : 1/2 : 1/3
+    least = np.bincount(power_law(np.zeros(1130, int), 3, exponent=1.0, min_size=10), minlength=3)
+    assert sorted(least.tolist()) == [210, 310, 610]
+    assert np.bincount(power_law(np.zeros(30, int), 3, exponent=0.0)).tolist() == [10, 10, 10]
+    largest = {int(np.bincount(power_law(np.zeros(100, int), 4, 2.0, seed=seed)).argmax()) for seed in range(20)}
+    assert largest == {0, 1, 2, 3}
+
+
+def test_ids_may_be_names():
+    ids = np.array(["oslo", "lyon", "oslo", "bern"])
+    assert by_id(ids).tolist() == [2, 1, 2, 0]
+    assert by_id(ids, min_size=2).tolist() == [0, -1, 0, -1]
+    assert names_of(ids, by_id(ids)) == ("bern", "lyon", "oslo")
+    assert names_of(ids, by_id(ids, min_size=2)) == ("oslo",)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     owners=st.lists(st.integers(0, 6), min_size=1, max_size=80),
@@ -131,6 +184,13 @@ def test_swapping_twice_changes_nothing_and_others_keep_their_labels(labels, cou
         (lambda: dirichlet(some_labels(10), 4, 1.0, min_size=3), "ask for 3 clients at most"),
         (lambda: iid(some_labels(10), 0), "both must be one or more"),
         (lambda: one_class_a_client(some_labels(100), 3), "ask for more clients"),
+        (lambda: one_class_a_client(np.repeat([0, 7], 2), 6), "class 0 has 2 samples for the 3 clients that hold it"),
+        (lambda: pathological(some_labels(100), 10, 6), "per_client must be from 1 to 5"),
+        (lambda: pathological(some_labels(100), 2, 2), "num_clients times per_client at least 5"),
+        (lambda: shards(some_labels(10), 4, 3), "ask for 3 clients at most"),
+        (lambda: shards(some_labels(10), 4, 0), "needs one shard or more"),
+        (lambda: power_law(some_labels(10), 4, -1.0), "must be a number from 0 on"),
+        (lambda: power_law(some_labels(10), 4, min_size=3), "ask for 3 clients at most"),
         (lambda: random_pairs(10, 6), "at most 5 exist"),
         (lambda: swap_labels(some_labels(4), np.zeros(4, int), np.array([True]), [(0, 1), (1, 2)]), "a label twice"),
     ],
@@ -142,22 +202,22 @@ def test_impossible_partitions_are_refused(call, message):
 
 @settings(max_examples=40, deadline=None)
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12), min_size=st.integers(1, 6), data=st.data())
-def test_writers_become_clients_with_all_their_samples(sizes, min_size, data):
+def test_ids_become_clients_with_all_their_samples(sizes, min_size, data):
     writers = np.random.default_rng(0).permutation(np.repeat(3 * np.arange(len(sizes)), sizes))
     enough = sum(size >= min_size for size in sizes)
     if enough == 0:
-        with pytest.raises(ValueError, match="asked of 0 writers"):
-            by_writer(writers, min_size=min_size)
+        with pytest.raises(ValueError, match="asked of 0 ids"):
+            by_id(writers, min_size=min_size)
         return
     count, seed = data.draw(st.integers(1, enough)), data.draw(seeds)
-    owners = by_writer(writers, count, min_size, seed)
-    np.testing.assert_array_equal(owners, by_writer(writers, count, min_size, seed))
+    owners = by_id(writers, count, min_size, seed)
+    np.testing.assert_array_equal(owners, by_id(writers, count, min_size, seed))
     assert sorted(set(owners.tolist()) - {-1}) == list(range(count))
     for client in range(count):
         (writer,) = set(writers[owners == client].tolist())
         assert (owners[writers == writer] == client).all()
         assert (writers == writer).sum() >= min_size
-    assert by_writer(writers, None, min_size).max() + 1 == enough
+    assert by_id(writers, None, min_size).max() + 1 == enough
 
 
 @settings(max_examples=40, deadline=None)

@@ -36,6 +36,7 @@ def audit(
     local: Local | None = None,
     facts: Facts | None = None,
     progress: Callable[[int, int], None] | None = None,
+    names: Sequence[str] | None = None,
 ) -> Audit:
     """Play only the server's decisions, and measure how much every client counts.
 
@@ -48,6 +49,7 @@ def audit(
         local: the clients' optimizer, whose reach counts; plain SGD if not given.
         facts: what the server knows of π, λ, links and reach; the truth if not given.
         progress: called with the number of strategies done and their total.
+        names: of the clients, such as `task.names`; numbers if not given.
 
     """
     check_world(world)
@@ -58,7 +60,8 @@ def audit(
         raise ValueError(f"importance must be {world.num_clients} numbers of 0 or more, one per client, not all zero")
     optimizer, settings = Local() if local is None else local, ServerSettings(facts=facts)
     trials = {label: Trial(strategy, world, optimizer, settings) for label, strategy in named.items()}
-    return audit_trials(Fleet(jnp.asarray(worth, jnp.float32)), trials, rounds=rounds, seeds=seeds, progress=progress)
+    fleet = Fleet(jnp.asarray(worth, jnp.float32))
+    return audit_trials(fleet, trials, rounds=rounds, seeds=seeds, progress=progress, names=names)
 
 
 def audit_trials(
@@ -68,9 +71,12 @@ def audit_trials(
     rounds: int = ROUNDS,
     seeds: int | Sequence[int] = 1,
     progress: Callable[[int, int], None] | None = None,
+    names: Sequence[str] | None = None,
 ) -> Audit:
     """Audit trials, each of which may have a world of its own; server optimizers are left out."""
     at_least("rounds", rounds, 1, MAX_COUNT)
+    if names is not None and len(names) != fleet.num_clients:
+        raise ValueError(f"names: given {len(names)}, expected one for each of the {fleet.num_clients} clients")
     for trial in trials.values():
         check_trial_in_fleet(fleet, trial)
 
@@ -79,7 +85,8 @@ def audit_trials(
             progress(done, len(trials))
 
     played = play_trials(fleet, list(trials.values()), rounds=rounds, seeds=seeds, report=report)
-    entries = [_audited(*named, fleet, votes) for named, votes in zip(trials.items(), played, strict=True)]
+    clients = None if names is None else tuple(names)
+    entries = [_audited(*named, fleet, votes, clients) for named, votes in zip(trials.items(), played, strict=True)]
     return Audit(tuple(entries), played[0].moves.shape[-1], chosen_seeds(seeds))
 
 
@@ -98,7 +105,7 @@ def effective_weights(
     return result.entries[0].best
 
 
-def _audited(label: str, trial: Trial, fleet: Fleet, votes: Votes) -> Audited:
+def _audited(label: str, trial: Trial, fleet: Fleet, votes: Votes, names: tuple[str, ...] | None) -> Audited:
     target = np.asarray(fleet.target, np.float64)
     weights, errors, freedom = _shares(np.asarray(votes.counted, np.float64))
     clients = {name: np.asarray(sums, np.float64) for name, sums in votes.clients.items()}
@@ -128,6 +135,7 @@ def _audited(label: str, trial: Trial, fleet: Fleet, votes: Votes) -> Audited:
         uploads=per_round("uploads"),
         arrivals=per_round("arrived"),
         notes=_notes(trial, int(seldom.sum()) if exact is None else 0),
+        names=names,
     )
 
 

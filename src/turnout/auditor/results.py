@@ -42,6 +42,7 @@ class Audited:
     uploads: float
     arrivals: float
     notes: tuple[str, ...] = ()
+    names: tuple[str, ...] | None = None  # of the clients, if they have names
 
     @property
     def best(self) -> np.ndarray:
@@ -110,6 +111,10 @@ class Audited:
         """Ω / α: how many times its target each client has."""
         return np.divide(self.best, self.target, out=np.full_like(self.target, np.nan), where=self.target > 0)
 
+    def name(self, client: int) -> str:
+        """Name of a client, or its number if it has none."""
+        return str(client) if self.names is None else self.names[client]
+
     def over(self, count: int = 5) -> np.ndarray:
         """The clients that are farthest above their target, the worst first."""
         return np.argsort(self.target - self.best, kind="stable")[:count]
@@ -150,15 +155,17 @@ class Audit(Tabular):
         return self.writer().audit_summary(self)
 
     def frame(self) -> pl.DataFrame:
-        """A tidy table: one row per strategy and client."""
+        """A tidy table: one row per strategy and client, with the clients' names if they have any."""
         import polars as pl
 
         def rows(entry: Audited) -> pl.DataFrame:
             count = entry.target.size
+            names = {} if entry.names is None else {"name": entry.names}
             return pl.DataFrame(
                 {
                     "label": [entry.label] * count,
                     "client": np.arange(count),
+                    **names,
                     "target": entry.target,
                     "weight": entry.best,
                     "played": entry.weights,
@@ -170,4 +177,4 @@ class Audit(Tabular):
                 }
             )
 
-        return pl.concat([rows(entry) for entry in self.entries])
+        return pl.concat([rows(entry) for entry in self.entries], how="diagonal")

@@ -39,6 +39,7 @@ def audit_experiment(
         (setup,) = batch.setups
         trials = {point.label: trial for point, trial in zip(batch.points, setup.trials, strict=True)}
         with mistakes_at("audit"):
-            parts.append(audit_trials(setup.task.fleet, trials, rounds=rounds, seeds=seeds, progress=report))
+            task, names = setup.task, setup.task.names
+            parts.append(audit_trials(task.fleet, trials, rounds=rounds, seeds=seeds, progress=report, names=names))
     entries = {entry.label: entry for part in parts for entry in part.entries}
     return Audit(tuple(entries[point.label] for point in grid), parts[0].rounds, parts[0].seeds)

@@ -36,6 +36,12 @@ class Batch:
         tasks = tuple(setup.task for setup in self.setups)
         return tasks[:1] if all(task is tasks[0] for task in tasks) else tasks
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the clients, if they have names and all draws of the task have the same."""
+        first, *others = (task.names for task in self.tasks)
+        return first if all(names == first for names in others) else None
+
 
 def build(points: Sequence[Point], seeds: Sequence[int] = (0,)) -> tuple[Batch, ...]:
     """All objects of an experiment, in batches by task; mistakes that only show here name their place, too.

@@ -228,7 +228,8 @@ def outcomes(
                 begun = time.perf_counter()
             for i, point in finished.items():
                 task = batch.tasks[0] if DISTANCE in point.history.metrics and len(batch.tasks) == 1 else None
-                outcome = Outcome.of(batch.points[i], point.history, rate_factor=point.rate_factor, task=task)
+                more = {"rate_factor": point.rate_factor, "names": batch.names, "task": task}
+                outcome = Outcome.of(batch.points[i], point.history, **more)
                 yield outcome, point.seconds
 
 

@@ -6,17 +6,22 @@ from turnout.tasks.cifar10 import cifar10
 from turnout.tasks.cinic10 import cinic10
 from turnout.tasks.csv import csv as from_csv
 from turnout.tasks.data.data_task import DataTask, Split
+from turnout.tasks.dataset import from_dataset
 from turnout.tasks.digits import digits
 from turnout.tasks.fashion_mnist import fashion_mnist
 from turnout.tasks.femnist import femnist
 from turnout.tasks.mnist import mnist
+from turnout.tasks.models.flax_model import from_flax
 from turnout.tasks.models.losses import Loss
 from turnout.tasks.models.model import Model, linear, mlp
 from turnout.tasks.models.networks import model_named, network
+from turnout.tasks.models.sequences import lstm, transformer
+from turnout.tasks.models.torch_model import from_torch
 from turnout.tasks.quadratics import Quadratics, quadratics
 from turnout.tasks.robust_regression import robust_regression
 from turnout.tasks.synthetic_binary import synthetic_binary
 from turnout.tasks.synthetic_leaf import synthetic_leaf
+from turnout.tasks.text import text
 from turnout.tasks.two_clients import two_clients
 
 __all__ = [
@@ -33,8 +38,12 @@ __all__ = [
     "femnist",
     "from_arrays",
     "from_csv",
+    "from_dataset",
+    "from_flax",
     "from_pool",
+    "from_torch",
     "linear",
+    "lstm",
     "mlp",
     "mnist",
     "model_named",
@@ -43,5 +52,7 @@ __all__ = [
     "robust_regression",
     "synthetic_binary",
     "synthetic_leaf",
+    "text",
+    "transformer",
     "two_clients",
 ]

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 from turnout.tasks.data import partition
-from turnout.tasks.data.checks import Samples, check_parts, check_pool, check_ridge
-from turnout.tasks.data.data_task import DataTask, Factor, Split
+from turnout.tasks.data.checks import Samples, check_names, check_parts, check_pool, check_ridge, numbered
+from turnout.tasks.data.data_task import ClientNames, DataTask, Factor, Split
 from turnout.tasks.models.losses import Loss, loss_named
 from turnout.tasks.models.model import Model
 from turnout.types import PerClient
@@ -38,14 +38,16 @@ def from_arrays(
 ) -> DataTask:
     """Make a task of your own data: for each part the inputs, the labels and the client that owns each sample.
 
-    Clients are numbered from 0 and each needs a training sample. Where no validation data are given, a random
+    Clients are numbered from 0, or have names (text), which results then show; names are numbered in sorted order. Each
+    client needs a training sample. Where no validation data are given, a random
     `validation_share` of each client's training samples (rounded down, drawn with `seed`) is held out; test data are
     never touched. Bytes stay bytes on the device and are read as `scale * byte + shift` when a batch is cut, with
     one number for all or one per channel; other inputs are taken as they are.
     """
     judge = loss_named(loss)
     given = {"train": train, "validation": validation, "test": test}
-    checked = check_parts({name: part for name, part in given.items() if part is not None}, model, judge)
+    given, names = numbered({name: part for name, part in given.items() if part is not None})
+    checked = check_parts(given, model, judge)
     inputs, labels, owners = (np.concatenate(arrays) for arrays in zip(*checked.values(), strict=True))
     parts = np.concatenate([np.full(len(labels), PARTS[name]) for name, (_, labels, _) in checked.items()])
     if validation is None:
@@ -63,6 +65,7 @@ def from_arrays(
         num_clients=num_clients,
         scale=scale,
         shift=shift,
+        names=names,
     )
 
 
@@ -80,15 +83,18 @@ def from_pool(
     num_clients: int | None = None,
     scale: Factor = 1 / 255,
     shift: Factor = 0.0,
+    names: Sequence[str] | None = None,
 ) -> DataTask:
     """Make a task of entries over one pool of inputs: entry i is row `rows[i]` and belongs to a client and to a part.
 
     Inputs are held once however many clients and parts point at them. Parts are marked as by `partition.divide`.
+    `names` are those of the clients, if they have any: results are shown and stored with them.
     """
     judge = loss_named(loss)
     num_clients = int(owners.max()) + 1 if num_clients is None else num_clients
     pool_rows = np.arange(owners.size) if rows is None else rows
-    labels = check_pool(inputs, labels, owners, parts, pool_rows, num_clients, model, judge)
+    check_names(names, num_clients)
+    labels = check_pool(inputs, labels, owners, parts, pool_rows, num_clients, model, judge, names)
     pool = jnp.asarray(inputs)
 
     def split(part: int) -> Split | None:
@@ -108,6 +114,7 @@ def from_pool(
         worth=importance_of(importance, np.asarray(train.sizes)),
         ridge=check_ridge(ridge),
         chunk=int(np.clip(CHUNK_NUMBERS // max(1, inputs[0].size), 256, 8192)),
+        client_names=None if names is None else ClientNames(names),
     )
 
 

@@ -75,6 +75,11 @@ class Task(eqx.Module):
         return False
 
     @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the clients, if they have names; results are then shown and stored with them."""
+        return None
+
+    @property
     def num_clients(self) -> int:
         return self.importance.shape[-1]
 

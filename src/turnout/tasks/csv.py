@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import numpy as np
-
-from turnout.tasks.arrays import from_pool
 from turnout.tasks.data.csv_table import read_table
 from turnout.tasks.data.data_task import DataTask
-from turnout.tasks.data.partition import TRAIN, divide
-from turnout.tasks.models.model import Model, linear, mlp
+from turnout.tasks.data.table_task import table_task
+from turnout.tasks.models.model import Model
 
 
 def csv(
@@ -29,6 +26,9 @@ def csv(
     validation: float = 0.2,
     test: float = 0.2,
     seed: int = 0,
+    num_clients: int | None = None,
+    min_size: int = 1,
+    standardise_label: bool = False,
 ) -> DataTask:
     """Make a task of a CSV (also .csv.gz) or Parquet file.
 
@@ -46,38 +46,25 @@ def csv(
         importance: how much a client counts: by its training rows ("size"), or all alike ("uniform").
         validation: share of each client's rows that is held out for validation.
         test: share of each client's rows that is held out for testing.
-        seed: of the choice of held-out rows.
+        seed: of the choice of held-out rows, and of clients.
+        num_clients: draw so many of the clients; all if not given.
+        min_size: leave out clients of fewer rows.
+        standardise_label: bring the label to mean 0 and deviation 1 over the training rows, for "squared"; a constant
+            then has a loss of ½.
 
     """
-    kind = {"cross_entropy": "class", "logistic": "binary", "squared": "real"}.get(loss)
-    if kind is None:
-        raise ValueError(f"loss is {loss!r}; it must be 'cross_entropy', 'logistic' or 'squared'")
-    table = read_table(path, client, label, tuple(features), part, kind)
-    parts = divide(table.owners, validation, test, seed) if table.parts is None else table.parts
-    inputs = (_standardised(table.inputs, parts) if standardise else table.inputs).astype(np.float32)
-    return from_pool(
-        inputs,
-        table.labels,
-        table.owners,
-        parts,
-        model=_model(model, inputs.shape[1], len(table.classes) if loss == "cross_entropy" else 1, tuple(hidden)),
+    return table_task(
+        read_table(path, client, label, tuple(features), part, loss),
         loss=loss,
+        model=model,
+        hidden=hidden,
+        standardise=standardise,
+        standardise_label=standardise_label,
         ridge=ridge,
         importance=importance,
-        num_clients=len(table.clients),
+        validation=validation,
+        test=test,
+        num_clients=num_clients,
+        min_size=min_size,
+        seed=seed,
     )
-
-
-def _standardised(inputs: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """Features with mean 0 and deviation 1 over the training rows; one that is constant there is only shifted."""
-    training = inputs[parts == TRAIN]
-    varies = np.ptp(training, axis=0) > 0  # rounding gives the deviation of a constant some digits, too
-    return (inputs - training.mean(axis=0)) / np.where(varies, training.std(axis=0), 1.0)
-
-
-def _model(model: str | Model, num_inputs: int, num_outputs: int, hidden: tuple[int, ...]) -> Model:
-    if isinstance(model, Model):
-        return model
-    if model not in ("linear", "mlp"):
-        raise ValueError(f"model is {model!r}; it must be 'linear', 'mlp' or a Model")
-    return mlp(num_inputs, hidden, num_outputs) if model == "mlp" else linear(num_inputs, num_outputs)

@@ -9,7 +9,8 @@ import numpy as np
 
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data.data_task import DataTask
-from turnout.tasks.data.partition import PARTITIONS, TRAIN, divide, draw_groups, random_pairs, swap_labels
+from turnout.tasks.data.dealing import PARTITIONS, Partitioner, Way, deal
+from turnout.tasks.data.partition import TRAIN, divide, draw_groups, random_pairs, swap_labels
 from turnout.tasks.models.model import linear, mlp
 
 NUM_PIXELS, NUM_CLASSES, BRIGHTEST = 64, 10, 16
@@ -18,7 +19,7 @@ MIN_SIZE = 5  # so that with the default shares every client has training, valid
 
 def digits(
     num_clients: int = 20,
-    partition: Literal["iid", "dirichlet", "one_class_a_client", "shared"] = "dirichlet",
+    partition: Way | Literal["shared"] | Partitioner = "dirichlet",
     alpha: float = 0.5,
     samples_per_client: int = 10,
     swapped_pairs: int = 0,
@@ -29,11 +30,14 @@ def digits(
     validation: float = 0.2,
     test: float = 0.2,
     seed: int = 0,
+    per_client: int = 2,
+    exponent: float = 1.0,
 ) -> DataTask:
     """Classify digits that are spread over the clients.
 
-    Shares `validation` and `test` of each client's images are held out. `alpha` is for "dirichlet", whose clients get
-    five images at least. "shared" is for huge fleets: images are held out first, then each client draws
+    Shares `validation` and `test` of each client's images are held out. `alpha` is for "dirichlet" and `exponent` for
+    "power_law", whose clients get five images at least; `per_client` is the number of classes ("pathological") or
+    shards ("shards") of a client. "shared" is for huge fleets: images are held out first, then each client draws
     `samples_per_client` of the others, so that clients overlap; the held-out images are dealt to the clients in turn,
     one each where clients are many, and the last ones have none. The second half of the clients see `swapped_pairs`
     random pairs of labels exchanged, as in CA-Fed's conference paper.
@@ -41,9 +45,14 @@ def digits(
     images, labels = load()
     if partition == "shared":
         rows, owners, parts = share(labels.size, num_clients, samples_per_client, validation, test, seed)
+    elif isinstance(partition, str) and partition not in PARTITIONS:
+        raise ValueError(f"partition is {partition!r}; it must be one of {', '.join(PARTITIONS)}, shared")
     else:
-        owners = deal(labels, num_clients, partition, alpha, seed)
-        rows, parts = np.arange(labels.size), divide(owners, validation, test, seed)
+        options = {"alpha": alpha, "min_size": MIN_SIZE, "per_client": per_client, "exponent": exponent}
+        owners = deal(partition, labels, num_clients, seed, **options)
+        (rows,) = np.nonzero(owners >= 0)
+        owners = owners[rows]
+        parts = divide(owners, validation, test, seed)
     if model not in ("linear", "mlp"):
         raise ValueError(f"model is {model!r}; it must be 'linear' or 'mlp'")
     second_half = draw_groups(num_clients, "halves", np.random.default_rng(seed))
@@ -70,14 +79,6 @@ def load() -> tuple[np.ndarray, np.ndarray]:
         raise ImportError("the digits come with scikit-learn: pip install scikit-learn") from error
     pixels, labels = load_digits(return_X_y=True)
     return pixels.astype(np.uint8), labels.astype(np.int64)
-
-
-def deal(labels: np.ndarray, num_clients: int, partition: str, alpha: float, seed: int) -> np.ndarray:
-    """The owner of each image."""
-    if partition not in PARTITIONS:
-        raise ValueError(f"partition is {partition!r}; it must be one of {', '.join(PARTITIONS)}, shared")
-    options = {"alpha": alpha, "min_size": MIN_SIZE} if partition == "dirichlet" else {}
-    return PARTITIONS[partition](labels, num_clients, seed=seed, **options)
 
 
 def share(

@@ -16,7 +16,7 @@ from turnout.files.integrity import keep_npz, read_members, read_npz, reading, v
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.image_sets import Colours, Pixels
-from turnout.tasks.data.partition import TEST, by_writer, divide
+from turnout.tasks.data.partition import TEST, by_id, divide, names_of
 from turnout.tasks.models.networks import ModelName, model_named
 
 COLOURS = Colours((0.9612,), (0.1655,))  # of the sample of 105 writers: dark on white
@@ -69,7 +69,7 @@ def femnist(
     """
     written = of_classes(load(), classes)
     trained = written.split == 0
-    chosen = by_writer(written.writer[trained], num_clients, min_size, seed)
+    chosen = by_id(written.writer[trained], num_clients, min_size, seed)
     numbers = np.full(int(written.writer.max()) + 1, -1, np.int64)
     numbers[written.writer[trained]] = chosen
     owners = numbers[written.writer]
@@ -88,6 +88,7 @@ def femnist(
         importance=importance,
         scale=scale,
         shift=shift,
+        names=names_of(written.writer, owners),
     )
 
 

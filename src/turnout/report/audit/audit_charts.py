@@ -78,4 +78,4 @@ def _ratios(entry: Audited, style: Style) -> Series:
     target = entry.target[chosen]
     ends = (entry.low[chosen] / target, entry.high[chosen] / target) if entry.exact is None else (None, None)
     drawn = Series(entry.label, style, entry.best[chosen] / target, 100 * (place + 1) / len(order), *ends)
-    return about_clients(drawn, [str(k) for k in chosen.tolist()], entry.available[chosen], target)
+    return about_clients(drawn, [entry.name(k) for k in chosen.tolist()], entry.available[chosen], target)

@@ -55,7 +55,7 @@ def _furthest(entry: Audited) -> str:
         return ""
     chosen = list(dict.fromkeys([*entry.over(MOST_NAMED).tolist(), *entry.under(MOST_NAMED).tolist()[::-1]]))
     columns = (
-        Column.of("client", [f"client {k}" for k in chosen]),
+        Column.of("client", [f"client {entry.name(k)}" for k in chosen]),
         Column.of("there", [f"{100 * entry.available[k]:.0f} %" for k in chosen]),
         Column.of("asked", [f"{100 * entry.target[k]:.3g} %" for k in chosen]),
         Column.of("gets", [f"{100 * entry.best[k]:.3g} %" for k in chosen]),

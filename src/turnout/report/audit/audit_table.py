@@ -63,6 +63,7 @@ def _rate(title: str, key: str, values: list[float]) -> Column:
 
 def _clients(entry: Audited) -> dict[str, Any]:
     weights = {"target": entry.target, "weight": entry.best, "played": entry.weights}
+    weights |= {} if entry.names is None else {"name": entry.names}
     return weights | {"low": entry.low, "high": entry.high, "available": entry.available}
 
 

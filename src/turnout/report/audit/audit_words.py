@@ -38,7 +38,7 @@ def with_half(weights: np.ndarray) -> np.ndarray:
 
 
 def _client(entry: Audited, k: int) -> str:
-    return f"client {k} ({entry.ratio[k]:.2f} times, there {100 * entry.available[k]:.0f} %)"
+    return f"client {entry.name(k)} ({entry.ratio[k]:.2f} times, there {100 * entry.available[k]:.0f} %)"
 
 
 def _on_the_rest(audit: Audit) -> str:

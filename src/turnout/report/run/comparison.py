@@ -116,7 +116,11 @@ def compare(
     every = usual_interval(rounds) if evaluate_every is None else evaluate_every
     histories = simulate_trials(task, trials, rounds=rounds, seeds=seeds, evaluate_every=every, metrics=metrics)
     outcomes = (
-        Outcome(label, registry.name_of("strategies", type(strategy)) or type(strategy).__name__, {}, history)
+        Outcome(label, _named(strategy), {}, history, names=task.names)
         for (label, strategy), history in zip(named.items(), histories, strict=True)
     )
     return StrategyComparison(Compared(title, tuple(outcomes)))
+
+
+def _named(strategy: Strategy) -> str:
+    return registry.name_of("strategies", type(strategy)) or type(strategy).__name__

@@ -33,13 +33,15 @@ def label_counts_figure(
     shown = min(task.num_clients, SHOWN_CLIENTS)
     part_shown = "" if shown == task.num_clients else f"The first {shown} of {task.num_clients:,} clients."
     words = {"train": "trains on", "validation": "validates on", "test": "is tested on"}
-    charts = label_counts_charts(counts[:shown])
+    names = None if task.names is None else task.names[:shown]
+    charts = label_counts_charts(counts[:shown], names)
     return figure(charts, f"What each client {words[split]}", [title, part_shown], columns=1, legend=False, spacing=8)
 
 
-def label_counts_charts(counts: np.ndarray) -> list[Chart]:
+def label_counts_charts(counts: np.ndarray, names: tuple[str, ...] | None = None) -> list[Chart]:
     """The discs, and the sums below them, from the number of samples by client and class."""
-    clients, classes = (tuple(map(str, range(count))) for count in counts.shape)
+    numbers, classes = (tuple(map(str, range(count))) for count in counts.shape)
+    clients = numbers if names is None else names
     held_by, of_class = np.nonzero(counts)
     discs = Series("samples", Style.of(BLUE), of_class, held_by, sizes=counts[held_by, of_class])
     sums = Series("samples", Style.of(BLUE), counts.sum(axis=1))

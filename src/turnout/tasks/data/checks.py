@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -13,8 +14,35 @@ from turnout.tasks.data import partition
 from turnout.tasks.models.losses import Loss
 from turnout.tasks.models.model import Model
 
-Samples = tuple[Any, Any, Any]  # inputs, labels, owners: one row, one label and one client index per sample
+Samples = tuple[Any, Any, Any]  # inputs, labels, owners: one row, one label and one client (index or name) per sample
 Checked = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def numbered(given: dict[str, Samples]) -> tuple[dict[str, Samples], tuple[str, ...] | None]:
+    """The parts with clients as numbers, and their names in sorted order; no names where they are numbers already."""
+    owners = {name: np.asarray(part[2]) for name, part in given.items()}
+    if owners["train"].dtype.kind not in "UO" or owners["train"].ndim != 1:
+        return given, None
+    names, places = np.unique(owners["train"].astype(str), return_inverse=True)
+    parts = {}
+    for name, (inputs, labels, _) in given.items():
+        texts = owners[name].astype(str)
+        if (strange := ~np.isin(texts, names)).any():
+            first = str(texts[strange][0])
+            raise ValueError(
+                f"{name}: {strange.sum()} samples are of clients without a training sample, the first of them client "
+                f"{first!r}; drop such samples"
+            )
+        parts[name] = inputs, labels, places if name == "train" else np.searchsorted(names, texts)
+    return parts, tuple(names.tolist())
+
+
+def check_names(names: Sequence[str] | None, num_clients: int) -> None:
+    """Every client must have a name of its own, or none."""
+    if names is not None and (len(names) != num_clients or len(set(names)) != num_clients):
+        raise ValueError(
+            f"names: given {len(names)}, {len(set(names))} of them different; the {num_clients} clients need one each"
+        )
 
 
 def check_parts(given: dict[str, Samples], model: Model, judge: Loss) -> dict[str, Checked]:
@@ -40,10 +68,11 @@ def check_pool(
     num_clients: int,
     model: Model,
     judge: Loss,
+    names: Sequence[str] | None = None,
 ) -> np.ndarray:
     """The labels of entries over a pool, after all checks."""
     check_finite("pool", "inputs", inputs)
-    check_owners(owners, parts, num_clients)
+    check_owners(owners, parts, num_clients, names)
     if rows.min() < 0 or rows.max() >= len(inputs):
         raise ValueError(f"rows go from {rows.min()} to {rows.max()}; the pool has rows 0 to {len(inputs) - 1}")
     return check_labels("pool", labels, judge, num_outputs(model, inputs))
@@ -61,18 +90,17 @@ def check_samples(name: str, samples: Samples) -> tuple[np.ndarray, np.ndarray, 
         raise ValueError(f"{name}: there is no sample; leave the part out instead")
     if not np.issubdtype(owners.dtype, np.integer):
         raise ValueError(
-            f"{name}: owners are {owners.dtype}; number the clients from 0, "
-            "for instance with np.unique(names, return_inverse=True)[1]"
+            f"{name}: owners are {owners.dtype}; number the clients from 0, or give their names as text, in all parts"
         )
     if inputs.dtype != np.uint8:
-        inputs = _in_32_bits(name, inputs)
+        inputs = in_32_bits(name, inputs)
     if owners.min() < 0:
         raise ValueError(f"{name}: owners go from {owners.min()}; number the clients from 0")
     check_finite(name, "inputs", inputs)
     return inputs, labels, owners.astype(np.int64)
 
 
-def _in_32_bits(name: str, inputs: np.ndarray) -> np.ndarray:
+def in_32_bits(name: str, inputs: np.ndarray) -> np.ndarray:
     if not np.issubdtype(inputs.dtype, np.integer):
         return inputs.astype(np.float32)
     if inputs.min() < -(2**31) or inputs.max() >= 2**31:
@@ -114,7 +142,7 @@ def check_labels(name: str, labels: np.ndarray, judge: Loss, outputs: int) -> np
     return labels.astype(np.int32)
 
 
-def check_owners(owners: np.ndarray, parts: np.ndarray, num_clients: int) -> None:
+def check_owners(owners: np.ndarray, parts: np.ndarray, num_clients: int, names: Sequence[str] | None = None) -> None:
     """Owners must be clients, and every client must have something to train on."""
     if owners.min() < 0 or owners.max() >= num_clients:
         raise ValueError(
@@ -123,8 +151,9 @@ def check_owners(owners: np.ndarray, parts: np.ndarray, num_clients: int) -> Non
         )
     idle = np.flatnonzero(np.bincount(owners[parts == partition.TRAIN], minlength=num_clients) == 0)
     if idle.size:
+        first = idle[0] if names is None else repr(names[idle[0]])
         raise ValueError(
-            f"{idle.size} of {num_clients} clients have no training sample, the first of them client {idle[0]}; "
+            f"{idle.size} of {num_clients} clients have no training sample, the first of them client {first}; "
             "drop such clients and number the others from 0 without gaps"
         )
 

@@ -1,40 +1,22 @@
-"""Samples in a table of the user: the client, the label and the features of each row."""
+"""CSV and Parquet files of the user, as tables of samples."""
 
 from __future__ import annotations
 
 import gzip
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from turnout.errors import UserError, nearest
+from turnout.errors import UserError
 from turnout.files.data_folder import table_file
 from turnout.files.panics import panics_refused
-from turnout.tasks.data.partition import TEST, TRAIN, VALIDATION
+from turnout.tasks.data.sample_table import SampleTable, Where, table_of
 
 if TYPE_CHECKING:
     import polars as pl
 
 DAMAGED = (EOFError, OSError, zlib.error)  # what reading a file raises
 DELIMITERS = ",;\t"
-LARGEST = float(np.finfo(np.float32).max)
-PARTS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
-
-
-@dataclass(frozen=True)
-class SampleTable:
-    """The rows of a file as arrays, with its names of clients, classes and features."""
-
-    inputs: np.ndarray  # one row per sample, in double precision: statistics come before the cast
-    labels: np.ndarray  # indices into `classes`, or numbers
-    owners: np.ndarray  # indices into `clients`
-    parts: np.ndarray | None  # as by `partition.divide`, if the file has such a column
-    clients: tuple[str, ...]  # in the order in which the file first names them
-    classes: tuple[str, ...]  # sorted, numbers by size; none where labels are numbers to predict
-    features: tuple[str, ...]
 
 
 def read_table(
@@ -43,35 +25,13 @@ def read_table(
     label: str = "label",
     features: tuple[str, ...] = (),
     part: str | None = None,
-    kind: str = "class",
+    loss: str = "cross_entropy",
 ) -> SampleTable:
-    """Read a CSV (also .csv.gz) or Parquet file; `kind` of label is "class", "binary" or "real"."""
-    rows = _rows(path)
-    where = _Where(path)
-    special = [client, label, *([part] if part else [])]
-    for name in (*special, *features):
-        if name not in rows.columns:
-            raise ValueError(f"{path}: there is no column {name!r}: {nearest(name, rows.columns)}")
-    if len(set(special)) < len(special):
-        raise ValueError(f"{path}: client, label and part must be different columns, given {', '.join(special)}")
-    wanted = features or tuple(name for name in rows.columns if name not in special)
-    if not wanted:
-        raise ValueError(f"{path}: there is no column to predict from; it has {', '.join(rows.columns)} only")
-    where.check_filled(rows, special)
-    names = rows[client].unique(maintain_order=True).to_list()
-    labels, classes = _labels(rows, label, kind, where)
-    return SampleTable(
-        inputs=np.stack([where.numbers(rows, name) for name in wanted], axis=1),
-        labels=labels,
-        owners=_indices(rows, client, names),
-        parts=None if part is None else _parts(rows, part, where),
-        clients=tuple(names),
-        classes=classes,
-        features=wanted,
-    )
+    """Read a CSV (also .csv.gz) or Parquet file; the `loss` says what a label is, as in `tasks.from_csv`."""
+    return table_of(text_rows(path), Where(path), client, label, features, part, loss)
 
 
-def _rows(path: str) -> pl.DataFrame:
+def text_rows(path: str) -> pl.DataFrame:
     """Every cell as text, so that an error can quote it; blank cells are missing."""
     import polars as pl
 
@@ -105,69 +65,3 @@ def _delimiter(content: bytes) -> str:
     """The delimiter that is most frequent in the header."""
     header = content[: 1 << 20].partition(b"\n")[0].decode("utf-8")
     return max(DELIMITERS, key=header.count)
-
-
-@dataclass(frozen=True)
-class _Where:
-    """Checks whose errors name the file, the line and the column."""
-
-    path: str
-
-    def check_filled(self, rows: pl.DataFrame, names: list[str]) -> None:
-        for name in names:
-            missing = rows[name].is_null().arg_true()
-            if missing.len():
-                raise ValueError(
-                    f"{self.path}: line {missing[0] + 2}: {name!r} is empty, as in {missing.len()} rows; fill it or "
-                    "drop the rows"
-                )
-
-    def numbers(self, rows: pl.DataFrame, name: str) -> np.ndarray:
-        """A column of numbers that single precision can hold."""
-        import polars as pl
-
-        self.check_filled(rows, [name])
-        values = rows[name].cast(pl.Float64, strict=False)
-        bad = (~(values.abs() <= LARGEST)).fill_null(True).arg_true()
-        if bad.len():
-            raise ValueError(
-                f"{self.path}: line {bad[0] + 2}: {name!r} is {rows[name][bad[0]]!r}, not a finite number of "
-                f"single precision, as in {bad.len()} rows; make numbers of them, or name the columns to predict from "
-                "in features"
-            )
-        return values.to_numpy()
-
-
-def _labels(rows: pl.DataFrame, name: str, kind: str, where: _Where) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Numbers as they are, classes as indices in sorted order."""
-    import polars as pl
-
-    if kind == "real":
-        return where.numbers(rows, name).astype(np.float32), ()
-    texts = rows[name].unique()
-    as_numbers = texts.cast(pl.Float64, strict=False)
-    order = texts.to_frame("text").with_columns(number=as_numbers).sort("number", "text", nulls_last=True)
-    classes = order["text"].to_list()
-    if len(classes) < 2 or (kind == "binary" and len(classes) > 2):
-        wanted = "exactly two" if kind == "binary" else "two or more"
-        raise ValueError(
-            f"{where.path}: {name!r} has {len(classes)} different values, {', '.join(classes[:5])}; there must be "
-            f"{wanted} classes"
-        )
-    return _indices(rows, name, classes), tuple(classes)
-
-
-def _indices(rows: pl.DataFrame, name: str, values: list[str]) -> np.ndarray:
-    import polars as pl
-
-    return rows[name].replace_strict(values, range(len(values)), return_dtype=pl.Int64).to_numpy()
-
-
-def _parts(rows: pl.DataFrame, name: str, where: _Where) -> np.ndarray:
-    unknown = (~rows[name].is_in(list(PARTS))).arg_true()
-    if unknown.len():
-        raise ValueError(
-            f"{where.path}: line {unknown[0] + 2}: {name!r} is {rows[name][unknown[0]]!r}; it must be one of "
-            f"{', '.join(PARTS)}"
-        )
-    return np.array([PARTS[value] for value in rows[name].to_list()], np.int8)

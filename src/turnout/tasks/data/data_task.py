@@ -85,6 +85,19 @@ def along(factor: Factor, rank: int) -> Array:
     return numbers.reshape((1,) * (rank - 1) + (-1,)) if numbers.size > 1 else numbers.reshape(())
 
 
+class ClientNames:
+    """Names that the compiler does not look at: tasks that differ in nothing else run as one program."""
+
+    def __init__(self, values: Sequence[str]) -> None:
+        self.values = tuple(values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClientNames)
+
+    def __hash__(self) -> int:
+        return hash(ClientNames)
+
+
 _PARTS: tuple[Callable[[DataTask], Any], ...] = (
     lambda task: task.train,
     lambda task: task.validation,
@@ -107,6 +120,7 @@ class DataTask(Task):
     worth: PerClient  # α, up to a common factor
     ridge: Scalar = 0.0
     chunk: int = eqx.field(static=True, default=4096)  # samples evaluated at once
+    client_names: ClientNames | None = eqx.field(static=True, default=None)
 
     def beside(self, tasks: Sequence[Any]) -> tuple[Task, Task]:
         """Draws side by side: the inputs of all are one pool, held once where they are the same."""
@@ -130,6 +144,10 @@ class DataTask(Task):
         return self.worth
 
     @property
+    def names(self) -> tuple[str, ...] | None:
+        return None if self.client_names is None else self.client_names.values
+
+    @property
     def one_by_one_on_cpu(self) -> bool:
         return self.model.one_by_one_on_cpu
 
@@ -143,6 +161,8 @@ class DataTask(Task):
         return self._mean_loss(params, self.model.apply(params, batch[0]), batch[1], present)
 
     def shortened(self, batch: DataBatch) -> DataBatch:
+        if not jnp.issubdtype(batch[0].dtype, jnp.inexact):
+            raise ValueError("inputs are whole numbers, such as tokens, not numbers: leave precision at 'float32'")
         return batch[0].astype(jnp.bfloat16), batch[1]
 
     def _mean_loss(

@@ -12,9 +12,9 @@ from jaxtyping import Int, UInt8
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data import partition as ways
 from turnout.tasks.data.data_task import DataTask, Factor
+from turnout.tasks.data.dealing import Partitioner, Way, deal
 from turnout.tasks.models.networks import ModelName, model_named
 
-Way = Literal["iid", "dirichlet", "one_class_a_client"]
 Groups = Literal["random", "halves"]
 TestSet = Literal["by_client", "common"]
 Pixels = Literal["standard", "unit"]
@@ -47,9 +47,9 @@ class ImageOptions:
     """The arguments that image tasks share: how images are dealt to clients, and the model."""
 
     num_clients: int = 100
-    partition: Way = "dirichlet"
+    partition: Way | Partitioner = "dirichlet"
     alpha: float = 0.5  # of the Dirichlet law; small means few classes per client
-    min_size: int = 10  # training and validation images of a client, under the Dirichlet law
+    min_size: int = 10  # training and validation images of a client, under the Dirichlet law and the power law
     clusters: int | None = None  # of consecutive clients that share one law of labels; each has its own if None
     swapped_pairs: int = 0  # labels exchanged in the second group of clients
     groups: Groups = "halves"  # of clients: the first and the second half, or by a coin per client ("random")
@@ -62,18 +62,28 @@ class ImageOptions:
     pixels: Pixels = "standard"  # mean 0 and deviation 1, or from 0 to 1 ("unit")
     num_images: int | None = None  # of the training images; the other sets shrink alike
     seed: int = 0
+    per_client: int = 2  # classes ("pathological") or shards ("shards") of a client
+    exponent: float = 1.0  # of the power law of the clients' sizes
 
-    def owners(self, labels: ways.Labels) -> ways.Owners:
-        """The owner of each training image."""
-        if self.partition not in ways.PARTITIONS:
-            raise ValueError(f"partition is {self.partition!r}; it must be one of {', '.join(ways.PARTITIONS)}")
+    def dealt(self, images: Images) -> tuple[Images, ways.Owners]:
+        """The training images that the partition gives to clients, and the owner of each."""
         clusters = self.num_clients if self.clusters is None else self.clusters
         if not 1 <= clusters <= self.num_clients or self.num_clients % clusters:
             raise ValueError(f"clusters is {clusters}; it must be a divisor of the {self.num_clients} clients")
         members = self.num_clients // clusters
-        options = {"alpha": self.alpha, "min_size": self.min_size * members} if self.partition == "dirichlet" else {}
-        owning = ways.PARTITIONS[self.partition](labels, clusters, seed=self.seed, **options)
-        return owning if members == 1 else ways.shared_out(owning, members, self.seed)
+        owners = deal(
+            self.partition,
+            images.labels,
+            clusters,
+            self.seed,
+            alpha=self.alpha,
+            min_size=self.min_size * members,
+            per_client=self.per_client,
+            exponent=self.exponent,
+        )
+        if (owners < 0).any():
+            images, owners = Images(*(array[owners >= 0] for array in images)), owners[owners >= 0]
+        return images, owners if members == 1 else ways.shared_out(owners, members, self.seed)
 
     def sample(self, images: Images, share: float) -> Images:
         """A random share of the images, one at least, in their order."""
@@ -100,8 +110,8 @@ def image_task(
     """
     num_classes, seed = int(train.labels.max()) + 1, options.seed
     share = 1.0 if options.num_images is None else check_share(options.num_images, train.labels.size)
-    train, test = options.sample(train, share), options.sample(test, share)
-    owners = options.owners(train.labels)
+    train, owners = options.dealt(options.sample(train, share))
+    test = options.sample(test, share)
     held_out = 0.0 if validation is not None else options.validation
     parts = [(train, owners, ways.divide(owners, held_out, 0.0, seed))]
     for mark, images in ((ways.VALIDATION, validation and options.sample(validation, share)), (ways.TEST, test)):

@@ -6,10 +6,10 @@ Every function works on the host, with numpy's generator seeded by its `seed`, a
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Shaped
 
 Labels = Int[np.ndarray, " samples"]
 Owners = Int[np.ndarray, " samples"]
@@ -65,36 +65,105 @@ def fill_up(owners: Owners, num_clients: int, min_size: int, generator: np.rando
 
 def one_class_a_client(labels: Labels, num_clients: int, seed: int = 0) -> Owners:
     """Give client k samples of class k mod C only; clients of one class share its samples evenly."""
-    classes = np.unique(labels)
-    if num_clients < classes.size:
-        raise ValueError(f"{num_clients} clients cannot hold {classes.size} classes, one each: ask for more clients")
+    num_classes = np.unique(labels).size
+    if num_clients < num_classes:
+        raise ValueError(f"{num_clients} clients cannot hold {num_classes} classes, one each: ask for more clients")
+    holders = [np.arange(i, num_clients, num_classes) for i in range(num_classes)]
+    return _by_class(labels, holders, np.random.default_rng(seed))
+
+
+def pathological(labels: Labels, num_clients: int, per_client: int = 2, seed: int = 0) -> Owners:
+    """Give each client samples of exactly `per_client` random classes.
+
+    The numbers of clients that hold a class differ by one at most; they share its samples evenly.
+    """
+    num_classes = np.unique(labels).size
+    if not 1 <= per_client <= num_classes or num_clients * per_client < num_classes:
+        raise ValueError(
+            f"{num_clients} clients of {per_client} classes each cannot hold {num_classes} classes: per_client must be "
+            f"from 1 to {num_classes}, and num_clients times per_client at least {num_classes}"
+        )
     generator = np.random.default_rng(seed)
+    holders: list[list[int]] = [[] for _ in range(num_classes)]
+    for client in range(num_clients):
+        counts = np.array([len(clients) for clients in holders])
+        rarest = np.lexsort((generator.random(num_classes), counts))
+        for place in rarest[:per_client]:
+            holders[place].append(client)
+    return _by_class(labels, [np.array(clients) for clients in holders], generator)
+
+
+def _by_class(labels: Labels, holders: Sequence[np.ndarray], generator: np.random.Generator) -> Owners:
+    """Deal the samples of each class evenly to the clients that hold it."""
     owners = np.empty(labels.shape[0], np.int64)
-    for i, label in enumerate(classes):
+    for label, clients in zip(np.unique(labels), holders, strict=True):
         members = generator.permutation(np.flatnonzero(labels == label))
-        clients = np.arange(i, num_clients, classes.size)
-        check_enough(members.size, clients.size, 1)
+        if members.size < clients.size:
+            raise ValueError(
+                f"class {label} has {members.size} samples for the {clients.size} clients that hold it: "
+                "ask for fewer clients"
+            )
         owners[members] = clients[np.arange(members.size) % clients.size]
     return owners
 
 
-def by_writer(writers: Owners, num_clients: int | None = None, min_size: int = 1, seed: int = 0) -> Owners:
-    """Make each writer a client; samples of those left out get −1.
+def shards(labels: Labels, num_clients: int, per_client: int = 2, seed: int = 0) -> Owners:
+    """Sort the samples by class, cut them into equal shards, and give each client `per_client` random shards.
 
-    Writers of fewer than `min_size` samples are left out. Of the others `num_clients` are drawn, all if not
-    given; they keep their order.
+    This is the partition of McMahan et al. 2017: with as many shards per class as they have, most clients hold two
+    classes. Sizes of shards differ by one at most.
     """
-    names, places, sizes = np.unique(writers, return_inverse=True, return_counts=True)
+    if per_client < 1:
+        raise ValueError(f"per_client is {per_client}; each client needs one shard or more")
+    num_shards = num_clients * per_client
+    check_enough(labels.shape[0], num_clients, per_client)
+    generator = np.random.default_rng(seed)
+    order = np.lexsort((generator.random(labels.shape[0]), labels))
+    owner_of_shard = generator.permutation(np.arange(num_shards) % num_clients)
+    owners = np.empty(labels.shape[0], np.int64)
+    owners[order] = owner_of_shard[np.arange(labels.shape[0]) * num_shards // labels.shape[0]]
+    return owners
+
+
+def power_law(labels: Labels, num_clients: int, exponent: float = 1.0, min_size: int = 1, seed: int = 0) -> Owners:
+    """Deal random samples so that the i-th largest client has a size proportional to i^-exponent.
+
+    Every client has `min_size` samples; the power law holds for what it has beyond that. Which client is how large is
+    drawn at random.
+    """
+    if not 0 <= exponent < np.inf:
+        raise ValueError(f"exponent is {exponent}; it must be a number from 0 on, and 0 means equal sizes")
+    check_enough(labels.shape[0], num_clients, min_size)
+    generator = np.random.default_rng(seed)
+    shares = generator.permutation(np.arange(1, num_clients + 1) ** -float(exponent))
+    ends = np.rint(np.cumsum(shares) / shares.sum() * (labels.shape[0] - num_clients * min_size)).astype(np.int64)
+    sizes = np.diff(ends, prepend=0) + min_size
+    return generator.permutation(np.repeat(np.arange(num_clients), sizes))
+
+
+def by_id(
+    ids: Shaped[np.ndarray, " samples"], num_clients: int | None = None, min_size: int = 1, seed: int = 0
+) -> Owners:
+    """Make each id (a user, a writer, a device) a client; samples of those left out get −1.
+
+    Ids of fewer than `min_size` samples are left out. Of the others `num_clients` are drawn, all if not given; they
+    keep their sorted order.
+    """
+    names, places, sizes = np.unique(ids, return_inverse=True, return_counts=True)
     (enough,) = np.nonzero(sizes >= min_size)
     num_clients = enough.size if num_clients is None else num_clients
     if not 1 <= num_clients <= enough.size:
-        raise ValueError(
-            f"{num_clients} clients were asked of {enough.size} writers who have {min_size} samples or more"
-        )
+        raise ValueError(f"{num_clients} clients were asked of {enough.size} ids that have {min_size} samples or more")
     chosen = np.sort(np.random.default_rng(seed).choice(enough, num_clients, replace=False))
     numbers = np.full(names.size, -1, np.int64)
     numbers[chosen] = np.arange(num_clients)
     return numbers[places.reshape(-1)]
+
+
+def names_of(ids: Shaped[np.ndarray, " samples"], owners: Owners) -> tuple[str, ...]:
+    """The id of each client, in the order of their numbers; those of samples left out (−1) are not among them."""
+    clients, first = np.unique(owners, return_index=True)
+    return tuple(str(name) for name in ids[first[clients >= 0]])
 
 
 def alike(
@@ -134,13 +203,6 @@ def _random_ranks(owners: Owners, seed: int) -> tuple[np.ndarray, np.ndarray, np
     order = np.lexsort((np.random.default_rng(seed).random(owners.shape[0]), owners))
     sizes = np.bincount(owners)
     return order, np.arange(owners.shape[0]) - np.repeat(np.cumsum(sizes) - sizes, sizes), sizes
-
-
-PARTITIONS: dict[str, Callable[..., Owners]] = {
-    "iid": iid,
-    "dirichlet": dirichlet,
-    "one_class_a_client": one_class_a_client,
-}
 
 
 def divide(owners: Owners, validation: float = 0.0, test: float = 0.0, seed: int = 0) -> Parts:

@@ -29,6 +29,8 @@ class Model:
     equinox module that takes one sample fits in a line:
 
     >>> model = Model.from_module(lambda key: eqx.nn.MLP(64, 10, 32, depth=2, key=key))
+
+    `turnout.tasks.from_flax` and `turnout.tasks.from_torch` do the same for flax and PyTorch.
     """
 
     init: Callable[[RandomKey], Params]
@@ -51,8 +53,7 @@ class Model:
             return eqx.filter(build(key), eqx.is_array)
 
         def apply(params: Params, inputs: Array) -> Array:
-            params = jax.tree.map(lambda leaf: in_type_of(inputs, leaf), params)
-            return jax.vmap(eqx.combine(params, fixed))(inputs).astype(jnp.float32)
+            return jax.vmap(eqx.combine(in_types_of(inputs, params), fixed))(inputs).astype(jnp.float32)
 
         return cls(init, apply)
 
@@ -60,6 +61,11 @@ class Model:
 def in_type_of(inputs: Array, numbers: Array) -> Array:
     """The numbers in bfloat16 if the inputs have that type, as they are if not."""
     return numbers.astype(jnp.bfloat16) if inputs.dtype == jnp.bfloat16 else numbers
+
+
+def in_types_of(inputs: Array, params: Params) -> Params:
+    """Likewise for all parameters."""
+    return jax.tree.map(lambda leaf: in_type_of(inputs, leaf), params)
 
 
 def is_abstract_array(leaf: Any) -> bool:

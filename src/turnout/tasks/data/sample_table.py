@@ -1,0 +1,147 @@
+"""Samples in a table of the user: the client, the label and the features of each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from turnout.errors import nearest
+from turnout.tasks.data.partition import TEST, TRAIN, VALIDATION
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LARGEST = float(np.finfo(np.float32).max)
+MOST_FRACTIONS = 20  # classes that are numbers but not whole; more are taken for numbers to predict
+PARTS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
+KINDS = {"cross_entropy": "class", "logistic": "binary", "squared": "real"}  # of labels, by loss
+
+
+@dataclass(frozen=True)
+class SampleTable:
+    """The rows of a table as arrays, with its names of clients, classes and features."""
+
+    inputs: np.ndarray  # one row per sample; columns of numbers in double precision: statistics come before the cast
+    labels: np.ndarray  # indices into `classes`, or numbers
+    owners: np.ndarray  # indices into `clients`
+    parts: np.ndarray | None  # as by `partition.divide`, if the table has such a column
+    clients: tuple[str, ...] | None  # in the order in which the table first names them; none where they are numbers
+    num_clients: int
+    classes: tuple[str, ...]  # sorted, numbers by size; none where labels are numbers to predict
+    features: tuple[str, ...]
+
+
+def table_of(
+    rows: pl.DataFrame,
+    where: Where,
+    client: str = "client",
+    label: str = "label",
+    features: tuple[str, ...] = (),
+    part: str | None = None,
+    loss: str = "cross_entropy",
+    inputs: np.ndarray | None = None,
+) -> SampleTable:
+    """The samples in rows of text, where missing cells are null; `inputs` are given if they are not such columns."""
+    if loss not in KINDS:
+        raise ValueError(f"loss is {loss!r}; it must be one of {', '.join(map(repr, KINDS))}")
+    special = [client, label, *([part] if part else [])]
+    for name in (*special, *features):
+        if name not in rows.columns:
+            raise ValueError(f"{where.source}: there is no column {name!r}: {nearest(name, rows.columns)}")
+    if len(set(special)) < len(special):
+        raise ValueError(
+            f"{where.source}: client, label and part must be different columns, given {', '.join(special)}"
+        )
+    others = () if inputs is not None else tuple(name for name in rows.columns if name not in special)
+    wanted = features or others
+    if not wanted and inputs is None:
+        raise ValueError(f"{where.source}: there is no column to predict from; it has {', '.join(rows.columns)} only")
+    where.check_filled(rows, special)
+    names = rows[client].unique(maintain_order=True).to_list()
+    labels, classes = _labels(rows, label, KINDS[loss], where)
+    return SampleTable(
+        inputs=np.stack([where.numbers(rows, name) for name in wanted], axis=1) if inputs is None else inputs,
+        labels=labels,
+        owners=_indices(rows, client, names),
+        parts=None if part is None else _parts(rows, part, where),
+        clients=tuple(names),
+        num_clients=len(names),
+        classes=classes,
+        features=wanted,
+    )
+
+
+@dataclass(frozen=True)
+class Where:
+    """Checks whose errors name the source, the row and the column."""
+
+    source: str
+    first: int = 2  # number of the first row, after a header
+    unit: str = "line"
+
+    def row(self, index: int) -> str:
+        return f"{self.source}: {self.unit} {index + self.first}"
+
+    def check_filled(self, rows: pl.DataFrame, names: list[str]) -> None:
+        for name in names:
+            missing = rows[name].is_null().arg_true()
+            if missing.len():
+                raise ValueError(
+                    f"{self.row(missing[0])}: {name!r} is empty, as in {missing.len()} rows; fill it or drop the rows"
+                )
+
+    def numbers(self, rows: pl.DataFrame, name: str) -> np.ndarray:
+        """A column of numbers that single precision can hold."""
+        import polars as pl
+
+        self.check_filled(rows, [name])
+        values = rows[name].cast(pl.Float64, strict=False)
+        bad = (~(values.abs() <= LARGEST)).fill_null(True).arg_true()
+        if bad.len():
+            raise ValueError(
+                f"{self.row(bad[0])}: {name!r} is {rows[name][bad[0]]!r}, not a finite number of "
+                f"single precision, as in {bad.len()} rows; make numbers of them, or name the columns to predict from "
+                "in features"
+            )
+        return values.to_numpy()
+
+
+def _labels(rows: pl.DataFrame, name: str, kind: str, where: Where) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Numbers as they are, classes as indices in sorted order."""
+    import polars as pl
+
+    if kind == "real":
+        return where.numbers(rows, name), ()
+    texts = rows[name].unique()
+    as_numbers = texts.cast(pl.Float64, strict=False)
+    order = texts.to_frame("text").with_columns(number=as_numbers).sort("number", "text", nulls_last=True)
+    classes = order["text"].to_list()
+    if len(classes) > MOST_FRACTIONS and ((as_numbers % 1 != 0) & as_numbers.is_finite()).any():
+        raise ValueError(
+            f"{where.source}: {name!r} has {len(classes)} different values, and not all are whole numbers; to predict "
+            "numbers, set loss to 'squared'"
+        )
+    if len(classes) < 2 or (kind == "binary" and len(classes) > 2):
+        wanted = "exactly two" if kind == "binary" else "two or more"
+        raise ValueError(
+            f"{where.source}: {name!r} has {len(classes)} different values, {', '.join(classes[:5])}; there must be "
+            f"{wanted} classes"
+        )
+    return _indices(rows, name, classes), tuple(classes)
+
+
+def _indices(rows: pl.DataFrame, name: str, values: list[str]) -> np.ndarray:
+    import polars as pl
+
+    return rows[name].replace_strict(values, range(len(values)), return_dtype=pl.Int64).to_numpy()
+
+
+def _parts(rows: pl.DataFrame, name: str, where: Where) -> np.ndarray:
+    unknown = (~rows[name].is_in(list(PARTS))).arg_true()
+    if unknown.len():
+        raise ValueError(
+            f"{where.row(unknown[0])}: {name!r} is {rows[name][unknown[0]]!r}; it must be one of {', '.join(PARTS)}"
+        )
+    return np.array([PARTS[value] for value in rows[name].to_list()], np.int8)

@@ -1,0 +1,99 @@
+"""Models from modules of flax, linen and nnx; flax itself is needed only for nnx."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array
+
+from turnout.tasks.models.model import Model, in_types_of
+from turnout.types import Params, RandomKey
+
+
+def from_flax(
+    module: Any,
+    sample: Any = None,
+    *,
+    train: Mapping[str, Any] | None = None,
+    evaluate: Mapping[str, Any] | None = None,
+) -> Model:
+    """Make a model of a flax module that takes a batch of inputs.
+
+    A linen module needs one `sample` without batch axis, or the shape of one as a tuple. `train` and `evaluate` are
+    further arguments of its call, such as `{"deterministic": False}` and `{"deterministic": True}`; with `train`,
+    dropout draws new random numbers in every step. For nnx, give a function from `nnx.Rngs` to the module. Modules that
+    keep state, such as the running statistics of a batch norm, do not fit: a group norm or a layer norm does.
+    """
+    if hasattr(module, "init") and hasattr(module, "apply"):
+        if sample is None:
+            raise ValueError("sample is missing: a linen module needs one sample, or its shape as a tuple")
+        return _of_linen(module, sample, train, dict(evaluate or {}))
+    if not callable(module) or hasattr(module, "__nnx_repr__") or isinstance(module, type):
+        raise TypeError(
+            f"module: given {_kind(module)}, expected a linen module, or a function from nnx.Rngs to an nnx module: "
+            "lambda rngs: CNN(rngs=rngs)"
+        )
+    if train is not None or evaluate is not None:
+        raise ValueError("train and evaluate are arguments of a linen module's call; an nnx module has none")
+    return _of_nnx(module)
+
+
+def _kind(module: Any) -> str:
+    return f"the class {module.__name__}" if isinstance(module, type) else f"an object of type {type(module).__name__}"
+
+
+def _of_linen(module: Any, sample: Any, train: Mapping[str, Any] | None, evaluate: dict[str, Any]) -> Model:
+    example = jnp.zeros(sample) if isinstance(sample, tuple) else jnp.asarray(np.asarray(sample))
+
+    def variables(key: RandomKey) -> Any:
+        return module.init(key, example[None], **evaluate)
+
+    state = [name for name in jax.eval_shape(variables, jr.key(0)) if name != "params"]
+    if state:
+        raise ValueError(_keeps_state(type(module).__name__, state))
+
+    def init(key: RandomKey) -> Params:
+        return variables(key)["params"]
+
+    def run(params: Params, inputs: Array, **more: Any) -> Array:
+        return module.apply({"params": in_types_of(inputs, params)}, inputs, **more).astype(jnp.float32)
+
+    def apply(params: Params, inputs: Array) -> Array:
+        return run(params, inputs, **evaluate)
+
+    def apply_noisily(params: Params, inputs: Array, word: Any) -> Array:
+        return run(params, inputs, rngs={"dropout": jr.key(word)}, **(train or {}))
+
+    return Model(init, apply, None if train is None else apply_noisily)
+
+
+def _of_nnx(build: Callable[[Any], Any]) -> Model:
+    from flax import nnx  # pyright: ignore[reportMissingImports]
+
+    skeleton = nnx.eval_shape(lambda: build(nnx.Rngs(0)))
+    graph, parameters, rest = nnx.split(skeleton, nnx.Param, ...)
+    state = sorted({type(leaf).__name__ for _, leaf in nnx.to_flat_state(rest)})
+    if state:
+        raise ValueError(_keeps_state(type(skeleton).__name__, state))
+
+    def init(key: RandomKey) -> Params:
+        return nnx.to_pure_dict(nnx.state(build(nnx.Rngs(key)), nnx.Param))
+
+    def apply(params: Params, inputs: Array) -> Array:
+        filled = jax.tree.map(lambda leaf: leaf, parameters)
+        nnx.replace_by_pure_dict(filled, in_types_of(inputs, params))
+        return nnx.merge(graph, filled)(inputs).astype(jnp.float32)
+
+    return Model(init, apply)
+
+
+def _keeps_state(name: str, state: list[str]) -> str:
+    return (
+        f"{name} keeps state beside its parameters: {', '.join(state)}; only parameters are averaged, so use a group "
+        "norm or a layer norm, and dropout of linen"
+    )
