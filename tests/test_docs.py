@@ -157,9 +157,9 @@ def test_commands_are_understood(page, command, folder):
 
 OF_REAL_NODES = {command for page, command in commands() if "flower" in str(page)}  # tests/flower has such folders
 SMALL = {
-    "run": ["--rounds", "2", "--seeds", "1", "--set", "task.num_clients=12", "--set", "task.samples_per_client=20"],
+    "run": ["--rounds", "2", "--seeds", "1", "--set", "task.num_clients=50", "--set", "task.samples_per_client=20"],
     "tune": ["--rounds", "2", "--metric", "train_loss", "--set", "local.learning_rate=[0.01,0.1]"],
-    "audit": ["--rounds", "40", "--set", "task.num_clients=12"],
+    "audit": ["--rounds", "40", "--set", "task.num_clients=50"],
     "diagnose": ["--audit", "0"],
 }
 OF_RUNS = {"report": "runs", "plot": "runs"}  # and which argument names them

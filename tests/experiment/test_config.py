@@ -111,7 +111,8 @@ def test_what_must_be_there_is_named_when_missing(tiny, key):
         ("local.batch_size=0", "local: batch_size must be 1 or more"),
         ("local.learning_rate=-1", "local: learning_rate must be finite and not negative, not -1.0"),
         ("server.learning_rate=inf", "server: the server's learning_rate must be finite and not negative, not inf"),
-        ("local.steps=20000000", "compute: compute: steps must be whole numbers from 0 to 16,777,216, not 20000000"),
+        ("local.steps=0", "compute: steps is 0 for every client: nobody would train; give 1 or more"),
+        ("local.steps=20000000", "compute: steps must be whole numbers from 0 to 16,777,216, not 20000000"),
         ("links={ name = 'bernoulli', success = 2.0 }", "links: .*must be a probability"),
     ],
 )

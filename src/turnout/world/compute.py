@@ -107,6 +107,8 @@ def fixed(
     batch_size: int | None = None,
 ) -> Compute:
     """Build the same number of steps, or of epochs over its own data, for every client."""
+    if steps == 0:
+        raise ValueError("steps is 0 for every client: nobody would train; give 1 or more")
     if unit == "steps":
         return Fixed(int(_counts(steps, 1, "steps")[0]), num_clients)
     return per_client(num_clients, steps, unit, sizes, batch_size)
@@ -127,7 +129,7 @@ def drawn(num_clients: int, low: int, high: int, seed: int = 0) -> PerClientStep
     """Build one number of steps per client, drawn once between `low` and `high`, ends included."""
     least, most = _counts([low, high], 2, "low and high")
     if least > most:
-        raise ValueError(f"compute: low must not exceed high, but {low} > {high}")
+        raise ValueError(f"low must not exceed high, but {low} > {high}")
     return PerClientSteps(jr.randint(jr.key(seed), (num_clients,), int(least), int(most) + 1, jnp.int32))
 
 
@@ -142,7 +144,7 @@ def redrawn(
     """Build numbers of steps or epochs redrawn each round between `low` and `high`, ends included."""
     least, most = _counts(low, num_clients, "low"), _counts(high, num_clients, "high")
     if np.any(least > most):
-        raise ValueError(f"compute: low must not exceed high, but it does for client {int(np.argmax(least > most))}")
+        raise ValueError(f"low must not exceed high, but it does for client {int(np.argmax(least > most))}")
     _steps("high", most, unit, sizes, batch_size)
     return RedrawnSteps(
         *(jnp.asarray(each, jnp.int32) for each in (least, most, _unit(unit, num_clients, sizes, batch_size)))
@@ -156,7 +158,7 @@ def _steps(
     steps = counts * _unit(unit, counts.size, sizes, batch_size)
     refuse(
         steps > MAX_COUNT,
-        lambda k: f"compute: client {k} does {steps[k]:,} local steps, by {name} = {counts[k]:,}",
+        lambda k: f"client {k} does {steps[k]:,} local steps, by {name} = {counts[k]:,}",
         f"must be at most {MAX_COUNT:,}",
     )
     return jnp.asarray(steps, jnp.int32)
@@ -166,16 +168,16 @@ def _unit(unit: Unit, num_clients: int, sizes: Int[Array, " clients"] | None, ba
     if unit == "steps":
         return np.ones(num_clients, np.int64)
     if unit != "epochs":
-        raise ValueError(f"compute: unit must be 'steps' or 'epochs', not {unit!r}")
+        raise ValueError(f"unit must be 'steps' or 'epochs', not {unit!r}")
     if sizes is None or batch_size is None:
-        raise ValueError("compute: unit = 'epochs' needs the clients' sizes and the batch size")
+        raise ValueError("unit = 'epochs' needs the clients' sizes and the batch size")
     return -(-np.asarray(sizes, np.int64) // batch_size)
 
 
 def _counts(values: PerClientCounts, num_clients: int, name: str) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != num_clients):
-        raise ValueError(f"compute: {name} has shape {array.shape}: give one number, or one per client ({num_clients})")
+        raise ValueError(f"{name} has shape {array.shape}: give one number, or one per client ({num_clients})")
     if not np.issubdtype(array.dtype, np.integer) or np.any((array < 0) | (array > MAX_COUNT)):
-        raise ValueError(f"compute: {name} must be whole numbers from 0 to {MAX_COUNT:,}, not {values!r}")
+        raise ValueError(f"{name} must be whole numbers from 0 to {MAX_COUNT:,}, not {values!r}")
     return np.broadcast_to(array.astype(np.int64), (num_clients,))
