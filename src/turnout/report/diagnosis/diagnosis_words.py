@@ -170,9 +170,10 @@ def _company(diagnosis: Diagnosis) -> list[str]:
         return ["No clients move together beyond the course of the whole fleet."]
     sample = f" {clusters.sampled:,} courses were compared pair by pair." if clusters.sampled is not None else ""
     strength = float(np.average(clusters.strength, weights=clusters.sizes))
+    groups = "one group of" if clusters.count == 1 else f"{clusters.count:,} groups of up to"
     return [
-        f"{percent(clusters.share)} of the clients move together with others, in "
-        f"{'one group' if clusters.count == 1 else f'{clusters.count:,} groups'} of up to {int(clusters.sizes[0]):,}; two clients of a group have a correlation of {strength:.2f} on average.{sample}"
+        f"{percent(clusters.share)} of the clients move together with others, in {groups} {int(clusters.sizes[0]):,}; "
+        f"two clients of a group have a correlation of {strength:.2f} on average.{sample}"
     ]
 
 
