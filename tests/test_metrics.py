@@ -52,6 +52,12 @@ def test_numbers_are_shown_in_their_unit():
     assert plain.spread(np.array([0.5])) == "0.5"
 
 
+def test_single_and_double_precision_are_shown_alike():
+    single = np.array([0.56, 0.591], np.float32)
+    share = metric_named("test_accuracy")
+    assert share.spread(single) == share.spread(single.astype(np.float64))
+
+
 @pytest.mark.parametrize(
     ("mean", "deviation", "text"),
     [

@@ -66,6 +66,7 @@ class Metric:
 
     def spread(self, values: np.ndarray, signed: bool = False) -> str:
         """Mean ± standard deviation over the seeds."""
+        values = values.astype("float64")  # a run and its folder then show the same digits
         mean = float(values.mean())
         if values.size < 2:
             return self.number(mean, signed)

@@ -252,6 +252,12 @@ def test_an_experiment_is_audited_point_by_point_and_written_whole(tmp_path):
     assert found.frame().height == 2 * found.entries[0].target.size
 
 
+def test_only_clients_above_their_target_are_named_as_such():
+    entry = audit(World(availability.bernoulli(3, [0.9, 0.2, 0.2])), FedAvg(), rounds=200).entries[0]
+    assert entry.over(3).tolist() == [0]
+    assert sorted(entry.under(3).tolist()) == [1, 2]
+
+
 def test_clients_with_names_are_called_by_them():
     names = ["oslo", "lyon", "bern"]
     result = audit(World(availability.bernoulli(3, [0.9, 0.5, 0.1])), FedAvg(), rounds=200, names=names)

@@ -112,7 +112,7 @@ def test_the_page_has_what_is_finished_and_asks_its_server_for_the_rest(folder):
     assert f'data-version="{version(now)}"' in page
     assert "connect-src 'self'" in page
     assert 'fetch("progress"' in page
-    assert "last_word" in page
+    assert "LastWord" in page
     assert version(now) != version(Standing("running"))
 
 

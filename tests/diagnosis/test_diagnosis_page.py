@@ -159,6 +159,21 @@ def test_peaks_are_times_of_day(peak, name, dated, text):
     assert diagnosis_words._peak(cycle, log) == text
 
 
+def test_of_no_cycle_the_likeliest_is_named():
+    log = Log.from_matrix(np.random.default_rng(0).random((12, 800)) < 0.5)
+    (cycle,) = examine(log).cycles.tested
+    text = diagnosis_words._cycle(replace(cycle, p_value=1.0, period=37.0), log)
+    assert text == "No cycle is seen; the likeliest has 37 rounds (p = 1)."
+
+
+def test_a_slowest_client_is_named_only_if_it_is_slower_than_the_median(diagnosis):
+    mixing = diagnosis.findings.mixing
+    for low, words in ((0.5, "surely longer for none"), (900.0, "at least 6.25 days for client")):
+        changed = replace(mixing, relaxation_low=np.full_like(mixing.relaxation_low, low))
+        text = diagnosis_words.sentences(replace(diagnosis, findings=replace(diagnosis.findings, mixing=changed)))
+        assert words in text["mixing"][0]
+
+
 def test_lags_are_lags_on_the_axis(diagnosis):
     beside = diagnosis_charts(diagnosis)["like-autocorrelation"]
     assert beside.x.title == "Lag in hours"

@@ -27,4 +27,5 @@ def test_labels_that_somebody_chose_stay():
 
 
 def test_labels_in_a_sentence():
-    assert (listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"], 2)) == ("a", "a and b", "a, b and 1 more")
+    assert (listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"], 2)) == ("a", "a and b", "a, b and c")
+    assert listed(["a", "b", "c", "d"], 2) == "a, b and 2 more"

@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import turnout
 from page_walker import walked
 from turnout.diagnosis.reading.log import Log
+from turnout.diagnosis.world.ranking import Rank, Ranking
 from turnout.report.audit.audit_folder import save_audit
 from turnout.report.diagnosis.diagnosis_folder import save
 from turnout.strategies import FedAvg, Unbiased
@@ -77,6 +79,11 @@ def test_a_text_form_is_one_short_line(comparison, audit, diagnosis):
     for result in (comparison["FedAvg"], audit, diagnosis):
         assert len(repr(result)) < 300
         assert "\n" not in repr(result)
+
+
+def test_the_text_form_of_a_diagnosis_names_a_class(diagnosis):
+    advised = replace(diagnosis, ranking=Ranking((Rank("last_word", 0.0, 0.0, True, 0.0, "O(N)"),), 10, 5))
+    assert re.search(r"FedAvg misplaces \d+ %; use LastWord$", repr(advised))
 
 
 def test_json_says_all_that_the_file_says(comparison, audit, diagnosis, tmp_path):

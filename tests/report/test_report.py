@@ -253,6 +253,11 @@ def test_without_a_law_groups_are_by_what_was_seen(run):
     assert [group.name for group in groups.groups(unknown)] == ["10 % available", "90 % available"]
 
 
+def test_clients_that_come_seldom_are_not_said_to_come_never():
+    names = [group.name for group in groups.groups_of(np.array([0.04, 0.06]), None)]
+    assert names == ["below 5 % available", "10 % available"]
+
+
 def test_shares_are_set_beside_the_target(run):
     frame = groups.attention(run)
     assert frame["share"].to_list()[:4] == pytest.approx([5, 5, 45, 45])

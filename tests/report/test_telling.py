@@ -46,6 +46,8 @@ def test_one_group_needs_no_bars():
     assert why_silent(alone) == "Who: there is one bar only, of 100, so there is no chart."
     two = replace(chart, x=Axis("", names=("10 %", "90 %")), targets=np.array([50.0, 50.0]))
     assert why_silent(two) == ""
+    nothing = replace(two, series=tuple(replace(one, y=np.zeros(2)) for one in series), targets=None)
+    assert why_silent(nothing) == "Who: every bar is 0, so there is no chart."
 
 
 @pytest.mark.parametrize(("state", "silent"), [(3, True), (0, False)])

@@ -117,11 +117,13 @@ class Audited:
 
     def over(self, count: int = 5) -> np.ndarray:
         """The clients that are farthest above their target, the worst first."""
-        return np.argsort(self.target - self.best, kind="stable")[:count]
+        order = np.argsort(self.target - self.best, kind="stable")
+        return order[self.best[order] > self.target[order]][:count]
 
     def under(self, count: int = 5) -> np.ndarray:
         """The clients that are farthest below their target, the worst first."""
-        return np.argsort(self.best - self.target, kind="stable")[:count]
+        order = np.argsort(self.best - self.target, kind="stable")
+        return order[self.best[order] < self.target[order]][:count]
 
 
 @dataclass(frozen=True)

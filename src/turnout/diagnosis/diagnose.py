@@ -14,7 +14,7 @@ from turnout.diagnosis.reading.log import Log
 from turnout.diagnosis.reading.log_file import read_log
 from turnout.diagnosis.world.fit import Fitted, fit
 from turnout.diagnosis.world.likeness import SEEDS, Likeness, likeness
-from turnout.diagnosis.world.ranking import ROUNDS, Ranking, rank
+from turnout.diagnosis.world.ranking import CANDIDATES, ROUNDS, Ranking, rank
 from turnout.presented import Presented
 
 Progress = Callable[[str], None]  # called with the name of each stage
@@ -33,10 +33,11 @@ class Diagnosis(Presented):
 
     def __repr__(self) -> str:
         log = self.log
-        best = "" if self.ranking is None else f"; use {self.ranking.recommended.strategy}"
+        best = "" if self.ranking is None else f"; use {type(CANDIDATES[self.ranking.recommended.strategy]).__name__}"
+        misplaced = 100 * self.findings.weights.weighted_distance
         return (
             f"Diagnosis of {self.source}: {log.num_clients:,} clients over {log.num_slots:,} slots, "
-            f"{self.findings.recognised.name}; FedAvg misplaces {self.findings.weights.weighted_distance:.1%}{best}"
+            f"{self.findings.recognised.name}; FedAvg misplaces {misplaced:.0f} %{best}"
         )
 
     @property

@@ -196,9 +196,11 @@ def _peak(cycle: Cycle, log: Log) -> str:
 
 
 def _cycle(cycle: Cycle, log: Log) -> str:
-    name = f"cycle of {cycle.period:.4g} rounds" if cycle.name == "unnamed" else f"{cycle.name} cycle"
+    unnamed = cycle.name == "unnamed"
+    name = f"cycle of {cycle.period:.4g} rounds" if unnamed else f"{cycle.name} cycle"
     if not cycle.found:
-        return f"No {name} is seen (p = {cycle.p_value:.2g})."
+        none = f"No cycle is seen; the likeliest has {cycle.period:.4g} rounds" if unnamed else f"No {name} is seen"
+        return f"{none} (p = {cycle.p_value:.2g})."
     at = _peak(cycle, log)
     low, high = percent(float(np.nanmin(cycle.profile))), percent(float(np.nanmax(cycle.profile)))
     return (
@@ -236,9 +238,10 @@ def _mixing(diagnosis: Diagnosis) -> list[str]:
     if not changing.any():
         return ["Nothing is known of how long participation takes to forget."]
     middle, most = float(np.median(mixing.relaxation[changing])), float(mixing.relaxation_low[mixing.slowest])
+    slowest = f"at least {span(diagnosis, most)} for client {diagnosis.log.names[mixing.slowest]}"
     return [
         f"The relaxation time 1 / (1 - |λ|), in which the past fades to a third, is {span(diagnosis, middle)} for the "
-        f"median client and at least {span(diagnosis, most)} for client {diagnosis.log.names[mixing.slowest]}."
+        f"median client and {slowest if most > middle else 'surely longer for none'}."
     ]
 
 

@@ -22,8 +22,8 @@ def paper_label(strategy: str) -> str:
 
 
 def listed(labels: Sequence[str], most: int | None = None) -> str:
-    """Labels in a sentence, of more than `most` only the first ones."""
-    named = [*labels[:most], *([f"{len(labels) - most} more"] if most is not None and len(labels) > most else [])]
+    """Labels in a sentence; where more than one is beyond `most`, only the first ones."""
+    named = [*labels[:most], f"{len(labels) - most} more"] if most is not None and len(labels) > most + 1 else labels
     return " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
 
 

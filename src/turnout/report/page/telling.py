@@ -40,6 +40,8 @@ def why_silent(drawing: Drawing) -> str:
         same = f"every client was {list(drawing.states)[states[0]]} in every round" if len(states) == 1 else ""
     elif drawing.kind == "bars" and len(drawing.x.names) == 1 and len(drawing.series) == 1:
         same = f"there is one bar only, of {drawing.series[0].y[0]:.3g}"
+    elif drawing.kind == "bars" and drawing.targets is None and not any(series.y.any() for series in drawing.series):
+        same = "every bar is 0"
     elif drawing.kind == "bars" and drawing.targets is not None:
         same = f"all clients form one group ({drawing.x.names[0]})" if len(drawing.x.names) == 1 else ""
     else:

@@ -23,9 +23,13 @@ class Group:
 
     @property
     def name(self) -> str:
-        reachable = f"{self.availability:.0%} available".replace("%", " %")
         spells = {True: ", correlated", False: ", uncorrelated", None: ""}[self.correlated]
-        return reachable + spells
+        return f"{readable_share(self.availability)} available{spells}"
+
+
+def readable_share(availability: float) -> str:
+    """The availability of a group: it is rounded, so a group at 0 comes, but seldom."""
+    return f"{100 * availability:.0f} %" if availability else "below 5 %"
 
 
 def availability_of(outcome: Outcome) -> np.ndarray:

@@ -8,7 +8,7 @@ from turnout.experiment.standing import Standing
 from turnout.metrics import metric_named
 from turnout.report.diagnosis.readable import duration, percent
 from turnout.report.page.shell import page, paragraph, progress
-from turnout.report.run.compared import Compared
+from turnout.report.run.compared import Compared, for_readers
 from turnout.report.run.run_page import REPORT, Source, comparison_page, report_page
 
 NOTHING_YET = "No strategy is finished yet: each appears here with its curves as soon as it is."
@@ -45,4 +45,4 @@ def live_page(standing: Standing, folder: Path) -> str:
     if not standing.outcomes:
         return page(title, [top, paragraph([NOTHING_YET], "soft")], {}, live=True)
     so_far = f"Of the {len(standing.outcomes)} that are finished so far."
-    return comparison_page(Compared(title, standing.outcomes), origin=so_far, progress=top)
+    return comparison_page(for_readers(Compared(title, standing.outcomes)), origin=so_far, progress=top)

@@ -12,7 +12,7 @@ from turnout.metrics import Metric
 from turnout.report.page.labels import listed
 from turnout.report.run.compared import Points, best_by, contenders, for_choosing, headline, shown_metrics
 from turnout.report.run.error_split import told_by_weights
-from turnout.report.run.groups import attention
+from turnout.report.run.groups import attention, readable_share
 from turnout.report.run.run_table import results
 from turnout.statistics import Interval
 
@@ -122,8 +122,8 @@ def _attention(run: Points) -> str:
     first = next((outcome.history.seeds[0] for outcome in run.points if outcome.history.drawn), None)
     where = "" if first is None else f" in the run of seed {first}"  # each seed has other clients
     return (
-        f"Who it is trained for{where}: the clients that are available {100 * low:.0f} % of the time should count for "
-        f"{target:.0f} %. They get: {got}.{besides if untold else ''}"
+        f"Who it is trained for{where}: the clients that are available {readable_share(low)} of the time should count "
+        f"for {target:.0f} %. They get: {got}.{besides if untold else ''}"
     )
 
 
