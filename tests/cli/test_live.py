@@ -137,17 +137,20 @@ def test_a_process_that_looks_on_serves_one_page_to_this_machine_and_stops_at_ct
     note(folder)
     command = [sys.executable, "-m", "turnout", "report", "--watch", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())[0]
-        code, progress = answer(f"{address}progress")
-        assert (code, json.loads(progress)["share"]) == (200, 0.25)
-        code, page = answer(address)
-        assert code == 200
-        assert "Under &lt;way&gt;" in page
-        assert answer(f"{address}start.json")[0] == 404
-        assert answer(f"{address}../run/unfinished/start.json")[0] == 404
-        assert answer(address, Host="elsewhere.example:80")[0] == 403
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=25)
+        try:
+            address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())[0]
+            code, progress = answer(f"{address}progress")
+            assert (code, json.loads(progress)["share"]) == (200, 0.25)
+            code, page = answer(address)
+            assert code == 200
+            assert "Under &lt;way&gt;" in page
+            assert answer(f"{address}start.json")[0] == 404
+            assert answer(f"{address}../run/unfinished/start.json")[0] == 404
+            assert answer(address, Host="elsewhere.example:80")[0] == 403
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=25)
+        finally:
+            process.kill()  # or the wait for its end would last for ever if something above fails
     assert (process.returncode, said) == (130, "stopped: nothing half-done is left\n")
 
 

@@ -104,7 +104,7 @@ def test_questions_are_asked_on_the_terminal(turnout, tmp_path):
     result = CliRunner().invoke(app, ["choose"], input="no\nperhaps\nN\ny\nn\n")
     assert result.exit_code == 0, result.stderr
     assert result.stderr.count("[y/n]") == 5  # one of them twice
-    assert result.stdout.startswith("Use c_a_fedavg. Its cost: the success of the links")
+    assert result.stdout.startswith("Use c-a-FedAvg. Its cost: the success of the links")
     assert "turnout audit experiment.toml" in result.stdout
     assert [e.label for e in read_experiment(tmp_path / "experiment.toml").strategies] == ["fedavg", "c_a_fedavg"]
     again = turnout("choose")

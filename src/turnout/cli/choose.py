@@ -33,6 +33,7 @@ def choose_command(
     with one_line_errors(debug):
         from turnout.experiment.advised import choose
         from turnout.files.whole import whole_file
+        from turnout.report.page.labels import paper_label
 
         if out.exists():
             raise FolderError(f"{out}: exists already: name another file (--out FILE.toml)")
@@ -47,7 +48,7 @@ def choose_command(
             typer.echo(str(out))
         else:
             settings = [f"{key} = {value}" for key, value in choice.strategy.items() if key != "name"]
-            typer.echo(f"Use {' with '.join([choice.strategy['name'], *settings])}. Its cost: {choice.step.cost}.")
+            typer.echo(f"Use {' with '.join([paper_label(choice.strategy['name']), *settings])}. Its cost: {choice.step.cost}.")
             typer.echo(f"Experiment: {out}")
             typer.echo(f"Next: {shlex.join(['turnout', 'audit', str(out)])}   (which clients each strategy trains for)")
 
