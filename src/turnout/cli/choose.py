@@ -48,7 +48,8 @@ def choose_command(
             typer.echo(str(out))
         else:
             settings = [f"{key} = {value}" for key, value in choice.strategy.items() if key != "name"]
-            typer.echo(f"Use {' with '.join([paper_label(choice.strategy['name']), *settings])}. Its cost: {choice.step.cost}.")
+            strategy = " with ".join([paper_label(choice.strategy["name"]), *settings])
+            typer.echo(f"Use {strategy}. Its cost: {choice.step.cost}.")
             typer.echo(f"Experiment: {out}")
             typer.echo(f"Next: {shlex.join(['turnout', 'audit', str(out)])}   (which clients each strategy trains for)")
 
