@@ -7,6 +7,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import pytest
 
 import turnout
 from turnout import availability, tasks
@@ -50,6 +51,7 @@ def used_devices():
     return {device.id for device in seen}
 
 
+@pytest.mark.slow
 def test_two_devices_give_the_numbers_of_one(tmp_path):
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
