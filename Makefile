@@ -97,7 +97,7 @@ bench-report: $(RUNTIME) ## measure how long a large report takes to write, and 
 dist: $(DEV) ## build an sdist and a wheel in dist/, and try the wheel in an environment of its own
 	rm -rf dist $(VENV)-dist
 	$(BIN)/python -m build --outdir dist .
-	@test $$(wc -c < dist/*.tar.gz) -lt 2000000 || { echo "The sdist is 2 MB or more: see include in pyproject.toml" >&2; exit 1; }
+	@test $$(cat dist/*.tar.gz | wc -c) -lt 2000000 || { echo "The sdist is 2 MB or more: see include in pyproject.toml" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)-dist
 	$(VENV)-dist/bin/python $(PIP_INSTALL) dist/*.whl
 	cd dist && ../$(VENV)-dist/bin/turnout run --rounds 2 --seeds 1 --quiet

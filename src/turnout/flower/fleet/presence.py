@@ -10,7 +10,7 @@ from typing import Any, Literal
 from turnout.flower.fleet.greetings import Greetings
 from turnout.flower.fleet.sessions import Sessions, is_overdue
 from turnout.flower.server.driver import Driver
-from turnout.flower.server.places import can_count
+from turnout.flower.server.places import WORTHS, can_count
 from turnout.flower.wire.collecting import listed_clients
 from turnout.flower.wire.messages import declared_in, metrics_in, problem_in
 from turnout.flower.wire.polling import PollingGrid
@@ -183,7 +183,7 @@ class Presence:
                 worths[name] = worth
             elif name not in self._refused:
                 self._refused.add(name)
-                log.warning("%s is turned away: its target is %s, and must be a number from 1e-30 to 1e30", name, worth)
+                log.warning("%s is turned away: its target is %s, and must be %s", name, worth, WORTHS)
         driver.join(worths)
 
     def _worth(self, name: str, size: int) -> float | None:

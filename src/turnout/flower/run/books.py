@@ -24,7 +24,7 @@ from turnout.flower.run.chronicle import Chronicle, ParticipationLog, RunFolder
 from turnout.flower.server.compiled_round import RoundRecord
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.guard import Watch
-from turnout.flower.server.places import can_count
+from turnout.flower.server.places import WORTHS, can_count
 from turnout.flower.wire.layout import Arrays
 
 log = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
@@ -202,7 +202,7 @@ def _check(header: Mapping[str, Any], leaves: Arrays, past: Arrays) -> None:
         raise ValueError("its clients do not have different names")
     for name, value in zip(names, importance, strict=True):
         if value != 0 if name is None else not can_count(value):
-            right = "0" if name is None else "from 1e-30 to 1e30"
+            right = "0" if name is None else WORTHS
             raise ValueError(f"the importance of {name!r} is {value!r}, not {right}")
     for name, leaf in leaves.items():
         if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all():

@@ -168,7 +168,7 @@ class Driver:
         new = {name: float(worth) for name, worth in importance.items() if name not in self.directory}
         for name, worth in new.items():
             if not places.can_count(worth):
-                raise ValueError(f"client {name!r} should count for {worth}; it must be a number from 1e-30 to 1e30")
+                raise ValueError(f"client {name!r} should count for {worth}; it must be {places.WORTHS}")
         if new and self._admits_fleet(new):
             self._set_importance(dict(zip(self.directory.join(new), new.values(), strict=True)))
         return tuple(name for name in importance if name in self.directory)

@@ -14,13 +14,13 @@ from turnout.server.tally import Tally
 from turnout.strategies.base import Strategy
 from turnout.types import Fleet, Params
 
-WORTHS = (1e-30, 1e30)
-"""Range of one client's importance: 32 bits hold it, and the sum of any fleet."""
+_LEAST, _MOST = 1e-30, 1e30  # importance of one client: 32 bits hold it, and the sum of any fleet
+WORTHS = f"a number from {_LEAST:g} to {_MOST:g}"  # for errors to say
 
 
 def can_count(worth: object) -> bool:
     """Whether a number can be the importance of a client."""
-    return isinstance(worth, int | float) and WORTHS[0] <= worth <= WORTHS[1]
+    return isinstance(worth, int | float) and _LEAST <= worth <= _MOST
 
 
 def num_places(strategy: Strategy, count: int) -> int:
