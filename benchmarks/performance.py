@@ -3,6 +3,7 @@
     python benchmarks/performance.py --store                         # in docs/results/performance.json
     python benchmarks/performance.py --peers ENV/bin/python --store  # beside PyTorch, where that environment has it
     python benchmarks/performance.py --only W1,W2 --repeats 3
+    python benchmarks/performance.py --only W1 --availability 100000000
 
 A round is timed by two lengths of run, so that what is paid once does not count. Contenders alternate, figures are
 medians. Operations and bytes are those that the work needs in whatever program: products of matrices; inputs, weights
@@ -104,7 +105,7 @@ def _layers(model: str, image: tuple[int, ...]) -> list[tuple[int, int]]:
 
 WORKLOADS = {
     "W1": Workload("linear", (NUM_FEATURES,), 5, None, (200, 1000)),
-    "W2": Workload("cnn_fedacs_mnist", (28, 28), 10, 10, (1, 3)),
+    "W2": Workload("cnn_fedacs_mnist", (28, 28), 10, 10, (1, 3) if on_cpu() else (50, 200)),
     "W3": Workload("cnn_debiased", (32, 32, 3), 5, None, (10, 40)),
     "W3 bfloat16": Workload("cnn_debiased", (32, 32, 3), 5, None, (10, 40), "bfloat16"),
     "W4": Workload("cnn_ca_fed", (32, 32, 3), 5, None, (10, 40)),
@@ -120,6 +121,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--peers", metavar="PYTHON", help="an interpreter that has PyTorch")
     parser.add_argument("--many", action="store_true", help="also 420 trainings of W1 as one program")
+    parser.add_argument("--availability", type=int, metavar="N", help="also the availability alone of N clients")
     parser.add_argument("--store", nargs="?", type=Path, const=STORED, metavar="FILE")
     options = parser.parse_args()
     names = options.only.split(",") if options.only else ON_CPU if on_cpu() else list(WORKLOADS)
@@ -127,6 +129,8 @@ def main() -> None:
     note.add({"machine": machine(), "jax": jax.__version__, "ceilings": ceilings()})
     if options.peers:
         note.add({"peers": beside_peers(names, options.peers, options.repeats)})
+    if options.availability:
+        note.add({"availability": availability_of(options.availability)})
     if "W1" in names:
         note.add({"call": whole_calls(options.many)})
     for name in names:
@@ -226,6 +230,23 @@ def whole_calls(many: bool) -> dict[str, float]:
 
         found["420 trainings"] = best_call(all_of_them)
     return found
+
+
+def availability_of(num_clients: int, rounds: int = 20) -> dict[str, float]:
+    """Milliseconds of a round in which nothing is drawn but who is there, independently, and the peak of memory."""
+    process, key = bernoulli(num_clients, 0.5), jr.key(0)
+
+    @jax.jit
+    def play(process: Any, state: Any, last: Any) -> Any:
+        def one_round(t: Any, carry: Any) -> Any:
+            state, available = process.step(carry[0], t, jr.fold_in(key, t))
+            return state, carry[1] + jnp.sum(available, dtype=jnp.float32)
+
+        return jax.lax.fori_loop(0, last, one_round, (state, jnp.zeros(())))
+
+    seconds = best_of(play, process, process.init(key), rounds, repeats=3)
+    peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0)
+    return {"clients": num_clients, "ms": rounded(1e3 * seconds / rounds), "peak GiB": rounded(peak / 2**30)}
 
 
 def best_call(call: Callable[[], float], repeats: int = 3) -> float:

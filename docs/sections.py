@@ -315,6 +315,25 @@ def performance() -> str:
     return "\n".join([table(head, rows), "", "Measured ceilings:", "", *(f"- {line}" for line in ceilings), *beside])
 
 
+def precision() -> str:
+    """What 16 bits cost and gain: `python benchmarks/precision.py --store`."""
+    numbers = json.loads((NUMBERS / "precision.json").read_text())
+    rows = [
+        [
+            name,
+            f"{row['float32']:.1f}",
+            f"{row['bfloat16']:.1f}",
+            f"{row['change']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]",
+            f"{row['seconds float32']:.3g}",
+            f"{row['seconds bfloat16']:.3g}",
+        ]
+        for name, row in numbers["rows"].items()
+    ]
+    head = ("strategy", "float32, %", "bfloat16, %", "change, points", "s per training, float32", "s, bfloat16")
+    about = f"`{numbers['model']}` on {numbers['task']}, {numbers['rounds']} rounds, {numbers['seeds']} seeds, "
+    return "\n".join([table(head, rows), "", f"{about}{numbers['machine']}."])
+
+
 def million() -> str:
     """A million clients: `python benchmarks/million.py --store docs/results/million.json`."""
     numbers = json.loads((NUMBERS / "million.json").read_text())
@@ -350,6 +369,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "audit": audited,
     "speed": speed,
     "performance": performance,
+    "precision": precision,
     "million": million,
 }
 

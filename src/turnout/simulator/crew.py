@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from turnout.simulator import loop
@@ -49,7 +48,7 @@ class Pace:
         return min(blocks * self.every, self.rounds)
 
     def bounds(self, first: int, last: int) -> loop.Bounds:
-        return loop.Bounds(*(jnp.asarray(n, jnp.int32) for n in (first, last, self.every, self.rounds)))
+        return loop.Bounds(*jax.device_put([np.int32(n) for n in (first, last, self.every, self.rounds)]))
 
 
 class CrewProgress:
@@ -119,8 +118,9 @@ def run_crew(
         last = min(first + pace.stride, pace.blocks)
         carry, written = programs.advance((*inputs, pace.bounds(first, last)), so_far.carry)
         rounds = pace.rounds_of(last) - pace.rounds_of(first)
-        metrics = {name: np.asarray(values)[:, : last - first] for name, values in written.metrics.items()}
-        records = {name: np.asarray(values)[:, :rounds] for name, values in written.records.items()}
+        written = jax.device_get(written)  # all at once: from a GPU each array by itself is a wait
+        metrics = {name: values[:, : last - first] for name, values in written.metrics.items()}
+        records = {name: values[:, :rounds] for name, values in written.records.items()}
         so_far.add(last, carry, metrics, records)
         so_far.seconds += time.perf_counter() - begun
         savepoint.save(so_far, now=progress.stopped)
@@ -132,7 +132,7 @@ def run_crew(
     metrics, records = so_far.joined()
     parts = {"metrics": metrics, "records": records, "clients": clients, "params": params}
     assert so_far.carry.roll is not None  # `begin` makes one
-    arrays = jax.tree.map(np.asarray, parts | {"states": so_far.carry.roll.states})
+    arrays = jax.device_get(parts | {"states": so_far.carry.roll.states})
     lanes = len(arrays["states"])
     return arrays | {"seconds": np.full(lanes, so_far.seconds / lanes)}
 

@@ -65,7 +65,7 @@ def run_group(
         trial, seed = np.divmod(crew, len(seeds))
         rows = trial + num_trials * (seed if num_draws > 1 else 0)
         common, own, stacked, roots = placed[number % len(placed)]
-        return common, _rows(own, seed), *_rows(stacked, rows), plan, roots[seed]
+        return common, _rows(own, seed), *_rows(stacked, rows), plan, _rows(roots, seed)
 
     def compiled(plan: Plan, width: int, device: int = 0) -> Programs:
         return Programs.compiled(inputs(plan, np.arange(width), device), pace)
@@ -93,7 +93,13 @@ def run_group(
 
 def _stack(trees: Sequence[Any]) -> Any:
     arrays, rest = zip(*(eqx.partition(tree, eqx.is_array) for tree in trees), strict=True)
-    return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), rest[0])
+    return eqx.combine(jax.device_put(jax.tree.map(_one_above_the_other, *arrays)), rest[0])
+
+
+def _one_above_the_other(*leaves: Any) -> Any:
+    if jnp.issubdtype(leaves[0].dtype, jax.dtypes.prng_key):
+        return jnp.stack(leaves)
+    return np.stack([np.asarray(leaf) for leaf in leaves])  # on the host: no program for each number of trials
 
 
 def _rows(tree: Any, rows: np.ndarray) -> Any:
@@ -101,7 +107,13 @@ def _rows(tree: Any, rows: np.ndarray) -> Any:
     arrays = jax.tree.leaves(eqx.filter(tree, eqx.is_array))
     if arrays and np.array_equal(rows, np.arange(len(arrays[0]))):
         return tree
-    return jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, tree)
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    return eqx.combine(_take_rows(arrays, rows), rest)
+
+
+@jax.jit
+def _take_rows(arrays: Any, rows: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf[rows], arrays)
 
 
 def _plan(task: Task, trials: Sequence[Trial], lanes: int, roots: Any, pace: Pace) -> tuple[Plan, int]:
@@ -136,7 +148,7 @@ def crowd_sizes(worlds: list[World], roots: Any, rounds: int) -> tuple[int, int]
     """The largest number of clients available at once, and a number that is rarely exceeded."""
     if all(eqx.tree_equal(worlds[0], other) is True for other in worlds[1:]):
         worlds = worlds[:1]
-    crowd = _count_crowd(_stack(worlds), roots, jnp.asarray(rounds, jnp.int32))
+    crowd = jax.device_get(_count_crowd(_stack(worlds), roots, jax.device_put(np.int32(rounds))))
     mean = np.asarray(crowd.total, np.float64) / rounds
     spread = np.sqrt(np.maximum(np.asarray(crowd.squares, np.float64) / rounds - mean**2, 0.0))
     return int(np.max(crowd.most)), int(np.ceil(np.max(mean + spread)))

@@ -8,7 +8,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
@@ -72,7 +71,7 @@ def check_trial(task: Task, trial: Trial) -> None:
             f"the world has {trial.world.num_clients} clients, but the task {task.num_clients}: they must be as many"
         )
     check_trial_in_fleet(task.fleet, trial)
-    check_memory(trial.strategy, task.fleet, lambda: once_per_kind(_state_shapes, task, trial))
+    check_memory(trial.strategy, task.fleet, once_per_kind(_state_shapes, task, trial))
 
 
 def _state_shapes(task: Task, trial: Trial) -> Any:
@@ -172,9 +171,9 @@ def as_arrays(trial: Trial) -> Trial:
 
     def convert(leaf: Any) -> Any:
         if isinstance(leaf, bool | np.bool_):
-            return jnp.asarray(leaf)
+            return jax.device_put(np.bool_(leaf))
         if isinstance(leaf, int | np.integer):
-            return jnp.asarray(leaf, jnp.int32)
-        return jnp.asarray(leaf, jnp.float32) if isinstance(leaf, float | np.floating) else leaf
+            return jax.device_put(np.int32(leaf))
+        return jax.device_put(np.float32(leaf)) if isinstance(leaf, float | np.floating) else leaf
 
     return jax.tree.map(convert, trial)

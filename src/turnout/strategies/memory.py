@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 import equinox as eqx
@@ -127,14 +126,15 @@ def weighted_rows(rows: Any, weights: PerClient) -> Params:
     return tree.weighted_sum(rows.unpack() if isinstance(rows, PackedRows) else rows, weights)
 
 
-def check_memory(strategy: Strategy, fleet: Fleet, make_state: Callable[[], Any], room: int | None = None) -> None:
+def check_memory(strategy: Strategy, fleet: Fleet, shapes: Any, room: int | None = None) -> None:
     """Refuse a strategy whose state, that of its clients included, does not fit on the device, before it is allocated.
 
-    `room` is the memory in bytes, that of the device if not given. Where that is unknown, nothing is refused.
+    `shapes` are those of the state. `room` is the memory in bytes, that of the device if not given. Where that is
+    unknown, nothing is refused.
     """
     room = _device_memory() if room is None else room
-    shapes = eqx.filter(eqx.filter_eval_shape(make_state), lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
-    needed = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
+    leaves = [leaf for leaf in jax.tree.leaves(shapes) if isinstance(leaf, jax.ShapeDtypeStruct)]
+    needed = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
     if room is not None and needed > room:
         name = type(strategy).__name__
         raise ValueError(

@@ -56,11 +56,10 @@ class World(eqx.Module):
         self.compute = computes.fixed(count, compute) if isinstance(compute, int) else compute
         check_kind("links", self.links, all_links.Links, "links, such as links.bernoulli(num_clients=10, success=0.9)")
         check_kind("compute", self.compute, computes.Compute, "a number of steps, or compute.drawn(…) and its kin")
-        for name, described in (("links", _links_clients(self.links)), ("compute", _compute_clients(self.compute))):
-            if described != count:
-                raise ValueError(
-                    f"{name} describes {described} clients, but the availability {count}: they must be as many"
-                )
+        if links is not None:
+            _check_count("links", _links_clients(self.links), count)
+        if not isinstance(compute, int):
+            _check_count("compute", _compute_clients(self.compute), count)
 
     @property
     def num_clients(self) -> int:
@@ -84,6 +83,11 @@ class World(eqx.Module):
         if not isinstance(self.availability, ErgodicProcess):
             return None
         return self.availability.stationary(), self.availability.correlation()
+
+
+def _check_count(name: str, described: int, count: int) -> None:
+    if described != count:
+        raise ValueError(f"{name} describes {described} clients, but the availability {count}: they must be as many")
 
 
 def _links_clients(links: all_links.Links) -> int:
