@@ -5,25 +5,28 @@ import re
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jax
 import numpy as np
+import optax
 import pytest
 
 import turnout
-from turnout import availability, tasks
-from turnout.simulator import crew, mesh
+from turnout import availability, tasks, uploads
+from turnout.experiment import Experiment
+from turnout.experiment.run import run
+from turnout.simulator import crew, mesh, placement
 from turnout.strategies import MIFA, CAFed, FedAvg, FedAWE, LastWord
 from turnout.world import compute
 
 NUM_CLIENTS = 21  # no multiple of the devices: rows are filled up
 CLASSES, FEATURES, SAMPLES = 3, 13, 20
-METRICS = ["train_loss"]  # others only take time to compile
 FIRST = "mifa unequal"
 STRATEGIES = {"fedavg": FedAvg(), "mifa": MIFA(), "last_word": LastWord(), "fedawe": FedAWE(), "ca_fed": CAFed()}
-FURTHER = ["fedavg equal", "fedavg unequal", "mifa equal", "last_word equal", "last_word unequal", "fedawe unequal"]
-FURTHER += ["ca_fed equal"]
+FURTHER = ["fedavg", "fedavg unequal", "mifa", "last_word", "last_word unequal", "fedawe unequal", "ca_fed"]
+FURTHER += ["fedavg one_by_one", "last_word unequal one_by_one", "fedavg kept", "mifa draws"]
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}  # sums over clients are added up in another order
 
 THERE = """
@@ -58,17 +61,41 @@ stage.same(whole, again)
 
 
 def numbers(case, spread):
-    """All results of a run in two segments."""
-    name, steps = case.split()
+    """All results of a run in two segments; a case is the name of a strategy and what is special about its work."""
+    name, *special = case.split()
     task = tasks.synthetic_leaf(
         num_clients=NUM_CLIENTS, num_features=FEATURES, num_classes=CLASSES, samples_per_client=SAMPLES, seed=1
     )
-    work = {"unequal": compute.drawn(NUM_CLIENTS, 1, 6), "equal": compute.fixed(NUM_CLIENTS, 2)}[steps]
+    task = replace(task, model=replace(task.model, one_by_one_on_cpu="one_by_one" in special))
+    work = compute.drawn(NUM_CLIENTS, 1, 6) if "unequal" in special else compute.fixed(NUM_CLIENTS, 2)
     world = turnout.World(availability.two_classes(NUM_CLIENTS), compute=work)
+    kept = {"local": turnout.Local(optimizer=optax.sgd(1.0, momentum=0.9), lasting=True)}
+    kept |= {"uploads": uploads.ErrorFeedback(uploads.TopK(0.5))}
     history = turnout.simulate(
-        task, world, STRATEGIES[name], rounds=6, evaluate_every=3, segment=3, metrics=METRICS, spread=spread
+        task,
+        world,
+        STRATEGIES[name],
+        rounds=6,
+        evaluate_every=3,
+        segment=3,
+        metrics=["train_loss"],  # others only take time to compile
+        spread=spread,
+        **(kept if "kept" in special else {}),
     )
+    return results_of(history)
+
+
+def results_of(history):
     return [np.asarray(leaf) for leaf in jax.tree.leaves((history.metrics, history.clients, history.params))]
+
+
+def numbers_of_draws(case, spread):
+    """The same where every seed has data of its own."""
+    task = {"name": "synthetic_leaf", "num_clients": NUM_CLIENTS, "samples_per_client": SAMPLES, "seed": "run"}
+    task |= {"num_features": FEATURES, "num_classes": CLASSES}
+    tables = {"task": task, "availability": "two_classes", "strategies": [case.split()[0]], "spread": spread}
+    experiment = Experiment.read(tables | {"rounds": 3, "seeds": 2, "metrics": ["train_loss"]})
+    return results_of(run(experiment).points[0].history)
 
 
 def numbers_of(cases, spread, check=None):
@@ -82,8 +109,8 @@ def numbers_of(cases, spread, check=None):
     crew._compiled = watched
     try:
         for case in cases:
-            made = []
-            arrays |= {f"{case} {place}": array for place, array in enumerate(numbers(case, spread))}
+            made, play = [], numbers_of_draws if case.endswith("draws") else numbers
+            arrays |= {f"{case} {place}": array for place, array in enumerate(play(case, spread))}
             for programs, inputs in made if check else ():
                 check(case, programs, inputs)
     finally:
@@ -93,10 +120,11 @@ def numbers_of(cases, spread, check=None):
 
 def check_parts(case, programs, inputs):
     """Each device has its part of the data and of the memories, and never has them whole."""
-    memories = programs.begin(*inputs).server.strategy
-    spread = [leaf for leaf in jax.tree.leaves((inputs, memories), is_leaf=_is_spread) if _is_spread(leaf)]
-    assert len(spread) >= (1 if case.startswith(("fedavg", "ca_fed")) else 2), case
-    for filled in spread:
+    carry = programs.begin(*inputs)
+    data, memories = (_spread_arrays(tree) for tree in (inputs, (carry.server.strategy, carry.clients)))
+    assert data
+    assert bool(memories) == (case.startswith(("mifa", "last_word", "fedawe")) or "kept" in case), case
+    for filled in data + memories:
         (rows,) = {shard.data.size / filled.rows.size for shard in filled.rows.addressable_shards}
         assert rows == 1 / jax.device_count()
     text = programs.advance.compiled.as_text()
@@ -107,8 +135,9 @@ def check_parts(case, programs, inputs):
         assert whole is None, (case, whole)
 
 
-def _is_spread(leaf):
-    return isinstance(leaf, mesh.Filled)
+def _spread_arrays(tree):
+    leaves = jax.tree.leaves(tree, is_leaf=lambda leaf: isinstance(leaf, mesh.Filled))
+    return [leaf for leaf in leaves if isinstance(leaf, mesh.Filled)]
 
 
 def started(script, devices, *arguments):
@@ -177,3 +206,9 @@ def test_without_a_mesh_nothing_is_touched():
 def test_another_spread_is_refused():
     with pytest.raises(ValueError, match=r"spread must be 'lanes' .* or 'clients', not 'rounds'"):
         mesh.check_spread("rounds")
+
+
+def test_every_device_has_slots_to_train():
+    sizes = {"slots": 100, "usual": 50, "width": 1, "job_floats": 10, "equal_steps": False}
+    one, eight = (placement.slots_together(tasks.quadratics(2), **sizes, devices=devices) for devices in (1, 8))
+    assert eight == 8 * one

@@ -20,7 +20,7 @@ from jaxtyping import Array, Shaped
 
 Spread = Literal["lanes", "clients"]  # what several devices share: whole trainings, or the clients of each
 
-_AXIS = "clients"
+_AXIS = "turnout_clients"  # a name that no mesh around a call has
 
 
 def check_spread(spread: str) -> None:
