@@ -47,7 +47,10 @@ class Filled(eqx.Module):
 
 
 def over_all_devices(tree: Any, num_clients: int, axis: int = 0) -> Any:
-    """Arrays outside a program, those with at least one row of numbers per client spread along the axis of rows."""
+    """Outside programs: arrays with a row of numbers per client or more are spread, all others whole on every device.
+
+    `axis` is that of the rows: 0, or 1 behind that of lanes.
+    """
     mesh = Mesh(np.asarray(jax.devices()), (_AXIS,))
     spread, whole = (NamedSharding(mesh, PartitionSpec(*names)) for names in ([*[None] * axis, _AXIS], []))
 
@@ -103,9 +106,9 @@ def filled_up(state: Any, num_clients: int) -> Any:
     return jax.tree.map(place, state)
 
 
-def everywhere(results: Any) -> Any:
-    """At the end of a program: results that are whole on every device, so that every process can read them."""
-    return jax.lax.with_sharding_constraint(results, PartitionSpec()) if _has_mesh() else results
+def everywhere(tree: Any) -> Any:
+    """Inside a program for a mesh: arrays whole on every device; at its end, so that every process can read them."""
+    return jax.lax.with_sharding_constraint(tree, PartitionSpec()) if _has_mesh() else tree
 
 
 def _has_mesh() -> bool:
