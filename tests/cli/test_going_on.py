@@ -68,7 +68,7 @@ def test_jobs_share_a_folder(turnout, tmp_path, command):
     )
 
 
-@pytest.mark.parametrize("command", ["run", "tune"])
+@pytest.mark.parametrize("command", ["run", "tune", "reproduce"])
 @pytest.mark.parametrize("on", ["spark", "ray:", "rays"])
 def test_a_place_that_there_is_not_is_refused(turnout, command, on):
     refused = turnout(command, "tiny.toml", "--on", on)

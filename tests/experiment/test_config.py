@@ -32,6 +32,13 @@ def test_precision_is_a_key_of_local_work(tiny):
     assert change(tiny, "local.precision=bfloat16").local.build().precision == "bfloat16"
 
 
+def test_devices_may_share_the_clients(tiny):
+    assert "spread" not in Experiment.read(tiny).document()
+    assert Experiment.read(tiny | {"spread": "clients"}).document()["spread"] == "clients"
+    with pytest.raises(ExperimentError, match='spread: given "rounds", expected "lanes" or "clients"'):
+        Experiment.read(tiny | {"spread": "rounds"})
+
+
 def test_steps_is_short_for_fixed_compute(tiny):
     assert Experiment.read(tiny).compute.table() == {"name": "fixed", "steps": 2, "unit": "steps"}
 

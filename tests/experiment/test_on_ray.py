@@ -26,6 +26,24 @@ class Deadly(Unbiased):
                 os.kill(os.getpid(), signal.SIGKILL)
         return super().select(*rest)
 """
+CLAIM = """
+title = "Tiny"
+claim = "The larger of two learning rates gets nearer in few rounds."
+checks = [
+    { name = "ahead", label = "fast", smaller_is_better = true, measure = { name = "final", metric = "train_loss" } },
+]
+figure = { name = "curves", metric = "train_loss" }
+panels = { few = { rounds = 4 }, more = { rounds = 8 } }
+[experiment]
+seeds = 2
+task = { name = "quadratics", num_clients = 5, dimension = 2 }
+availability = { name = "two_classes" }
+local = { steps = 2, learning_rate = 0.1 }
+strategies = [
+    { name = "deadly:Deadly", label = "fast" },
+    { name = "fedavg", cohort = 2, label = "slow", local = { learning_rate = 0.001 } },
+]
+"""
 EXPERIMENT = """
 rounds = 4
 seeds = 2
@@ -73,6 +91,7 @@ def command(tmp_path, monkeypatch):
     pytest.importorskip("ray")
     (tmp_path / "deadly.py").write_text(DEADLY)
     (tmp_path / "experiment.toml").write_text(EXPERIMENT)
+    (tmp_path / "claim.toml").write_text(CLAIM)
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.chdir(tmp_path)
     return lambda *arguments: subprocess.Popen(
@@ -84,6 +103,18 @@ def end_of(process):
     output, errors = process.communicate(timeout=400)
     assert process.returncode == 0, errors
     return output
+
+
+def kill_after_a_cell(driver, folder):
+    """Kill the driver as soon as it has kept a cell."""
+    until = time.monotonic() + 200
+    while not list(folder.rglob("point-*.npz")):
+        assert driver.poll() is None, driver.communicate()[1]
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    driver.kill()
+    driver.communicate()
+    assert list(folder.rglob("point-*.npz"))
 
 
 @pytest.mark.integration
@@ -98,17 +129,20 @@ def test_a_worker_that_is_killed_is_replaced(command, tmp_path):
 @pytest.mark.integration
 def test_cells_outlive_their_driver(command, tmp_path):
     asked = ("tune", "experiment.toml", "--metric", "train_loss", "--seeds", "2", "--out")
-    driver = command(*asked, "cells", "--on", "ray")
-    until = time.monotonic() + 200
-    while not list((tmp_path / "cells").glob("unfinished/point-*.npz")):
-        assert driver.poll() is None, driver.communicate()[1]
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    driver.kill()
-    driver.communicate()
-    first = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "cells").glob("unfinished/point-*.npz")}
-    assert first
+    kill_after_a_cell(command(*asked, "cells", "--on", "ray"), tmp_path / "cells")
     end_of(command("tune", "--resume", "cells", "--on", "ray"))
     end_of(command(*asked, "whole"))
     for name in ("tuning.csv", "experiment.toml"):
         assert (tmp_path / "cells" / name).read_text() == (tmp_path / "whole" / name).read_text()
+
+
+@pytest.mark.integration
+def test_a_claim_outlives_a_worker_and_its_driver(command, tmp_path):
+    asked = ("reproduce", "claim.toml", "--out")
+    kill_after_a_cell(command(*asked, "cells", "--on", "ray"), tmp_path / "cells")
+    assert end_of(command(*asked, "cells", "--on", "ray")) == "cells/quick/claim\n"
+    assert (tmp_path / "killed").exists()
+    end_of(command(*asked, "whole"))
+    curves = [tmp_path / out / "quick" / "claim" / "curves.csv.gz" for out in ("cells", "whole")]
+    assert curves[0].read_bytes() == curves[1].read_bytes()
+    assert [folder.name for folder in (tmp_path / "cells" / "quick").iterdir()] == ["claim"]

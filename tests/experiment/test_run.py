@@ -159,3 +159,10 @@ def test_what_the_simulator_refuses_is_one_clear_error(finished):
     document["strategies"] = ["unbiased"]
     with pytest.raises(ExperimentError, match="no stationary law"):
         run(Experiment.read(document))
+
+
+def test_devices_that_share_the_clients_give_the_same_numbers(finished):
+    """Here it is one device; `tests/simulator/test_mesh.py` has eight."""
+    shared = run(replace(finished.experiment, spread="clients"))
+    for ours, theirs in zip(finished.points, shared.points, strict=True):
+        np.testing.assert_allclose(ours.history.params, theirs.history.params, rtol=1e-5)

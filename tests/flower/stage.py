@@ -75,7 +75,7 @@ def _work(start, place, steps, rate, seed):
 
 @eqx.filter_jit
 def _probe(params, place, seed):
-    return LOCAL.probe(TASK, params, place, seed)
+    return LOCAL.probe(TASK, params, place[None], seed[None])[0]
 
 
 def work(place, start, steps, rate, seed):

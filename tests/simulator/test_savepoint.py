@@ -24,7 +24,7 @@ def save_always(monkeypatch):
     monkeypatch.setattr(savepoint, "COST", 0)
 
 
-def play(strategies, folder=None, until=10**9, seeds=(0, 3)):
+def play(strategies, folder=None, until=10**9, seeds=(0, 3), spread="lanes"):
     trials = [Trial(one, World(two_classes(6)), Local(learning_rate=0.1)) for one in strategies]
     (group,) = grouped([trials])
     calls = [0]
@@ -34,7 +34,7 @@ def play(strategies, folder=None, until=10**9, seeds=(0, 3)):
         if calls[0] > until:
             raise KeyboardInterrupt
 
-    return run_group([TASK], group, seeds, PACE, report, folder), calls[0]
+    return run_group([TASK], group, seeds, PACE, report, folder, spread=spread), calls[0]
 
 
 def same(one, other):

@@ -30,6 +30,9 @@ def test_a_memory_that_does_not_fit_is_refused_with_its_size():
         check_memory(FedAWE(), fleet, state_of(FedAWE()), room=3 * 2**30)
     check_memory(MIFA(), fleet, state_of(MIFA()), room=6 * 2**30)
     check_memory(FedAU(), fleet, state_of(FedAU()), room=3 * 2**30)
+    check_memory(MIFA(), fleet, state_of(MIFA()), room=3 * 2**30, devices=2)
+    with pytest.raises(ValueError, match=r"2 devices have 4\.0 GiB"):
+        check_memory(MIFA(), fleet, state_of(MIFA()), room=2 * 2**30, devices=2)
 
 
 def test_a_trial_is_checked_before_it_runs(monkeypatch):

@@ -17,6 +17,7 @@ from turnout.errors import UserError
 if TYPE_CHECKING:
     from turnout.cli.terminal import Bar
     from turnout.experiment.config import Experiment
+    from turnout.experiment.on_ray import RayCells
     from turnout.experiment.unfinished import Unfinished
 
 
@@ -46,7 +47,7 @@ def last_of_cells(
         yield unfinished if is_last else None
 
 
-def check_place(on: str | None, cells: str | None) -> None:
+def check_place(on: str | None, cells: str | None = None) -> None:
     """Refuse a place to compute that there is not, before anything is begun."""
     if on is None:
         return
@@ -60,11 +61,22 @@ def check_place(on: str | None, cells: str | None) -> None:
 
 
 def compute_on(on: str | None, unfinished: Unfinished, bar: Bar | None) -> None:
-    """Compute the cells in a place that `check_place` has let pass; nothing if there is none."""
-    if on is not None:
-        from turnout.experiment.on_ray import compute_on_ray
+    """Compute the cells of a run in a place that `check_place` has let pass; nothing if there is none."""
+    with cells_on(on) as cells:
+        if cells is not None:
+            cells.finish(unfinished.experiment, unfinished.kept, bar)
 
-        compute_on_ray(unfinished, on.partition(":")[2] or None, bar)
+
+@contextmanager
+def cells_on(on: str | None) -> Iterator[RayCells | None]:
+    """The place where cells are computed, which `check_place` has let pass; None for this process."""
+    if on is None:
+        yield None
+        return
+    from turnout.experiment.on_ray import cells_on_ray
+
+    with cells_on_ray(on.partition(":")[2] or None) as cells:
+        yield cells
 
 
 def _print_share(unfinished: Unfinished, cells: str, quiet: bool, as_json: bool) -> None:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnout.cli import completion
+from turnout.cli.cells import cells_on, check_place
 from turnout.cli.compilation import prepare_compilation
-from turnout.cli.options import AsJson, Debug, Quiet, Settings, Trust
+from turnout.cli.options import AsJson, Debug, On, Quiet, Settings, Trust
 from turnout.cli.terminal import one_line_errors, print_lines, progress_bar
 from turnout.errors import UserError, nearest
 
 if TYPE_CHECKING:
+    from turnout.experiment.on_ray import RayCells
     from turnout.reproduction.claim import Claim, Profile
 
 HOME = Path("runs") / "reproduced"
@@ -45,6 +47,7 @@ def reproduce_command(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the results: <DIR>/<quick or full>/<claim>.")] = HOME,
     settings: Settings = None,
+    on: On = None,
     trust: Trust = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -54,12 +57,14 @@ def reproduce_command(
     with one_line_errors(debug):
         if quick and full:
             raise UserError("--quick and --full: choose one")
+        check_place(on)
         if redo is not None:
             results = _refreshed(redo, quiet)
         else:
             profile: Profile | None = "full" if full else "quick" if quick else None
             claims = _claims(names or [], everything, profile, tuple(settings or []), tuple(panels or []), trust)
-            results = _reproduced(claims, out, again, quiet)
+            with cells_on(on) as cells:
+                results = _reproduced(claims, out, again, quiet, cells)
         if page is not None:
             _write_page(redo or out, page)
         _show(results, names or [], as_json, quiet)
@@ -86,7 +91,9 @@ def _claims(
     return [read_claim(name, profile, settings, panels, code) for name in names or claim_names()]
 
 
-def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> list[dict[str, Any]]:
+def _reproduced(
+    claims: list[Claim], out: Path, again: bool, quiet: bool, cells: RayCells | None
+) -> list[dict[str, Any]]:
     """Results in order; a claim that was run before is not run again, and one that cannot run gives the reason."""
     from turnout.reproduction.reproduce import reproduce
     from turnout.reproduction.stored import folder_of_same_runs, is_done, not_run, read_result, reproduce_from
@@ -104,7 +111,7 @@ def _reproduced(claims: list[Claim], out: Path, again: bool, quiet: bool) -> lis
                 reproduce_from(claim, same, folder, draw)
             else:
                 with progress_bar(not quiet, f"{claim.name} ({number + 1} of {len(claims)})") as progress:
-                    reproduce(claim, folder, progress, draw, again)
+                    reproduce(claim, folder, progress, draw, again, cells)
             results.append(read_result(folder) | {"folder": str(folder)})
         except UserError as error:
             if len(claims) == 1:

@@ -9,6 +9,7 @@ from typing import Any
 from turnout.auditor import calibrate
 from turnout.experiment.errors import ExperimentError, mistakes_at
 from turnout.experiment.sweep import Point
+from turnout.simulator.mesh import Spread
 from turnout.simulator.trial import Trial, check_trial
 from turnout.tasks.base import Task
 from turnout.world import World
@@ -43,7 +44,7 @@ class Batch:
         return first if all(names == first for names in others) else None
 
 
-def build(points: Sequence[Point], seeds: Sequence[int] = (0,)) -> tuple[Batch, ...]:
+def build(points: Sequence[Point], seeds: Sequence[int] = (0,), spread: Spread = "lanes") -> tuple[Batch, ...]:
     """All objects of an experiment, in batches by task; mistakes that only show here name their place, too.
 
     Where a seed is that of the run, every seed of `seeds` has a draw of its own.
@@ -51,10 +52,10 @@ def build(points: Sequence[Point], seeds: Sequence[int] = (0,)) -> tuple[Batch, 
     batches: dict[tuple[str, tuple[str, ...]], list[Point]] = {}
     for point in points:
         batches.setdefault((point.task.key, point.drawn), []).append(point)
-    return tuple(_batch(members, seeds if drawn else seeds[:1]) for (_, drawn), members in batches.items())
+    return tuple(_batch(members, seeds if drawn else seeds[:1], spread) for (_, drawn), members in batches.items())
 
 
-def _batch(points: list[Point], seeds: Sequence[int]) -> Batch:
+def _batch(points: list[Point], seeds: Sequence[int], spread: Spread) -> Batch:
     setups: list[Setup] = []
     for seed in seeds:
         drawn = [point.of_run(seed) for point in points]
@@ -63,7 +64,7 @@ def _batch(points: list[Point], seeds: Sequence[int]) -> Batch:
             counts = f"{setups[0].task.num_clients} and {task.num_clients}"
             raise ExperimentError(f'task: draws by seed = "run" must have equally many clients, not {counts}')
         worlds: dict[str, World] = {}
-        trials = [_trial(task, point, worlds) for point in drawn]
+        trials = [_trial(task, point, worlds, spread) for point in drawn]
         if setups:  # all but the world is the same, and must be: draws run as one program
             trials = [replace(first, world=trial.world) for first, trial in zip(setups[0].trials, trials, strict=True)]
         setups.append(Setup(task, tuple(trials)))
@@ -77,7 +78,7 @@ def _task(point: Point) -> Task:
     return task
 
 
-def _trial(task: Task, point: Point, worlds: dict[str, World]) -> Trial:
+def _trial(task: Task, point: Point, worlds: dict[str, World], spread: Spread) -> Trial:
     local = point.local.build()
     key = "".join((point.availability.key, point.links.key, point.compute.key, str(local.batch_size)))
     if key not in worlds:
@@ -90,7 +91,7 @@ def _trial(task: Task, point: Point, worlds: dict[str, World]) -> Trial:
         uploads=point.uploads.build(),
     )
     with mistakes_at(point.strategy.where, type(trial.strategy).__module__):
-        check_trial(task, trial)
+        check_trial(task, trial, spread)
     return trial
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from turnout.arguments import MAX_COUNT, MAX_RUNS, NUM_SEEDS
 from turnout.errors import nearest
@@ -14,6 +14,7 @@ from turnout.experiment.parts import Part, read_part
 from turnout.experiment.schema import shown
 from turnout.experiment.spelling import OVERRIDES, PARTS, check_keys
 from turnout.experiment.trust import Code, code_of
+from turnout.simulator.mesh import Spread
 
 DEFAULTS = {"links": "perfect", "uploads": "plain", "server": {}, "facts": "oracle"}  # of tables that may be left out
 NAMED = ("uploads", "facts")  # those that name a builder: a strategy's own replaces the common one
@@ -72,6 +73,7 @@ class Experiment(Tables):
     claim: str = ""
     metrics: tuple[str, ...] | None = None  # those to compute; all that the task has if not given
     calibrate: str | None = None  # label of the strategy whose mean step length the others get
+    spread: Spread = "lanes"  # what several devices share
 
     @classmethod
     def read(cls, document: dict[str, Any], code: Code = Code.IMPORTED) -> Experiment:
@@ -93,6 +95,7 @@ class Experiment(Tables):
             claim=_text(document.get("claim", ""), "claim"),
             metrics=_names(document.get("metrics"), "metrics"),
             calibrate=_label(document.get("calibrate", False), strategies),
+            spread=_spread(document.get("spread", "lanes")),
         )
 
     def document(self) -> dict[str, Any]:
@@ -106,6 +109,7 @@ class Experiment(Tables):
             | {"evaluate_every": self.evaluate_every}
             | ({} if self.metrics is None else {"metrics": list(self.metrics)})
             | ({} if self.calibrate is None else {"calibrate": self.calibrate})
+            | ({} if self.spread == "lanes" else {"spread": self.spread})
             | parts
             | {"strategies": [entrant.table() for entrant in self.strategies]}
         )
@@ -147,6 +151,12 @@ def _label(value: Any, entrants: tuple[Entrant, ...]) -> str | None:
         raise ExperimentError(f"calibrate: given {shown(value)}, expected true or the label of a strategy")
     if value not in labels:
         raise ExperimentError(f"calibrate: no strategy is called {value!r}: {nearest(value, labels)}")
+    return value
+
+
+def _spread(value: Any) -> Spread:
+    if value not in get_args(Spread):
+        raise ExperimentError(f"spread: given {shown(value)}, expected {' or '.join(map(shown, get_args(Spread)))}")
     return value
 
 

@@ -35,9 +35,14 @@ log = logging.getLogger("turnout")
 
 def asked_of(experiment: Experiment) -> str:
     """Everything that determines the numbers of an experiment: the document, the device, and versions."""
+    return asked_of_document(experiment.document())
+
+
+def asked_of_document(document: dict[str, Any]) -> str:
+    """The same for an experiment that is still a document, as another process has written it."""
     about = circumstances()
     versions = {name: about["versions"][name] for name in NUMERIC}
-    return json.dumps([experiment.document(), about["device"], versions], sort_keys=True)
+    return json.dumps([document, about["device"], versions], sort_keys=True)
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ Only the driver writes to the run folder: workers need neither the folder nor a 
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,10 @@ import jax
 
 from turnout.errors import UserError
 from turnout.experiment.config import Experiment
-from turnout.experiment.kept import KeptPoints, asked_of
+from turnout.experiment.kept import KeptPoints, asked_of_document
 from turnout.experiment.run import Progress, outcomes
 from turnout.experiment.sweep import points
 from turnout.experiment.trust import Code
-from turnout.experiment.unfinished import Unfinished
 from turnout.files.manifest import EditedError
 from turnout.simulator.programs import keep_few_programs, use_compilation_cache
 
@@ -38,27 +38,55 @@ def imported_ray() -> Any:
     return ray
 
 
-def compute_on_ray(unfinished: Unfinished, address: str | None = None, progress: Progress | None = None) -> None:
-    """Compute the cells that are not kept yet on a cluster, or on one of this machine alone without an address.
+class RayCells:
+    """Cells that a cluster computes, to which it connects for the first of them.
 
-    A cell whose worker dies is computed again. If the driver dies, `--resume` goes on with the cells that it has kept.
+    Whatever comes is kept at once, whichever experiment is waited for.
     """
-    ray, kept = imported_ray(), unfinished.kept
-    labels = [point.label for point in points(unfinished.experiment)]
-    missing = [label for label in labels if kept.find(label) is None]
-    if not missing:
-        return
-    document, paths = json.dumps(unfinished.experiment.document()), list(sys.path)
-    with redirect_stdout(sys.stderr), _cluster(ray, address):  # what Ray prints is no result
-        needed = {"num_cpus": 1, "num_gpus": int(jax.default_backend() == "gpu")}
-        task = ray.remote(computed_cell).options(max_retries=RETRIES, **needed)
-        waiting = {task.remote(document, label, paths): label for label in missing}
-        while waiting:
-            (ready, *_), _ = ray.wait(list(waiting))
-            label = waiting.pop(ready)
-            _keep(kept, label, _result(ray, ready, label))
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connected = functools.cache(connect)
+        self._waiting: dict[Any, tuple[KeptPoints, str]] = {}  # the place and the label of each task
+        self._failed: dict[Path, Exception] = {}  # by the folder of the experiment's points
+
+    def begin(self, experiment: Experiment, kept: KeptPoints) -> None:
+        """Hand out the cells of an experiment that are neither kept nor on their way."""
+        on_their_way = {label for place, label in self._waiting.values() if place.folder == kept.folder}
+        labels = [point.label for point in points(experiment) if point.label not in on_their_way]
+        document, paths = json.dumps(experiment.document()), list(sys.path)
+        for label in [label for label in labels if kept.find(label) is None]:
+            needed = {"num_cpus": 1, "num_gpus": int(jax.default_backend() == "gpu")}
+            task = self._connected().remote(computed_cell).options(max_retries=RETRIES, **needed)
+            self._waiting[task.remote(document, label, paths)] = kept, label
+
+    def finish(self, experiment: Experiment, kept: KeptPoints, progress: Progress | None = None) -> None:
+        """Wait until all cells of an experiment are kept.
+
+        A cell whose worker dies is computed again. If the driver dies, a later call goes on with what it has kept.
+        """
+        if kept.folder not in self._failed:
+            self.begin(experiment, kept)
+        total = len(points(experiment))
+        while kept.folder not in self._failed and (left := self._num_left(kept)):
+            self._keep_next()
             if progress is not None:
-                progress(1 - len(waiting) / len(labels))
+                progress(1 - (left - 1) / total)
+        if error := self._failed.get(kept.folder):
+            raise error
+
+    def _num_left(self, kept: KeptPoints) -> int:
+        return sum(place.folder == kept.folder for place, _ in self._waiting.values())
+
+    def _keep_next(self) -> None:
+        """Keep the next cell that comes; or the error that it ended with, and let the rest of its experiment go."""
+        ray = self._connected()
+        (ready, *_), _ = ray.wait(list(self._waiting))
+        kept, label = self._waiting.pop(ready)
+        try:
+            _keep(kept, label, _result(ray, ready, label))
+        except Exception as error:
+            self._failed[kept.folder] = error
+            self._waiting = {task: cell for task, cell in self._waiting.items() if cell[0].folder != kept.folder}
 
 
 def computed_cell(document: str, label: str, paths: list[str]) -> bytes:
@@ -68,28 +96,34 @@ def computed_cell(document: str, label: str, paths: list[str]) -> bytes:
     keep_few_programs()
     experiment = Experiment.read(json.loads(document), Code.IMPORTED)
     with tempfile.TemporaryDirectory(prefix="turnout-") as folder:
-        kept = KeptPoints(Path(folder), asked_of(experiment))
+        kept = KeptPoints(Path(folder), asked_of_document(json.loads(document)))
         for _ in outcomes(experiment, points(experiment), kept=kept, labels=[label]):
             pass
         return kept.content(label)
 
 
 @contextmanager
-def _cluster(ray: Any, address: str | None) -> Iterator[None]:
-    """Be connected to a cluster: the one at hand, that of the address, or a new one on this machine."""
-    if ray.is_initialized():
-        yield
-        return
+def cells_on_ray(address: str | None = None) -> Iterator[RayCells]:
+    """Cells on a cluster: the one at hand, that of the address, or a new one on this machine."""
+    ray = imported_ray()
+    with redirect_stdout(sys.stderr), ExitStack() as until_the_end:  # what Ray prints is no result
+
+        def connect() -> Any:
+            if not ray.is_initialized():
+                _connect(ray, address)
+                until_the_end.callback(ray.shutdown)
+            return ray
+
+        yield RayCells(connect)
+
+
+def _connect(ray: Any, address: str | None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of jax about forks, though each is a new program at once; and Ray's tips
             ray.init(address=address, log_to_driver=False, logging_level="warning", include_dashboard=False)
     except (ConnectionError, ValueError) as error:
         raise UserError(f"--on ray:{address}: no cluster answers there ({error})") from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 def _result(ray: Any, ready: Any, label: str) -> bytes:

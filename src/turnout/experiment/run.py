@@ -25,6 +25,7 @@ from turnout.simulator import Watch, check_metrics, chosen_seeds, share_of_progr
 from turnout.simulator.crew import Latest, Pace
 from turnout.simulator.history import History
 from turnout.simulator.lanes import run_group
+from turnout.simulator.mesh import Spread
 from turnout.simulator.trial import TrialGroup, grouped
 from turnout.tasks.base import Task
 
@@ -205,7 +206,7 @@ def outcomes(
     begun = time.perf_counter()
     batches = [
         batch if experiment.calibrate is None else calibrated(batch, experiment.calibrate, experiment.rounds)
-        for batch in build(grid, experiment.seeds)
+        for batch in build(grid, experiment.seeds, experiment.spread)
     ]
     segment = max(1, experiment.rounds // SEGMENTS)
     with mistakes_at(""):
@@ -224,7 +225,7 @@ def outcomes(
             report = share_of_progress(shares, watch, number, len(programs), pace.rounds)
             finished = _kept(batch, wanted, kept)
             if missing := [i for i in wanted if i not in finished]:
-                finished |= _simulated(batch, group, missing, seeds, pace, report, kept, begun)
+                finished |= _simulated(batch, group, missing, seeds, pace, report, kept, begun, experiment.spread)
                 begun = time.perf_counter()
             for i, point in finished.items():
                 task = batch.tasks[0] if DISTANCE in point.history.metrics and len(batch.tasks) == 1 else None
@@ -254,12 +255,13 @@ def _simulated(
     report: Callable[[int, Latest], None],
     kept: KeptPoints | None,
     begun: float,
+    spread: Spread,
 ) -> dict[int, KeptPoint]:
     """Points of a program by their index, simulated and kept; `begun` is when the program before ended."""
     labels = [batch.points[i].label for i in missing]
     saved = None if kept is None else kept.states(labels)
     chosen = [group.members.index(i) for i in missing]
-    histories = run_group(batch.tasks, group, seeds, pace, report, saved, chosen)
+    histories = run_group(batch.tasks, group, seeds, pace, report, saved, chosen, spread)
     factors = [batch.rate_factors[i] if batch.rate_factors else 1.0 for i in missing]
     share = (time.perf_counter() - begun) / len(labels)
     points = [KeptPoint(history, factor, share) for history, factor in zip(histories, factors, strict=True)]

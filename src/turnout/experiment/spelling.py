@@ -11,7 +11,7 @@ from turnout.experiment.errors import ExperimentError
 PARTS = ("task", "availability", "links", "compute", "local", "uploads", "server", "facts")  # tables in common
 OVERRIDES = ("local", "uploads", "server", "facts")  # tables of which a strategy may have its own
 NEEDED = ("rounds", "task", "availability", "strategies")
-KEYS = ("title", "claim", "rounds", "seeds", "evaluate_every", "metrics", "calibrate", *PARTS, "strategies")
+KEYS = ("title", "claim", "rounds", "seeds", "evaluate_every", "metrics", "calibrate", "spread", *PARTS, "strategies")
 
 
 def check_keys(document: dict[str, Any]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ from turnout.experiment.circumstances import circumstances
 from turnout.experiment.config import Experiment
 from turnout.experiment.errors import ExperimentError
 from turnout.experiment.kept import KeptPoints
+from turnout.experiment.on_ray import RayCells
 from turnout.experiment.run import Outcome, Progress, run_points
-from turnout.experiment.sweep import Point, points
+from turnout.experiment.sweep import points
 from turnout.experiment.tuning import RATES, tune, write_rows
 from turnout.files.whole import free_folder, replaced
-from turnout.reproduction.claim import Claim, Search
+from turnout.reproduction.claim import Claim
 from turnout.reproduction.measured import CURVES, Curve, write_curves
 from turnout.reproduction.panels import KeptPanels, Panel
 from turnout.reproduction.stored import Draw, is_reproduction, write_result
@@ -55,19 +57,22 @@ def reproduce(
     progress: Progress | None = None,
     draw: Draw | None = None,
     again: bool = False,
+    cells: RayCells | None = None,
 ) -> Reproduced:
     """Run every panel of a claim and check it; with `out`, write a folder there. If all panels fail, it is an error.
 
     Finished strategies and panels are kept beside `out` until the folder is complete: the next call continues after
     them. Panels that were run alone (`--panel`) are kept for the whole claim, so that panels can run in separate
     processes. `again` ignores what is kept. A reproduction that is in the folder already stays there until the new one
-    is whole, and is then replaced.
+    is whole, and is then replaced. With `cells` a cluster computes the points; that needs `out`.
     """
+    if cells is not None and out is None:
+        raise ValueError("cells are kept beside the folder of a claim: give out, too")
     folder = None if out is None else _free_or_reproduced(Path(out))
     kept, asked = KeptPanels(folder), [_asked(claim, name) for name in claim.panels]
     if again:
         kept.forget(asked)
-    panels, skipped = _run_panels(claim, kept, progress)
+    panels, skipped = _run_panels(claim, kept, progress, cells)
     reproduced = Reproduced(claim, panels, skipped, ())
     reproduced = replace(reproduced, findings=claim.findings(reproduced.curves, skipped))
     if folder is not None:
@@ -82,16 +87,20 @@ def _free_or_reproduced(out: Path) -> Path:
     return out if is_reproduction(out) else free_folder(out)
 
 
-def _run_panels(claim: Claim, kept: KeptPanels, progress: Progress | None) -> tuple[dict[str, Panel], dict[str, str]]:
+def _run_panels(
+    claim: Claim, kept: KeptPanels, progress: Progress | None, cells: RayCells | None
+) -> tuple[dict[str, Panel], dict[str, str]]:
     if claim.procedure is not None:
         begun = time.perf_counter()
         return {"": Panel(tuple(claim.procedure()), seconds=time.perf_counter() - begun)}, {}
     panels, skipped = {}, {}
+    if cells is not None:
+        _begin_cells(claim, kept, cells)
     for number, name in enumerate(claim.panels):
         if (panel := kept.find(_asked(claim, name))) is None:
             with kept.at_work(_asked(claim, name)):
                 try:
-                    panel = _run_panel(claim, name, kept, _share_of(progress, number, len(claim.panels)))
+                    panel = _run_panel(claim, name, kept, _share_of(progress, number, len(claim.panels)), cells)
                 except ExperimentError as error:
                     skipped[name] = str(error)
                     continue
@@ -112,22 +121,50 @@ def _share_of(progress: Progress | None, number: int, count: int) -> Progress | 
     return None if progress is None else lambda share: progress((number + share) / count)
 
 
-def _run_panel(claim: Claim, name: str, kept: KeptPanels, progress: Progress | None) -> Panel:
-    experiment, search, asked = claim.panels[name], claim.search, _asked(claim, name)
-    grid = points(experiment)
-    if search is None or not any(point.settings for point in grid):
-        return _run_as_it_is(claim, name, experiment, grid, kept.points(asked, experiment), progress)
-    if search.seeds is None:
-        tuned = tune(experiment, search.metric, search.keep, RATES, progress, kept.points(asked, experiment))
+def _begin_cells(claim: Claim, kept: KeptPanels, cells: RayCells) -> None:
+    """Hand out what every panel begins with, so that no worker waits for the end of the panel before."""
+    for name in claim.panels:
+        with suppress(ExperimentError):  # of a panel that cannot run, which says so in its turn
+            place = kept.points(_asked(claim, name), first := _first_of(claim, name))
+            if place is not None and kept.find(_asked(claim, name)) is None:
+                cells.begin(first, place)
+
+
+def _first_of(claim: Claim, panel: str) -> Experiment:
+    """What a panel begins with: the search of its rates if that is a run of its own, else the panel itself."""
+    experiment, search = claim.panels[panel], claim.search
+    if search is None or search.seeds is None or not _is_swept(experiment):
+        return experiment
+    rounds = search.rounds or experiment.rounds  # and only what the choice needs: the metric at the end
+    return replace(experiment, seeds=search.seeds, rounds=rounds, evaluate_every=rounds, metrics=(search.metric,))
+
+
+def _is_swept(experiment: Experiment) -> bool:
+    return any(point.settings for point in points(experiment))
+
+
+def _run_panel(claim: Claim, name: str, kept: KeptPanels, progress: Progress | None, cells: RayCells | None) -> Panel:
+    experiment, search, first = claim.panels[name], claim.search, _first_of(claim, name)
+
+    def points_of(part: Experiment, share: Progress | None) -> KeptPoints | None:
+        """The finished points of a part; all of them, where a cluster computes them."""
+        place = kept.points(_asked(claim, name), part)
+        if cells is not None and place is not None:
+            cells.finish(part, place, share)
+        return place
+
+    if search is None or not _is_swept(experiment):
+        return _run_as_it_is(claim, name, experiment, points_of(experiment, progress), progress)
+    if first is experiment:
+        tuned = tune(experiment, search.metric, search.keep, RATES, progress, points_of(experiment, progress))
         curves = tuple(curve for outcome in tuned.outcomes() for curve in _curves(name, outcome, *_extras(claim)))
         panel = Panel(curves, tuned.experiment().to_toml(), seconds=tuned.run.seconds)
     else:
         half = _share_of(progress, 0, 2), _share_of(progress, 1, 2)
-        searched = _for_search(experiment, search)
-        tuned = tune(searched, search.metric, search.keep, RATES, half[0], kept.points(asked, searched))
+        tuned = tune(first, search.metric, search.keep, RATES, half[0], points_of(first, half[0]))
         fixed = tuned.experiment()
         chosen = replace(experiment, strategies=fixed.strategies, local=fixed.local, server=fixed.server)
-        panel = _run_as_it_is(claim, name, chosen, points(chosen), kept.points(asked, chosen), half[1])
+        panel = _run_as_it_is(claim, name, chosen, points_of(chosen, half[1]), half[1])
         panel = replace(panel, seconds=panel.seconds + tuned.run.seconds)
     return replace(
         panel,
@@ -138,15 +175,10 @@ def _run_panel(claim: Claim, name: str, kept: KeptPanels, progress: Progress | N
 
 
 def _run_as_it_is(
-    claim: Claim,
-    name: str,
-    experiment: Experiment,
-    grid: Sequence[Point],
-    kept: KeptPoints | None,
-    progress: Progress | None,
+    claim: Claim, name: str, experiment: Experiment, kept: KeptPoints | None, progress: Progress | None
 ) -> Panel:
     """Run every strategy of a panel, except those that an interrupted run has finished."""
-    finished = run_points(experiment, grid, progress, kept=kept)
+    finished = run_points(experiment, points(experiment), progress, kept=kept)
     curves = tuple(curve for outcome in finished.points for curve in _curves(name, outcome, *_extras(claim)))
     return Panel(curves, experiment.to_toml(), seconds=finished.seconds)
 
@@ -154,12 +186,6 @@ def _run_as_it_is(
 def _extras(claim: Claim) -> tuple[list[str], list[str]]:
     """What the claim needs besides metrics: sums per client, and costs."""
     return claim.document.get("clients", []), claim.document.get("costs", [])
-
-
-def _for_search(experiment: Experiment, search: Search) -> Experiment:
-    """The experiment with only what the choice needs: the metric at the end."""
-    rounds = search.rounds or experiment.rounds
-    return replace(experiment, seeds=search.seeds, rounds=rounds, evaluate_every=rounds, metrics=(search.metric,))
 
 
 def _curves(panel: str, outcome: Outcome, clients: list[str], costs: list[str]) -> Iterator[Curve]:

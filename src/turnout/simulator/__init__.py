@@ -14,6 +14,7 @@ from turnout.simulator.crew import Latest, Pace
 from turnout.simulator.history import History
 from turnout.simulator.lanes import run_group
 from turnout.simulator.local import Local
+from turnout.simulator.mesh import Spread, check_spread
 from turnout.simulator.programs import once_per_kind
 from turnout.simulator.trial import Trial, check_trial, grouped
 from turnout.strategies.base import Strategy
@@ -38,6 +39,7 @@ def simulate(
     metrics: Sequence[str] | None = None,
     segment: int | None = None,
     progress: Progress | None = None,
+    spread: Spread = "lanes",
     **server: Any,
 ) -> History:
     """Train one strategy in one world, once per seed, and return the histories.
@@ -54,6 +56,7 @@ def simulate(
         metrics: names of the metrics to compute; all that the task has if not given.
         segment: rounds between calls of `progress`, rounded up to whole evaluations.
         progress: called with rounds done and rounds in all.
+        spread: what several devices share: "lanes", whole trainings, or "clients", those of one training after another.
         server: the server's `learning_rate`, `optimizer`, `radius` and `facts`, as in `ServerSettings`.
 
     """
@@ -73,6 +76,7 @@ def simulate(
         metrics=metrics,
         segment=segment,
         progress=progress,
+        spread=spread,
     )[0]
 
 
@@ -87,23 +91,26 @@ def simulate_trials(
     segment: int | None = None,
     progress: Progress | None = None,
     watch: Watch | None = None,
+    spread: Spread = "lanes",
 ) -> list[History]:
     """Train several trials on one task; those that differ in numbers only run as one program, side by side.
 
     `watch` is called together with `progress`, with the newest mean of each metric over the lanes that moved on.
     """
     chosen = chosen_seeds(seeds)
+    check_spread(spread)
     at_least("rounds", rounds, 1, MAX_COUNT)
     at_least("evaluate_every", evaluate_every, 1, MAX_COUNT)
     pace = Pace(rounds, evaluate_every, segment, None if metrics is None else tuple(metrics))
     for trial in trials:
-        check_trial(task, trial)
+        check_trial(task, trial, spread)
     check_metrics(task, pace.metrics)
     groups = grouped([trials])
     histories: dict[int, History] = {}
     for number, group in enumerate(groups):
         report = share_of_progress(progress, watch, number, len(groups), rounds)
-        histories.update(zip(group.members, run_group([task], group, chosen, pace, report), strict=True))
+        finished = run_group([task], group, chosen, pace, report, spread=spread)
+        histories.update(zip(group.members, finished, strict=True))
     return [histories[i] for i in range(len(trials))]
 
 

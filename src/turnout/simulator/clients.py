@@ -6,7 +6,6 @@ import abc
 from dataclasses import dataclass
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
 from turnout.metrics import on_split
@@ -69,7 +68,7 @@ class Trainees(Clients):
         present = Cohort.pack(Ask.of(available, available.astype(jnp.float32)), plan.most_available)
         words = client_words(round_key(root, Stream.PROBE, t), present.ids)
         clients = jnp.minimum(present.ids, task.num_clients - 1)
-        losses = jax.vmap(lambda client, word: trial.local.probe(task, params, client, word))(clients, words)
+        losses = trial.local.probe(task, params, clients, words)
         return jnp.zeros(task.num_clients).at[present.ids].set(losses, mode="drop")
 
     def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> Sent:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Int
 from turnout import tree
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.local import Jobs, Local, Trained
+from turnout.simulator.mesh import spread_rows
 from turnout.simulator.placement import most_of_lanes
 from turnout.tasks.base import Task
 from turnout.types import Params, PerSlot
@@ -82,6 +83,7 @@ def _cut_at(place: int, rows: Any) -> tuple[Any, Any]:
 
 def _train(local: Local, task: Task, start: Params, jobs: Jobs, common: int | None, upload: Upload | None) -> Sent:
     """Training and sending in one go, so that no update need be kept beside what is sent of it."""
+    start, jobs = spread_rows((start, jobs), jobs.clients.shape[0])
     if common is None:
         trained = local.train(task, start, jobs, most_of_lanes(jnp.max(jobs.steps)), masked=True)
     else:

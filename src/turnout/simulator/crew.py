@@ -10,9 +10,12 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from turnout.simulator import loop
+from turnout.server.tally import Tally
+from turnout.simulator import loop, mesh
+from turnout.simulator.attendance import Roll
 from turnout.simulator.programs import once_per_kind
 from turnout.simulator.savepoint import Savepoint
 from turnout.tasks.base import Task
@@ -75,7 +78,7 @@ class Programs(NamedTuple):
 
     begin: Callable[..., loop.Carry]
     advance: Callable[..., tuple[loop.Carry, loop.Written]]
-    finish: Callable[..., tuple[Any, dict[str, Any]]]
+    finish: Callable[..., tuple[Any, dict[str, Any], Tally, Roll | None]]
 
     most_bytes: int  # that a call takes, arguments and results included; 0 where the compiler does not say
 
@@ -89,8 +92,7 @@ class Programs(NamedTuple):
 
 
 def _compiled(inputs: tuple[Any, ...], bounds: loop.Bounds) -> Programs:
-    (device,) = inputs[-1].devices()  # of the roots, and so of all
-    with jax.default_device(device):
+    with mesh.devices_of(inputs[-1]):  # the roots lie where all the others do
         begin = _begin.lower(*inputs).compile()
         carry = begin(*inputs)
         advance = _advance.lower((*inputs, bounds), carry).compile()
@@ -127,13 +129,12 @@ def run_crew(
         progress.add(rounds, metrics)
     if so_far.blocks < pace.blocks:
         return {}  # of no use, as another crew has failed or the process ends
-    params, by_client = programs.finish(inputs, so_far.carry)
-    clients = so_far.carry.tally.summary(pace.rounds) | by_client
+    params, by_client, tally, roll = jax.device_get(programs.finish(inputs, so_far.carry))
     metrics, records = so_far.joined()
-    parts = {"metrics": metrics, "records": records, "clients": clients, "params": params}
-    assert so_far.carry.roll is not None  # `begin` makes one
-    arrays = jax.device_get(parts | {"states": so_far.carry.roll.states})
-    lanes = len(arrays["states"])
+    clients = jax.tree.map(jnp.asarray, tally).summary(pace.rounds) | by_client
+    parts = {"metrics": metrics, "records": records, "clients": clients, "params": params, "states": roll.states}
+    arrays = jax.device_get(parts)
+    lanes = len(roll.states)
     return arrays | {"seconds": np.full(lanes, so_far.seconds / lanes)}
 
 
@@ -144,7 +145,8 @@ _BY_LANE = (None, eqx.if_array(0), eqx.if_array(0), eqx.if_array(0), None, 0)
 def _each_lane(function: Callable[..., Any], *more: Any) -> Callable[..., Any]:
     """A function of one lane, for all lanes of a crew; `more` are the axes of further arguments."""
 
-    def of_lane(common: Task, own: Task | None, *rest: Any) -> Any:
+    def of_lane(*inputs: Any) -> Any:
+        common, own, *rest = mesh.usual_shapes(inputs)
         return function(common if own is None else eqx.combine(common, own), *rest)
 
     return eqx.filter_vmap(of_lane, in_axes=(*_BY_LANE, *more))
@@ -152,14 +154,25 @@ def _each_lane(function: Callable[..., Any], *more: Any) -> Callable[..., Any]:
 
 @eqx.filter_jit
 def _begin(*inputs: Any) -> loop.Carry:
-    return _each_lane(loop.begin)(*inputs)
+    def of_lane(task: Task, *rest: Any) -> loop.Carry:
+        return mesh.filled_up(loop.begin(task, *rest), task.num_clients)
+
+    return _each_lane(of_lane)(*inputs)
 
 
 @eqx.filter_jit(donate="all-except-first")
 def _advance(inputs: tuple[Any, ...], carry: loop.Carry) -> tuple[loop.Carry, loop.Written]:
-    return _each_lane(loop.advance, None, 0)(*inputs, carry)
+    def of_lane(task: Task, *rest: Any) -> tuple[loop.Carry, loop.Written]:
+        after, written = loop.advance(task, *rest)
+        return mesh.filled_up(after, task.num_clients), mesh.everywhere(written)
+
+    return _each_lane(of_lane, None, 0)(*inputs, carry)
 
 
 @eqx.filter_jit
-def _finish(inputs: tuple[Any, ...], carry: loop.Carry) -> tuple[Any, dict[str, Any]]:
-    return _each_lane(loop.finish, 0)(*inputs, carry)
+def _finish(inputs: tuple[Any, ...], carry: loop.Carry) -> tuple[Any, dict[str, Any], Tally, Roll | None]:
+    def of_lane(*lane: Any) -> tuple[Any, dict[str, Any], Tally, Roll | None]:
+        end: loop.Carry = lane[-1]
+        return mesh.everywhere((*loop.finish(*lane), end.tally, end.roll))
+
+    return _each_lane(of_lane, 0)(*inputs, carry)

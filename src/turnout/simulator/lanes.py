@@ -16,7 +16,7 @@ import jax.random as jr
 import numpy as np
 
 from turnout.metrics import BYTES_UPLOADED, OVERFLOW
-from turnout.simulator import loop
+from turnout.simulator import loop, mesh
 from turnout.simulator import placement as side_by_side
 from turnout.simulator.attendance import Attendance
 from turnout.simulator.clients import Plan
@@ -38,12 +38,14 @@ def run_group(
     report: Callable[[int, Latest], None],
     saved: Path | None = None,
     chosen: Sequence[int] | None = None,
+    spread: mesh.Spread = "lanes",
 ) -> list[History]:
     """One history per trial. There is one task for all seeds, or one per seed.
 
     Every pair of a trial and a seed is a lane. A GPU runs as many lanes together as its memory holds. A CPU runs as
     many together as its cache holds, and such crews on all cores at once: side by side, large lanes only push each
-    other out of the cache. Where there are several devices, the crews take them in turn.
+    other out of the cache. Where there are several devices, the crews take them in turn. With `spread="clients"` lanes
+    run one after another, each on all devices.
 
     `saved` is a folder of this group alone, where the crews leave their states from time to time: a later call with the
     same arguments goes on from there, and ends with the same numbers.
@@ -59,18 +61,22 @@ def run_group(
     stacked = _stack([as_arrays(trial) for trial in group.all_trials]), _stack(list(itertools.chain(*group.laws)))
     common, own = tasks[0].beside(tasks) if len(tasks) > 1 else (tasks[0], None)
 
-    placed = side_by_side.on_every_device((common, own, stacked, roots))
+    if spread == "clients":
+        placed = [(mesh.over_all_devices(common, tasks[0].num_clients), own, stacked, roots)]
+    else:
+        placed = side_by_side.on_every_device((common, own, stacked, roots))
 
     def inputs(plan: Plan, crew: np.ndarray, number: int) -> tuple[Any, ...]:
         trial, seed = np.divmod(crew, len(seeds))
         rows = trial + num_trials * (seed if num_draws > 1 else 0)
         common, own, stacked, roots = placed[number % len(placed)]
-        return common, _rows(own, seed), *_rows(stacked, rows), plan, _rows(roots, seed)
+        lane = (_rows(own, seed), *_rows(stacked, rows), plan, _rows(roots, seed))
+        return common, *(mesh.over_all_devices(lane, tasks[0].num_clients, axis=1) if spread == "clients" else lane)
 
     def compiled(plan: Plan, width: int, device: int = 0) -> Programs:
         return Programs.compiled(inputs(plan, np.arange(width), device), pace)
 
-    plan, width, first = _fitting(count, *_plan(tasks[0], group.all_trials, count, roots, pace), compiled)
+    plan, width, first = _fitting(count, *_plan(tasks[0], group.all_trials, count, roots, pace, spread), compiled)
     crews = [lanes[crew] for crew in side_by_side.crews_of(len(lanes), width)]
     programs = [first, *(compiled(plan, width, device) for device in range(1, min(len(placed), len(crews))))]
     progress = CrewProgress(report, len(crews))
@@ -79,7 +85,7 @@ def run_group(
         own_programs, saving = programs[number % len(programs)], Savepoint.of_crew(saved, crew)
         return run_crew(own_programs, inputs(plan, crew, number), pace, progress, saving)
 
-    with ThreadPoolExecutor(side_by_side.num_workers()) as pool:
+    with ThreadPoolExecutor(side_by_side.num_workers() if spread == "lanes" else 1) as pool:
         try:
             parts = list(pool.map(run, range(len(crews)), crews))
         except BaseException:  # of one crew, or Ctrl-C: the others need not go on to their end
@@ -116,7 +122,9 @@ def _take_rows(arrays: Any, rows: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf[rows], arrays)
 
 
-def _plan(task: Task, trials: Sequence[Trial], lanes: int, roots: Any, pace: Pace) -> tuple[Plan, int]:
+def _plan(
+    task: Task, trials: Sequence[Trial], lanes: int, roots: Any, pace: Pace, spread: mesh.Spread
+) -> tuple[Plan, int]:
     """The plan, which fixes shapes, and the number of lanes that should run side by side."""
     num_clients = task.num_clients
     needed = {trial.strategy.capacity(crowd) for trial in trials for crowd in (1, num_clients)}
@@ -130,7 +138,8 @@ def _plan(task: Task, trials: Sequence[Trial], lanes: int, roots: Any, pace: Pac
     common = steps.pop() if len(steps) == 1 else None
     slots = min(num_clients, side_by_side.slots_for(slots))
     job = once_per_kind(side_by_side.job_floats_of, task, trials[0].local.batch_size)
-    width = side_by_side.lanes_together(lanes, slots, job, common is not None)
+    alike, devices = common is not None, mesh.num_devices(spread)
+    width = 1 if spread == "clients" else side_by_side.lanes_together(lanes, slots, job, alike)
     plan = Plan(
         slots=slots,
         most_available=min(num_clients, side_by_side.slots_for(crowd)),
@@ -138,7 +147,7 @@ def _plan(task: Task, trials: Sequence[Trial], lanes: int, roots: Any, pace: Pac
         round_room=_room(pace.rounds),
         common_steps=common,
         most_steps=max(trial.world.compute.most for trial in trials),
-        chunk=side_by_side.slots_together(task, slots, often, width, job, common is not None),
+        chunk=side_by_side.slots_together(task, slots, often, width, job, alike, devices),
         metrics=pace.metrics,
     )
     return plan, width

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 import equinox as eqx
@@ -17,6 +18,7 @@ from turnout import tree
 from turnout.optimizers import check_rates, first_updates
 from turnout.simulator.batches import drawn, noise, shuffled
 from turnout.simulator.client_state import ClientState
+from turnout.simulator.mesh import everywhere, spread_rows
 from turnout.tasks.base import Task
 from turnout.types import Params, PerSlot, Round, Scalar, Schedule, rate_at
 from turnout.uploads.base import UploadContext
@@ -96,32 +98,42 @@ class Local(eqx.Module):
         """
         slots = jobs.clients.shape[0]
         fresh = jax.vmap(self.fresh)(start) if jobs.held is None or not self.lasting else jobs.held.optimizer
-        begin = (start, fresh, jnp.zeros(slots))
-        step = jax.vmap(functools.partial(self._step, task), in_axes=(0, 0, None, 0))
+        begin, choose = (start, fresh, jnp.zeros(slots)), drawn if self.batches == "drawn" else shuffled
+        step = jax.vmap(functools.partial(self._step, task), in_axes=(0, 0, 0, None, 0))
 
         def body(s: Int[Array, ""], now: Any) -> Any:
-            after = step(start, jobs, s, now)
+            after = step(start, jobs, self._samples(task, choose, jobs.clients, jobs.words, s), s, now)
             return tree.where_rows(s < jobs.steps, after, now) if masked else after
 
         end, optimizer, losses = jax.lax.fori_loop(0, most, body, begin)
         updates, counts = tree.subtract(end, start), jnp.maximum(jobs.steps, 1)
         return Trained(updates, losses / counts.astype(losses.dtype), optimizer if self.lasting else None)
 
-    def _step(self, task: Task, start: Params, job: Jobs, s: Int[Array, ""], now: Any) -> Any:
-        params, state, losses = now
-        choose = drawn if self.batches == "drawn" else shuffled
-        positions, present = choose(job.words, s, task.sizes[job.clients], self.batch_size)
-        batch = task.batch(job.clients, positions)
+    def _samples(
+        self, task: Task, choose: Callable[..., Any], clients: SlotCounts, words: UInt32[Array, " slots"], s: Any
+    ) -> tuple[Any, Float[Array, "slots batch"]]:
+        """One batch per slot for step s, and which of its samples are no padding."""
+
+        def one_batch(client: Int[Array, ""], word: UInt32[Array, ""]) -> Any:
+            positions, present = choose(word, s, task.sizes[client], self.batch_size)
+            return task.batch(client, positions), present
+
+        # A device cuts all batches out of the data that it holds: for its own alone it would need the data of all.
+        samples = everywhere(jax.vmap(one_batch)(*everywhere((clients, words))))
+        return spread_rows(samples, clients.shape[0])
+
+    def _step(self, task: Task, start: Params, job: Jobs, samples: Any, s: Int[Array, ""], now: Any) -> Any:
+        (params, state, losses), (batch, present) = now, samples
         if self.precision == "bfloat16":
             batch = task.shortened(batch)
         loss, gradient = jax.value_and_grad(task.training_loss)(params, batch, present, noise(job.words, s))
         params, state = self._move(params, start, gradient, state, s, job.rates)
         return params, state, losses + loss
 
-    def probe(self, task: Task, params: Params, client: Int[Array, ""], word: UInt32[Array, ""]) -> Float[Array, ""]:
-        """Loss of a model on one batch of a client, with no training."""
-        positions, present = drawn(word, jnp.zeros((), jnp.int32), task.sizes[client], self.batch_size)
-        return task.loss(params, task.batch(client, positions), present)
+    def probe(self, task: Task, params: Params, clients: SlotCounts, words: UInt32[Array, " slots"]) -> PerSlot:
+        """Loss of a model on one batch of each client, with no training."""
+        batches, present = self._samples(task, drawn, clients, words, jnp.zeros((), jnp.int32))
+        return jax.vmap(task.loss, in_axes=(None, 0, 0))(params, batches, present)
 
     def fresh(self, params: Params) -> Any:
         """State of the optimizer before its first step."""

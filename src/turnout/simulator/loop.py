@@ -21,6 +21,7 @@ from turnout.simulator.attendance import Roll
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.clients import Clients, Plan, Trainees
 from turnout.simulator.local import Jobs, Local
+from turnout.simulator.mesh import spread_rows
 from turnout.simulator.trial import Law, Trial
 from turnout.streams import Stream, client_words, round_key
 from turnout.tasks.base import Task
@@ -179,6 +180,7 @@ def advance(
     def one_round(t: Array, state: tuple[Carry, dict[str, Array]]) -> tuple[Carry, dict[str, Array]]:
         now, records = state
         now, record = play_round(Trainees(task), trial, law, plan, root, t, now)
+        now = spread_rows(now, task.num_clients)
         return now, {name: records[name].at[t - first * every].set(value) for name, value in record.items()}
 
     def one_block(b: Array, state: tuple[Carry, Written]) -> tuple[Carry, Written]:

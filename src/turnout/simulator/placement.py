@@ -52,18 +52,22 @@ def even(lanes: int, most: int) -> int:
     return -(-lanes // -(-lanes // most))
 
 
-def slots_together(task: Task, slots: int, usual: int, width: int, job_floats: int, equal_steps: bool) -> int:
-    """Slots of a lane trained side by side.
+def slots_together(
+    task: Task, slots: int, usual: int, width: int, job_floats: int, equal_steps: bool, devices: int = 1
+) -> int:
+    """Slots of a lane trained side by side, on so many devices that share them.
 
     One by one on a CPU where the task's model is better trained so. Equal steps: all slots of a usual round, so that
     the others are rarely needed, or all slots where a CPU has few others: a second loop costs more. Unequal steps: few,
     since a chunk lasts as long as its longest; on a GPU as many as keep it busy, which may be one.
     """
     if on_cpu() and task.one_by_one_on_cpu:
-        return 1
+        return devices
     if equal_steps:
         return slots if on_cpu() and 3 * slots <= 4 * rounded(usual) else rounded(usual)
-    return 8 if on_cpu() else min(rounded(usual), max(1, _jobs_to_keep_busy(job_floats, equal_steps) // width))
+    if on_cpu():
+        return 8 * devices
+    return min(rounded(usual), devices * max(1, _jobs_to_keep_busy(job_floats, equal_steps) // width))
 
 
 def _jobs_to_keep_busy(job_floats: int, equal_steps: bool) -> int:

@@ -84,9 +84,11 @@ class Savepoint:
         return SoFar(header["blocks"], jax.tree.unflatten(form, held), header["seconds"], [(metrics, records)])
 
     def save(self, so_far: SoFar, now: bool) -> None:
-        """Write the state if it is time, or in any case if the crew stops here."""
+        """Write the state if it is time, or in any case if the crew stops here; not one that other processes share."""
         begun = time.perf_counter()
         if self._path is None or not (now or begun - self._last >= max(SECONDS, COST * self._cost)):
+            return
+        if not all(getattr(leaf, "is_fully_addressable", True) for leaf in jax.tree.leaves(so_far.carry)):
             return
         leaves = [_plain(leaf) for leaf in jax.tree.leaves(so_far.carry)]
         if sum(leaf.nbytes for leaf in leaves) > LARGEST:

@@ -20,6 +20,7 @@ from turnout.server.settings import ServerSettings
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.kinds import check_local, check_strategy_kind, check_task, check_world
 from turnout.simulator.local import Local
+from turnout.simulator.mesh import Spread, num_memories
 from turnout.simulator.programs import once_per_kind
 from turnout.strategies.base import Strategy
 from turnout.strategies.memory import check_memory
@@ -62,7 +63,7 @@ class Trial(eqx.Module):
         return Server.of(fleet, self.strategy, self.settings, slots)
 
 
-def check_trial(task: Task, trial: Trial) -> None:
+def check_trial(task: Task, trial: Trial, spread: Spread = "lanes") -> None:
     """Raise an error that says why, if this trial cannot run on this task."""
     check_task(task)
     _check_kinds(trial)
@@ -71,7 +72,8 @@ def check_trial(task: Task, trial: Trial) -> None:
             f"the world has {trial.world.num_clients} clients, but the task {task.num_clients}: they must be as many"
         )
     check_trial_in_fleet(task.fleet, trial)
-    check_memory(trial.strategy, task.fleet, once_per_kind(_state_shapes, task, trial))
+    shapes = once_per_kind(_state_shapes, task, trial)
+    check_memory(trial.strategy, task.fleet, shapes, devices=num_memories(spread))
 
 
 def _state_shapes(task: Task, trial: Trial) -> Any:

@@ -126,27 +126,27 @@ def weighted_rows(rows: Any, weights: PerClient) -> Params:
     return tree.weighted_sum(rows.unpack() if isinstance(rows, PackedRows) else rows, weights)
 
 
-def check_memory(strategy: Strategy, fleet: Fleet, shapes: Any, room: int | None = None) -> None:
+def check_memory(strategy: Strategy, fleet: Fleet, shapes: Any, room: int | None = None, devices: int = 1) -> None:
     """Refuse a strategy whose state, that of its clients included, does not fit on the device, before it is allocated.
 
-    `shapes` are those of the state. `room` is the memory in bytes, that of the device if not given. Where that is
-    unknown, nothing is refused.
+    `shapes` are those of the state. `room` is the memory of a device in bytes, that of the first if not given. Where
+    that is unknown, nothing is refused. The state is spread over so many `devices`.
     """
     room = _device_memory() if room is None else room
     leaves = [leaf for leaf in jax.tree.leaves(shapes) if isinstance(leaf, jax.ShapeDtypeStruct)]
     needed = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
-    if room is not None and needed > room:
-        name = type(strategy).__name__
+    if room is not None and needed > room * devices:
+        name, owner = type(strategy).__name__, "the device has" if devices == 1 else f"{devices} devices have"
         raise ValueError(
             f"{name} remembers {needed / _GIB:.1f} GiB for {fleet.num_clients} clients, each seed as much again, but "
-            f"the device has {room / _GIB:.1f} GiB: take fewer clients, a smaller model, or a strategy without "
+            f"{owner} {room * devices / _GIB:.1f} GiB: take fewer clients, a smaller model, or a strategy without "
             "a memory of one model per client, such as FedAU"
         )
 
 
 def _device_memory() -> int | None:
     """Bytes on the first device, or in this machine where that is the device; None if unknown."""
-    device = jax.devices()[0]
+    device = jax.local_devices()[0]
     stats = device.memory_stats()
     if stats and "bytes_limit" in stats:
         return int(stats["bytes_limit"])

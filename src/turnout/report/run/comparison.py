@@ -24,6 +24,7 @@ from turnout.simulator import simulate_trials
 from turnout.simulator.history import History
 from turnout.simulator.kinds import labelled_strategies
 from turnout.simulator.local import Local
+from turnout.simulator.mesh import Spread
 from turnout.simulator.trial import Trial
 from turnout.strategies.base import Strategy
 from turnout.tasks.base import Task
@@ -100,6 +101,7 @@ def compare(
     evaluate_every: int | None = None,
     metrics: Sequence[str] | None = None,
     title: str = "",
+    spread: Spread = "lanes",
     **server: Any,
 ) -> StrategyComparison:
     """Train several strategies on one task in one world, and put them side by side.
@@ -114,7 +116,9 @@ def compare(
         Trial(strategy, world, Local() if local is None else local, settings, transform) for strategy in named.values()
     ]
     every = usual_interval(rounds) if evaluate_every is None else evaluate_every
-    histories = simulate_trials(task, trials, rounds=rounds, seeds=seeds, evaluate_every=every, metrics=metrics)
+    histories = simulate_trials(
+        task, trials, rounds=rounds, seeds=seeds, evaluate_every=every, metrics=metrics, spread=spread
+    )
     outcomes = (
         Outcome(label, _named(strategy), {}, history, names=task.names)
         for (label, strategy), history in zip(named.items(), histories, strict=True)

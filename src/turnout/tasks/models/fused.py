@@ -39,7 +39,7 @@ class Window:
 
 
 class Tiles(NamedTuple):
-    """How a kernel is cut up: chosen by measurement (decision 0035)."""
+    """How a kernel is cut up: chosen by measurement (decision 0036)."""
 
     columns: int
     rows: int  # at most, of channels or features

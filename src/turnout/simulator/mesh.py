@@ -1,0 +1,133 @@
+"""The clients of one lane over all devices of all processes: a mesh of one axis, bridged by the compiler's collectives.
+
+Arrays with one row of numbers per client, or more (its samples), are cut into as many parts as there are devices; all
+else is whole on each of them, one number per client included. Inside a program every array has its usual shape. Between
+programs, rows are filled up so that every device holds equally many.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, Literal, get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Shaped
+
+Spread = Literal["lanes", "clients"]  # what several devices share: whole trainings, or the clients of each
+
+_AXIS = "turnout_clients"  # a name that no mesh around a call has
+
+
+def check_spread(spread: str) -> None:
+    """Raise a ValueError if devices cannot share that."""
+    if spread not in get_args(Spread):
+        raise ValueError(f"spread must be 'lanes' (whole trainings over devices) or 'clients', not {spread!r}")
+
+
+def num_devices(spread: Spread) -> int:
+    """Devices that work on one lane."""
+    return jax.device_count() if spread == "clients" else 1
+
+
+def num_memories(spread: Spread) -> int:
+    """Memories over which the state of one lane is spread; the devices of a CPU have one in common."""
+    return jax.process_count() if jax.default_backend() == "cpu" and spread == "clients" else num_devices(spread)
+
+
+class Filled(eqx.Module):
+    """Rows over all devices, with zeros at the end so that each device holds equally many."""
+
+    rows: Shaped[Array, "..."]
+    count: int = eqx.field(static=True)  # of the rows, without the zeros
+
+
+def over_all_devices(tree: Any, num_clients: int, axis: int = 0) -> Any:
+    """Outside programs: arrays with a row of numbers per client or more are spread, all others whole on every device.
+
+    `axis` is that of the rows: 0, or 1 behind that of lanes.
+    """
+    mesh = Mesh(np.asarray(jax.devices()), (_AXIS,))
+    spread, whole = (NamedSharding(mesh, PartitionSpec(*names)) for names in ([*[None] * axis, _AXIS], []))
+
+    def place(leaf: Any) -> Any:
+        if not eqx.is_array(leaf):
+            return leaf
+        if not _holds_numbers(leaf):
+            return jr.wrap_key_data(_placed(np.asarray(jr.key_data(leaf)), whole), impl=jr.key_impl(leaf))
+        if leaf.ndim < axis + 2 or leaf.shape[axis] < num_clients:
+            return _placed(np.asarray(leaf), whole)
+        return Filled(_placed(_filled(np.asarray(leaf), mesh.size, axis), spread), leaf.shape[axis])
+
+    return jax.tree.map(place, tree)
+
+
+def _placed(array: np.ndarray, sharding: NamedSharding) -> Array:
+    """An array of which every process gives what its own devices hold."""
+    return jax.make_array_from_callback(array.shape, sharding, lambda part: array[part])
+
+
+def devices_of(array: Array) -> AbstractContextManager[Any]:
+    """Within it, programs are compiled for the devices of this array: for one of them, or for the mesh of all."""
+    if isinstance(mesh := getattr(array.sharding, "mesh", None), Mesh):
+        return jax.set_mesh(mesh)
+    (device,) = array.devices()
+    return jax.default_device(device)
+
+
+def spread_rows(tree: Any, num_rows: int) -> Any:
+    """Inside a program for a mesh: arrays of so many rows of numbers spread, all others whole on every device."""
+    return jax.tree.map(lambda leaf: _spread(leaf) if _has_rows(leaf, num_rows) else everywhere(leaf), tree)
+
+
+def usual_shapes(tree: Any) -> Any:
+    """Inside a program: its arguments without what was filled up."""
+
+    def cut(leaf: Any) -> Any:
+        return _spread(leaf.rows[: leaf.count]) if isinstance(leaf, Filled) else leaf
+
+    return jax.tree.map(cut, tree, is_leaf=lambda leaf: isinstance(leaf, Filled))
+
+
+def filled_up(state: Any, num_clients: int) -> Any:
+    """At the end of a program: what the next one takes, with the rows of clients spread; itself without a mesh."""
+    if not _has_mesh():
+        return state
+
+    def place(leaf: Array) -> Any:
+        if not _has_rows(leaf, num_clients):
+            return everywhere(leaf)
+        return Filled(_spread(_filled(leaf, jax.sharding.get_abstract_mesh().size)), num_clients)
+
+    return jax.tree.map(place, state)
+
+
+def everywhere(tree: Any) -> Any:
+    """Inside a program for a mesh: arrays whole on every device; at its end, so that every process can read them."""
+    return jax.lax.with_sharding_constraint(tree, PartitionSpec()) if _has_mesh() else tree
+
+
+def _has_mesh() -> bool:
+    return _AXIS in jax.sharding.get_abstract_mesh().axis_names
+
+
+def _spread(rows: Array) -> Array:
+    return jax.lax.with_sharding_constraint(rows, PartitionSpec(_AXIS)) if _has_mesh() else rows
+
+
+def _filled(rows: Any, parts: int, axis: int = 0) -> Any:
+    widths = [(0, -length % parts if place == axis else 0) for place, length in enumerate(rows.shape)]
+    return (np if isinstance(rows, np.ndarray) else jnp).pad(rows, widths)
+
+
+def _has_rows(leaf: Array, count: int) -> bool:
+    return _holds_numbers(leaf) and leaf.ndim > 1 and leaf.shape[0] == count
+
+
+def _holds_numbers(leaf: Any) -> bool:
+    """Whether it can be filled up with zeros, as random keys cannot."""
+    return not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
