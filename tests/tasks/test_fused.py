@@ -8,8 +8,9 @@ import pytest
 
 from turnout.tasks import model_named
 from turnout.tasks.models import layers
-from turnout.tasks.models.fused import Window, convolve_and_pool, tiles_for
+from turnout.tasks.models.fused import convolve_and_pool
 from turnout.tasks.models.layers import Conv, Pool, Relu
+from turnout.tasks.models.windows import Window, tiles_for
 
 CASES = {
     "a small patch, a border that is left over": (3, (5, 4), 10, Window(3, 1, 2, interpreted=True)),
@@ -52,7 +53,7 @@ def test_tiles_are_powers_of_two_of_at_least_sixteen(kind, channels, size):
 
 
 @pytest.mark.parametrize(("name", "kernels"), [("cnn_ca_fed", 2), ("cnn_fedacs_mnist", 1)])
-def test_a_network_in_16_bits_takes_the_kernel_on_an_nvidia_gpu_only(monkeypatch, name, kernels):
+def test_a_network_in_16_bits_takes_the_kernel_on_an_h200_only(monkeypatch, name, kernels):
     calls = []
 
     def counted(window, weight, bias, images):
@@ -65,12 +66,12 @@ def test_a_network_in_16_bits_takes_the_kernel_on_an_nvidia_gpu_only(monkeypatch
     params = model.init(jr.key(1))
     model.apply(params, images.astype(jnp.bfloat16))
     assert not calls
-    monkeypatch.setattr(layers, "on_nvidia", lambda: True)
+    monkeypatch.setattr(layers, "on_hopper", lambda: True)
     model.apply(params, images)
     assert not calls
     kept = model.apply(params, images.astype(jnp.bfloat16))
     assert len(calls) == kernels
-    monkeypatch.setattr(layers, "on_nvidia", lambda: False)
+    monkeypatch.setattr(layers, "on_hopper", lambda: False)
     np.testing.assert_allclose(kept, model.apply(params, images.astype(jnp.bfloat16)), rtol=0.05, atol=0.05)
 
 

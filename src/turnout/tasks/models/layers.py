@@ -216,11 +216,12 @@ def _in_one_kernel(layers: tuple[Layer, ...], inputs: Array) -> bool:
     kinds = [type(layer) for layer in layers]
     if kinds not in ([Conv, Relu, Pool], [Conv, Pool, Relu]) or Pool() not in layers:
         return False
-    return inputs.dtype == jnp.bfloat16 and inputs.shape[-1] % 8 == 0 and on_nvidia()
+    return inputs.dtype == jnp.bfloat16 and inputs.shape[-1] % 8 == 0 and on_hopper()
 
 
 def _convolve_and_pool(layers: tuple[Layer, ...], params: Params, inputs: Pictures) -> Outcome:
-    from turnout.tasks.models.fused import Window, convolve_and_pool  # Pallas takes a while to import
+    from turnout.tasks.models.fused import convolve_and_pool  # Pallas takes a while to import
+    from turnout.tasks.models.windows import Window
 
     convolution = layers[0]
     assert isinstance(convolution, Conv)
@@ -228,5 +229,6 @@ def _convolve_and_pool(layers: tuple[Layer, ...], params: Params, inputs: Pictur
     return convolve_and_pool(window, params["weight"], params["bias"], inputs)
 
 
-def on_nvidia() -> bool:
-    return jax.default_backend() == "gpu" and "cuda" in jax.local_devices()[0].client.platform_version.lower()
+def on_hopper() -> bool:
+    """Whether programs run on an NVIDIA GPU of the generation for which the kernel's tiles were chosen."""
+    return getattr(jax.local_devices()[0], "compute_capability", "").startswith("9.")
