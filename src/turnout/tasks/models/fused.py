@@ -57,13 +57,15 @@ def _outputs(window: Window, weight: Array, bias: Array, images: Array) -> tuple
     patches = Patches(window, images.shape, tiles)
 
     def kernel(weight_ref: Any, bias_ref: Any, image_ref: Any, out_ref: Any, place_ref: Any) -> None:
-        y, number, of = pl.program_id(0), pl.program_id(1) * columns + jnp.arange(columns), pl.program_id(2)
-        known, inside = of * rows + jnp.arange(rows), number < across * batch
-        some = known < features
+        y, number = pl.program_id(0), pl.program_id(1) * columns + jnp.arange(columns)
+        feature, inside = pl.program_id(2) * rows + jnp.arange(rows), number < across * batch
+        real_feature = feature < features
 
         def add(turn: Any, sums: tuple[Array, ...]) -> tuple[Array, ...]:
             kernels = [
-                triton.load(weight_ref.at[at[:, None], known[None, :]], mask=real[:, None] & some[None, :], other=0.0)
+                triton.load(
+                    weight_ref.at[at[:, None], feature[None, :]], mask=real[:, None] & real_feature[None, :], other=0.0
+                )
                 for at, real in patches.of_kernel(turn)
             ]
             added = list(sums)
@@ -76,9 +78,9 @@ def _outputs(window: Window, weight: Array, bias: Array, images: Array) -> tuple
         best, place = sums[0], jnp.zeros((rows, columns), jnp.int32)
         for square, total in enumerate(sums[1:], 1):
             best, place = jnp.maximum(total, best), jnp.where(total > best, square, place)
-        best += triton.load(bias_ref.at[known], mask=some, other=0.0)[:, None]
-        place, mask = jnp.where(best > 0, place, NOWHERE), some[:, None] & inside[None, :]
-        here = known[:, None], y, number[None, :]
+        best += triton.load(bias_ref.at[feature], mask=real_feature, other=0.0)[:, None]
+        place, mask = jnp.where(best > 0, place, NOWHERE), real_feature[:, None] & inside[None, :]
+        here = feature[:, None], y, number[None, :]
         triton.store(out_ref.at[here], jnp.maximum(best, 0.0).astype(images.dtype), mask=mask)
         triton.store(place_ref.at[here], place.astype(jnp.uint8), mask=mask)
 
@@ -103,32 +105,32 @@ def _by_images(window: Window, weight: Array, gradient: Array, places: Array, sh
     depth = min(tiles.rows, power(features))
     # Of an output whose square is `shift` squares away, and which lies `dx` pixels into it, which pixel `ex` of our own
     # square was seen by which column j of the kernel:
-    seen = {(ex - j + padding) // pool: [] for ex in range(pool) for j in range(size)}
+    sightings = {(ex - j + padding) // pool: [] for ex in range(pool) for j in range(size)}
     for ex in range(pool):
         for j in range(size):
             shift, dx = divmod(ex - j + padding, pool)
-            seen[shift].append((dx, ex, j))
+            sightings[shift].append((dx, ex, j))
 
     def kernel(weight_ref: Any, gradient_ref: Any, place_ref: Any, out_ref: Any) -> None:
         line, number = pl.program_id(0), pl.program_id(1) * columns + jnp.arange(columns)
-        known, (square, sample) = pl.program_id(2) * rows + jnp.arange(rows), divided(number, batch)
-        some = known < channels
+        channel, (square, sample) = pl.program_id(2) * rows + jnp.arange(rows), divided(number, batch)
+        real_channel = channel < channels
 
         def add(turn: Any, sums: tuple[Array, ...]) -> tuple[Array, ...]:
             i, part = divided(turn, -(-features // depth))
-            of, added = part * depth + jnp.arange(depth), list(sums)
-            mask = some[:, None] & (of < features)[None, :]
-            at = [(i * size + j) * channels + known for j in range(size)]
-            kernels = [triton.load(weight_ref.at[a[:, None], of[None, :]], mask=mask, other=0.0) for a in at]
+            feature, added = part * depth + jnp.arange(depth), list(sums)
+            mask = real_channel[:, None] & (feature < features)[None, :]
+            at = [(i * size + j) * channels + channel for j in range(size)]
+            kernels = [triton.load(weight_ref.at[a[:, None], feature[None, :]], mask=mask, other=0.0) for a in at]
             kernels = [each.astype(gradient.dtype) for each in kernels]
             for ey in range(pool):
                 y = pool * line + ey - i + padding  # of the output before pooling
                 above, dy = divided(jnp.maximum(y, 0), pool)
-                for shift, pairs in seen.items():
+                for shift, pairs in sightings.items():
                     x = square + shift
                     inside = (x >= 0) & (x < across) & (y >= 0) & (y < pool * down)
-                    here = (of[:, None], above, (x * batch + sample)[None, :])
-                    mask = (of < features)[:, None] & inside[None, :]
+                    here = (feature[:, None], above, (x * batch + sample)[None, :])
+                    mask = (feature < features)[:, None] & inside[None, :]
                     value = triton.load(gradient_ref.at[here], mask=mask, other=0.0)
                     place = triton.load(place_ref.at[here], mask=mask, other=NOWHERE).astype(jnp.int32)
                     for dx, ex, j in pairs:
@@ -140,8 +142,8 @@ def _by_images(window: Window, weight: Array, gradient: Array, places: Array, sh
         sums = jax.lax.fori_loop(0, size * -(-features // depth), add, nothing)
         for place, total in enumerate(sums):
             y, x = pool * line + place // pool, pool * square + place % pool
-            mask = some[:, None] & ((x < width) & (y < height) & (number < length))[None, :]
-            here = (known[:, None], y, (x * batch + sample)[None, :])
+            mask = real_channel[:, None] & ((x < width) & (y < height) & (number < length))[None, :]
+            here = (channel[:, None], y, (x * batch + sample)[None, :])
             triton.store(out_ref.at[here], total.astype(gradient.dtype), mask=mask)
 
     flat = (features, down, across * batch)
@@ -165,14 +167,14 @@ def _by_weight(window: Window, images: Array, gradient: Array, places: Array, sh
 
     def kernel(image_ref: Any, gradient_ref: Any, place_ref: Any, out_ref: Any) -> None:
         split, turn = pl.program_id(0), pl.program_id(1)
-        known = pl.program_id(2) * rows + jnp.arange(rows)
-        some = known < features
+        feature = pl.program_id(2) * rows + jnp.arange(rows)
+        real_feature = feature < features
 
         def add(tile: Any, sums: tuple[Array, ...]) -> tuple[Array, ...]:
             line, part = divided(tile, in_line)
             y, number = split * lines + line, part * columns + jnp.arange(columns)
             inside, added = (number < across * batch) & (y < down), list(sums)
-            here, mask = (known[:, None], y, number[None, :]), some[:, None] & inside[None, :]
+            here, mask = (feature[:, None], y, number[None, :]), real_feature[:, None] & inside[None, :]
             value = triton.load(gradient_ref.at[here], mask=mask, other=0.0)
             place = triton.load(place_ref.at[here], mask=mask, other=NOWHERE).astype(jnp.int32)
             chosen = [jnp.where(place == square, value, jnp.zeros_like(value)) for square in range(window.pool**2)]
@@ -183,8 +185,8 @@ def _by_weight(window: Window, images: Array, gradient: Array, places: Array, sh
         nothing = (jnp.zeros((patches.rows, rows), jnp.float32),) * len(patches.of_kernel(turn))
         sums = jax.lax.fori_loop(0, lines * in_line, add, nothing)
         for total, (at, real) in zip(sums, patches.of_kernel(turn), strict=True):
-            mask = real[:, None] & some[None, :]
-            triton.store(out_ref.at[split, at[:, None], known[None, :]], total, mask=mask)
+            mask = real[:, None] & real_feature[None, :]
+            triton.store(out_ref.at[split, at[:, None], feature[None, :]], total, mask=mask)
 
     flat = (features, down, across * batch)
     parts = pl.pallas_call(
