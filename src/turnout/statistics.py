@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Int
-from scipy import stats
+from scipy.special import stdtrit
 
 LEVEL = 0.95  # confidence of every interval, unless another is given
 
@@ -42,7 +42,7 @@ class Interval:
 
 def student_factor(freedom: int, comparisons: int = 1, level: float = LEVEL) -> float:
     """Half-width of an interval in standard errors, such that all `comparisons` hold together (Bonferroni)."""
-    return float(stats.t.ppf(1 - (1 - level) / (2 * comparisons), freedom))
+    return float(stdtrit(freedom, 1 - (1 - level) / (2 * comparisons)))
 
 
 def deviation(values: np.ndarray) -> float:
@@ -63,6 +63,8 @@ def mean(values: np.ndarray) -> float:
 
 def rank_correlation(a: list[float], b: list[float]) -> float:
     """Kendall's τ; infinite values are ranked like any others."""
+    from scipy import stats  # takes half a second to import, and few commands rank anything
+
     return float(np.asarray(stats.kendalltau(stats.rankdata(a), stats.rankdata(b)))[0])
 
 
