@@ -18,8 +18,8 @@ from turnout.diagnosis.world.ranking import Rank, Ranking
 from turnout.errors import FolderError
 from turnout.experiment.config import read_experiment
 from turnout.experiment.fitted import document
-from turnout.report.diagnosis import diagnosis_folder, diagnosis_tables, diagnosis_words
-from turnout.report.diagnosis.diagnosis_charts import diagnosis_charts
+from turnout.report.diagnosis import diagnosis_folder, diagnosis_tables, diagnosis_words, when
+from turnout.report.diagnosis.diagnosis_charts import _profile, diagnosis_charts
 from turnout.report.diagnosis.diagnosis_page import page
 
 RANKING = Ranking(
@@ -143,6 +143,22 @@ def test_outages_and_the_basis_of_the_weights_are_told():
     assert (found.studied.watched_matrix().sum(axis=1) == 260).all()
 
 
+def test_moments_have_a_date_where_the_log_has_dates():
+    day, hour = 1772409600.0, 3600.0  # 2026-03-02 UTC, a Monday
+    log = replace(Log.from_matrix(np.ones((2, 72), bool), slot_seconds=hour), first_round=1)
+    assert (when.moment(log, 5), when.stretch(log, 5, 8)) == (
+        "6 (5 hours after the beginning)",
+        "6–8 (5 hours to 8 hours after the beginning)",
+    )
+    log = replace(log, dated=True, zone="UTC", begins=day + hour * np.arange(72))
+    assert when.moment(log, 30) == "31 (2026-03-03 06:00 UTC)"
+    assert when.stretch(log, 5, 8) == "6–8 (2026-03-02 05:00 to 08:00 UTC)"
+    assert when.stretch(log, 70, 72) == "71–72 (2026-03-04 22:00 to 2026-03-05 00:00 UTC)"
+    assert when.moment(replace(log, zone="America/New_York"), 0) == "1 (2026-03-01 19:00 America/New_York)"
+    assert when.moment(replace(log, zone=""), 0) == "1 (2026-03-02 00:00)"
+    assert when.moment(replace(log, slot_seconds=None), 0) == "1"
+
+
 @pytest.mark.parametrize(
     ("peak", "name", "dated", "text"),
     [
@@ -157,6 +173,9 @@ def test_peaks_are_times_of_day(peak, name, dated, text):
     log = replace(Log.from_matrix(present, slot_seconds=3600.0), dated=dated)
     cycle = replace(examine(log).cycles.daily, name=name, peak=peak)
     assert diagnosis_words._peak(cycle, log) == text
+    in_utc = replace(log, zone="UTC")
+    assert ("(UTC)" in diagnosis_words._peak(cycle, in_utc)) == (dated or name == "daily")
+    assert ("(UTC)" in _profile(cycle, in_utc).x.title) == (dated or name == "daily")
 
 
 def test_of_no_cycle_the_likeliest_is_named():

@@ -46,6 +46,7 @@ def from_intervals(rows: Rows, slot_seconds: float | None) -> Log:
         slot_seconds=slot,
         clock_start=clock_start,
         dated=dated,
+        begins=origin + slot * np.arange(num_slots),
         sizes=mean_of(rows, "size", used),
         warnings=tuple(warnings),
     )

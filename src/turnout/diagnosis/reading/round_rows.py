@@ -24,6 +24,7 @@ class RoundTimes:
     slot_seconds: float | None = None
     start: float = 0.0  # seconds after a midnight, of Monday if dated
     dated: bool = False
+    begins: np.ndarray | None = None  # of each round in seconds, if dated since 1970
 
 
 def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) -> Log:
@@ -37,7 +38,7 @@ def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     rows.refuse((client < 0) & ~blank, lambda r: "has no client; every row needs one")
     warnings += restarts(rows, slot)
     num_slots = count_slots(rows, slot, first, num_rounds)
-    clock, more = clock_of(rows, slot, slot_seconds)
+    clock, more = clock_of(rows, slot, num_slots, slot_seconds)
     kept = np.flatnonzero(~blank) if blank.any() else slice(None)
     present, twice = runs_of_points(client[kept], slot[kept], num_slots)
     repeated = np.zeros(rows.count, bool)
@@ -61,6 +62,7 @@ def log_of_rounds(
         slot_seconds=clock.slot_seconds,
         clock_start=clock.start,
         dated=clock.dated,
+        begins=clock.begins,
         sizes=mean_of(rows, "size", counted),
         losses=mean_of(rows, "loss", counted),
         steps=mean_of(rows, "steps", counted),
@@ -158,7 +160,7 @@ def restarts(rows: Rows, slot: np.ndarray) -> list[str]:
     ]
 
 
-def clock_of(rows: Rows, slot: np.ndarray, slot_seconds: float | None) -> tuple[RoundTimes, list[str]]:
+def clock_of(rows: Rows, slot: np.ndarray, num_slots: int, slot_seconds: float | None) -> tuple[RoundTimes, list[str]]:
     """Length of a round: as given, or the median time between the first rows of consecutive rounds."""
     time = rows.numbers.get("time")
     if time is None:
@@ -188,7 +190,15 @@ def clock_of(rows: Rows, slot: np.ndarray, slot_seconds: float | None) -> tuple[
         length = float(np.median(lengths)) if len(lengths) else 0.0
     if length == 0:
         return RoundTimes(), ["the times do not show how long a round takes; they were ignored"]
-    return RoundTimes(length, *on_the_clock(float(begins[timed_rounds[0]] - timed_rounds[0] * length))), []
+    start = float(begins[timed_rounds[0]] - timed_rounds[0] * length)
+    return RoundTimes(length, *on_the_clock(start), _all_begins(begins, timed_rounds, length, num_slots)), []
+
+
+def _all_begins(begins: np.ndarray, timed: np.ndarray, length: float, num_slots: int) -> np.ndarray:
+    """When each round began: those without a time are spread evenly between those with one, or beyond them."""
+    rounds = np.arange(num_slots)
+    beyond = np.minimum(rounds - timed[0], 0) + np.maximum(rounds - timed[-1], 0)
+    return np.interp(rounds, timed, begins[timed]) + length * beyond
 
 
 def on_the_clock(seconds: float) -> tuple[float, bool]:
