@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from page_walker import walked
@@ -224,11 +225,14 @@ def test_shares(share, text):
 
 
 def test_the_terminal_tells_the_same(diagnosis):
-    console = Console(width=100, record=True, file=io.StringIO())
-    console.print(diagnosis_tables.overview(replace(diagnosis, ranking=RANKING)))
+    longest = Rank("debiased", 0.0000555, 0.0000444, True, 0.11, "O(N · model)")
+    ranking = replace(RANKING, ranks=(*RANKING.ranks, longest))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(diagnosis_tables.overview(replace(diagnosis, ranking=ranking)), crop=False)
     text = console.export_text()
-    assert text.startswith("Use Unbiased: in a world like this log FedAvg misplaces 41 % of the weight; with Unbiased")
-    for expected in ("availability", "fitted world", "Unbiased", "<mine>", "steadiest first: Unbiased"):
+    assert max(map(cell_len, text.splitlines())) <= 80
+    assert text.startswith("Use Unbiased: in a world like this log FedAvg misplaces 41 % of the weight;")
+    for expected in ("availability", "fitted world", "Unbiased", "<mine>", "steadiest first: Unbiased", "chance"):
         assert expected in text
 
 

@@ -19,7 +19,7 @@ from turnout.report.page.colours import Style
 from turnout.report.page.on_page import swatch
 
 UNBOUNDED = 10_000  # columns of a terminal
-LABEL_WIDTH, TITLE_WIDTH = 30, 10  # letters in a terminal: longer names of rows and of columns may be broken
+LABEL_WIDTH = 30  # letters in a terminal: longer names of rows may be broken
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ class Table:
         shown = [column for column in self.columns if column.title and not column.page_only]
         table = rich_table.Table(title=self.title or None, caption=self.note or None, title_justify="left")
         for number, column in enumerate(shown):
-            title = [column.heading] if len(column.heading) <= TITLE_WIDTH else column.heading.split()
-            longest = max(map(len, [*title, *(line for cell in column.cells for line in cell.in_a_line.split("\n"))]))
+            lines = [line for cell in column.cells for line in cell.in_a_line.split("\n")]
+            longest = max(map(len, [*column.heading.split(), *lines]))
             if number == 0:
                 table.add_column(column.heading, width=min(LABEL_WIDTH, longest))
             else:
