@@ -64,6 +64,7 @@ class Column:
     unit: str = ""
     words: bool = False  # to the left and broken into lines; numbers go to the right and are never broken
     page_only: bool = False  # there is no room for it in a terminal
+    if_room: bool = False  # left out of a terminal that is too narrow, the last one first
     intervals: str = ""  # what kind they are, said where they are shown
 
     @classmethod
@@ -100,13 +101,18 @@ class Table:
         return zip(*(column.cells for column in columns), strict=True)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        """The table for a terminal; in a narrow one it is wider than that, since rich would cut numbers."""
-        grid = self._grid()
-        least = Measurement.get(console, options.update(width=UNBOUNDED), grid).minimum
-        yield from console.render(grid, options.update(width=max(least, options.max_width)))
-
-    def _grid(self) -> rich_table.Table:
+        """The table for a terminal; in a narrow one it may be wider than that, since rich would cut numbers."""
         shown = [column for column in self.columns if column.title and not column.page_only]
+        spare = [column for column in shown if column.if_room]
+
+        def width(grid: rich_table.Table) -> int:
+            return Measurement.get(console, options.update(width=UNBOUNDED), grid).minimum
+
+        while width(grid := self._grid(shown)) > options.max_width and spare:
+            shown.remove(spare.pop())
+        yield from console.render(grid, options.update(width=max(width(grid), options.max_width)))
+
+    def _grid(self, shown: Sequence[Column]) -> rich_table.Table:
         table = rich_table.Table(title=self.title or None, caption=self.note or None, title_justify="left")
         for number, column in enumerate(shown):
             lines = [line for cell in column.cells for line in cell.in_a_line.split("\n")]

@@ -148,7 +148,7 @@ def _spent(points: Points, record: Record) -> Column:
         values = point.history.records.get(record.name)
         mean = None if values is None else float(values.sum(axis=1).mean())
         cells.append(Cell("–" if mean is None else record.number(mean), mean))
-    return Column(record.title, tuple(cells), record.name)
+    return Column(record.title, tuple(cells), record.name, if_room=True)
 
 
 def _seconds(point: Outcome) -> str:
