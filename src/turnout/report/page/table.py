@@ -29,7 +29,7 @@ class Cell:
     text: str = ""
     value: Any = None  # in records
     spread: str = ""  # after the text
-    interval: str = ""  # below the text in place of the spread, where there is room
+    interval: str = ""  # in lines below the text in place of the spread, where there is room
     best: bool = False
     colour: str = ""  # in a terminal
     style: Style | None = None  # of the line that stands for the row in charts
@@ -48,7 +48,8 @@ class Cell:
     def html(self) -> str:
         """The markup of what is in the cell."""
         if self.interval:
-            return f'{escape(self.text)}<span class="interval">{escape(self.interval)}</span>'
+            lines = (f'<span class="interval">{escape(line)}</span>' for line in self.interval.splitlines())
+            return f"{escape(self.text)}{''.join(lines)}"
         text = escape(self.in_a_line)
         return f"{swatch(self.style)} {text}" if self.style else f"<strong>{text}</strong>" if self.best else text
 

@@ -128,7 +128,7 @@ def _difference(points: Points, outcome: Outcome, metric: Metric) -> Cell:
     interval = Interval.of(difference, comparisons=len(points.points) - 1)
     ends = ""
     if interval.count > 1:
-        ends = metric.ends(interval.low, interval.high) + ("" if interval.excludes_zero else ", may be chance")
+        ends = metric.ends(interval.low, interval.high) + ("" if interval.excludes_zero else "\nmay be chance")
     return Cell(text, _statistics(difference), spread, ends)
 
 
