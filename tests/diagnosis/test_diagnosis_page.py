@@ -239,10 +239,10 @@ def test_the_terminal_tells_the_same(diagnosis):
 @pytest.mark.parametrize(
     ("others", "words"),
     [
-        ([], "It needs a memory of one model per client; no strategy without one is fair here."),
+        ([], "LastWord needs a memory of one model per client; no strategy without one is fair here."),
         (
             [Rank("fedau", 0.0, 0.0, True, 0.3, "O(N)")],
-            "It needs a memory of one model per client; without one, take FedAU.",
+            "LastWord needs a memory of one model per client; without one, take FedAU.",
         ),
     ],
 )

@@ -293,6 +293,15 @@ def test_a_label_names_its_strategy():
     assert list(named.values()) == ["ca_fed", "c_a_fedavg", "more_available", "fedavg", "loss of the uniform law"]
 
 
+def test_strategies_of_ones_own_have_colours_that_others_have_not():
+    strategies = ["mine:A", "mine:B", "mine:C", "fedavg", "last_word"]
+    shades = [style.light for style in colours.line_styles(strategies, strategies).values()]
+    assert len(set(shades)) == len(shades)
+    assert shades[3:] == [colours.VERMILION, colours.ORANGE]
+    many = [f"mine:{k}" for k in range(9)]
+    assert len(set(colours.line_styles(many, many).values())) == 9  # by tint and dash
+
+
 def test_lines_of_one_colour_differ_in_their_dash():
     styles = colours.line_styles(["a", "b", "c"], ["fedavg", "fedavg", "unbiased"])
     assert styles["a"] == colours.Style.of(colours.VERMILION)
