@@ -405,6 +405,12 @@ def test_times_with_and_without_an_offset_are_not_mixed_in_silence(file):
     assert "some times state an offset from UTC and some do not; those without were taken for UTC" in log.warnings
 
 
+def test_a_time_that_goes_back_for_want_of_an_offset_says_so(file):
+    times = ("2026-03-02T10:00:00+02:00", "2026-03-02 10:10:00", "2026-03-02T08:20:00Z")
+    with pytest.raises(ValueError, match=r"goes back .* \(some times state an offset from UTC and some do not\)"):
+        read_log(file("round,client,time", *(f"{t},a,{time}" for t, time in enumerate(times))))
+
+
 def test_rounds_begin_when_the_log_says(file):
     log = read_log(file("round,client,time", "3,a,100", "4,a,150", "8,a,1000", "9,a,1050"), num_rounds=9)
     assert log.begins is not None

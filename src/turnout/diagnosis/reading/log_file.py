@@ -89,7 +89,7 @@ def _in_zone(log: Log, zone: str, path: str) -> Log:
 
 
 def _mixed_clocks(rows: Rows) -> list[str]:
-    if not {"UTC", "own"} <= rows.clocks:
+    if not rows.mixed_clocks:
         return []
     return ["some times state an offset from UTC and some do not; those without were taken for UTC"]
 

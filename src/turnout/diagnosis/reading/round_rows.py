@@ -12,6 +12,7 @@ from turnout.diagnosis.reading.log import Log, Runs
 from turnout.diagnosis.reading.row_codes import Rows
 
 MUST_BE_WHOLE = "must be a whole number from 0 on"
+MUST_BE_TIME = "must be seconds or an ISO 8601 timestamp, such as 2026-03-02T14:00:00Z"
 MIN_DATE = 1e8  # seconds since 1970 that are a date: March 1973
 MONDAY = 3 * DAY  # 1970 began on a Thursday
 MIN_FILLED_SHARE = 0.01  # of the rounds with a participant; below it a remark is made
@@ -165,7 +166,7 @@ def clock_of(rows: Rows, slot: np.ndarray, num_slots: int, slot_seconds: float |
     time = rows.numbers.get("time")
     if time is None:
         return RoundTimes(slot_seconds), []
-    rows.refuse_text("time", "must be seconds or an ISO 8601 timestamp")
+    rows.refuse_text("time", MUST_BE_TIME)
     refuse_milliseconds(rows, "time")
     timed = (slot >= 0) & np.isfinite(time)
     if not timed.any():
@@ -178,11 +179,12 @@ def clock_of(rows: Rows, slot: np.ndarray, num_slots: int, slot_seconds: float |
         late = timed_rounds[1:][lengths < 0][0]
         before = timed_rounds[np.searchsorted(timed_rounds, late) - 1]
         shift = int(rows.numbers["round"][timed][0] - slot[timed][0])
+        hint = " (some times state an offset from UTC and some do not)" if rows.mixed_clocks else ""
         rows.refuse(
             timed & (slot == late) & (time == begins[late]),
             lambda r: (
                 f"goes back in time: round {late + shift} begins at {time[r]:.15g} s, "
-                f"round {before + shift} at {begins[before]:.15g} s; correct the times, or leave the column out"
+                f"round {before + shift} at {begins[before]:.15g} s{hint}; correct the times, or leave the column out"
             ),
         )
     length = slot_seconds

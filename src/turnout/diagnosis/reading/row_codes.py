@@ -39,6 +39,11 @@ class Rows:
     def count(self) -> int:
         return len(self.codes["client"])
 
+    @property
+    def mixed_clocks(self) -> bool:
+        """Whether some times state an offset from UTC and some do not."""
+        return {"UTC", "own"} <= self.clocks
+
     def refuse(self, bad: np.ndarray, complaint: Callable[[int], str]) -> None:
         """If a row is bad, raise an error that names the first one and its client."""
         if bad.any():
