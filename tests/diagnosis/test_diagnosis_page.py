@@ -160,6 +160,15 @@ def test_moments_have_a_date_where_the_log_has_dates():
     assert when.moment(replace(log, slot_seconds=None), 0) == "1"
 
 
+def test_a_change_is_located(diagnosis):
+    drift = replace(diagnosis.findings.drift, fleet_p_value=0.0, change_slot=144, level_before=0.5, level_after=0.25)
+    findings = replace(diagnosis.findings, drift=drift)
+    text = diagnosis_words.sentences(replace(diagnosis, findings=findings))["drift"][0]
+    assert "that is there went from 50 % to 25 % at slot 144 (24 hours after the beginning)." in text
+    rounds = replace(diagnosis, findings=findings, log=replace(diagnosis.log, slot_seconds=None, first_round=1))
+    assert "to 25 % at round 145." in diagnosis_words.sentences(rounds)["drift"][0]
+
+
 @pytest.mark.parametrize(
     ("peak", "name", "dated", "text"),
     [

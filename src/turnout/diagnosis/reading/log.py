@@ -98,7 +98,7 @@ class Log:
     averaged: Runs | None = None  # whose updates arrived; None: everybody present was asked, or the log does not say
     dated: bool = False  # whether the times are dates, so that the day of the week is known
     zone: str = ""  # the time zone of the clock; "": the log does not say
-    begins: Float[np.ndarray, " slots"] | None = None  # of slots in seconds, if dated since 1970 UTC; None: not stated
+    begins: Float[np.ndarray, " slots"] | None = None  # when each slot began, in seconds, since 1970 if `dated`
 
     @property
     def num_clients(self) -> int:

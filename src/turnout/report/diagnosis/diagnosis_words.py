@@ -226,8 +226,9 @@ def _drift(diagnosis: Diagnosis) -> list[str]:
     level = ""
     if drift.change_slot is not None:
         before, after = percent(drift.level_before), percent(drift.level_after)
-        where = moment(diagnosis.log, drift.change_slot)
-        level = f" The share of the fleet that is there went from {before} to {after} at slot {where}."
+        unit = "round" if diagnosis.log.slot_seconds is None else "slot"
+        where = f"{unit} {moment(diagnosis.log, drift.change_slot)}"
+        level = f" The share of the fleet that is there went from {before} to {after} at {where}."
     return [f"The fleet is not stationary.{level} {int(drift.drifting.sum()):,} clients changed their rates. {moved}"]
 
 

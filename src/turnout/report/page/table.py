@@ -110,7 +110,8 @@ class Table:
             return Measurement.get(console, options.update(width=UNBOUNDED), grid).minimum
 
         while width(grid := self._grid(shown)) > options.max_width and spare:
-            shown.remove(spare.pop())
+            last = spare.pop()
+            shown = [column for column in shown if column is not last]
         yield from console.render(grid, options.update(width=max(width(grid), options.max_width)))
 
     def _grid(self, shown: Sequence[Column]) -> rich_table.Table:
