@@ -1,7 +1,8 @@
 """Is a log recognised for what it is? Logs of five kinds of known worlds, read back.
 
-    python benchmarks/recognition.py              # 50 seeds of each kind, some minutes
+    python benchmarks/recognition.py                  # 50 seeds of each kind, some minutes
     python benchmarks/recognition.py --seeds 5
+    python benchmarks/recognition.py --first 1000     # fleets on which no limit was chosen
 
 Prints the confusion matrix with its error rate, how often each detector sees what is not there, and how often the 95 %
 intervals of π and λ hold the truth, over all clients and by group of λ. Fleets have 50 to 200 clients with rates and
@@ -43,18 +44,20 @@ class Truth:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Are logs recognised for what they are?")
     parser.add_argument("--seeds", type=int, default=50)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     begin = time.perf_counter()
-    seeds = parser.parse_args().seeds
+    options = parser.parse_args()
+    seeds = range(options.first, options.first + options.seeds)
     print(report(recognise_all(seeds)))
     print(shifting_fleets.report(shifting_fleets.play_all(seeds)))
     print(f"{time.perf_counter() - begin:.0f} s")
 
 
-def recognise_all(seeds: int, sizes: tuple[tuple[int, int], ...] = SIZES) -> dict[str, list[tuple[Truth, Findings]]]:
-    """What is found in so many logs of each kind."""
+def recognise_all(seeds: range, sizes: tuple[tuple[int, int], ...] = SIZES) -> dict[str, list[tuple[Truth, Findings]]]:
+    """What is found in the logs of each kind, one per seed."""
     found: dict[str, list[tuple[Truth, Findings]]] = {kind: [] for kind in KINDS}
     for kind in KINDS:
-        for seed in range(seeds):
+        for seed in seeds:
             truth = WORLDS[kind](np.random.default_rng(seed), *sizes[seed % len(sizes)], seed)
             found[kind].append((truth, examine(truth.log)))
     return found

@@ -149,12 +149,11 @@ def findings_of(findings: Findings) -> set[str]:
     return {name for name, is_shown in shown.items() if is_shown}
 
 
-def play_all(seeds: int) -> dict[str, list[tuple[Fleet, set[str]]]]:
-    """What is found in so many logs of every fleet."""
+def play_all(seeds: range) -> dict[str, list[tuple[Fleet, set[str]]]]:
+    """What is found in the logs of every fleet, one per seed."""
     return {
         name: [
-            (fleet, findings_of(examine(fleet.log)))
-            for fleet in (build(np.random.default_rng(seed)) for seed in range(seeds))
+            (fleet, findings_of(examine(fleet.log))) for fleet in (build(np.random.default_rng(seed)) for seed in seeds)
         ]
         for name, build in FLEETS.items()
     }
@@ -177,6 +176,8 @@ def report(played: dict[str, list[tuple[Fleet, set[str]]]]) -> str:
     """One line per fleet."""
     lines = [f"{CLIENTS} clients over {SLOTS} slots   true findings                    false findings"]
     for name, (true, false) in rates_of(played).items():
-        shown = (", ".join(f"{finding} {share:.0%}" for finding, share in part.items()) for part in (true, false))
+        shown = (
+            ", ".join(f"{finding} {100 * share:.3g} %" for finding, share in part.items()) for part in (true, false)
+        )
         lines.append("  {:27}{:32} {}".format(name, *(words or "–" for words in shown)))
     return "\n".join(lines)

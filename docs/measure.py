@@ -10,7 +10,7 @@ from pathlib import Path
 from turnout.experiment import load, read_experiment
 from turnout.experiment.audits import audit_experiment
 from turnout.experiment.run import Run, run
-from turnout.report.audit.audit_charts import audit_charts, effective_weights_figure
+from turnout.report.audit.audit_charts import audit_charts, effective_weights_figure, readable_audit
 from turnout.report.page.on_paper import PIXELS, figure
 from turnout.report.run.plots import figures
 from turnout.report.run.run_words import summary
@@ -28,11 +28,12 @@ def main() -> None:
     audit = audit_experiment(demo, rounds=10_000, seeds=1)
     kept = ("label", "consistent", "total_variation", "step_variation")
     write("demo_audit", {"strategies": [{key: getattr(entry, key) for key in kept} for entry in audit.entries]})
-    groups = audit_charts(audit)["groups"]
+    shown = readable_audit(audit)
+    groups = audit_charts(shown)["groups"]
     charts = figures(finished) | {
         # Instead of the run's own, which leaves out what is remembered and how much work is behind an update.
         "attention": figure([groups], groups.title, [demo.title, groups.note]),
-        "audit": effective_weights_figure(audit, demo.title),
+        "audit": effective_weights_figure(shown, demo.title),
     }
     for name, chart in charts.items():
         chart.save(HERE / "images" / f"demo_{name}.png", scale_factor=PIXELS)

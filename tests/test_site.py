@@ -41,5 +41,5 @@ def test_pictures_are_used_and_can_be_drawn_again():
     pages = "\n".join(page.read_text() for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])
     drawn = (ROOT / "docs" / "pictures.py").read_text()
     for image in (ROOT / "docs" / "images").iterdir():
-        assert f"images/{image.name})" in pages
+        assert re.search(rf'images/{re.escape(image.name)}[)"]', pages), image.name
         assert image.stem.startswith("demo_") or f'"{image.stem}": {image.stem}' in drawn

@@ -69,7 +69,7 @@ def test_an_audit_in_the_terminal(turnout, tmp_path):
     asked = ("audit", "demo", "--rounds", "100", "--set", "strategies=[{name='fedavg'}]")
     result = turnout(*asked, "--out", "found")
     assert result.exit_code == 0, result.stderr
-    for expected in ("off target", "FedAvg puts", "None is consistent here", "Next: turnout run demo"):
+    for expected in ("Off target", "FedAvg puts", "None is consistent here", "Next: turnout run demo"):
         assert expected in result.stdout
     assert turnout(*asked, "--out", "found").exit_code == 2
     found = json.loads(turnout(*asked, "--json").stdout)
@@ -84,7 +84,7 @@ def test_tuning_chooses_and_leaves_an_experiment_to_run(turnout, tmp_path):
     result = turnout("tune", "tiny.toml", "--keep", "strategy.cohort", *options)
     assert result.exit_code == 0, result.stderr
     for expected in (
-        "fedavg cohort=2",
+        "FedAvg cohort=2",
         "local.learning_rate = 0.1",
         "at the edge",
         "Next: turnout run tuned/experiment.toml",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,6 +85,8 @@ def test_how_a_run_stands(folder, monkeypatch):
     now = Standing.of(folder)
     assert (now.state, now.share, now.left, [o.label for o in now.outcomes]) == ("running", 0.25, 90.0, ["fedavg"])
     assert words(now, folder) == "25 % done, about 90 seconds left. Newest values: train loss 0.5."
+    for left, text in ((70.6, "about 71 seconds left"), (262.0, "about 4 minutes left"), (0.2, "about 2 seconds left")):
+        assert f"25 % done, {text}." in words(replace(now, left=left), folder)
     monkeypatch.setattr(standing, "QUIET", -1.0)
     with FileLock(folder / "unfinished" / "lock"):
         assert Standing.of(folder).state == "running"

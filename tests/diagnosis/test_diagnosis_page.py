@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from page_walker import walked
@@ -18,8 +19,8 @@ from turnout.diagnosis.world.ranking import Rank, Ranking
 from turnout.errors import FolderError
 from turnout.experiment.config import read_experiment
 from turnout.experiment.fitted import document
-from turnout.report.diagnosis import diagnosis_folder, diagnosis_tables, diagnosis_words
-from turnout.report.diagnosis.diagnosis_charts import diagnosis_charts
+from turnout.report.diagnosis import diagnosis_folder, diagnosis_tables, diagnosis_words, when
+from turnout.report.diagnosis.diagnosis_charts import _profile, diagnosis_charts
 from turnout.report.diagnosis.diagnosis_page import page
 
 RANKING = Ranking(
@@ -143,6 +144,31 @@ def test_outages_and_the_basis_of_the_weights_are_told():
     assert (found.studied.watched_matrix().sum(axis=1) == 260).all()
 
 
+def test_moments_have_a_date_where_the_log_has_dates():
+    day, hour = 1772409600.0, 3600.0  # 2026-03-02 UTC, a Monday
+    log = replace(Log.from_matrix(np.ones((2, 72), bool), slot_seconds=hour), first_round=1)
+    assert (when.moment(log, 5), when.stretch(log, 5, 8)) == (
+        "6 (5 hours after the beginning)",
+        "6–8 (5 hours to 8 hours after the beginning)",
+    )
+    log = replace(log, dated=True, zone="UTC", begins=day + hour * np.arange(72))
+    assert when.moment(log, 30) == "31 (2026-03-03 06:00 UTC)"
+    assert when.stretch(log, 5, 8) == "6–8 (2026-03-02 05:00 to 08:00 UTC)"
+    assert when.stretch(log, 70, 72) == "71–72 (2026-03-04 22:00 to 2026-03-05 00:00 UTC)"
+    assert when.moment(replace(log, zone="America/New_York"), 0) == "1 (2026-03-01 19:00 America/New_York)"
+    assert when.moment(replace(log, zone=""), 0) == "1 (2026-03-02 00:00)"
+    assert when.moment(replace(log, slot_seconds=None), 0) == "1"
+
+
+def test_a_change_is_located(diagnosis):
+    drift = replace(diagnosis.findings.drift, fleet_p_value=0.0, change_slot=144, level_before=0.5, level_after=0.25)
+    findings = replace(diagnosis.findings, drift=drift)
+    text = diagnosis_words.sentences(replace(diagnosis, findings=findings))["drift"][0]
+    assert "that is there went from 50 % to 25 % at slot 144 (24 hours after the beginning)." in text
+    rounds = replace(diagnosis, findings=findings, log=replace(diagnosis.log, slot_seconds=None, first_round=1))
+    assert "to 25 % at round 145." in diagnosis_words.sentences(rounds)["drift"][0]
+
+
 @pytest.mark.parametrize(
     ("peak", "name", "dated", "text"),
     [
@@ -157,6 +183,9 @@ def test_peaks_are_times_of_day(peak, name, dated, text):
     log = replace(Log.from_matrix(present, slot_seconds=3600.0), dated=dated)
     cycle = replace(examine(log).cycles.daily, name=name, peak=peak)
     assert diagnosis_words._peak(cycle, log) == text
+    in_utc = replace(log, zone="UTC")
+    assert ("(UTC)" in diagnosis_words._peak(cycle, in_utc)) == (dated or name == "daily")
+    assert ("(UTC)" in _profile(cycle, in_utc).x.title) == (dated or name == "daily")
 
 
 def test_of_no_cycle_the_likeliest_is_named():
@@ -205,21 +234,24 @@ def test_shares(share, text):
 
 
 def test_the_terminal_tells_the_same(diagnosis):
-    console = Console(width=100, record=True, file=io.StringIO())
-    console.print(diagnosis_tables.overview(replace(diagnosis, ranking=RANKING)))
+    longest = Rank("debiased", 0.0000555, 0.0000444, True, 0.11, "O(N · model)")
+    ranking = replace(RANKING, ranks=(*RANKING.ranks, longest))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(diagnosis_tables.overview(replace(diagnosis, ranking=ranking)), crop=False)
     text = console.export_text()
-    assert text.startswith("Use Unbiased: in a world like this log FedAvg misplaces 41 % of the weight; with Unbiased")
-    for expected in ("availability", "fitted world", "Unbiased", "<mine>", "steadiest first: Unbiased"):
+    assert max(map(cell_len, text.splitlines())) <= 80
+    assert text.startswith("Use Unbiased: in a world like this log FedAvg misplaces 41 % of the weight;")
+    for expected in ("availability", "fitted world", "Unbiased", "<mine>", "steadiest first: Unbiased", "chance"):
         assert expected in text
 
 
 @pytest.mark.parametrize(
     ("others", "words"),
     [
-        ([], "It needs a memory of one model per client; no strategy without one is fair here."),
+        ([], "LastWord needs a memory of one model per client; no strategy without one is fair here."),
         (
             [Rank("fedau", 0.0, 0.0, True, 0.3, "O(N)")],
-            "It needs a memory of one model per client; without one, take FedAU.",
+            "LastWord needs a memory of one model per client; without one, take FedAU.",
         ),
     ],
 )

@@ -61,9 +61,9 @@ def check(recognition, found, error, least_pi, least_lam):
 
 
 def test_worlds_are_recognised(recognition):
-    check(recognition, recognition.recognise_all(3, sizes=((50, 500),)), 0.0, 0.9, 0.9)
+    check(recognition, recognition.recognise_all(range(3), sizes=((50, 500),)), 0.0, 0.9, 0.9)
 
 
 @pytest.mark.slow
 def test_worlds_are_recognised_over_fifty_seeds(recognition):
-    check(recognition, recognition.recognise_all(50), 0.02, 0.935, 0.935)
+    check(recognition, recognition.recognise_all(range(50)), 0.02, 0.935, 0.935)

@@ -12,9 +12,11 @@ PAGES = Path(__file__).parents[2] / "docs" / "strategies"
 
 @pytest.mark.parametrize("name", registry.entries("strategies"))
 def test_a_label_is_the_title_of_the_page(name):
-    title = (PAGES / f"{name}.md").read_text().splitlines()[0]
-    assert paper_labels([name, f"{name} cohort=2"], [name, name]) == [title[2:], f"{title[2:]} cohort=2"]
-    assert paper_labels([registry.entries("strategies")[name].attribute], [name]) == [title[2:]]
+    title = (PAGES / f"{name}.md").read_text().splitlines()[0][2:]
+    titles = [title, f"{title} cohort=2"]
+    assert paper_labels([name, f"{name} cohort=2"], [name, name]) == titles
+    assert paper_labels([registry.entries("strategies")[name].attribute], [name]) == [title]
+    assert paper_labels(titles, [name, name]) == titles
 
 
 def test_labels_that_somebody_chose_stay():

@@ -204,7 +204,7 @@ def test_fresh_weights_say_nothing_of_a_strategy_that_remembers(run):
     *_, attention = words.result(Run(run.experiment, (*run.points, mifa), 1.0))
     assert "mifa 10 %" not in attention
     assert "fedavg 10 %" in attention
-    assert "do not tell it of mifa: turnout audit does" in attention
+    assert "For mifa, ask turnout audit: the weights of fresh updates do not tell it." in attention
     assert len(words.result(Run(run.experiment, (mifa,), 1.0))) == 0
 
 
@@ -255,7 +255,7 @@ def test_without_a_law_groups_are_by_what_was_seen(run):
 
 def test_clients_that_come_seldom_are_not_said_to_come_never():
     names = [group.name for group in groups.groups_of(np.array([0.04, 0.06]), None)]
-    assert names == ["below 5 % available", "10 % available"]
+    assert names == ["less than 5 % available", "10 % available"]
 
 
 def test_shares_are_set_beside_the_target(run):
@@ -291,6 +291,15 @@ def test_a_label_names_its_strategy():
         for label in ("CA-Fed kappa=0.1", "c-a-FedAvg", "More available", "FedAvg, all", "loss of the uniform law")
     }
     assert list(named.values()) == ["ca_fed", "c_a_fedavg", "more_available", "fedavg", "loss of the uniform law"]
+
+
+def test_strategies_of_ones_own_have_colours_that_others_have_not():
+    strategies = ["mine:A", "mine:B", "mine:C", "fedavg", "last_word"]
+    shades = [style.light for style in colours.line_styles(strategies, strategies).values()]
+    assert len(set(shades)) == len(shades)
+    assert shades[3:] == [colours.VERMILION, colours.ORANGE]
+    many = [f"mine:{k}" for k in range(9)]
+    assert len(set(colours.line_styles(many, many).values())) == 9  # by tint and dash
 
 
 def test_lines_of_one_colour_differ_in_their_dash():

@@ -14,7 +14,7 @@ from turnout.experiment.sweep import points
 from turnout.experiment.tuning import Choice, Tuned
 from turnout.report.audit.audit_charts import audit_charts, effective_weights_figure
 from turnout.report.audit.audit_table import audit_summary, audit_table
-from turnout.report.run.tuning_table import choices_summary, choices_table, choices_words
+from turnout.report.run.tuning_table import choices_summary, choices_table, choices_words, readable_choices
 from turnout.strategies import MIFA, FedAvg, Unbiased
 
 
@@ -87,9 +87,10 @@ def tuned():
 
 def test_a_choice_is_shown_beside_the_second_best(tuned):
     text = printed(choices_table(tuned))
-    for words in ("local.learning_rate = 0.2", "0.850 ± 0.071", "0.60 ± 0.14", "3"):
+    for words in ("local.learning_rate = 0.2", "85.0 ± 7.1", "60.0 ± 14.1", "3", "fedavg"):
         assert words in text
-    assert choices_words(tuned) == ["1 points of the grids diverged in some run and were not chosen."]
+    assert "FedAvg" in printed(choices_table(readable_choices(tuned)))
+    assert choices_words(tuned) == ["1 point of the grids diverged in some run, and none such was chosen."]
 
 
 def test_a_search_keeps_its_keys(tuned):

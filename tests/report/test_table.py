@@ -85,6 +85,18 @@ def test_numbers_are_never_cut_in_a_narrow_terminal():
     assert console.file.getvalue().count(numbers[0]) == 6
 
 
+def test_a_narrow_terminal_leaves_out_the_last_of_what_is_spare():
+    spare = (Column.of(name, ["123456789"], if_room=True) for name in ("uploads", "steps"))
+    table = Table((Column.of("strategy", ["fedavg"]), *spare, Column.of("loss", ["0.5"])))
+    for width, shown in ((80, ["strategy", "uploads", "steps", "loss"]), (40, ["strategy", "uploads", "loss"])):
+        console = Console(width=width, file=io.StringIO())
+        console.print(table, crop=False)
+        lines = console.file.getvalue().splitlines()
+        assert lines[1].replace("┃", "").split() == shown
+        assert max(map(len, lines)) <= width
+    assert "steps" in table.html()
+
+
 def test_a_page_sorts_by_the_number_behind_a_text():
     html = TABLE.html()
     assert '<table class="sortable">' in html

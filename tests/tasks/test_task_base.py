@@ -2,6 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from turnout import tasks
 from turnout.tasks.base import target_mean, worst_decile
 
 NAN = float("nan")
@@ -24,3 +25,13 @@ def test_target_mean_is_weighted_and_leaves_out_who_has_no_data():
 )
 def test_worst_decile_by_hand(values, expected):
     assert worst_decile(jnp.array(values, jnp.float32)) == pytest.approx(expected, nan_ok=True)
+
+
+def test_a_task_is_described_in_a_line():
+    inputs, labels, clients = np.ones((3, 1), np.float32), np.array([0, 1, 0]), np.array(["a", "b", "b"])
+    task = tasks.from_arrays((inputs, labels, clients), model=tasks.linear(1, 2), validation_share=0.5)
+    assert repr(task) == "DataTask(2 clients, 2 samples to train, 1 samples to validate)"
+    quadratics = tasks.quadratics(num_clients=1200, dimension=3)
+    assert repr(quadratics) == "Quadratics(1,200 clients, 3 dimensions)"
+    shared, own = quadratics.beside([quadratics, quadratics])
+    assert (repr(shared), repr(own)) == ("Quadratics()", "Quadratics(1,200 clients, 3 dimensions)")

@@ -45,7 +45,7 @@ def diagnose_command(
         ),
     ] = None,
     zone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Time zone of the hours told, as Europe/Paris; UTC in the log.")
+        str | None, typer.Option(metavar="ZONE", help="Time zone of the hours told, as Europe/Paris; UTC if not given.")
     ] = None,
     audit_rounds: Annotated[
         int, typer.Option("--audit", metavar="ROUNDS", min=0, help="Length of the audit that ranks; 0: none.")

@@ -58,6 +58,7 @@ class Diagnosis(Presented):
             "slot_seconds": log.slot_seconds,
             "clock_start": log.clock_start,
             "dated": log.dated,
+            "zone": log.zone,
             "first_round": log.first_round,
             "participations": int(log.present.length.sum()),
             "warnings": list(log.warnings),

@@ -107,6 +107,12 @@ class Task(eqx.Module):
         return metrics
 
 
+def in_a_line(task: Task, counted: dict[str, Array | None]) -> str:
+    """The class of a task with the lengths of arrays; None, as in the parts that `beside` makes, is left out."""
+    lengths = (f"{array.shape[-1]:,} {what}" for what, array in counted.items() if array is not None)
+    return f"{type(task).__name__}({', '.join(lengths)})"
+
+
 def target_mean(values: PerClient, importance: PerClient) -> Float[Array, ""]:
     """Mean over the clients that have a value, weighted by importance."""
     weight = jnp.where(jnp.isnan(values), 0.0, importance)

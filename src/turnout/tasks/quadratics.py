@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from turnout.metrics import TRAIN_LOSS
 from turnout.tasks.arrays import Importance, importance_of
-from turnout.tasks.base import Task
+from turnout.tasks.base import Task, in_a_line
 from turnout.types import Params, PerClient, RandomKey, divide
 
 Point = Float[Array, " dimension"]
@@ -57,6 +57,9 @@ class Quadratics(Task):
             worth=importance_of(importance, np.ones(num_clients)),
             start=jnp.asarray(np.zeros(dimension) if start is None else start, jnp.float32),
         )
+
+    def __repr__(self) -> str:
+        return in_a_line(self, {"clients": self.worth, "dimensions": self.start})
 
     @property
     def sizes(self) -> Int[Array, " clients"]:

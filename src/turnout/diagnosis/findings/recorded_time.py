@@ -62,4 +62,5 @@ def whole_days(log: Log, day: int) -> Log:
         ]
         return Runs.merge(*(np.concatenate(part) for part in zip(*pieces, strict=True)))
 
-    return replace(log, num_slots=num_slots, clock_start=0.0, present=repeated(log.present), watched=repeated(observed))
+    runs = {"present": repeated(log.present), "watched": repeated(observed)}
+    return replace(log, num_slots=num_slots, clock_start=0.0, begins=None, **runs)

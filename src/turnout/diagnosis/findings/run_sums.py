@@ -110,7 +110,8 @@ def window(log: Log, first: int, end: int) -> Log:
 
     clock = log.clock_start + first * (log.slot_seconds or 0.0)
     runs = {name: None if (own := getattr(log, name)) is None else cut(own) for name in RUNS}
-    return replace(log, num_slots=end - first, clock_start=clock, **runs)
+    begins = None if log.begins is None else log.begins[first:end]
+    return replace(log, num_slots=end - first, clock_start=clock, begins=begins, **runs)
 
 
 def sample(log: Log, most_cells: int, most_clients: int) -> Int[np.ndarray, " selected"]:

@@ -7,7 +7,7 @@ import numpy as np
 from turnout.availability.recorded.time_slots import MAX_SLOTS, slots_covered, slots_within
 from turnout.diagnosis.reading.errors import LogError
 from turnout.diagnosis.reading.log import Log, Runs
-from turnout.diagnosis.reading.round_rows import dropped, mean_of, on_the_clock, refuse_milliseconds
+from turnout.diagnosis.reading.round_rows import MUST_BE_TIME, dropped, mean_of, on_the_clock, refuse_milliseconds
 from turnout.diagnosis.reading.row_codes import Rows
 
 SLOT_SECONDS = 600.0
@@ -46,6 +46,7 @@ def from_intervals(rows: Rows, slot_seconds: float | None) -> Log:
         slot_seconds=slot,
         clock_start=clock_start,
         dated=dated,
+        begins=origin + slot * np.arange(num_slots),
         sizes=mean_of(rows, "size", used),
         warnings=tuple(warnings),
     )
@@ -56,7 +57,7 @@ def _checked(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray
     client, start, end = rows.codes["client"], rows.numbers["start"], rows.numbers["end"]
     blank = (client < 0) & np.isnan(start) & np.isnan(end)
     for column in ("start", "end"):
-        rows.refuse_text(column, "must be seconds or an ISO 8601 timestamp")
+        rows.refuse_text(column, MUST_BE_TIME)
         rows.refuse(~blank & ~np.isfinite(rows.numbers[column]), lambda r, c=column: f"has no {c}; every row needs one")
         refuse_milliseconds(rows, column)
     rows.refuse(~blank & (client < 0), lambda r: "has no client; every row needs one")

@@ -97,7 +97,8 @@ class Log:
     first_round: int = 0  # the log's own number of slot 0
     averaged: Runs | None = None  # whose updates arrived; None: everybody present was asked, or the log does not say
     dated: bool = False  # whether the times are dates, so that the day of the week is known
-    zone: str = ""  # the time zone of the clock, as it was asked for
+    zone: str = ""  # the time zone of the clock; "": the log does not say
+    begins: Float[np.ndarray, " slots"] | None = None  # when each slot began, in seconds, since 1970 if `dated`
 
     @property
     def num_clients(self) -> int:

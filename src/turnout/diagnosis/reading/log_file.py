@@ -39,8 +39,8 @@ def read_log(
     `slot_seconds` is the length of a slot (600 if not given) or, for logs by round, of a round. `num_rounds` is the
     number of rounds, if nobody came to the last ones. `clients` is a file `client,size[,target]` of all clients, also
     those that never came; the log may then name no others. `columns` names columns of the file that are not recognised,
-    such as `{"client": "Device ID"}`. `zone`, such as `"Europe/Paris"`, is the time zone in which hours and days of the
-    week are told; the times of the file are then UTC.
+    such as `{"client": "Device ID"}`. `zone`, such as `"Europe/Paris"`, is the time zone in which hours and days are
+    told, UTC if not given; times without an offset are UTC if it is given, else of an unnamed clock.
     """
     if slot_seconds is not None and not 0 < slot_seconds < np.inf:
         raise LogError(f"slot_seconds = {slot_seconds}: must be a positive number of seconds")
@@ -58,8 +58,8 @@ def read_log(
         log = _from_rows(rows, shape, num_rounds, None if slot_seconds is None else float(slot_seconds))
     if listed is not None:
         log = replace(log, sizes=log.sizes if listed[1] is None else listed[1], target=listed[2])
-    log, more = _with_all_sizes(log if zone is None else _in_zone(log, zone, fspath(path)))
-    return replace(log, warnings=(*warnings, *log.warnings, *more, *_remarks(log)))
+    log, more = _with_all_sizes(_in_utc(log, rows) if zone is None else _in_zone(log, zone, fspath(path)))
+    return replace(log, warnings=(*warnings, *log.warnings, *_mixed_clocks(rows), *more, *_remarks(log)))
 
 
 def _from_rows(rows: Rows, shape: tuple[str, ...], num_rounds: int | None, slot_seconds: float | None) -> Log:
@@ -70,15 +70,28 @@ def _from_rows(rows: Rows, shape: tuple[str, ...], num_rounds: int | None, slot_
     return from_rounds(rows, num_rounds, slot_seconds)
 
 
+def _in_utc(log: Log, rows: Rows) -> Log:
+    """The log, its clock called UTC if it is: times state an offset, or are seconds since 1970."""
+    stated = "UTC" in rows.clocks or "own" not in rows.clocks
+    return replace(log, zone="UTC") if log.dated and stated else log
+
+
 def _in_zone(log: Log, zone: str, path: str) -> Log:
-    """The log with the clock of a time zone instead of UTC, by its offset in January."""
+    """The log with the clock of a time zone instead of UTC, by its offset in the middle of the log."""
     try:
-        offset = ZoneInfo(zone).utcoffset(datetime(2001, 1, 1)) or timedelta()
+        clock = ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise LogError(f"zone = {zone!r}: no such time zone; give a name such as Europe/Paris or UTC") from None
-    if not log.dated:
+    if not log.dated or log.begins is None:
         raise LogError(f"{path}: zone = {zone!r} is for logs with dates; the times of this one are not")
+    offset = datetime.fromtimestamp(float(log.begins[log.num_slots // 2]), clock).utcoffset() or timedelta()
     return replace(log, clock_start=(log.clock_start + offset.total_seconds()) % (7 * DAY), zone=zone)
+
+
+def _mixed_clocks(rows: Rows) -> list[str]:
+    if not rows.mixed_clocks:
+        return []
+    return ["some times state an offset from UTC and some do not; those without were taken for UTC"]
 
 
 def _client_list(path: str) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:

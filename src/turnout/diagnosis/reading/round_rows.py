@@ -12,6 +12,7 @@ from turnout.diagnosis.reading.log import Log, Runs
 from turnout.diagnosis.reading.row_codes import Rows
 
 MUST_BE_WHOLE = "must be a whole number from 0 on"
+MUST_BE_TIME = "must be seconds or an ISO 8601 timestamp, such as 2026-03-02T14:00:00Z"
 MIN_DATE = 1e8  # seconds since 1970 that are a date: March 1973
 MONDAY = 3 * DAY  # 1970 began on a Thursday
 MIN_FILLED_SHARE = 0.01  # of the rounds with a participant; below it a remark is made
@@ -24,6 +25,7 @@ class RoundTimes:
     slot_seconds: float | None = None
     start: float = 0.0  # seconds after a midnight, of Monday if dated
     dated: bool = False
+    begins: np.ndarray | None = None  # of each round in seconds, if dated since 1970
 
 
 def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) -> Log:
@@ -37,7 +39,7 @@ def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     rows.refuse((client < 0) & ~blank, lambda r: "has no client; every row needs one")
     warnings += restarts(rows, slot)
     num_slots = count_slots(rows, slot, first, num_rounds)
-    clock, more = clock_of(rows, slot, slot_seconds)
+    clock, more = clock_of(rows, slot, num_slots, slot_seconds)
     kept = np.flatnonzero(~blank) if blank.any() else slice(None)
     present, twice = runs_of_points(client[kept], slot[kept], num_slots)
     repeated = np.zeros(rows.count, bool)
@@ -61,6 +63,7 @@ def log_of_rounds(
         slot_seconds=clock.slot_seconds,
         clock_start=clock.start,
         dated=clock.dated,
+        begins=clock.begins,
         sizes=mean_of(rows, "size", counted),
         losses=mean_of(rows, "loss", counted),
         steps=mean_of(rows, "steps", counted),
@@ -158,12 +161,12 @@ def restarts(rows: Rows, slot: np.ndarray) -> list[str]:
     ]
 
 
-def clock_of(rows: Rows, slot: np.ndarray, slot_seconds: float | None) -> tuple[RoundTimes, list[str]]:
+def clock_of(rows: Rows, slot: np.ndarray, num_slots: int, slot_seconds: float | None) -> tuple[RoundTimes, list[str]]:
     """Length of a round: as given, or the median time between the first rows of consecutive rounds."""
     time = rows.numbers.get("time")
     if time is None:
         return RoundTimes(slot_seconds), []
-    rows.refuse_text("time", "must be seconds or an ISO 8601 timestamp")
+    rows.refuse_text("time", MUST_BE_TIME)
     refuse_milliseconds(rows, "time")
     timed = (slot >= 0) & np.isfinite(time)
     if not timed.any():
@@ -176,11 +179,12 @@ def clock_of(rows: Rows, slot: np.ndarray, slot_seconds: float | None) -> tuple[
         late = timed_rounds[1:][lengths < 0][0]
         before = timed_rounds[np.searchsorted(timed_rounds, late) - 1]
         shift = int(rows.numbers["round"][timed][0] - slot[timed][0])
+        hint = " (some times state an offset from UTC and some do not)" if rows.mixed_clocks else ""
         rows.refuse(
             timed & (slot == late) & (time == begins[late]),
             lambda r: (
                 f"goes back in time: round {late + shift} begins at {time[r]:.15g} s, "
-                f"round {before + shift} at {begins[before]:.15g} s; correct the times, or leave the column out"
+                f"round {before + shift} at {begins[before]:.15g} s{hint}; correct the times, or leave the column out"
             ),
         )
     length = slot_seconds
@@ -188,7 +192,15 @@ def clock_of(rows: Rows, slot: np.ndarray, slot_seconds: float | None) -> tuple[
         length = float(np.median(lengths)) if len(lengths) else 0.0
     if length == 0:
         return RoundTimes(), ["the times do not show how long a round takes; they were ignored"]
-    return RoundTimes(length, *on_the_clock(float(begins[timed_rounds[0]] - timed_rounds[0] * length))), []
+    start = float(begins[timed_rounds[0]] - timed_rounds[0] * length)
+    return RoundTimes(length, *on_the_clock(start), _all_begins(begins, timed_rounds, length, num_slots)), []
+
+
+def _all_begins(begins: np.ndarray, timed: np.ndarray, length: float, num_slots: int) -> np.ndarray:
+    """When each round began: those without a time are spread evenly between those with one, or beyond them."""
+    rounds = np.arange(num_slots)
+    beyond = np.minimum(rounds - timed[0], 0) + np.maximum(rounds - timed[-1], 0)
+    return np.interp(rounds, timed, begins[timed]) + length * beyond
 
 
 def on_the_clock(seconds: float) -> tuple[float, bool]:

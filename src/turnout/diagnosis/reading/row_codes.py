@@ -21,6 +21,7 @@ ROWS_AT_ONCE = 1 << 21
 MAX_NAME_LETTERS = 256
 TRUTH = {"true": "1", "false": "0"}
 DATES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
+DATE, OFFSET, DIGIT = r"^\s*\d{4}-\d\d-", r"([zZ]|[+-]\d\d:?\d\d)\s*$", r"\d"
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,16 @@ class Rows:
     names: dict[str, np.ndarray]  # what the codes stand for, in order of first appearance
     numbers: dict[str, np.ndarray]  # float64, NaN if there is no number; seconds for times
     not_numbers: dict[str, tuple[int, str]]  # the first row whose text is no number, and that text
+    clocks: frozenset[str]  # how times are given: "UTC" with an offset from it, "own" without, "seconds" as numbers
 
     @property
     def count(self) -> int:
         return len(self.codes["client"])
+
+    @property
+    def mixed_clocks(self) -> bool:
+        """Whether some times state an offset from UTC and some do not."""
+        return {"UTC", "own"} <= self.clocks
 
     def refuse(self, bad: np.ndarray, complaint: Callable[[int], str]) -> None:
         """If a row is bad, raise an error that names the first one and its client."""
@@ -65,6 +72,7 @@ def read_rows(table: LogTable, columns: dict[str, str]) -> Rows:
     numberings = {name: Numbering() for name in columns if name in TEXT}
     pieces: dict[str, list[np.ndarray]] = {name: [] for name in columns}
     not_numbers: dict[str, tuple[int, str]] = {}
+    clocks: set[str] = set()
     done = 0
     try:
         with panics_refused(table.path):
@@ -75,6 +83,8 @@ def read_rows(table: LogTable, columns: dict[str, str]) -> Rows:
                     else:
                         values, not_number = _numbers(batch[name], flag=name in FLAGS, time=name in TIMES)
                         pieces[name].append(values)
+                        if name in TIMES:
+                            clocks |= _clocks(batch[name])
                         if not_number is not None:
                             not_numbers.setdefault(name, (done + not_number, str(batch[name][not_number])))
                 done += batch.height
@@ -89,7 +99,7 @@ def read_rows(table: LogTable, columns: dict[str, str]) -> Rows:
         codes[name] = np.concatenate(pieces.pop(name))
         _refuse_long(table, name, codes[name], numbering.names)
         codes[name], names[name] = _trimmed(codes[name], numbering.names)
-    return Rows(table, codes, names, numbers, not_numbers)
+    return Rows(table, codes, names, numbers, not_numbers, frozenset(clocks))
 
 
 def _refuse_long(table: LogTable, column: str, codes: np.ndarray, names: pl.Series) -> None:
@@ -154,3 +164,19 @@ def _seconds(text: pl.Series, numbers: pl.Series) -> pl.Series:
     offset = pl.col("text").str.to_datetime("%+", strict=False, time_unit="us", time_zone="UTC").dt.epoch("us")
     frame = pl.DataFrame({"text": text, "numbers": numbers})
     return frame.select(pl.coalesce("numbers", *(way / 1e6 for way in [*ways, offset]))).to_series()
+
+
+def _clocks(column: pl.Series) -> set[str]:
+    """How the times of a column are given."""
+    import polars as pl
+
+    if isinstance(column.dtype, pl.Datetime):
+        return {"own" if column.dtype.time_zone is None else "UTC"}
+    if column.dtype == pl.Date:
+        return {"own"}
+    if column.dtype != pl.String:
+        return {"seconds"}
+    dates = column.filter(column.str.contains(DATE))
+    zoned = int(dates.str.contains(OFFSET).sum())
+    counts = {"UTC": zoned, "own": len(dates) - zoned, "seconds": column.str.contains(DIGIT).sum() - len(dates)}
+    return {clock for clock, count in counts.items() if count}

@@ -37,7 +37,8 @@ def _without_its_memory(ranking: Ranking) -> list[str]:
     instead = (
         "no strategy without one is fair here" if other is None else f"without one, take {paper_label(other.strategy)}"
     )
-    return [f"It needs a memory of one model per client; {instead}."]
+    name = paper_label(ranking.recommended.strategy)
+    return [f"{name} needs a memory of one model per client; {instead}."]
 
 
 def flower_line(diagnosis: Diagnosis) -> str:

@@ -11,6 +11,7 @@ from turnout.diagnosis.diagnose import Diagnosis
 from turnout.diagnosis.findings.cycles import Cycle
 from turnout.diagnosis.reading.log import Log
 from turnout.diagnosis.world.likeness import Comparison
+from turnout.report.diagnosis.when import in_zone
 from turnout.report.page.chart import Axis, Chart, Drawing, Rule, Series
 from turnout.report.page.colours import BLUE, GREEN, ORANGE, SKY, VERMILION, Style
 from turnout.statistics import evenly
@@ -101,8 +102,8 @@ def _cluster_sizes(diagnosis: Diagnosis) -> Chart | None:
 
 def _profile(cycle: Cycle, log: Log) -> Chart:
     """Share of the fleet that is there over one cycle."""
-    week = "Day of the week, from Monday" if log.dated else "Day of the week that slot 0 begins"
-    span, title = {"daily": (24.0, "Hour of the day"), "weekly": (7.0, week)}.get(
+    week = f"Day of the week, from Monday{in_zone(log)}" if log.dated else "Day of the week that slot 0 begins"
+    span, title = {"daily": (24.0, f"Hour of the day{in_zone(log)}"), "weekly": (7.0, week)}.get(
         cycle.name, (cycle.period, "Round of the cycle")
     )
     at = (np.arange(len(cycle.profile)) + 0.5) * span / len(cycle.profile)

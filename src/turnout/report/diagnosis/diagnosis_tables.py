@@ -49,7 +49,7 @@ def ranking_table(ranking: Ranking) -> Table:
         Column.of("strategy", [paper_label(rank.strategy) for rank in ranks]),
         Column.of("consistent", ["yes" if rank.consistent else "no" for rank in ranks]),
         Column.of("off target", [percent(rank.distance) for rank in ranks]),
-        Column.of("by chance", by_chance, page_only=True),
+        Column.of("by chance", by_chance),
         Column.of("unsteady", [percent(rank.unsteady) for rank in ranks]),
         Column.of("server memory", [rank.memory for rank in ranks]),
         Column.of("consistent in theory", [rank.note for rank in ranks], words=True, page_only=True),

@@ -13,6 +13,7 @@ from turnout.diagnosis.world.ranking import FAIR
 from turnout.report.audit.audit_words import who_is_fair, with_half
 from turnout.report.diagnosis.advice import recommendation
 from turnout.report.diagnosis.readable import duration, percent
+from turnout.report.diagnosis.when import in_zone, moment, stretch
 from turnout.report.page.labels import paper_label
 
 FORGOTTEN = 0.1  # share of its target below which a client hardly counts
@@ -76,10 +77,8 @@ def _outages(diagnosis: Diagnosis) -> list[str]:
     if not outages.found:
         return []
     unit = "rounds" if log.slot_seconds is None else "slots"
-    stretches = [
-        f"{first + log.first_round:,}–{end - 1 + log.first_round:,}"
-        for first, end in zip(outages.first.tolist(), outages.end.tolist(), strict=True)
-    ]
+    ends = zip(outages.first.tolist(), outages.end.tolist(), strict=True)
+    stretches = [stretch(log, first, end) for first, end in ends]
     more = f" and {len(stretches) - MOST_OUTAGES} more" if len(stretches) > MOST_OUTAGES else ""
     return [
         f"{unit.capitalize()} {', '.join(stretches[:MOST_OUTAGES])}{more}: nobody, which the clients do not explain "
@@ -188,11 +187,10 @@ def _peak(cycle: Cycle, log: Log) -> str:
         return f"round {cycle.peak:.0f} of it"
     minutes = round(cycle.peak * 6) * 10
     clock = f"{minutes // 60 % 24:02d}:{minutes % 60:02d}"
-    zone = f" ({log.zone})" if log.zone else ""
     if cycle.name == "daily":
-        return f"{clock}{zone}"
+        return f"{clock}{in_zone(log)}"
     day = minutes // (24 * 60) % 7
-    return f"{WEEKDAYS[day]}, {clock}{zone}" if log.dated else f"{clock} of day {day + 1} of the week"
+    return f"{WEEKDAYS[day]}, {clock}{in_zone(log)}" if log.dated else f"{clock} of day {day + 1} of the week"
 
 
 def _cycle(cycle: Cycle, log: Log) -> str:
@@ -228,7 +226,9 @@ def _drift(diagnosis: Diagnosis) -> list[str]:
     level = ""
     if drift.change_slot is not None:
         before, after = percent(drift.level_before), percent(drift.level_after)
-        level = f" The share of the fleet that is there went from {before} to {after} at slot {drift.change_slot:,}."
+        unit = "round" if diagnosis.log.slot_seconds is None else "slot"
+        where = f"{unit} {moment(diagnosis.log, drift.change_slot)}"
+        level = f" The share of the fleet that is there went from {before} to {after} at {where}."
     return [f"The fleet is not stationary.{level} {int(drift.drifting.sum()):,} clients changed their rates. {moved}"]
 
 

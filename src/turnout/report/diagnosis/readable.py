@@ -11,9 +11,9 @@ def percent(share: float) -> str:
     return f"{value:z.0f} %" if value >= 9.95 or value < 0.005 else f"{value:.2g} %"
 
 
-def duration(seconds: float) -> str:
+def duration(seconds: float, form: str = ".3g") -> str:
     """A length of time in the unit that suits it."""
     for unit, name in ((DAY, "days"), (HOUR, "hours"), (MINUTE, "minutes")):
         if seconds >= 2 * unit:
-            return f"{seconds / unit:.3g} {name}"
-    return f"{seconds:.3g} seconds"
+            return f"{seconds / unit:{form}} {name}"
+    return f"{seconds:{form}} seconds"

@@ -75,12 +75,24 @@ def _letters(text: str) -> str:
 
 def line_styles(labels: Sequence[str], strategies: Sequence[str]) -> dict[str, Style]:
     """The style of each label, given its strategy; lines of one colour differ by tint and dash."""
-    colours = [colour(strategy) for strategy in strategies]
+    chosen = _distinct(strategies)
+    colours = [chosen[strategy] for strategy in strategies]
     styles = {}
     for place, (label, shade) in enumerate(zip(labels, colours, strict=True)):
         before, in_all = colours[:place].count(shade), colours.count(shade)
         styles[label] = Style.of(_tint(shade, PALEST * before / max(1, in_all - 1)), DASHES[before % len(DASHES)])
     return styles
+
+
+def _distinct(strategies: Sequence[str]) -> dict[str, str]:
+    """The colour of each strategy; one of your own gives way to the others where the palette has a free colour."""
+    chosen = {strategy: USUAL[strategy] for strategy in strategies if strategy in USUAL}
+    for strategy in strategies:
+        if strategy not in chosen:
+            wanted = colour(strategy)
+            free = (shade for shade in (wanted, *PALETTE) if shade not in chosen.values())
+            chosen[strategy] = next(free, wanted)
+    return chosen
 
 
 def _tint(shade: str, share: float) -> str:

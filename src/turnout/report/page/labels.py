@@ -29,7 +29,10 @@ def listed(labels: Sequence[str], most: int | None = None) -> str:
 
 def _titled(label: str, strategy: str) -> str:
     entry = registry.entries("strategies").get(strategy)
-    name, _, settings = label.partition(" ")
-    if entry is None or name not in (strategy, entry.attribute):
+    if entry is None:
         return label
-    return f"{entry.traits.get('title') or entry.attribute} {settings}".strip()
+    title = entry.traits.get("title") or entry.attribute
+    name, _, settings = label.partition(" ")
+    if f"{label} ".startswith(f"{title} ") or name not in (strategy, entry.attribute):
+        return label
+    return f"{title} {settings}".strip()

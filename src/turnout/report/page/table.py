@@ -19,7 +19,7 @@ from turnout.report.page.colours import Style
 from turnout.report.page.on_page import swatch
 
 UNBOUNDED = 10_000  # columns of a terminal
-LABEL_WIDTH, TITLE_WIDTH = 30, 10  # letters in a terminal: longer names of rows and of columns may be broken
+LABEL_WIDTH = 30  # letters in a terminal: longer names of rows may be broken
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Cell:
     text: str = ""
     value: Any = None  # in records
     spread: str = ""  # after the text
-    interval: str = ""  # below the text in place of the spread, where there is room
+    interval: str = ""  # in lines below the text in place of the spread, where there is room
     best: bool = False
     colour: str = ""  # in a terminal
     style: Style | None = None  # of the line that stands for the row in charts
@@ -48,7 +48,8 @@ class Cell:
     def html(self) -> str:
         """The markup of what is in the cell."""
         if self.interval:
-            return f'{escape(self.text)}<span class="interval">{escape(self.interval)}</span>'
+            lines = (f'<span class="interval">{escape(line)}</span>' for line in self.interval.splitlines())
+            return f"{escape(self.text)}{''.join(lines)}"
         text = escape(self.in_a_line)
         return f"{swatch(self.style)} {text}" if self.style else f"<strong>{text}</strong>" if self.best else text
 
@@ -64,6 +65,7 @@ class Column:
     unit: str = ""
     words: bool = False  # to the left and broken into lines; numbers go to the right and are never broken
     page_only: bool = False  # there is no room for it in a terminal
+    if_room: bool = False  # left out of a terminal that is too narrow, the last one first
     intervals: str = ""  # what kind they are, said where they are shown
 
     @classmethod
@@ -100,17 +102,23 @@ class Table:
         return zip(*(column.cells for column in columns), strict=True)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        """The table for a terminal; in a narrow one it is wider than that, since rich would cut numbers."""
-        grid = self._grid()
-        least = Measurement.get(console, options.update(width=UNBOUNDED), grid).minimum
-        yield from console.render(grid, options.update(width=max(least, options.max_width)))
-
-    def _grid(self) -> rich_table.Table:
+        """The table for a terminal; in a narrow one it may be wider than that, since rich would cut numbers."""
         shown = [column for column in self.columns if column.title and not column.page_only]
+        spare = [column for column in shown if column.if_room]
+
+        def width(grid: rich_table.Table) -> int:
+            return Measurement.get(console, options.update(width=UNBOUNDED), grid).minimum
+
+        while width(grid := self._grid(shown)) > options.max_width and spare:
+            last = spare.pop()
+            shown = [column for column in shown if column is not last]
+        yield from console.render(grid, options.update(width=max(width(grid), options.max_width)))
+
+    def _grid(self, shown: Sequence[Column]) -> rich_table.Table:
         table = rich_table.Table(title=self.title or None, caption=self.note or None, title_justify="left")
         for number, column in enumerate(shown):
-            title = [column.heading] if len(column.heading) <= TITLE_WIDTH else column.heading.split()
-            longest = max(map(len, [*title, *(line for cell in column.cells for line in cell.in_a_line.split("\n"))]))
+            lines = [line for cell in column.cells for line in cell.in_a_line.split("\n")]
+            longest = max(map(len, [*column.heading.split(), *lines]))
             if number == 0:
                 table.add_column(column.heading, width=min(LABEL_WIDTH, longest))
             else:

@@ -29,7 +29,7 @@ class Group:
 
 def readable_share(availability: float) -> str:
     """The availability of a group: it is rounded, so a group at 0 comes, but seldom."""
-    return f"{100 * availability:.0f} %" if availability else "below 5 %"
+    return f"{100 * availability:.0f} %" if availability else "less than 5 %"
 
 
 def availability_of(outcome: Outcome) -> np.ndarray:

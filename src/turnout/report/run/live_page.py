@@ -25,7 +25,9 @@ def words(standing: Standing, folder: Path) -> str:
         return f"Stopped at {percent(standing.share)}: go on with turnout run --resume {folder}"
     if standing.state == "finished":
         return "The run is finished."
-    left = "the time left is not known yet" if standing.left is None else f"about {duration(standing.left)} left"
+    left = "the time left is not known yet"
+    if standing.left is not None:
+        left = f"about {duration(max(standing.left, 2.0), '.0f')} left"
     values = [
         f"{metric_named(name).words} {value:.3g}"
         for name, value in sorted(standing.latest.items())

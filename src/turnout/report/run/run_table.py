@@ -128,7 +128,7 @@ def _difference(points: Points, outcome: Outcome, metric: Metric) -> Cell:
     interval = Interval.of(difference, comparisons=len(points.points) - 1)
     ends = ""
     if interval.count > 1:
-        ends = metric.ends(interval.low, interval.high) + ("" if interval.excludes_zero else ", may be chance")
+        ends = metric.ends(interval.low, interval.high) + ("" if interval.excludes_zero else "\nmay be chance")
     return Cell(text, _statistics(difference), spread, ends)
 
 
@@ -148,7 +148,7 @@ def _spent(points: Points, record: Record) -> Column:
         values = point.history.records.get(record.name)
         mean = None if values is None else float(values.sum(axis=1).mean())
         cells.append(Cell("–" if mean is None else record.number(mean), mean))
-    return Column(record.title, tuple(cells), record.name)
+    return Column(record.title, tuple(cells), record.name, if_room=True)
 
 
 def _seconds(point: Outcome) -> str:

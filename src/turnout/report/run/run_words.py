@@ -118,12 +118,14 @@ def _attention(run: Points) -> str:
     if not counted:
         return ""
     got = ", ".join(f"{label} {share:.0f} %" for label, share in counted.items())
-    besides = f" Weights of fresh updates do not tell it of {', '.join(sorted(untold))}: turnout audit does."
+    besides = ""
+    if untold:
+        besides = f" For {listed(sorted(untold))}, ask turnout audit: the weights of fresh updates do not tell it."
     first = next((outcome.history.seeds[0] for outcome in run.points if outcome.history.drawn), None)
     where = "" if first is None else f" in the run of seed {first}"  # each seed has other clients
     return (
         f"Who it is trained for{where}: the clients that are available {readable_share(low)} of the time should count "
-        f"for {target:.0f} %. They get: {got}.{besides if untold else ''}"
+        f"for {target:.0f} %. They get: {got}.{besides}"
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Shaped, UInt32
 
 from turnout.metrics import on_split
-from turnout.tasks.base import Task
+from turnout.tasks.base import Task, in_a_line
 from turnout.tasks.models.losses import Loss
 from turnout.tasks.models.model import Model
 from turnout.types import Params, PerClient, RandomKey, Scalar, divide
@@ -121,6 +121,11 @@ class DataTask(Task):
     ridge: Scalar = 0.0
     chunk: int = eqx.field(static=True, default=4096)  # samples evaluated at once
     client_names: ClientNames | None = eqx.field(static=True, default=None)
+
+    def __repr__(self) -> str:
+        splits = {"train": self.train, "validate": self.validation, "test": self.test}
+        rows = {f"samples to {what}": split.rows for what, split in splits.items() if split is not None}
+        return in_a_line(self, {"clients": self.worth, **rows})
 
     def beside(self, tasks: Sequence[Any]) -> tuple[Task, Task]:
         """Draws side by side: the inputs of all are one pool, held once where they are the same."""

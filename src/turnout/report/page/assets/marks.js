@@ -237,7 +237,8 @@ const bars = {
     pen.fillStyle = chart.ink;
     pen.textAlign = "center";
     pen.textBaseline = "top";
-    const words = pen.measureText(name).width > room ? name.replace(/ (available|correlated|uncorrelated)/g, (w) => ({ " available": "" }[w] ?? ` ${w.trim().slice(0, 5)}.`)) : name;
+    const tight = chart.spec.x.names.some((each) => pen.measureText(each).width > room);  // all in the same form
+    const words = tight ? name.replace(/ (available|correlated|uncorrelated)/g, (w) => ({ " available": "" }[w] ?? ` ${w.trim().slice(0, 5)}.`)) : name;
     pen.fillText(words, x, box.bottom + 7, room * every - 2);
   },
   find(chart, at) {
