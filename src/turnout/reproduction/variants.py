@@ -12,8 +12,8 @@ from jaxtyping import Array
 from turnout import tree
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
-from turnout.strategies.last_word import LastWord, LastWordState
-from turnout.types import Cohort, Fleet, Params, PerClient, PerSlot, Reports, Scalar, View, divide
+from turnout.strategies.last_word import LastWord, LastWordState, blended
+from turnout.types import Cohort, Fleet, Params, PerClient, Reports, Scalar, View, divide
 
 
 class Corrected(Strategy[LastWordState]):
@@ -77,31 +77,6 @@ class Compensated(Strategy[CompensatedState]):
         return tree.subtract(direction, correction), CompensatedState(words, models)
 
 
-class Blended(Strategy[LastWordState]):
-    """LastWord in which a word of little work corrects the former one instead of replacing it.
-
-    y_k ← y_k + β_k (u_k - y_k) with β_k = min(1, ‖a_k‖₁ / τ̄), and 1 at the client's first word: the mean of one step is
-    noisier than that of many. τ̄ is the mean reach of the words held before. With equal work it is LastWord.
-    """
-
-    server_memory = "O(N · model)"
-    moves_alone = True
-
-    fading: Scalar = 0.5
-
-    def init(self, fleet: Fleet, params: Params) -> LastWordState:
-        return LastWord(self.fading).init(fleet, params)
-
-    def aggregate(
-        self, state: LastWordState, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Params, LastWordState]:
-        length = divide(jnp.sum(state.weight * state.reach), jnp.sum(state.weight))
-        trust = jnp.minimum(divide(reports.reach, length, otherwise=1.0), 1.0)
-        trust = jnp.where(cohort.take(state.weight) > 0, trust, 1.0)
-        reports = blended(state, view, cohort, reports, trust)
-        return LastWord(self.fading).aggregate(state, params, view, cohort, reports)
-
-
 class PooledState(eqx.Module):
     """LastWord's state, and the work behind each word."""
 
@@ -112,8 +87,8 @@ class PooledState(eqx.Module):
 class Pooled(Strategy[PooledState]):
     """LastWord in which a word is the mean over a client's recent work, that of s rounds ago counted keep^s times.
 
-    m_k ← keep^s m_k + ‖a_k‖₁ with s the rounds since k was last heard, and y_k ← y_k + β_k (u_k - y_k) with
-    β_k = ‖a_k‖₁ / m_k. Who comes often says the mean of several rounds; who was long away starts anew. With keep 0 it
+    m_k ← keep^s m_k + ‖a_k‖₁ with s the rounds since k was last heard, and y_k ← y_k + θ_k (u_k - y_k) with
+    θ_k = ‖a_k‖₁ / m_k. Who comes often says the mean of several rounds; who was long away starts anew. With keep 0 it
     is LastWord.
     """
 
@@ -132,16 +107,12 @@ class Pooled(Strategy[PooledState]):
         former = state.work * jnp.asarray(self.keep, jnp.float32)
         work = jnp.where(cohort.mask, former + cohort.put(reports.reach), former)
         trust = divide(reports.reach, cohort.take(work), otherwise=1.0)
-        reports = blended(state.words, view, cohort, reports, trust)
+        effort = reports.reach * jnp.asarray(view.lr, jnp.float32)
+        fresh = tree.scale_rows(reports.updates, divide(jnp.ones_like(effort), effort))
+        word = blended(cohort.read(state.words.rows), fresh, trust)
+        reports = replace(reports, updates=tree.scale_rows(word, effort))  # from which LastWord reads the word
         direction, words = LastWord(self.fading).aggregate(state.words, params, view, cohort, reports)
         return direction, PooledState(words, work)
-
-
-def blended(state: LastWordState, view: View, cohort: Cohort, reports: Reports, trust: PerSlot) -> Reports:
-    """Reports from which LastWord reads y_k + β_k (u_k - y_k), with the trust β_k in each word."""
-    former = tree.scale_rows(cohort.read(state.rows), reports.reach * jnp.asarray(view.lr, jnp.float32))
-    mixed = tree.add(tree.scale_rows(reports.updates, trust), tree.scale_rows(former, 1.0 - trust))
-    return replace(reports, updates=tree.where_rows(trust < 1, mixed, reports.updates))
 
 
 class Shared(Strategy[LastWordState]):
