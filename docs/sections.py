@@ -192,9 +192,9 @@ def best_in_short() -> str:
     )
 
 
-def variants() -> str:
-    """What was tried beside LastWord: the lead of each variant over it, paired by seed."""
-    measured = Measured(read_curves(folder_of("last_word_variants") / CURVES))
+def leads_over_last_word(claim: str) -> str:
+    """The lead of every other strategy of a claim over LastWord, paired by seed."""
+    measured = Measured(read_curves(folder_of(claim) / CURVES))
     panels = measured.panels
     final = {
         panel: {label: 100 * _final(measured, panel, label) for label in measured.labels(panel)} for panel in panels
@@ -204,7 +204,7 @@ def variants() -> str:
         [label, *(_points(Interval.of(final[panel][label] - final[panel]["LastWord"])) for panel in panels)]
         for label in labels
     )
-    return table(("lead over LastWord", *panels), rows) + f"\n\n{size_of('last_word_variants')}."
+    return table(("lead over LastWord", *panels), rows) + f"\n\n{size_of(claim)}."
 
 
 def claims() -> str:
@@ -363,7 +363,8 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "leads": lead_of_last_word,
     "rounds": rounds_needed,
     "best": best_in_short,
-    "variants": variants,
+    "variants": functools.partial(leads_over_last_word, "last_word_variants"),
+    "networks": functools.partial(leads_over_last_word, "last_word_networks"),
     "claims": claims,
     "demo": demo,
     "audit": audited,

@@ -1,12 +1,17 @@
+from dataclasses import replace
+
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from turnout.availability import bernoulli, cyclic
-from turnout.reproduction.variants import Compensated, Corrected, Shared
+from turnout.reproduction.variants import Compensated, Corrected, Pooled, Shared
 from turnout.simulator import simulate
 from turnout.simulator.local import Local
 from turnout.strategies import FedVARP, LastWord
 from turnout.tasks import quadratics
+from turnout.testing import check_strategy
+from turnout.types import Ask, Cohort, Fleet, Known, Reports, View
 from turnout.world import World, compute
 
 TASK = quadratics(4, 2, spread=2.0, seed=1)
@@ -54,3 +59,31 @@ def test_clients_that_come_together_share_a_row_at_no_loss():
     world = World(cyclic(4, groups=2), compute=3)
     np.testing.assert_allclose(end(Shared(2), world), end(LastWord(), world), rtol=1e-4)
     assert np.abs(end(Shared(2), UNEQUAL) - end(LastWord(), UNEQUAL)).max() > 1e-3
+
+
+def test_a_variant_that_pools_words_keeps_the_contract():
+    check_strategy(Pooled())
+
+
+def directions(strategy, updates, reaches):
+    """What one client's updates, of so much work each, make of the direction, at rate 1."""
+    fleet, one = Fleet(jnp.ones(1)), jnp.ones(1)
+    state, steps = strategy.init(fleet, jnp.zeros(())), []
+    for t, (update, reach) in enumerate(zip(updates, reaches, strict=True)):
+        view = View(t, fleet.importance, one > 0, Known(one, one, one, one), 1.0, None, slots=1)
+        cohort = Cohort.pack(Ask.of(view.available, view.target), 1)
+        cohort = replace(cohort, arrived=cohort.active)
+        reports = Reports.arrived(cohort, update * one, one, reach * one)
+        direction, state = strategy.aggregate(state, jnp.zeros(()), view, cohort, reports)
+        steps.append(float(direction))
+    return steps
+
+
+def test_pooled_words_are_the_mean_over_recent_work():
+    steps = directions(Pooled(0.5), [8.0, 3.0], [4.0, 1.0])
+    assert steps[1] == pytest.approx((0.5 * 8.0 + 3.0) / (0.5 * 4.0 + 1.0))
+
+
+def test_work_of_earlier_rounds_is_pooled_unless_none_is_kept():
+    np.testing.assert_allclose(end(Pooled(0.0), UNEQUAL), end(LastWord(), UNEQUAL), rtol=1e-6)
+    assert np.abs(end(Pooled(0.5), UNEQUAL) - end(LastWord(), UNEQUAL)).max() > 1e-3

@@ -63,19 +63,23 @@ def test_plain_with_equal_work_it_is_mifa(play, weather):
 
 
 @pytest.mark.parametrize(
-    ("fading", "bits"), [(0.0, 32), (0.5, 32), (1.3, 32), (0.5, 8)]
+    ("fading", "bits", "blend"),
+    [(0.0, 32, False), (0.5, 32, False), (1.3, 32, False), (0.5, 8, False), (0.5, 32, True), (0.5, 8, True)],
 )  # one number needs no rounding
-def test_as_a_naive_server(play, weather, fading, bits):
+def test_as_a_naive_server(play, weather, fading, bits, blend):
     """Every sum made anew in every round, with work that is redrawn; a model of one number is not rounded."""
     words, weights, work = {}, {}, {}
     steps = np.random.default_rng(4).integers(1, 9, weather.available.shape)
-    game = play(LastWord(fading=fading, bits=bits), weather.importance)
+    game = play(LastWord(fading=fading, bits=bits, blend=blend), weather.importance)
     model = 0.0
 
     def naive(t, came):
         nonlocal model
+        usual = sum(weights[k] * work[k] for k in words) / max(1e-9, sum(weights.values()))
         for k in np.flatnonzero(came):
-            words[k] = weather.pull(t, model)[k] / (weather.lrs[t] * steps[t, k])
+            word = weather.pull(t, model)[k] / (weather.lrs[t] * steps[t, k])
+            trust = min(1.0, steps[t, k] / usual) if blend and k in words else 1.0
+            words[k] = trust * word + (1.0 - trust) * words.get(k, 0.0)
             weights[k], work[k] = weather.importance[k] * (t + 1) ** fading, steps[t, k]
         if words:
             mass = sum(weights.values())
@@ -88,6 +92,30 @@ def test_as_a_naive_server(play, weather, fading, bits):
     game.known = replace(game.known, reach=jnp.asarray(steps[0], jnp.float32))
     weather.compare(game, naive)
     assert len(words) == len(weather.importance)
+
+
+def test_a_blended_word_of_little_work_corrects_the_one_before(play):
+    game = play(LastWord(blend=True), importance=(1.0,), lr=1.0, reach=[4.0])
+    assert game.round([1], [8.0]) == pytest.approx(8.0)  # the first word: 2 per step
+    game.known = replace(game.known, reach=jnp.array([1.0]))
+    corrected = 2.0 + (4.0 - 2.0) / 4  # a quarter of the work of the word before
+    assert game.round([1], [4.0]) == pytest.approx(8.0 + corrected)
+    game.known = replace(game.known, reach=jnp.array([5.0]))
+    assert game.round([1], [5.0]) == pytest.approx(8.0 + corrected + 5.0)  # more work than usual replaces it
+
+
+def test_blended_words_of_equal_work_are_the_plain_ones(play, weather):
+    plain, blended = (play(LastWord(blend=blend), weather.importance, reach=[3.0] * 6) for blend in (False, True))
+    for t in range(weather.rounds):
+        for game in (plain, blended):
+            game.lr = weather.lrs[t]
+            game.round(weather.available[t], lambda starts, t=t: weather.pull(t, starts), weather.arrived[t])
+        assert float(plain.state.params[0]) == pytest.approx(float(blended.state.params[0]), rel=1e-5, abs=1e-6)
+
+
+def test_words_are_not_blended_on_the_clients():
+    with pytest.raises(ValueError, match="blend needs memory = 'server'"):
+        LastWord(blend=True, memory="clients")
 
 
 def test_a_fading_that_grows_with_age_is_refused(play):
@@ -115,10 +143,21 @@ def test_the_sum_does_not_drift_from_its_rows():
     assert abs(float(state.total[0]) - exact[0]) < 1e-5 * size[0]
 
 
-def test_a_client_that_left_leaves_no_ghost_in_the_sum(play):
-    game = play(LastWord(), importance=(1.0, 1.0))
+@pytest.mark.parametrize("blend", [False, True])
+def test_a_client_that_left_leaves_no_ghost_in_the_sum(play, blend):
+    game = play(LastWord(blend=blend), importance=(1.0, 1.0))
     game.round([1, 1], [2.0, 8.0])
     fleet = Fleet(jnp.array([1.0, 0.0]), jnp.array([True, False]))
-    server = Server.of(fleet, LastWord(), slots=2)
+    server = Server.of(fleet, LastWord(blend=blend), slots=2)
     game.server, game.state = server, server.vacate(game.state, jnp.array([False, True]))
     assert game.round([0, 0], [0.0, 0.0]) == pytest.approx(5.0 + 2.0)
+
+
+def test_the_first_word_of_a_newcomer_is_not_blended_with_that_of_the_one_before(play):
+    strategy = LastWord(fading=0.0, blend=True)
+    game = play(strategy, importance=(1.0, 1.0), lr=1.0, reach=[4.0, 4.0])
+    game.round([1, 1], [8.0, 80.0])
+    server = Server.of(Fleet(jnp.ones(2)), strategy, slots=2)
+    game.server, game.state = server, server.vacate(game.state, jnp.array([False, True]))
+    game.known = replace(game.known, reach=jnp.array([4.0, 1.0]))
+    assert game.round([0, 1], [0.0, 4.0]) == pytest.approx(44.0 + 2.5 * (2.0 + 4.0) / 2)  # τ̄ = 2.5

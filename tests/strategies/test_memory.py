@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -16,6 +17,8 @@ from turnout.tasks.quadratics import quadratics
 from turnout.types import Ask, Cohort, Fleet, Known, Reports, View
 from turnout.uploads import ErrorFeedback, TopK
 from turnout.world import World
+
+BLEND = partial(LastWord, blend=True)
 
 
 def test_a_memory_that_does_not_fit_is_refused_with_its_size():
@@ -72,7 +75,7 @@ def test_packed_rows_are_off_by_half_a_unit_at_most(bits):
     np.testing.assert_array_equal(packed.unpack()["w"][3], 0.0)
 
 
-@pytest.mark.parametrize(("make", "bits"), [(LastWord, 8), (LastWord, 16), (MIFA, 8), (FedVARP, 16)])
+@pytest.mark.parametrize(("make", "bits"), [(LastWord, 8), (LastWord, 16), (BLEND, 8), (MIFA, 8), (FedVARP, 16)])
 def test_a_packed_memory_holds_what_its_sum_says(make, bits):
     """The sum that is kept by differences is that of the rows as they are stored."""
     strategy, draw, ones = make(bits=bits), np.random.default_rng(3), jnp.ones(4)
@@ -83,7 +86,7 @@ def test_a_packed_memory_holds_what_its_sum_says(make, bits):
         view = View(jnp.asarray(t), fleet.importance, here, Known(ones, ones, ones, ones), 0.1, None, slots=4)
         cohort = Cohort.pack(Ask.of(here, view.target), 4)
         cohort = replace(cohort, arrived=cohort.active)
-        reports = Reports.arrived(cohort, random_rows(4, seed=t % 5), jnp.zeros(4), ones)
+        reports = Reports.arrived(cohort, random_rows(4, seed=t % 5), jnp.zeros(4), ones * (1 + t % 3))
         _, state = strategy.aggregate(state, params, view, cohort, reports)
     recounted = strategy.recount(state, fleet)
     for kept, made_anew in zip(jax.tree.leaves(state), jax.tree.leaves(recounted), strict=True):

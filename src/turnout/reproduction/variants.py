@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,8 +12,8 @@ from jaxtyping import Array
 from turnout import tree
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
-from turnout.strategies.last_word import LastWord, LastWordState
-from turnout.types import Cohort, Fleet, Params, Reports, Scalar, View, divide
+from turnout.strategies.last_word import LastWord, LastWordState, blended
+from turnout.types import Cohort, Fleet, Params, PerClient, Reports, Scalar, View, divide
 
 
 class Corrected(Strategy[LastWordState]):
@@ -73,6 +75,44 @@ class Compensated(Strategy[CompensatedState]):
         factor = jnp.asarray(self.strength, jnp.float32) * jnp.asarray(view.lr, jnp.float32) * divide(length, mass)
         correction = tree.scale(tree.weighted_sum(drift, words.weight), factor)
         return tree.subtract(direction, correction), CompensatedState(words, models)
+
+
+class PooledState(eqx.Module):
+    """LastWord's state, and the work behind each word."""
+
+    words: LastWordState
+    work: PerClient  # m_k, in which work of s rounds ago counts keep^s
+
+
+class Pooled(Strategy[PooledState]):
+    """LastWord in which a word is the mean over a client's recent work, that of s rounds ago counted keep^s times.
+
+    m_k ← keep^s m_k + ‖a_k‖₁ with s the rounds since k was last heard, and y_k ← y_k + θ_k (u_k - y_k) with
+    θ_k = ‖a_k‖₁ / m_k. Who comes often says the mean of several rounds; who was long away starts anew. With keep 0 it
+    is LastWord.
+    """
+
+    server_memory = "O(N · model)"
+    moves_alone = True
+
+    keep: Scalar = 0.5
+    fading: Scalar = 0.5
+
+    def init(self, fleet: Fleet, params: Params) -> PooledState:
+        return PooledState(LastWord(self.fading).init(fleet, params), jnp.zeros_like(fleet.importance))
+
+    def aggregate(
+        self, state: PooledState, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Params, PooledState]:
+        former = state.work * jnp.asarray(self.keep, jnp.float32)
+        work = jnp.where(cohort.mask, former + cohort.put(reports.reach), former)
+        trust = divide(reports.reach, cohort.take(work), otherwise=1.0)
+        effort = reports.reach * jnp.asarray(view.lr, jnp.float32)
+        fresh = tree.scale_rows(reports.updates, divide(jnp.ones_like(effort), effort))
+        word = blended(cohort.read(state.words.rows), fresh, trust)
+        reports = replace(reports, updates=tree.scale_rows(word, effort))  # from which LastWord reads the word
+        direction, words = LastWord(self.fading).aggregate(state.words, params, view, cohort, reports)
+        return direction, PooledState(words, work)
 
 
 class Shared(Strategy[LastWordState]):

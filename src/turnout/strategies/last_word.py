@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from turnout import tree
 from turnout.strategies.base import Strategy
@@ -17,10 +18,24 @@ from turnout.strategies.memory import (
     check_keeper,
     exchange,
     rows_of_zeros,
+    unpacked,
     weighted_rows,
 )
 from turnout.strategies.sampling import ask_uniformly
-from turnout.types import Ask, ClientMemory, Cohort, Fleet, Params, PerClient, RandomKey, Reports, Scalar, View, divide
+from turnout.types import (
+    Ask,
+    ClientMemory,
+    Cohort,
+    Fleet,
+    Params,
+    PerClient,
+    PerSlot,
+    RandomKey,
+    Reports,
+    Scalar,
+    View,
+    divide,
+)
 
 
 class LastWordState(eqx.Module):
@@ -30,6 +45,11 @@ class LastWordState(eqx.Module):
     weight: PerClient  # w_k = α_k (l_k + 1)^fading, from the round l_k in which the client was last heard
     reach: PerClient  # ‖a_k‖₁ of the work behind y_k
     total: Params  # S = Σ_k w_k y_k, kept up to date by differences
+
+    @property
+    def length(self) -> Float[Array, ""]:
+        """The mean reach τ̄ behind all words, under their weights."""
+        return divide(jnp.sum(self.weight * self.reach), jnp.sum(self.weight))
 
 
 class LastWord(Strategy[LastWordState]):
@@ -52,6 +72,11 @@ class LastWord(Strategy[LastWordState]):
 
     With `bits = 8` or 16 the server keeps each y_k in whole numbers of so many bits, a quarter or half of the memory.
 
+    With `blend` a word of less work than usual corrects the one before instead of replacing it:
+    y_k ← y_k + θ_k (u_k - y_k) with u_k = Δ_k / (η_t ‖a_k‖₁) and θ_k = min(1, ‖a_k‖₁ / τ̄), since the mean of few
+    gradients is noisier than that of many. The first word of a client stands as it is, and so does every word where
+    work is equal.
+
     Reference: this library. With fading 0, equal work and everybody heard it is MIFA.
     """
 
@@ -64,10 +89,13 @@ class LastWord(Strategy[LastWordState]):
     cohort: Scalar | None = None  # clients asked per round; everyone available if not given
     memory: Keeper = eqx.field(static=True, default="server")  # who keeps y_k
     bits: Bits = eqx.field(static=True, default=32)  # of each number in the server's memory
+    blend: bool = eqx.field(static=True, default=False)  # a word of little work corrects the one before
 
     def __check_init__(self) -> None:
         check_keeper(self.memory)
         check_bits(self.bits, self.memory)
+        if self.blend and self.memory == "clients":
+            raise ValueError("blend needs memory = 'server': a client does not know the usual work of the others")
 
     @property
     def client_memory(self) -> ClientMemory | None:
@@ -100,14 +128,25 @@ class LastWord(Strategy[LastWordState]):
             rows, change = None, tree.weighted_sum(reports.updates, now)
         else:
             fresh = tree.scale_rows(reports.updates, divide(jnp.ones_like(work), work))  # u_k
+            if self.blend:
+                fresh = blended(unpacked(cohort.read(state.rows)), fresh, self._trust(state, cohort, reports))
             old, fresh, rows = exchange(state.rows, cohort, fresh)
             change = tree.subtract(tree.weighted_sum(fresh, now), tree.weighted_sum(old, before))
-        total = tree.add(state.total, change)
+        after = LastWordState(rows, weight, reach, tree.add(state.total, change))
 
-        mass = jnp.sum(weight)  # M
-        length = divide(jnp.sum(weight * reach), mass)  # τ̄
-        direction = tree.scale(total, jnp.asarray(view.lr, jnp.float32) * divide(length, mass))
-        return direction, LastWordState(rows, weight, reach, total)
+        step = jnp.asarray(view.lr, jnp.float32) * divide(after.length, jnp.sum(weight))  # η_t τ̄ / M
+        return tree.scale(after.total, step), after
+
+    def _trust(self, state: LastWordState, cohort: Cohort, reports: Reports) -> PerSlot:
+        """θ_k: how much of the client's former word a new one of so much work replaces; all of it at the first."""
+        usual = jnp.minimum(divide(reports.reach, state.length, otherwise=1.0), 1.0)
+        return jnp.where(cohort.take(state.weight) > 0, usual, 1.0)
 
     def recount(self, state: LastWordState, fleet: Fleet) -> LastWordState:
         return state if state.rows is None else replace(state, total=weighted_rows(state.rows, state.weight))
+
+
+def blended(former: Params, fresh: Params, trust: PerSlot) -> Params:
+    """The former rows brought by their share of trust towards the fresh ones; the fresh row alone where trust is 1."""
+    mixed = tree.add(former, tree.scale_rows(tree.subtract(fresh, former), trust))
+    return tree.where_rows(trust < 1, mixed, fresh)

@@ -121,9 +121,14 @@ def exchange(rows: Any, cohort: Cohort, fresh: Params) -> tuple[Params, Params, 
     return old.unpack(), packed.unpack(), rows
 
 
+def unpacked(rows: Any) -> Params:
+    """Rows as arrays of the model's own kind, whatever they are stored in."""
+    return rows.unpack() if isinstance(rows, PackedRows) else rows
+
+
 def weighted_rows(rows: Any, weights: PerClient) -> Params:
     """Sum of all rows, each times its weight."""
-    return tree.weighted_sum(rows.unpack() if isinstance(rows, PackedRows) else rows, weights)
+    return tree.weighted_sum(unpacked(rows), weights)
 
 
 def check_memory(strategy: Strategy, fleet: Fleet, shapes: Any, room: int | None = None, devices: int = 1) -> None:
