@@ -50,7 +50,7 @@ def play(driver, world):
     return driver.model()["x"]
 
 
-@pytest.mark.parametrize("name", ["unbiased", "fedawe", "ca_fed", "optimal_sampling"])
+@pytest.mark.parametrize("name", ["unbiased", "fedawe", "ca_fed", "optimal_sampling", "last_word blend"])
 def test_numpy_replies_give_the_model_of_the_simulator(name):
     driver = Driver(SETTINGS[name], stage.START, local=stage.LOCAL)
     driver.join(stage.IMPORTANCE)
