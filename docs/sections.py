@@ -6,11 +6,13 @@ A part begins with `<!-- from: name -->` and ends with `<!-- end -->`; `SECTIONS
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
+from speeds import million, performance, precision, speed
+from tables import NUMBERS, ROOT, table
 
 from turnout.experiment import registry
 from turnout.report.claims.claims_page import stored
@@ -21,9 +23,7 @@ from turnout.reproduction.stored import read_result
 from turnout.reproduction.verdicts import Reproduction
 from turnout.statistics import Interval
 
-ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "experiments" / "results"
-NUMBERS = ROOT / "docs" / "results"
 PAGES = ("README.md", "docs/choose.md", "docs/clusters.md", "docs/matrix.md", "docs/performance.md")
 PART = re.compile(r"(<!-- from: ([a-z ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 CEILING = "everybody there"  # the world without any trouble
@@ -47,11 +47,6 @@ def main() -> None:
 def rewritten(text: str) -> str:
     """A page with its parts as the stored numbers have them now."""
     return PART.sub(lambda part: f"{part[1]}{SECTIONS[part[2]]()}\n{part[4]}", text)
-
-
-def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    head = list(header)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])
 
 
 # What strategies say of themselves
@@ -257,103 +252,6 @@ def audited() -> str:
         for entry in numbers["strategies"]
     )
     return table(("`turnout audit demo`", "consistent", "off target", "unsteady"), rows)
-
-
-def speed() -> str:
-    """The simulator beside a loop in PyTorch: `make bench ARGS="--store docs/results/speed.json"`."""
-    numbers = json.loads((NUMBERS / "speed.json").read_text())
-    cpu, gpu = numbers["cpu"], numbers["gpu"]
-    one = cpu["training"]["turnout, 1 seed"]
-    rows = []
-    for name, time in cpu["training"].items():
-        times = (
-            "" if time == one else f"{time / one:.0f} times as long" if time > 10 * one else f"{time / one:.1f} times"
-        )
-        rows.append([name, f"{time:.3g}", times])
-    on_gpu = [f"{gpu['training'][f'turnout, {seeds}']:.2g}" for seeds in ("1 seed", "10 seeds")]
-    fleets = [f"{time:.2g} ms out of {int(count):,} clients" for count, time in cpu["population"].items()]
-    return "\n".join(
-        [
-            table(("", f"milliseconds per round, {cpu['machine']}", ""), rows),
-            "",
-            f"`make bench`, medians of one run, after compilation. On {gpu['machine']} the same run takes",
-            f"{on_gpu[0]} ms per round for 1 seed and {on_gpu[1]} ms for 10. The cost follows the participants:",
-            f"a round of 1,000 participants takes {', '.join(fleets[:-1])} and {fleets[-1]}, in {cpu['peak_gib']} GiB.",
-        ]
-    )
-
-
-def performance() -> str:
-    """Rounds, what they must do, and how near they come to the device: `python benchmarks/performance.py --store`."""
-    numbers = json.loads((NUMBERS / "performance.json").read_text())
-    rows = []
-    for kind in numbers.values():
-        for name, entry in kind["rounds"].items():
-            per_second = {what: 1e3 * entry[what] / entry["ms, 1 seeds"] for what in ("operations", "bytes")}
-            product = kind["ceilings"][f"product {'bfloat16' if 'bfloat16' in name else 'float32'}"]
-            more = [f"{entry[key]:.3g} ({key[4:]})" for key in entry if key.startswith("ms") and key != "ms, 1 seeds"]
-            rows.append(
-                [
-                    f"{name}, {kind['machine']}",
-                    f"{entry['operations'] / 1e9:.3g}",
-                    f"{entry['bytes'] / 1e9:.3g}",
-                    f"{entry['ms, 1 seeds']:.3g}",
-                    ", ".join(more),
-                    f"{100 * per_second['operations'] / product:.2g} %",
-                    f"{100 * per_second['bytes'] / kind['ceilings']['copy']:.2g} %",
-                ]
-            )
-    head = ("round", "GFLOP", "GB", "ms, one seed", "ms, more seeds", "of the product ceiling", "of the copy ceiling")
-    ceilings = [
-        f"{kind['machine']}: {kind['ceilings']['product float32'] / 1e12:.3g} TFLOP/s in float32 "
-        f"(as the compiler multiplies), {kind['ceilings']['product bfloat16'] / 1e12:.3g} in bfloat16, "
-        f"{kind['ceilings']['copy'] / 1e9:.3g} GB/s; jax {kind['jax']}"
-        for kind in numbers.values()
-    ]
-    peers = [f"{name}: {value:.3g} ms" for name, value in numbers["cpu"].get("peers", {}).items() if name != "version"]
-    beside = [f"\nIn turn on {numbers['cpu']['machine']}: {', '.join(peers)}."] if peers else []
-    return "\n".join([table(head, rows), "", "Measured ceilings:", "", *(f"- {line}" for line in ceilings), *beside])
-
-
-def precision() -> str:
-    """What 16 bits cost and gain: `python benchmarks/precision.py --store`."""
-    numbers = json.loads((NUMBERS / "precision.json").read_text())
-    rows = [
-        [
-            name,
-            f"{row['float32']:.1f}",
-            f"{row['bfloat16']:.1f}",
-            f"{row['change']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]",
-            f"{row['seconds float32']:.3g}",
-            f"{row['seconds bfloat16']:.3g}",
-        ]
-        for name, row in numbers["rows"].items()
-    ]
-    head = ("strategy", "float32, %", "bfloat16, %", "change, points", "s per training, float32", "s, bfloat16")
-    about = f"`{numbers['model']}` on {numbers['task']}, {numbers['rounds']} rounds, {numbers['seeds']} seeds, "
-    return "\n".join([table(head, rows), "", f"{about}{numbers['machine']}."])
-
-
-def million() -> str:
-    """A million clients: `python benchmarks/million.py --store docs/results/million.json`."""
-    numbers = json.loads((NUMBERS / "million.json").read_text())
-    rows = dict(sorted(numbers["rows"].items()))
-    timed = {name: row for name, row in rows.items() if "cpu_ms" in row}
-    shown = [
-        [name, f"{row['ms']:.0f}", f"{row['cpu_ms']:.0f}", f"{row['peak_gib']:.1f}"] for name, row in timed.items()
-    ]
-    memories = ", ".join(f"{name} {row['needs_gib']:.1f}" for name, row in rows.items() if "needs_gib" in row)
-    loads, diagnosis = [row["load"] for row in rows.values()], rows["diagnosis"]
-    return "\n".join(
-        [
-            table(("", "milliseconds per round", "of all threads together", "peak memory, GiB"), shown),
-            "",
-            f"`{numbers['command']}`, {numbers['machine']}, on which {min(loads):.0f} to {max(loads):.0f} programs",
-            "wanted to run at the same time: the second column is the one to compare. The diagnosis of a log of",
-            f"{diagnosis['rounds']:,} rounds takes {diagnosis['seconds']:.0f} s and {diagnosis['peak_gib']:.1f} GiB.",
-            f"Memories of one model per client were not run; they would need, in GiB: {memories}.",
-        ]
-    )
 
 
 SECTIONS: dict[str, Callable[[], str]] = {
