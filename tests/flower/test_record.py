@@ -237,4 +237,4 @@ def test_it_has_a_report_with_who_was_there(tmp_path):
     (data,) = re.findall(r'id="data">(.*?)</script>', page)
     charts = json.loads(data)
     assert sorted(charts["availability"]["series"][0]["clients"]) == ["id:1", "id:2", "id:3"]
-    assert charts["curve-test_accuracy"]["series"][0]["over"]["seconds"][-1] > 0
+    assert charts["curve-test_loss"]["series"][0]["over"]["seconds"][-1] > 0

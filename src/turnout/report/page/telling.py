@@ -9,6 +9,7 @@ import numpy as np
 from turnout.report.page.chart import Chart, Drawing, Picture, Series
 from turnout.report.page.labels import listed
 
+ROUNDING = 1e-6  # values that differ by less, in proportion, are one: sums depend on the order of replies
 APART = 0.01  # of the range of all lines: closer ones cannot be told apart
 
 
@@ -52,7 +53,7 @@ def why_silent(drawing: Drawing) -> str:
 def _level(lines: tuple[Series, ...], unit: str) -> str:
     """The one value that all lines have everywhere; empty where they have several."""
     values = np.unique(_finite([series.y for series in lines]))
-    if len(values) > 1:
+    if len(values) > 1 and np.ptp(values) > ROUNDING * np.abs(values).max():
         return ""
     return f"{values[0]:.3g}{f' {unit}' if unit else ''} everywhere" if len(values) else "no finite value"
 
