@@ -11,11 +11,18 @@ from pathlib import Path
 import numpy as np
 
 import turnout
-from turnout import availability, compute, links, tasks
+from turnout import availability, compute, links, tasks, uploads
 from turnout.simulator.programs import keep_few_programs, use_compilation_cache
+from turnout.strategies import MIFA, LastWord
 
 STORED = Path(__file__).with_name("golden.json")
 NUM_CLIENTS = 7
+MEMORIES_ON_CLIENTS = {
+    "mifa clients": MIFA(memory="clients"),
+    "mifa clients wait": MIFA(memory="clients", wait=True),
+    "last_word clients": LastWord(memory="clients"),
+    "last_word clients cohort": LastWord(memory="clients", cohort=3, fading=1.0),
+}
 
 
 def short_run(strategy, **options):
@@ -50,7 +57,11 @@ def golden_runs():
 
     runs = {name: lambda strategy=strategy: short_run(strategy) for name, strategy in SETTINGS.items()}
     unbiased = SETTINGS["unbiased"]
-    return runs | {"unbiased online": lambda: short_run(unbiased, facts=turnout.Online())}
+    runs["unbiased online"] = lambda: short_run(unbiased, facts=turnout.Online())
+    for name, strategy in MEMORIES_ON_CLIENTS.items():
+        runs[name] = lambda strategy=strategy: short_run(strategy)
+        runs[f"{name} eight_bit"] = lambda strategy=strategy: short_run(strategy, uploads=uploads.EightBit())
+    return runs
 
 
 def main():
