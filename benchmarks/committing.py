@@ -15,9 +15,9 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from turnout.cli import app
-from turnout.experiment.kept import KeptPoints
 from turnout.simulator.savepoint import Savepoint
+from turnout.workbench.cli import app
+from turnout.workbench.experiment.kept import KeptPoints
 
 
 class Clock:

@@ -34,12 +34,12 @@ from simulator import RATE, STEPS, fleet_of
 from turnout import strategies as s
 from turnout.auditor import audit
 from turnout.availability import bernoulli
-from turnout.diagnosis.diagnose import diagnose
-from turnout.diagnosis.reading.log import Log, Runs
 from turnout.simulator import simulate
 from turnout.simulator.local import Local
 from turnout.simulator.programs import use_compilation_cache
 from turnout.types import Fleet
+from turnout.workbench.diagnosis.diagnose import diagnose
+from turnout.workbench.diagnosis.reading.log import Log, Runs
 from turnout.world import World
 
 CLIENTS, COHORT = 10**6, 1000

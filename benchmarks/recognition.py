@@ -23,9 +23,9 @@ from shifting_fleets import chain
 
 from turnout.availability import clustered, diurnal, markov, minimum_separation
 from turnout.availability.markov import lowest_correlation
-from turnout.diagnosis.findings.all_findings import Findings, examine
-from turnout.diagnosis.reading.log import Log
-from turnout.diagnosis.world.likeness import play
+from turnout.workbench.diagnosis.findings.all_findings import Findings, examine
+from turnout.workbench.diagnosis.reading.log import Log
+from turnout.workbench.diagnosis.world.likeness import play
 
 KINDS = ("markov", "clustered", "diurnal", "minimum_separation", "drifting")
 SIZES = ((50, 500), (100, 1000), (200, 2000), (50, 2000), (200, 500))  # clients and slots; few, as each is compiled

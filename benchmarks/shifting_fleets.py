@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnout.diagnosis.findings.all_findings import Findings, examine
-from turnout.diagnosis.reading.log import Log
+from turnout.workbench.diagnosis.findings.all_findings import Findings, examine
+from turnout.workbench.diagnosis.reading.log import Log
 
 CLIENTS, SLOTS = 60, 600
 HOUR = 3600.0

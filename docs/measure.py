@@ -7,14 +7,14 @@ import json
 import sys
 from pathlib import Path
 
-from turnout.experiment import load, read_experiment
-from turnout.experiment.audits import audit_experiment
-from turnout.experiment.run import Run, run
-from turnout.report.audit.audit_charts import audit_charts, effective_weights_figure, readable_audit
-from turnout.report.page.on_paper import PIXELS, figure
-from turnout.report.run.plots import figures
-from turnout.report.run.run_words import summary
 from turnout.simulator.programs import use_compilation_cache
+from turnout.workbench.experiment import load, read_experiment
+from turnout.workbench.experiment.audits import audit_experiment
+from turnout.workbench.experiment.run import Run, run
+from turnout.workbench.report.audit.audit_charts import audit_charts, effective_weights_figure, readable_audit
+from turnout.workbench.report.page.on_paper import PIXELS, figure
+from turnout.workbench.report.run.plots import figures
+from turnout.workbench.report.run.run_words import summary
 
 HERE = Path(__file__).parent
 

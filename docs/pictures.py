@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 
 from turnout.availability import markov
-from turnout.diagnosis.reading.log import Runs
-from turnout.diagnosis.world.likeness import play
-from turnout.report.page.colours import BLUE, GREEN, ORANGE, VERMILION, colour
-from turnout.report.page.on_paper import framed
 from turnout.theory import effective_normalised, effective_raw
+from turnout.workbench.diagnosis.reading.log import Runs
+from turnout.workbench.diagnosis.world.likeness import play
+from turnout.workbench.report.page.colours import BLUE, GREEN, ORANGE, VERMILION, colour
+from turnout.workbench.report.page.on_paper import framed
 
 IMAGES = Path(__file__).parent / "images"
 ROUNDS = 100

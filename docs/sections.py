@@ -14,14 +14,14 @@ import numpy as np
 from speeds import million, performance, precision, speed
 from tables import NUMBERS, ROOT, table
 
-from turnout.experiment import registry
-from turnout.report.claims.claims_page import stored
-from turnout.report.claims.claims_table import counted
-from turnout.reproduction.measured import CURVES, Measured, read_curves
-from turnout.reproduction.measures import StrategyCurves, rounds_to
-from turnout.reproduction.stored import read_result
-from turnout.reproduction.verdicts import Reproduction
 from turnout.statistics import Interval
+from turnout.workbench.experiment import registry
+from turnout.workbench.report.claims.claims_page import stored
+from turnout.workbench.report.claims.claims_table import counted
+from turnout.workbench.reproduction.measured import CURVES, Measured, read_curves
+from turnout.workbench.reproduction.measures import StrategyCurves, rounds_to
+from turnout.workbench.reproduction.stored import read_result
+from turnout.workbench.reproduction.verdicts import Reproduction
 
 RESULTS = ROOT / "experiments" / "results"
 PAGES = ("README.md", "docs/choose.md", "docs/clusters.md", "docs/matrix.md", "docs/performance.md")

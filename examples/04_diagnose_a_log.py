@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 import turnout
-from turnout.report.diagnosis.diagnosis_folder import save
-from turnout.report.diagnosis.diagnosis_words import sentences
+from turnout.workbench.report.diagnosis.diagnosis_folder import save
+from turnout.workbench.report.diagnosis.diagnosis_words import sentences
 
 
 def phones(path: Path) -> str:

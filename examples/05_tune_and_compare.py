@@ -11,11 +11,11 @@ from pathlib import Path
 from rich.console import Console
 
 import turnout
-from turnout.experiment import read_experiment
-from turnout.experiment.run import run
-from turnout.experiment.tuning import tune
-from turnout.report.run.run_table import results
-from turnout.report.run.run_words import result
+from turnout.workbench.experiment import read_experiment
+from turnout.workbench.experiment.run import run
+from turnout.workbench.experiment.tuning import tune
+from turnout.workbench.report.run.run_table import results
+from turnout.workbench.report.run.run_words import result
 
 EXPERIMENT = """
 title = "Clients that are seldom available, and away for long"

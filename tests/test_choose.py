@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from turnout.experiment import registry
-from turnout.experiment.advised import STEPS
-from turnout.reproduction.measured import CURVES, Measured, read_curves
 from turnout.statistics import Interval
+from turnout.workbench.experiment import registry
+from turnout.workbench.experiment.advised import STEPS
+from turnout.workbench.reproduction.measured import CURVES, Measured, read_curves
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "choose.md").read_text()

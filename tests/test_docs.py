@@ -9,16 +9,16 @@ from pathlib import Path
 import jax
 import pytest
 
-from turnout.experiment.config import Experiment, read_experiment
-from turnout.experiment.spelling import KEYS
-from turnout.reproduction.claim import read_claim
+from turnout.workbench.experiment.config import Experiment, read_experiment
+from turnout.workbench.experiment.spelling import KEYS
+from turnout.workbench.reproduction.claim import read_claim
 
 with warnings.catch_warnings():  # typer may be older than click and read names that click has deprecated since
     warnings.simplefilter("ignore", DeprecationWarning)
     import typer
     from typer.testing import CliRunner
 
-    from turnout.cli import app
+    from turnout.workbench.cli import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
@@ -164,7 +164,7 @@ SMALL = {
 }
 OF_RUNS = {"report": "runs", "plot": "runs"}  # and which argument names them
 RUN = (*SMALL, *OF_RUNS, "list", "cite")
-ENDLESS = {command for _, command in commands() if "--watch" in command}  # tests/cli/test_live.py has it
+ENDLESS = {command for _, command in commands() if "--watch" in command}  # tests/workbench/cli/test_live.py has it
 
 
 @pytest.mark.slow

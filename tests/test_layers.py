@@ -18,8 +18,9 @@ from turnout.strategies import Strategy
 SOURCE = Path(turnout.__file__).parent
 ROOT = "turnout"
 
-# From the ground up. A part may import from every layer below its own, and nothing from its own but itself.
-LAYERS = (
+# Three rings, each from the ground up. A part may import from every layer below its own, and nothing from its own but
+# itself. The core sees neither of the others, the workbench no real nodes.
+CORE = (
     {"errors", "types"},
     {"arguments", "metrics", "optimizers", "presented", "statistics", "streams", "tree"},
     {"files"},
@@ -27,14 +28,12 @@ LAYERS = (
     {"world", "server", "theory"},
     {"simulator"},
     {"auditor"},
-    {"testing", "diagnosis"},
-    {"experiment"},
-    {"reproduction", "flower"},
-    {"report"},
-    {ROOT},  # the public names
-    {"cli"},
-    {"__main__"},
+    {"testing"},
 )
+WORKBENCH = ({"diagnosis"}, {"experiment"}, {"reproduction"}, {"report"}, {"workbench"})
+NODES = ({"flower"},)
+# The public names are above all rings, and so is the command line, the part of the workbench that calls them.
+LAYERS = (*CORE, *WORKBENCH, *NODES, {ROOT}, {"cli"}, {"__main__"})
 # Parts that see even less than what lies below them.
 NARROW = {
     "files": {"errors"},
@@ -60,8 +59,14 @@ def allowed(part: str) -> set[str]:
 
 
 def part_of(path: Path) -> str:
-    first = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    return ROOT if first == "__init__" else first
+    first, *more = path.relative_to(SOURCE).with_suffix("").parts
+    return ROOT if first == "__init__" else _room(first, *more)
+
+
+def _room(first: str, *more: str) -> str:
+    """The part by its path: a room of the workbench, or else what stands at the top."""
+    inside = first == "workbench" and more and any(more[0] in layer for layer in LAYERS)
+    return more[0] if inside else first
 
 
 def parts_imported(source: str, package: str) -> Iterator[tuple[int, str]]:
@@ -79,7 +84,7 @@ def parts_imported(source: str, package: str) -> Iterator[tuple[int, str]]:
         for name in names:
             top, _, rest = name.partition(".")
             if top == ROOT and not rest.startswith("__version__"):
-                part = rest.split(".")[0]
+                part = _room(*rest.split("."))
                 yield node.lineno, part if any(part in layer for layer in LAYERS) else ROOT
 
 
@@ -89,7 +94,7 @@ def parts_named(source: str) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             name = node.args[0]
             if isinstance(name, ast.Constant) and str(name.value).startswith(f"{ROOT}."):
-                yield node.lineno, str(name.value).split(".")[1]
+                yield node.lineno, _room(*str(name.value).split(".")[1:])
 
 
 def package_of(path: Path) -> str:
@@ -123,7 +128,8 @@ def test_a_name_in_quotes_is_no_way_around(path):
         ("import turnout.server.server", {"server"}),
         ("from turnout import server, tree", {"server", "tree"}),
         ("from turnout.world.links import perfect", {"world"}),
-        ("def late():\n    from turnout.report import html", {"report"}),
+        ("def late():\n    from turnout.workbench.report import html", {"report"}),
+        ("from turnout.workbench import Look", {"workbench"}),
         ("from turnout import FedAvg", {ROOT}),
         ("import turnout", {ROOT}),
         ("from . import sampling", {"strategies"}),
@@ -146,6 +152,12 @@ def test_narrow_parts_see_no_more_than_their_layer():
     for part, seen in NARROW.items():
         (level,) = (level for level, layer in enumerate(LAYERS) if part in layer)
         assert seen <= set().union(*LAYERS[:level])
+
+
+def test_the_core_sees_neither_of_the_other_rings():
+    around = set().union(*WORKBENCH, *NODES, {"cli"})
+    for part in set().union(*CORE):
+        assert not allowed(part) & around
 
 
 def test_simulating_loads_no_reporting_library():

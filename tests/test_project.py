@@ -9,7 +9,7 @@ import pytest
 
 import turnout
 from turnout import availability
-from turnout.experiment import registry
+from turnout.workbench.experiment import registry
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "turnout"

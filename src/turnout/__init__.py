@@ -8,10 +8,6 @@ from turnout.presented import Presented
 if TYPE_CHECKING:
     from turnout import availability, strategies, tasks, theory, uploads
     from turnout.auditor import Audit, audit, effective_weights
-    from turnout.diagnosis.diagnose import diagnose
-    from turnout.diagnosis.reading.log_file import read_log
-    from turnout.report.run.comparison import compare
-    from turnout.report.run.plots import plots
     from turnout.server.facts import Online, Oracle
     from turnout.server.server import Server
     from turnout.server.settings import ServerSettings
@@ -20,6 +16,10 @@ if TYPE_CHECKING:
     from turnout.simulator.local import Local
     from turnout.simulator.programs import use_compilation_cache
     from turnout.simulator.trial import Trial
+    from turnout.workbench.diagnosis.diagnose import diagnose
+    from turnout.workbench.diagnosis.reading.log_file import read_log
+    from turnout.workbench.report.run.comparison import compare
+    from turnout.workbench.report.run.plots import plots
     from turnout.world import World, compute, links
 
 __version__ = "0.1.0"
@@ -54,10 +54,10 @@ __all__ = [
 
 _HOMES = {
     "turnout.auditor": ("Audit", "audit", "effective_weights"),
-    "turnout.diagnosis.diagnose": ("diagnose",),
-    "turnout.diagnosis.reading.log_file": ("read_log",),
-    "turnout.report.run.comparison": ("compare",),
-    "turnout.report.run.plots": ("plots",),
+    "turnout.workbench.diagnosis.diagnose": ("diagnose",),
+    "turnout.workbench.diagnosis.reading.log_file": ("read_log",),
+    "turnout.workbench.report.run.comparison": ("compare",),
+    "turnout.workbench.report.run.plots": ("plots",),
     "turnout.server.facts": ("Online", "Oracle"),
     "turnout.server.server": ("Server",),
     "turnout.server.settings": ("ServerSettings",),
@@ -70,7 +70,7 @@ _HOMES = {
 }
 
 
-Presented.writer_name = "turnout.report.presentation"
+Presented.writer_name = "turnout.workbench.report.presentation"
 
 
 def __getattr__(name: str) -> Any:

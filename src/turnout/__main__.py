@@ -8,7 +8,7 @@ INTERRUPTED = 130  # the shell's code for a program that was stopped by Ctrl-C
 def main() -> None:
     """Run the command; Ctrl-C ends it also while it is still being imported."""
     try:
-        from turnout.cli import main as command
+        from turnout.workbench.cli import main as command
     except KeyboardInterrupt:
         os._exit(INTERRUPTED)
     command()

@@ -9,12 +9,6 @@ import pytest
 from turnout import Local, Trial, World, audit, availability, compute, effective_weights, links, simulate_trials
 from turnout.auditor.auditing import _shares
 from turnout.auditor.voting import BURN_IN, SEGMENTS, play_trials
-from turnout.experiment.audits import audit_experiment
-from turnout.experiment.config import read_experiment
-from turnout.report.audit.audit_folder import save_audit
-from turnout.report.audit.audit_page import audit_page
-from turnout.report.audit.audit_table import audit_summary
-from turnout.report.audit.audit_words import audit_words
 from turnout.server.facts import Online
 from turnout.strategies import (
     MIFA,
@@ -35,6 +29,12 @@ from turnout.strategies import (
 from turnout.tasks import quadratics
 from turnout.tasks.base import Task
 from turnout.types import Fleet, PerClient
+from turnout.workbench.experiment.audits import audit_experiment
+from turnout.workbench.experiment.config import read_experiment
+from turnout.workbench.report.audit.audit_folder import save_audit
+from turnout.workbench.report.audit.audit_page import audit_page
+from turnout.workbench.report.audit.audit_table import audit_summary
+from turnout.workbench.report.audit.audit_words import audit_words
 
 PI = [0.9, 0.3, 0.5, 0.7, 0.2, 0.6]
 LAM = [0.0, 0.5, 0.8, 0.0, 0.5, -0.2]

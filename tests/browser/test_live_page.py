@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from made_up import made_up_run
-from turnout.experiment.kept import KeptPoint, KeptPoints
-from turnout.experiment.progress import PROGRESS
-from turnout.report.run.live_server import POLL, LiveServer
+from turnout.workbench.experiment.kept import KeptPoint, KeptPoints
+from turnout.workbench.experiment.progress import PROGRESS
+from turnout.workbench.report.run.live_server import POLL, LiveServer
 
 pytestmark = pytest.mark.browser
 

@@ -4,12 +4,12 @@ import pytest
 
 from made_up import made_up_run
 from turnout import audit, availability
-from turnout.diagnosis.diagnose import diagnose
-from turnout.experiment.store import save
-from turnout.report.audit.audit_page import audit_page
-from turnout.report.diagnosis.diagnosis_page import page as diagnosis_page
-from turnout.report.run.run_page import write_report
 from turnout.strategies import AdaFed, FedAvg, Unbiased
+from turnout.workbench.diagnosis.diagnose import diagnose
+from turnout.workbench.experiment.store import save
+from turnout.workbench.report.audit.audit_page import audit_page
+from turnout.workbench.report.diagnosis.diagnosis_page import page as diagnosis_page
+from turnout.workbench.report.run.run_page import write_report
 from turnout.world import World
 
 pytestmark = pytest.mark.browser

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from made_up import made_up_run
-from turnout.experiment.store import save
-from turnout.report.run.run_page import write_report
+from turnout.workbench.experiment.store import save
+from turnout.workbench.report.run.run_page import write_report
 
 pytestmark = pytest.mark.browser
 SVG = "{http://www.w3.org/2000/svg}"

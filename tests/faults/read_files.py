@@ -17,18 +17,18 @@ import polars as pl
 
 from turnout.availability.recorded.phones import flash, stunner
 from turnout.availability.trace import trace
-from turnout.diagnosis.reading.log_file import read_log
-from turnout.experiment import registry, toml
-from turnout.experiment.build import build
-from turnout.experiment.config import Experiment
-from turnout.experiment.sweep import points
 from turnout.files.integrity import read_npz, reading
-from turnout.reproduction.claim import claim_names, read_claim
 from turnout.tasks.cifar10 import RECORD, parse_records, split_records
 from turnout.tasks.data.csv_table import read_table
 from turnout.tasks.data.idx import parse_idx
 from turnout.tasks.data.png import SIGNATURE, read_pngs
 from turnout.tasks.femnist import Writing, read_arrays, read_leaf
+from turnout.workbench.diagnosis.reading.log_file import read_log
+from turnout.workbench.experiment import registry, toml
+from turnout.workbench.experiment.build import build
+from turnout.workbench.experiment.config import Experiment
+from turnout.workbench.experiment.sweep import points
+from turnout.workbench.reproduction.claim import claim_names, read_claim
 
 ROUNDS = "round,client,time,size,loss,arrived,steps\n" + "".join(
     f"{t},c{k},{60 * t + k},{10 + k},{1 / (t + 1):.3f},{(t + k) % 2},{k + 1}\n" for t in range(12) for k in range(4)

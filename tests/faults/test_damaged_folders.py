@@ -19,22 +19,22 @@ from mutator import mutated_bytes
 
 from tiny_experiment import TINY
 from turnout.errors import UserError
-from turnout.experiment import Experiment, load, save
-from turnout.experiment.kept import KeptPoints, asked_of
-from turnout.experiment.run import run
-from turnout.experiment.unfinished import START, UNFINISHED, begun, read_unfinished
 from turnout.files.archive import read_archive, write_archive
 from turnout.files.manifest import Manifest
 from turnout.flower.run import books as checkpoint
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply
-from turnout.report.run.run_page import write_report
-from turnout.reproduction.claim import read_claim
-from turnout.reproduction.measured import read_curves
-from turnout.reproduction.reproduce import reproduce
-from turnout.reproduction.stored import read_result, refresh
 from turnout.strategies import MIFA
+from turnout.workbench.experiment import Experiment, load, save
+from turnout.workbench.experiment.kept import KeptPoints, asked_of
+from turnout.workbench.experiment.run import run
+from turnout.workbench.experiment.unfinished import START, UNFINISHED, begun, read_unfinished
+from turnout.workbench.report.run.run_page import write_report
+from turnout.workbench.reproduction.claim import read_claim
+from turnout.workbench.reproduction.measured import read_curves
+from turnout.workbench.reproduction.reproduce import reproduce
+from turnout.workbench.reproduction.stored import read_result, refresh
 
 DOCUMENT = TINY | {"strategies": [{"name": "fedavg", "cohort": [2, 3]}]}
 CHECK = {"name": "ahead", "label": "A", "measure": {"name": "final", "metric": "train_loss"}}
@@ -74,7 +74,7 @@ def folder(finished, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def claim_folder(tmp_path_factory):
-    from turnout.experiment import toml
+    from turnout.workbench.experiment import toml
 
     place = tmp_path_factory.mktemp("claims")
     (place / "claim.toml").write_text(toml.write(CLAIM))
@@ -240,7 +240,7 @@ def test_fuzzed_folders_are_read_or_refused(folder, claim_folder, unfinished_fol
 
 
 def test_a_torn_result_is_named_and_other_claims_stay(claim_folder, tmp_path):
-    from turnout.reproduction.stored import folder_of_same_runs, is_done
+    from turnout.workbench.reproduction.stored import folder_of_same_runs, is_done
 
     for name in ("torn", "whole"):
         shutil.copytree(claim_folder, tmp_path / name)

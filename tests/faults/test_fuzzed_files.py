@@ -10,7 +10,7 @@ from counts import Counts
 from mutator import mutated_bytes, mutated_document
 from read_files import KINDS, parquet_of
 
-from turnout.experiment import toml
+from turnout.workbench.experiment import toml
 
 SHORT, LONG = 4_000, 100_000  # cases of all kinds together
 

@@ -12,8 +12,8 @@ from counts import Counts
 from sessions import Sessions, kill_somewhere, note
 
 from tiny_experiment import TINY
-from turnout.experiment import toml
 from turnout.files.verification import verified
+from turnout.workbench.experiment import toml
 
 LONGER = TINY | {"rounds": 12, "task": TINY["task"] | {"num_clients": 6, "noise": 0.5}}
 SWEPT = LONGER | {"local": {"steps": 2, "learning_rate": [0.01, 0.1]}}

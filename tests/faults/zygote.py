@@ -17,9 +17,9 @@ from pathlib import Path
 import flower_server
 import jax  # noqa: F401  (before the fork, while it has no threads)
 
-import turnout.cli
-import turnout.experiment.unfinished
-import turnout.reproduction.reproduce
+import turnout.workbench.cli
+import turnout.workbench.experiment.unfinished
+import turnout.workbench.reproduction.reproduce
 from turnout.simulator import savepoint
 
 PATIENCE = 1200.0  # seconds for a session that nobody kills
@@ -62,7 +62,7 @@ def child(session):
             flower_server.serve(*session["argv"][1:])
         else:
             sys.argv = ["turnout", *session["argv"]]
-            turnout.cli.main()
+            turnout.workbench.cli.main()
         code = 0
     except SystemExit as ended:
         code = ended.code or 0

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from inprocess import FakeClock, InProcessGrid
 from test_client_memory import FEEDBACK, MODEL, STEP, by_feedback, losing, play, train
 
-from turnout.experiment import load
 from turnout.files.archive import read_archive, write_archive
 from turnout.flower import FlowerStrategy, client_app
 from turnout.flower.wire.compact import INDICES, LEVELS, SCALES, VALUES, check_parts, most_bytes
@@ -23,6 +22,7 @@ from turnout.flower.wire.messages import COMPACT, to_numpy, to_record, unpacked_
 from turnout.flower.wire.replies import Dropped, Limits, Reply
 from turnout.strategies import FedAvg, OptimalSampling
 from turnout.uploads import Chain, Clip, Difference, EightBit, ErrorFeedback, Noise, TopK
+from turnout.workbench.experiment import load
 
 
 def test_training_in_place_is_seen():

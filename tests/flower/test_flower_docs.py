@@ -9,11 +9,11 @@ pytest.importorskip("flwr")
 from flwr.app import Context, RecordDict
 from inprocess import InProcessGrid
 
-from turnout.experiment import load
-from turnout.experiment.registry import entries
 from turnout.flower import FlowerStrategy
 from turnout.flower.wire.messages import to_record
 from turnout.strategies import CAFed, FedAvg
+from turnout.workbench.experiment import load
+from turnout.workbench.experiment.registry import entries
 
 PAGE = Path(__file__).parents[2] / "docs" / "flower.md"
 

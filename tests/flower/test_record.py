@@ -17,20 +17,20 @@ from test_parity import APP, TARGET, listed_in, losing_in
 from typer.testing import CliRunner
 
 from turnout import simulate
-from turnout.cli import app as command
 from turnout.errors import FolderError
-from turnout.experiment import ExperimentError, load, read_experiment
-from turnout.experiment.run import run as simulate_experiment
 from turnout.flower import FlowerStrategy, client_app
 from turnout.flower.run.chronicle import Chronicle, ParticipationLog
 from turnout.flower.run.estimates import Estimate
 from turnout.flower.wire.messages import to_record
 from turnout.metrics import BYTES_UPLOADED
-from turnout.report.run.run_table import results
-from turnout.report.run.run_words import summary
 from turnout.server.facts import Online
 from turnout.simulator.local import Local
 from turnout.strategies import MIFA, FedAU, Strategy
+from turnout.workbench.cli import app as command
+from turnout.workbench.experiment import ExperimentError, load, read_experiment
+from turnout.workbench.experiment.run import run as simulate_experiment
+from turnout.workbench.report.run.run_table import results
+from turnout.workbench.report.run.run_words import summary
 
 MODEL = {"w": np.zeros(2, np.float32)}
 

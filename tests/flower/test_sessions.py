@@ -12,12 +12,12 @@ from flwr.proto.node_pb2 import NodeInfo
 from inprocess import FakeClock, InProcessGrid
 from test_record import MODEL, SMALL
 
-from turnout.diagnosis.reading.log_file import read_log
 from turnout.flower import FlowerStrategy
 from turnout.flower.fleet.sessions import Sessions, is_overdue
 from turnout.flower.wire.messages import to_record
 from turnout.simulator.local import Local
 from turnout.strategies import FedAvg
+from turnout.workbench.diagnosis.reading.log_file import read_log
 
 NOON = 1_800_000_000.0
 

@@ -15,10 +15,10 @@ import pytest
 
 import turnout
 from turnout import availability, tasks, uploads
-from turnout.experiment import Experiment
-from turnout.experiment.run import run
 from turnout.simulator import crew, mesh, placement
 from turnout.strategies import MIFA, CAFed, FedAvg, FedAWE, LastWord
+from turnout.workbench.experiment import Experiment
+from turnout.workbench.experiment.run import run
 from turnout.world import compute
 
 NUM_CLIENTS = 21  # no multiple of the devices: rows are filled up

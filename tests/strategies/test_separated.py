@@ -3,13 +3,13 @@ import numpy as np
 import pytest
 
 from turnout.availability import bernoulli, minimum_separation
-from turnout.experiment import Experiment, ExperimentError
-from turnout.experiment.build import build
-from turnout.experiment.sweep import points
 from turnout.simulator import simulate
 from turnout.strategies import FedAvg, MoreAvailable, Separated, Strategy, Unbiased
 from turnout.tasks.quadratics import quadratics
 from turnout.types import Ask
+from turnout.workbench.experiment import Experiment, ExperimentError
+from turnout.workbench.experiment.build import build
+from turnout.workbench.experiment.sweep import points
 from turnout.world import World, links
 
 

@@ -8,15 +8,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from turnout.experiment.build import build
-from turnout.experiment.config import read_experiment
-from turnout.experiment.run import run
-from turnout.experiment.store import load
-from turnout.experiment.sweep import points
 from turnout.tasks import from_csv, linear
 from turnout.tasks.data.csv_table import read_table
 from turnout.tasks.data.data_task import ClientNames
 from turnout.testing import check_task
+from turnout.workbench.experiment.build import build
+from turnout.workbench.experiment.config import read_experiment
+from turnout.workbench.experiment.run import run
+from turnout.workbench.experiment.store import load
+from turnout.workbench.experiment.sweep import points
 
 ROWS = """client,label,age,height
 lyon,cat,1,10

@@ -4,11 +4,11 @@ import types
 import numpy as np
 import pytest
 
-from turnout.experiment.errors import ExperimentError
-from turnout.experiment.parts import read_part
 from turnout.tasks import digits
 from turnout.tasks.data.dealing import PARTITIONS, deal, deal_by
 from turnout.tasks.data.partition import pathological, power_law
+from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.parts import read_part
 
 
 class Dataset:

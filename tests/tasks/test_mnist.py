@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from test_idx import packed
 
-from turnout.experiment.errors import ExperimentError
-from turnout.experiment.parts import read_part
 from turnout.tasks import linear
 from turnout.tasks.data.idx import FILES
 from turnout.testing import check_task
+from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.parts import read_part
 
 MODULES = {name: importlib.import_module(f"turnout.tasks.{name}") for name in ("mnist", "fashion_mnist")}
 

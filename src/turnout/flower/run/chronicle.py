@@ -16,11 +16,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.experiment import deployed, store
-from turnout.experiment.errors import ExperimentError
-from turnout.experiment.run import Outcome, Run
-from turnout.experiment.store import LOG, SESSIONS
-from turnout.experiment.sweep import points
 from turnout.files.whole import durable_file, free_folder
 from turnout.flower.fleet import sessions
 from turnout.flower.fleet.sessions import Sessions
@@ -31,6 +26,11 @@ from turnout.flower.wire.layout import Arrays
 from turnout.metrics import BYTES_UPLOADED, RECORDS, TEST_ACCURACY, TRAIN_LOSS, WORST_DECILE, usual_name
 from turnout.simulator.history import History
 from turnout.tasks.base import worst_decile
+from turnout.workbench.experiment import deployed, store
+from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.run import Outcome, Run
+from turnout.workbench.experiment.store import LOG, SESSIONS
+from turnout.workbench.experiment.sweep import points
 
 ByRound = dict[str, dict[int, float]]  # values by metric and by the number of rounds before
 

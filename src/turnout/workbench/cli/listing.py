@@ -1,0 +1,108 @@
+"""`turnout list` and `turnout cite`: what an experiment can name, and what to cite for it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from turnout.workbench.cli import completion
+from turnout.workbench.cli.options import AsJson, Debug
+from turnout.workbench.cli.terminal import one_line_errors
+
+if TYPE_CHECKING:
+    from turnout.workbench.experiment.registry import Entry
+
+
+def list_command(
+    kind: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[strategies|availability|tasks|links|compute|facts|experiments|claims]",
+            autocompletion=completion.kinds,
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the names and nothing else.")] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Show what an experiment can name, with its parameters and their defaults."""
+    with one_line_errors(debug):
+        from turnout.workbench.experiment import registry
+
+        by_kind = {name: registry.entries(name) for name in ([kind] if kind else registry.KINDS)}
+        if as_json:
+            tables = {name: [_table(entry) for entry in entries.values()] for name, entries in by_kind.items()}
+            typer.echo(json.dumps(tables, indent=2, ensure_ascii=False))
+        elif quiet:
+            typer.echo("\n".join(name for entries in by_kind.values() for name in entries))
+        else:
+            _print_entries(by_kind)
+
+
+def _table(entry: Entry) -> dict[str, Any]:
+    """An entry for another program; arguments that an experiment fills in are no parameters."""
+    return {
+        "name": entry.name,
+        "summary": entry.summary,
+        "parameters": dict(_parameter(text) for text in entry.parameters),
+        "traits": entry.traits,
+    }
+
+
+def _parameter(text: str) -> tuple[str, str | None]:
+    """Name and default as they stand in the source; null where a value must be given."""
+    name, has_default, default = text.partition(" = ")
+    return name, default if has_default else None
+
+
+def _print_entries(by_kind: dict[str, dict[str, Entry]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for kind, entries in by_kind.items():
+        table = Table.grid(padding=(0, 2))
+        for entry in entries.values():
+            about = Text(entry.summary)
+            if entry.traits:
+                about.append("\n" + _traits(entry.traits))
+            if entry.parameters:
+                about.append("\n" + ", ".join(entry.parameters), style="dim")
+            table.add_row(Text(entry.name, style="bold", no_wrap=True), about)
+        console.print(Text(kind, style="bold underline"), table, "")
+
+
+def _traits(traits: dict[str, Any]) -> str:
+    """What a strategy needs, its memory on the server and when it is consistent, in one line."""
+    words = {"needs": ", ".join(traits["needs"]) or "nothing"} if "needs" in traits else {}
+    words |= {"server memory": traits["server_memory"], "consistent": traits["consistent"]}
+    return "; ".join(f"{name} {text}" for name, text in words.items() if text)
+
+
+def cite_command(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|FILE.toml", help="A strategy, or an experiment.", autocompletion=completion.citable
+        ),
+    ],
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Say nothing of strategies without a reference.")
+    ] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Print the BibTeX of a strategy, or of all strategies of an experiment."""
+    with one_line_errors(debug):
+        from turnout.workbench.experiment.citations import cited
+
+        bibtex, unknown = cited(source)
+        if as_json:
+            typer.echo(json.dumps({"bibtex": bibtex, "unknown": unknown}, indent=2, ensure_ascii=False))
+            return
+        for name in () if quiet else unknown:
+            typer.echo(f"no reference is known for {name}", err=True)
+        typer.echo("\n\n".join(bibtex))

@@ -1,0 +1,141 @@
+"""`turnout plot`: run folders as figures for a paper."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnout.errors import UserError
+from turnout.workbench.cli import completion
+from turnout.workbench.cli.folders import run_folder
+from turnout.workbench.cli.options import AsJson, Debug
+from turnout.workbench.cli.terminal import one_line_errors
+
+if TYPE_CHECKING:
+    from turnout.workbench.report.page.look import Look
+    from turnout.workbench.report.run.compared import Points
+
+
+def plot_command(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN…", help="Run folders, as `turnout run` leaves them.", autocompletion=completion.runs
+        ),
+    ],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="curves, availability, weights, groups, clients or staleness; all: the figures of a paper.",
+            autocompletion=completion.figures,
+        ),
+    ],
+    form: Annotated[
+        str | None, typer.Option("--format", metavar="png|svg|pdf", help="By the file's ending, or pdf.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The file, KIND.FORMAT if not given; of all figures the folder, figures.")
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="Of curves: this one alone, such as test_accuracy.")] = None,
+    size: Annotated[
+        str | None, typer.Option(metavar="WIDTHxHEIGHT", help="Of one panel, in points, such as 300x200.")
+    ] = None,
+    labels: Annotated[
+        list[str] | None, typer.Option("--label", metavar="OLD=NEW", help="Another name for a strategy.")
+    ] = None,
+    order: Annotated[str | None, typer.Option(metavar="A,B,…", help="The strategies that come first.")] = None,
+    x_range: Annotated[str | None, typer.Option(metavar="LOW:HIGH", help="The part of the x axis to show.")] = None,
+    y_range: Annotated[str | None, typer.Option(metavar="LOW:HIGH", help="The part of the y axis to show.")] = None,
+    log: Annotated[str, typer.Option(metavar="x|y|xy", help="Axes with a logarithmic scale.")] = "",
+    from_round: Annotated[int, typer.Option(metavar="K", help="Draw rounds from this one on.")] = 0,
+    titled: Annotated[bool, typer.Option("--titled", help="With a title, for a slide rather than a paper.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the file's path and nothing else.")] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Draw a figure of one or several runs for a paper, or all figures that a paper usually has."""
+    with one_line_errors(debug):
+        changes = {
+            "size": _size(size),
+            "labels": dict(map(_renamed, labels or [])),
+            "order": tuple(label.strip() for label in order.split(",")) if order else (),
+            "x_range": _range("--x-range", x_range),
+            "y_range": _range("--y-range", y_range),
+        }
+        for run in runs:
+            run_folder(run)
+        from turnout.workbench.experiment.store import load
+        from turnout.workbench.report.page.look import Look
+        from turnout.workbench.report.run.compared import compared
+        from turnout.workbench.report.run.plots import ALL
+
+        look = Look(**changes, log=log, from_round=from_round)
+        points = compared([(run.absolute().name, load(run)) for run in runs])
+        if kind == ALL and metric is not None:
+            raise UserError("--metric: all figures have all metrics; leave it out, or choose curves")
+        draw = _draw_all if kind == ALL else _draw_one
+        files, reasons = draw(points, kind, metric, look, titled, out, form)
+        named = {
+            "figures" if kind == ALL else "figure": [str(file) for file in files] if kind == ALL else str(files[0])
+        }
+        if as_json:
+            typer.echo(json.dumps(named | {"kind": kind, "runs": [str(run) for run in runs]}, indent=2))
+        else:
+            typer.echo("\n".join(str(file) if quiet else f"Figure: {file}" for file in files))
+            for reason in () if quiet else reasons:
+                typer.echo(f"Left out: {reason}")
+
+
+def _draw_one(
+    points: Points, kind: str, metric: str | None, look: Look, titled: bool, out: Path | None, form: str | None
+) -> tuple[list[Path], list[str]]:
+    from turnout.workbench.report.run.plots import for_paper, plot, save_plot
+
+    chart = plot(points, kind, metric, look)
+    file = out or Path(f"{kind}.{form or 'pdf'}")
+    return [save_plot(chart if titled else for_paper(chart), file, form)], []
+
+
+def _draw_all(
+    points: Points, kind: str, metric: str | None, look: Look, titled: bool, out: Path | None, form: str | None
+) -> tuple[list[Path], list[str]]:
+    from turnout.workbench.report.run.plots import figure_set, for_paper, save_plot
+
+    charts, reasons = figure_set(points, look)
+    folder = out or Path("figures")
+    folder.mkdir(parents=True, exist_ok=True)
+    return [
+        save_plot(chart if titled else for_paper(chart), folder / f"{name}.{form or 'pdf'}", form)
+        for name, chart in charts.items()
+    ], reasons
+
+
+def _size(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    if not re.fullmatch(r"\d+x\d+", text):
+        raise UserError(f"--size {text}: must be WIDTHxHEIGHT in points, such as 300x200")
+    width, height = text.split("x")
+    return int(width), int(height)
+
+
+def _range(option: str, text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        low, high = map(float, text.split(":"))
+    except ValueError:
+        raise UserError(f"{option} {text}: must be LOW:HIGH, such as 0:100") from None
+    return low, high
+
+
+def _renamed(text: str) -> tuple[str, str]:
+    old, _, new = text.partition("=")
+    if not old or not new:
+        raise UserError(f"--label {text}: must be OLD=NEW, such as FedAvg=Baseline")
+    return old, new

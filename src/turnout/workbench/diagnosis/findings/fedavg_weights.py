@@ -1,0 +1,80 @@
+"""Which clients plain averaging trains the model for, counted from the log itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from turnout.workbench.diagnosis.findings.recorded_time import ARRIVED, EVERY_SLOT, side_by_side
+from turnout.workbench.diagnosis.findings.run_sums import PerClient, over_runs, per_slot
+from turnout.workbench.diagnosis.reading.log import Log
+
+
+@dataclass(frozen=True)
+class FedAvgWeights:
+    """Effective weights of FedAvg over the log, and how far they are from the target."""
+
+    target: PerClient  # α
+    plain: PerClient  # Ω if those present are averaged equally
+    weighted: PerClient  # Ω if they are averaged by their targets
+    plain_distance: float  # total variation ½ Σ |Ω - α|
+    weighted_distance: float
+    empty_slots: int  # slots without a participant, which train nothing
+    ranked: Int[np.ndarray, " clients"]  # clients by |Ω - α| of the target-weighted average, the largest first
+    basis: str = EVERY_SLOT  # which slots were counted
+
+
+def weights(log: Log) -> FedAvgWeights:
+    """Ω_k = mean of w_k 1_k(t) / Σ_j w_j 1_j(t) over slots that are not empty, for w = 1 and for w = α.
+
+    1_k(t) tells whether the update of client k arrived, if the log says that only some were asked; else whether the
+    client was present. Clients that were watched at different times are first put side by side.
+    """
+    target = target_of(log)
+    nobody = per_slot(log.present, log.num_slots) == 0
+    if log.averaged is None:
+        log, counted, basis = side_by_side(log)
+    else:
+        log, counted, basis = replace(log, present=log.averaged, watched=None), None, ARRIVED
+    equal = np.full(log.num_clients, 1 / max(log.num_clients, 1))
+    plain, weighted = received(log, equal, counted), received(log, target, counted)
+    return FedAvgWeights(
+        target=target,
+        plain=plain,
+        weighted=weighted,
+        plain_distance=total_variation(plain, target),
+        weighted_distance=total_variation(weighted, target),
+        empty_slots=int(nobody.sum()),
+        ranked=np.argsort(-np.abs(weighted - target), kind="stable"),
+        basis=basis,
+    )
+
+
+def target_of(log: Log) -> PerClient:
+    """How much each client should count: as the log states, else by its size, else all the same."""
+    stated = log.target if log.target is not None else log.sizes
+    if stated is None or not np.nansum(stated) > 0:
+        return np.full(log.num_clients, 1 / max(log.num_clients, 1))
+    stated = np.where(np.isfinite(stated), stated, np.nanmean(stated))  # clients without a size get the mean
+    return stated / stated.sum()
+
+
+def received(log: Log, weight: PerClient, counted: Bool[np.ndarray, " slots"] | None = None) -> PerClient:
+    """Mean share of each client in a weighted average of those present, over slots that are not empty; sums to 1.
+
+    `counted`: the slots that count, all if None.
+    """
+    total = per_slot(log.present, log.num_slots, weight)
+    number = per_slot(log.present, log.num_slots)
+    # Rounding of the running sums matters only where the total is almost zero.
+    filled = (number > 0) & (total > 1e-12 * weight.max(initial=0.0))
+    filled = filled if counted is None else filled & counted
+    share = np.where(filled, 1 / np.where(filled, total, 1.0), 0.0)
+    return weight * over_runs(log.present, share, log.num_clients) / max(int(filled.sum()), 1)
+
+
+def total_variation(first: PerClient, second: PerClient) -> float:
+    """½ Σ |p - q|; unlike in `theory`, one of them may be zero, since clients with a target may never have come."""
+    return float(np.abs(first - second).sum() / 2)

@@ -1,0 +1,170 @@
+"""Pairs of clients that are together more often than chance allows.
+
+Two persistent clients look similar by chance: with autocorrelations ρ_i and ρ_j, the variance of their sample
+correlation over T slots is Σ_s ρ_i(s) ρ_j(s) / T (Bartlett 1946), many times 1/T. Two rare clients share by chance a
+Poisson number of slots, whose tail is far heavier than a normal one. Both are accounted for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.special import gammainc, ndtr
+
+from turnout.statistics import evenly
+from turnout.workbench.diagnosis.findings.cycles import Cycles, hours_of_cycle
+from turnout.workbench.diagnosis.findings.memory import lagged_sums
+from turnout.workbench.diagnosis.findings.run_sums import PerSlot, per_slot, represented, watched_runs
+from turnout.workbench.diagnosis.reading.log import Log
+
+Matrix = Float[np.ndarray, "rows slots"]  # in single precision, since large matrices are multiplied
+Pairs = Float[np.ndarray, "rows rows"]
+PerPair = Float[np.ndarray, " pairs"]
+Places = Int[np.ndarray, " pairs"]  # rows of the pairs
+
+FALSE_LINK_RATE = 0.01  # false discovery rate among pairs
+MIN_SHARED = 10  # slots in which two clients are watched, for them to be compared
+MAX_SHIFTED, MAX_SHIFTS = 500, 8  # clients, and whole cycles, by which courses are shifted against each other
+PRIOR_PAIRS = 20  # pairs of the whole fleet beside a client's own
+MIN_FLEET = 10  # in a smaller fleet the activity of the others is mostly that of a client's own cluster
+
+
+@dataclass(frozen=True)
+class Deviations:
+    """The clients that are compared pair by pair."""
+
+    watched: Float[np.ndarray, "rows slots"]  # 1 where watched
+    fitted: Matrix  # probability of presence by the activity of the fleet and the cycles
+    residual: Matrix  # presence beyond that; 0 where not watched
+    period: int | None = None  # slots of the cycle that was removed
+
+    @property
+    def number(self) -> Float[np.ndarray, " rows"]:
+        return np.maximum(self.watched.sum(axis=1), 1)
+
+    @property
+    def deviation(self) -> Float[np.ndarray, " rows"]:
+        return np.sqrt((self.residual**2).sum(axis=1) / self.number)
+
+
+def compare(log: Log, cycles: Cycles, chosen: Int[np.ndarray, " rows"]) -> Deviations:
+    """Take from each client's presence its own mean at that hour of the cycle, and what follows the activity of others.
+
+    A common cycle is so removed whatever its shape and whatever the client's time zone, and so is a common shock.
+    """
+    present, watched = log.matrix(chosen), log.watched_matrix(chosen)
+    total, num_watched = per_slot(log.present, log.num_slots), per_slot(watched_runs(log), log.num_slots)
+    phase, period = hours_of_cycle(log, cycles)
+    enough = represented(num_watched)
+    fitted = np.zeros(present.shape, np.float32)
+    for row, mask in enumerate(watched):
+        number = np.maximum(np.bincount(phase[mask], minlength=period or 1), 1)
+
+        def usual(values: PerSlot, at: PerSlot = phase[mask], number: PerSlot = number) -> PerSlot:
+            return (np.bincount(at, values, minlength=len(number)) / number)[at]
+
+        own = present[row, mask].astype(np.float64)
+        expected = usual(own)
+        if log.num_clients >= MIN_FLEET:
+            others = (total[mask] - own) / np.maximum(num_watched[mask] - 1, 1)
+            others = np.where(enough[mask], others - usual(others), 0.0)
+            expected = expected + others * (others @ (own - expected)) / max(float(others @ others), 1e-9)
+        fitted[row, mask] = np.clip(expected, 0, 1)
+    residual = np.where(watched, present - fitted, 0.0).astype(np.float32)
+    return Deviations(watched.astype(np.float32), fitted, residual, period)
+
+
+def correlations(compared: Deviations) -> Pairs:
+    """Correlation of every two rows over the slots in which both were watched; 0 on the diagonal."""
+    residual = compared.residual
+    power = (residual**2) @ compared.watched.T  # of a row over the slots of another
+    correlation = (residual @ residual.T).astype(np.float64) / np.sqrt(np.maximum(power * power.T, 1e-9))
+    np.fill_diagonal(correlation, 0.0)
+    return correlation
+
+
+def significant(compared: Deviations, correlation: Pairs) -> Bool[np.ndarray, "rows rows"]:
+    """Pairs that are together more often than chance allows, at a false discovery rate."""
+    both = (compared.watched @ compared.watched.T).astype(np.float64)
+    inflation = _bartlett(compared.residual)
+    if compared.period is not None:
+        inflation = _cyclic(compared, inflation, compared.period)
+    score = correlation * np.sqrt(np.maximum(both, 1) / inflation)
+    upper = np.triu(np.ones_like(correlation, bool), 1) & (both >= MIN_SHARED)
+    row, column = np.nonzero(upper & (score > 3))
+    p_value = _tail(compared, row, column, score[row, column], (both * inflation)[row, column])
+    order = np.argsort(p_value)
+    below = np.flatnonzero(p_value[order] <= FALSE_LINK_RATE * np.arange(1, len(order) + 1) / max(1, int(upper.sum())))
+    linked = np.zeros(correlation.shape, bool)
+    if len(below):
+        kept = order[: below[-1] + 1]
+        linked[row[kept], column[kept]] = linked[column[kept], row[kept]] = True
+    return linked
+
+
+def _bartlett(residual: Matrix) -> Pairs:
+    """Σ_s ρ_i(s) ρ_j(s), at least 1, from the sample autocorrelations up to T^(2/3)."""
+    lagged = lagged_sums(residual, max(2, int(residual.shape[1] ** (2 / 3))))
+    rho = (lagged[:, 1:] / np.maximum(lagged[:, :1], 1e-9)).astype(np.float32)
+    return np.maximum(1 + 2 * (rho @ rho.T).astype(np.float64), 1.0)
+
+
+def _cyclic(compared: Deviations, inflation: Pairs, period: int) -> Pairs:
+    """`inflation` for clients that vary more at some hours of a cycle than at others, at least 1.
+
+    Two clients that move at the same hours have fewer independent slots than Bartlett's formula counts for stationary
+    courses: with variances v_i and v_j by hour, mean(v_i v_j) / (mean(v_i) mean(v_j)) times fewer. What is still
+    missing is measured: what clients do at the same hour of different days has the same law without company.
+    """
+    whole = compared.residual.shape[1] // period * period
+    by_hour = (compared.residual[:, :whole] ** 2).reshape(len(inflation), -1, period).mean(axis=1)
+    by_hour = (by_hour / np.maximum(by_hour.mean(axis=1, keepdims=True), 1e-9)).astype(np.float64)
+    inflation = np.maximum(inflation * (by_hour @ by_hour.T) / period, 1.0)
+    rows = evenly(len(inflation), MAX_SHIFTED)
+    residual, watched = compared.residual[rows, :whole], compared.watched[rows, :whole]
+    spread = np.outer(compared.deviation[rows], compared.deviation[rows]) ** 2 * inflation[np.ix_(rows, rows)]
+    square, number = np.zeros(len(rows)), np.zeros(len(rows))
+    shifts = period * np.arange(1, whole // period)
+    for shift in shifts[evenly(len(shifts), MAX_SHIFTS)]:
+        both = (np.roll(watched, shift, axis=1) @ watched.T).astype(np.float64)
+        products = (np.roll(residual, shift, axis=1) @ residual.T).astype(np.float64)
+        enough = (both >= MIN_SHARED) & ~np.eye(len(rows), dtype=bool)
+        score = np.where(enough, products**2 / np.maximum(spread * both, 1e-9), 0.0)
+        square += score.sum(axis=0) + score.sum(axis=1)
+        number += enough.sum(axis=0) + enough.sum(axis=1)
+    mean = float(square.sum() / max(number.sum(), 1.0))
+    # A client's own factor where it has many pairs, the fleet's where it has few.
+    own = np.full(len(inflation), max(mean, 1.0))
+    own[rows] = np.maximum((square + PRIOR_PAIRS * mean) / (number + PRIOR_PAIRS), 1.0)
+    return inflation * np.sqrt(np.outer(own, own))
+
+
+def _tail(compared: Deviations, row: Places, column: Places, score: PerPair, inflated: PerPair) -> PerPair:
+    """p-value of the slots that two clients share.
+
+    Shared slots O with expectation E and variance φE are modelled as φ times a Poisson number of mean E/φ. For two
+    clients that are mostly present, shared absences are counted instead. For a rare and a common client the normal tail
+    is conservative.
+    """
+    p_value = ndtr(-score)
+    mostly_present = compared.fitted.sum(axis=1) / compared.number > 0.5
+    deviation = compared.deviation.astype(np.float64)
+    for common in (False, True):
+        pair = (mostly_present[row] == common) & (mostly_present[column] == common)
+        if pair.any():
+            chance = compared.watched - compared.fitted if common else compared.fitted
+            i, j = row[pair], column[pair]
+            expected = np.maximum(_products(chance, i, j), 1e-6)
+            variance = (deviation[i] * deviation[j]) ** 2 * inflated[pair]
+            scale, shared = variance / expected, expected + score[pair] * np.sqrt(variance)
+            p_value[pair] = np.maximum(p_value[pair], gammainc(shared / scale, expected / scale))
+    return p_value
+
+
+def _products(rows: Matrix, i: Places, j: Places) -> PerPair:
+    """Inner products of these pairs of rows, one by one if they are few."""
+    if 20 * len(i) > len(rows) ** 2:
+        return (rows @ rows.T)[i, j].astype(np.float64)
+    return np.array([rows[a] @ rows[b] for a, b in zip(i, j, strict=True)], np.float64)

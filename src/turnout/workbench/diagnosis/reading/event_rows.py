@@ -1,0 +1,116 @@
+"""Logs with one row per event, as Flower servers write them: timestamp, round, node, event."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from turnout.workbench.diagnosis.reading.log import Log, Runs
+from turnout.workbench.diagnosis.reading.round_rows import (
+    clock_of,
+    count_slots,
+    dropped,
+    log_of_rounds,
+    runs_of_points,
+    slots_of_rounds,
+)
+from turnout.workbench.diagnosis.reading.row_codes import Rows
+
+# The kinds of events, each with its usual names; capitals, spaces and hyphens do not matter.
+VOCABULARY: dict[str, tuple[str, ...]] = {
+    "available": ("available", "online", "connected"),
+    "asked": ("asked", "sampled", "selected", "invited", "configure_fit", "configure_train", "fit_ins"),
+    "arrived": ("arrived", "train", "fit", "reply", "success", "completed", "fit_res", "train_reply"),
+    "failed": ("failed", "failure", "error", "timeout", "dropped", "dropout"),
+    "unknown": ("unknown", "listed", "busy"),  # nothing is known of the client in this round
+    "round": ("round", "start", "round_start"),  # of the server: a round began, whoever came
+    "": ("end", "round_end", "evaluate", "evaluate_res", "evaluate_reply", "aggregate"),
+}
+VOCABULARY[""] += ("unavailable", "offline", "member", "late")  # they say nothing of who was there
+KINDS = {name: kind for kind, names in VOCABULARY.items() for name in names}
+PARTICIPATION = ("asked", "arrived", "failed")
+
+
+def from_events(rows: Rows, num_rounds: int | None, slot_seconds: float | None) -> Log:
+    """A client was present in a round if the log says that it was available, was asked, replied or failed.
+
+    The share of arrivals is the share of rounds with a reply among those in which the client was asked. It is known
+    only if the log has rows of clients that were asked or that failed. In a round in which nothing is known of a client
+    it was not watched; a client that is only named, as a member of the fleet, never came. Where not everybody present
+    was asked, as in a run that samples, weights are those of the updates that arrived.
+    """
+    kind, warnings = _kinds(rows)
+    of_client = np.isin(kind, ("available", *PARTICIPATION))
+    unknown = kind == "unknown"
+    slot, first = slots_of_rounds(rows, of_client | unknown | (kind == "round"))
+    rows.refuse(of_client & (rows.codes["client"] < 0), lambda r: "has an event of a client, but no client")
+    num_slots = count_slots(rows, slot, first, num_rounds)
+    clock, more = clock_of(rows, slot, num_slots, slot_seconds)
+    count = len(rows.names["client"])
+    present, _ = runs_of_points(rows.codes["client"][of_client], slot[of_client], num_slots)
+    repeated = _repeated(rows, of_client, slot, num_slots)
+    warnings += [*more, *dropped(rows, repeated, "duplicate rows")]
+    counted = of_client & ~repeated
+    log = log_of_rounds(rows, num_slots, present, clock, counted, warnings)
+    watched = _watched(log, rows.codes["client"][unknown], slot[unknown]) if unknown.any() else None
+    arrived, uploads = _share_arrived(rows.codes["client"], slot, kind, count)
+    averaged = _averaged(rows.codes["client"], slot, kind, num_slots)
+    return replace(log, arrived=arrived, uploads=uploads, watched=watched, first_round=first, averaged=averaged)
+
+
+def _averaged(client: np.ndarray, slot: np.ndarray, kind: np.ndarray, num_slots: int) -> Runs | None:
+    """Whose updates arrived, if the log tells of clients that were there, or listed, but not asked; else None."""
+    points = client.astype(np.int64) * num_slots + slot
+    listed, asked = (np.isin(kind, kinds) for kinds in (("available", "unknown"), PARTICIPATION))
+    arrived = kind == "arrived"
+    if not arrived.any() or np.isin(points[listed], points[asked]).all():
+        return None
+    return runs_of_points(client[arrived], slot[arrived], num_slots)[0]
+
+
+def _watched(log: Log, client: np.ndarray, slot: np.ndarray) -> Runs:
+    """When each client was observed: always but at these points, and wherever it was present."""
+    watched = np.ones((log.num_clients, log.num_slots), bool)
+    watched[client, slot] = False
+    return Runs.from_matrix(watched | log.matrix())
+
+
+def _kinds(rows: Rows) -> tuple[np.ndarray, list[str]]:
+    """The kind of each row, "" if it does not matter, and one warning per unknown event."""
+    events, warnings = rows.codes["event"], []
+    rows.refuse((events < 0) & (rows.codes["client"] >= 0), lambda r: "has no event; every row needs one")
+    meaning = []
+    for code, name in enumerate(rows.names["event"].tolist()):
+        plain = name.lower().replace(" ", "_").replace("-", "_")
+        meaning.append(KINDS.get(plain, ""))
+        if plain not in KINDS:
+            warnings += dropped(rows, events == code, f'rows with the unknown event "{name}"')
+    return np.array([*meaning, ""])[events], warnings  # code -1 reads the last entry
+
+
+def _repeated(rows: Rows, of_client: np.ndarray, slot: np.ndarray, num_slots: int) -> np.ndarray:
+    """Which rows repeat an event of the same client and round."""
+    repeated = np.zeros(rows.count, bool)
+    for code in range(len(rows.names["event"])):
+        which = np.flatnonzero(of_client & (rows.codes["event"] == code))
+        if len(which):
+            _, twice = runs_of_points(rows.codes["client"][which], slot[which], num_slots)
+            repeated[which[twice]] = True
+    return repeated
+
+
+def _share_arrived(
+    client: np.ndarray, slot: np.ndarray, kind: np.ndarray, count: int
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Share of the participations of each client that arrived, and how many they were."""
+    if not np.isin(kind, ("asked", "failed")).any():
+        return None, None
+
+    def rounds(*kinds: str) -> np.ndarray:
+        which = np.isin(kind, kinds)
+        pairs = np.unique(client[which].astype(np.int64) * (int(slot.max()) + 1) + slot[which])
+        return np.bincount(pairs // (int(slot.max()) + 1), minlength=count)
+
+    took_part = rounds(*PARTICIPATION)
+    return np.divide(rounds("arrived"), took_part, out=np.full(count, np.nan), where=took_part > 0), took_part

@@ -1,0 +1,243 @@
+"""Logs with one row per participation: round, client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS
+from turnout.workbench.diagnosis.reading.errors import LogError
+from turnout.workbench.diagnosis.reading.log import Log, Runs
+from turnout.workbench.diagnosis.reading.row_codes import Rows
+
+MUST_BE_WHOLE = "must be a whole number from 0 on"
+MUST_BE_TIME = "must be seconds or an ISO 8601 timestamp, such as 2026-03-02T14:00:00Z"
+MIN_DATE = 1e8  # seconds since 1970 that are a date: March 1973
+MONDAY = 3 * DAY  # 1970 began on a Thursday
+MIN_FILLED_SHARE = 0.01  # of the rounds with a participant; below it a remark is made
+
+
+@dataclass(frozen=True)
+class RoundTimes:
+    """When rounds happen, as far as the log says."""
+
+    slot_seconds: float | None = None
+    start: float = 0.0  # seconds after a midnight, of Monday if dated
+    dated: bool = False
+    begins: np.ndarray | None = None  # of each round in seconds, if dated since 1970
+
+
+def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) -> Log:
+    """Every row is a participation; missing numbers between the first and the last round are empty rounds."""
+    client, number = rows.codes["client"], rows.numbers["round"]
+    blank = (client < 0) & np.isnan(number)
+    if "round" in rows.not_numbers:
+        blank[rows.not_numbers["round"][0]] = False
+    slot, first = slots_of_rounds(rows, ~blank)
+    warnings = dropped(rows, blank, "rows without round and client")
+    rows.refuse((client < 0) & ~blank, lambda r: "has no client; every row needs one")
+    warnings += restarts(rows, slot)
+    num_slots = count_slots(rows, slot, first, num_rounds)
+    clock, more = clock_of(rows, slot, num_slots, slot_seconds)
+    kept = np.flatnonzero(~blank) if blank.any() else slice(None)
+    present, twice = runs_of_points(client[kept], slot[kept], num_slots)
+    repeated = np.zeros(rows.count, bool)
+    repeated[np.flatnonzero(~blank)[twice]] = True
+    counted = ~(blank | repeated)
+    warnings += [*more, *dropped(rows, repeated, "duplicate rows")]
+    log = log_of_rounds(rows, num_slots, present, clock, counted, warnings)
+    arrived = mean_of(rows, "arrived", counted)
+    uploads = None if arrived is None else count_of(rows, "arrived", counted)
+    return replace(log, arrived=arrived, uploads=uploads, first_round=first)
+
+
+def log_of_rounds(
+    rows: Rows, num_slots: int, present: Runs, clock: RoundTimes, counted: np.ndarray, warnings: list[str]
+) -> Log:
+    """The log with the per-client values of its counted rows, except arrivals."""
+    return Log(
+        rows.names["client"],
+        num_slots,
+        present,
+        slot_seconds=clock.slot_seconds,
+        clock_start=clock.start,
+        dated=clock.dated,
+        begins=clock.begins,
+        sizes=mean_of(rows, "size", counted),
+        losses=mean_of(rows, "loss", counted),
+        steps=mean_of(rows, "steps", counted),
+        warnings=tuple(warnings),
+    )
+
+
+def slots_of_rounds(rows: Rows, used: np.ndarray) -> tuple[np.ndarray, int]:
+    """The slot of each row, -1 for an unused row, and the number of the first round."""
+    number = rows.numbers["round"]
+    with np.errstate(invalid="ignore"):
+        whole = number.astype(np.int64)
+    wrong = whole != number
+    wrong |= whole < 0
+    wrong &= used
+    rows.refuse(wrong, lambda r: f"has round = {rows.written('round', r)}; {MUST_BE_WHOLE}")
+    every = bool(used.all())
+    taken = whole if every else whole[used]
+    if not len(taken):
+        raise LogError(f"{rows.table.path}: no row says who took part; every row needs a round and a client")
+    first, last = int(taken.min()), int(taken.max())
+    if last - first >= MAX_SLOTS:
+        middle = np.median(taken)
+        far = used & (whole == (last if last - middle > middle - first else first))
+        rows.refuse(
+            far,
+            lambda r: (
+                f"has round = {number[r]:.15g}, so that the log would span {last - first + 1:.3g} rounds; "
+                f"at most {MAX_SLOTS:,} can be read: correct the row, or number the rounds one by one"
+            ),
+        )
+    whole -= first
+    return whole if every else np.where(used, whole, -1), first
+
+
+def count_slots(rows: Rows, slot: np.ndarray, first: int, num_rounds: int | None) -> int:
+    """Number of rounds, as given or up to the last one in the log."""
+    logged = int(slot.max()) + 1
+    if num_rounds is None:
+        return logged
+    if num_rounds < logged:
+        raise LogError(
+            f"{rows.table.path}: {num_rounds} rounds are given, but the log goes from round {first} to "
+            f"{first + logged - 1}; give {logged} or more"
+        )
+    return num_rounds
+
+
+def runs_of_points(client: np.ndarray, slot: np.ndarray, num_slots: int) -> tuple[Runs, np.ndarray]:
+    """Runs of the slots in which each client has a row, and which rows repeat an earlier one."""
+    wide = num_slots + 1  # so that a client's last slot does not touch the next client's first one
+    key = client.astype(np.int64)
+    key *= wide
+    key += slot
+    order = np.sort(key)
+    apart = np.diff(order)
+    repeats = np.zeros(0, np.int64)
+    if not apart.all():
+        repeats = np.argsort(key, kind="stable")[1:][apart == 0]
+        order = order[np.r_[True, apart > 0]]
+        apart = np.diff(order)
+    edge = np.r_[-1, np.flatnonzero(apart != 1), len(order) - 1]
+    first, last = order[edge[:-1] + 1], order[edge[1:]]
+    clients = np.arange(int(order[-1] // wide) + 2)
+    who = np.repeat(clients[:-1].astype(np.int32), np.diff(np.searchsorted(first, clients * wide)))
+    begin = who.astype(np.int64) * wide
+    return Runs(who, (first - begin).astype(np.int32), (last - begin + 1).astype(np.int32)), repeats
+
+
+def dropped(rows: Rows, which: np.ndarray, what: str) -> list[str]:
+    """A warning about rows that do not count."""
+    count = int(which.sum())
+    if not count:
+        return []
+    place = rows.table.place(int(np.argmax(which)))
+    if count == 1:
+        return [f"1 of the {what} was dropped, at {place}"]
+    return [f"{count:,} {what} were dropped, the first at {place}"]
+
+
+def restarts(rows: Rows, slot: np.ndarray) -> list[str]:
+    """A warning if the round falls from one row to the next, unless the rows are grouped by client."""
+    falls = np.r_[False, (slot[1:] < slot[:-1]) & (slot[1:] >= 0)]
+    if not falls.any():
+        return []
+    client = rows.codes["client"]
+    if np.sum(client[1:] != client[:-1]) < len(rows.names["client"]):
+        return []
+    row, number = int(np.argmax(falls)), rows.numbers["round"]
+    more = int(falls.sum()) - 1
+    return [
+        f"the round falls from {number[row - 1]:.0f} to {number[row]:.0f} at {rows.table.place(row)}"
+        + (f", and {more:,} times more" if more else "")
+        + "; rows count by their round, in any order: if a server was restarted, continue its numbering"
+    ]
+
+
+def clock_of(rows: Rows, slot: np.ndarray, num_slots: int, slot_seconds: float | None) -> tuple[RoundTimes, list[str]]:
+    """Length of a round: as given, or the median time between the first rows of consecutive rounds."""
+    time = rows.numbers.get("time")
+    if time is None:
+        return RoundTimes(slot_seconds), []
+    rows.refuse_text("time", MUST_BE_TIME)
+    refuse_milliseconds(rows, "time")
+    timed = (slot >= 0) & np.isfinite(time)
+    if not timed.any():
+        return RoundTimes(slot_seconds), []
+    begins = np.full(int(slot.max()) + 1, np.inf)
+    np.minimum.at(begins, slot[timed], time[timed])
+    timed_rounds = np.flatnonzero(np.isfinite(begins))
+    lengths = np.diff(begins[timed_rounds]) / np.diff(timed_rounds)
+    if (lengths < 0).any():
+        late = timed_rounds[1:][lengths < 0][0]
+        before = timed_rounds[np.searchsorted(timed_rounds, late) - 1]
+        shift = int(rows.numbers["round"][timed][0] - slot[timed][0])
+        hint = " (some times state an offset from UTC and some do not)" if rows.mixed_clocks else ""
+        rows.refuse(
+            timed & (slot == late) & (time == begins[late]),
+            lambda r: (
+                f"goes back in time: round {late + shift} begins at {time[r]:.15g} s, "
+                f"round {before + shift} at {begins[before]:.15g} s{hint}; correct the times, or leave the column out"
+            ),
+        )
+    length = slot_seconds
+    if length is None:
+        length = float(np.median(lengths)) if len(lengths) else 0.0
+    if length == 0:
+        return RoundTimes(), ["the times do not show how long a round takes; they were ignored"]
+    start = float(begins[timed_rounds[0]] - timed_rounds[0] * length)
+    return RoundTimes(length, *on_the_clock(start), _all_begins(begins, timed_rounds, length, num_slots)), []
+
+
+def _all_begins(begins: np.ndarray, timed: np.ndarray, length: float, num_slots: int) -> np.ndarray:
+    """When each round began: those without a time are spread evenly between those with one, or beyond them."""
+    rounds = np.arange(num_slots)
+    beyond = np.minimum(rounds - timed[0], 0) + np.maximum(rounds - timed[-1], 0)
+    return np.interp(rounds, timed, begins[timed]) + length * beyond
+
+
+def on_the_clock(seconds: float) -> tuple[float, bool]:
+    """Seconds after midnight, or after Monday's if the time is a date, and whether it is one."""
+    dated = seconds > MIN_DATE
+    return ((seconds + MONDAY) % (7 * DAY), True) if dated else (seconds % DAY, False)
+
+
+def refuse_milliseconds(rows: Rows, column: str) -> None:
+    """Refuse times above 10¹¹, which seconds since 1970 reach in the year 5138."""
+    rows.refuse(
+        np.abs(rows.numbers[column]) > 1e11,
+        lambda r: f"has {column} = {rows.written(column, r)}; must be seconds (not milliseconds) or ISO 8601",
+    )
+
+
+def count_of(rows: Rows, column: str, counted: np.ndarray) -> np.ndarray:
+    """Number of counted rows of each client that have a value in the column."""
+    usable = counted & np.isfinite(rows.numbers[column]) & (rows.codes["client"] >= 0)
+    return np.bincount(rows.codes["client"][usable], minlength=len(rows.names["client"]))
+
+
+def mean_of(rows: Rows, column: str, counted: np.ndarray) -> np.ndarray | None:
+    """Mean of a column over the rows of each client, NaN if it has none; None without the column."""
+    if column not in rows.numbers:
+        return None
+    rows.refuse_text(column, "must be 0 or 1" if column == "arrived" else "must be a number")
+    values = rows.numbers[column]
+    if column == "arrived":
+        wrong = np.isfinite(values) & (values != 0) & (values != 1)
+        rows.refuse(wrong, lambda r: f"has arrived = {values[r]:.15g}; must be 0 or 1")
+    if column in ("size", "steps"):
+        rows.refuse(values < 0, lambda r: f"has {column} = {values[r]:.15g}; must not be negative")
+    usable = counted & np.isfinite(values) & (rows.codes["client"] >= 0)
+    client, count = rows.codes["client"][usable], len(rows.names["client"])
+    if not len(client):
+        return None
+    times = np.bincount(client, minlength=count)
+    total = np.bincount(client, values[usable], minlength=count)
+    return np.divide(total, times, out=np.full(count, np.nan), where=times > 0)

@@ -1,0 +1,132 @@
+"""From points to objects: every task once, every world once, and one trial per point; or so for every seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from turnout.auditor import calibrate
+from turnout.simulator.mesh import Spread
+from turnout.simulator.trial import Trial, check_trial
+from turnout.tasks.base import Task
+from turnout.workbench.experiment.errors import ExperimentError, mistakes_at
+from turnout.workbench.experiment.sweep import Point
+from turnout.world import World
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A task, and one trial per point on it."""
+
+    task: Task
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The points that share their data, ready to be simulated together."""
+
+    points: tuple[Point, ...]
+    setups: tuple[Setup, ...]  # one for all seeds, or one per seed where data or worlds are drawn by it
+    rate_factors: tuple[float, ...] | None = None  # calibration factors of the local learning rates
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """One task for all seeds, or one per seed."""
+        tasks = tuple(setup.task for setup in self.setups)
+        return tasks[:1] if all(task is tasks[0] for task in tasks) else tasks
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the clients, if they have names and all draws of the task have the same."""
+        first, *others = (task.names for task in self.tasks)
+        return first if all(names == first for names in others) else None
+
+
+def build(points: Sequence[Point], seeds: Sequence[int] = (0,), spread: Spread = "lanes") -> tuple[Batch, ...]:
+    """All objects of an experiment, in batches by task; mistakes that only show here name their place, too.
+
+    Where a seed is that of the run, every seed of `seeds` has a draw of its own.
+    """
+    batches: dict[tuple[str, tuple[str, ...]], list[Point]] = {}
+    for point in points:
+        batches.setdefault((point.task.key, point.drawn), []).append(point)
+    return tuple(_batch(members, seeds if drawn else seeds[:1], spread) for (_, drawn), members in batches.items())
+
+
+def _batch(points: list[Point], seeds: Sequence[int], spread: Spread) -> Batch:
+    setups: list[Setup] = []
+    for seed in seeds:
+        drawn = [point.of_run(seed) for point in points]
+        task = _task(drawn[0]) if points[0].task.drawn or not setups else setups[0].task
+        if setups and task.num_clients != setups[0].task.num_clients:
+            counts = f"{setups[0].task.num_clients} and {task.num_clients}"
+            raise ExperimentError(f'task: draws by seed = "run" must have equally many clients, not {counts}')
+        worlds: dict[str, World] = {}
+        trials = [_trial(task, point, worlds, spread) for point in drawn]
+        if setups:  # all but the world is the same, and must be: draws run as one program
+            trials = [replace(first, world=trial.world) for first, trial in zip(setups[0].trials, trials, strict=True)]
+        setups.append(Setup(task, tuple(trials)))
+    return Batch(tuple(points), tuple(setups))
+
+
+def _task(point: Point) -> Task:
+    task = point.task.build()
+    if not isinstance(task, Task):
+        raise ExperimentError(f"task: {point.task.name!r} builds a {type(task).__name__}, not a Task")
+    return task
+
+
+def _trial(task: Task, point: Point, worlds: dict[str, World], spread: Spread) -> Trial:
+    local = point.local.build()
+    key = "".join((point.availability.key, point.links.key, point.compute.key, str(local.batch_size)))
+    if key not in worlds:
+        worlds[key] = _world(task, point, local.batch_size)
+    trial = Trial(
+        strategy=point.strategy.build(num_clients=task.num_clients),
+        world=worlds[key],
+        local=local,
+        settings=point.server.build(facts=point.facts.build()),
+        uploads=point.uploads.build(),
+    )
+    with mistakes_at(point.strategy.where, type(trial.strategy).__module__):
+        check_trial(task, trial, spread)
+    return trial
+
+
+def _world(task: Task, point: Point, batch_size: int) -> World:
+    filled: dict[str, Any] = {"num_clients": task.num_clients, "sizes": task.sizes, "batch_size": batch_size}
+    availability = point.availability.build(num_clients=task.num_clients)
+    if availability.num_clients != task.num_clients:
+        raise ExperimentError(
+            f"availability: describes {availability.num_clients} clients, but the task has {task.num_clients}"
+        )
+    with mistakes_at("availability, links, compute"):
+        return World(availability, point.links.build(num_clients=task.num_clients), point.compute.build(**filled))
+
+
+def calibrated(batch: Batch, reference: str, rounds: int) -> Batch:
+    """The key `calibrate`: all strategies get the mean step length of the chosen one, by their local learning rates.
+
+    Factors are means, where every seed has a draw of its own.
+    """
+    chosen = [_reference(point, batch.points, reference) for point in batch.points]
+    setups, factors = [], []
+    for setup in batch.setups:
+        with mistakes_at("calibrate"):
+            moves = calibrate.mean_moves(setup.task.fleet, setup.trials, rounds=rounds)
+        factors.append([float(moves[index] / move) for index, move in zip(chosen, moves, strict=True)])
+        trials = tuple(calibrate.scaled(trial, factor) for trial, factor in zip(setup.trials, factors[-1], strict=True))
+        setups.append(replace(setup, trials=trials))
+    means = tuple(sum(of_point) / len(of_point) for of_point in zip(*factors, strict=True))
+    return replace(batch, setups=tuple(setups), rate_factors=means)
+
+
+def _reference(point: Point, points: Sequence[Point], reference: str) -> int:
+    """Index of the first point of the chosen strategy that agrees with this one in all keys that both sweep."""
+    for index, other in enumerate(points):
+        shared = [key for key in point.settings if key in other.settings and not key.startswith("strategy.")]
+        if other.entrant == reference and all(point.settings[key] == other.settings[key] for key in shared):
+            return index
+    raise ExperimentError(f"calibrate: {reference!r} has no run to compare {point.label!r} with")

@@ -1,0 +1,114 @@
+"""A training on real nodes described as an experiment, which can be read but not simulated again."""
+
+from __future__ import annotations
+
+from typing import Any, Never
+
+import jax
+import numpy as np
+
+from turnout.server.facts import Facts, Online
+from turnout.server.settings import ServerSettings
+from turnout.simulator.local import Local
+from turnout.strategies.base import Strategy
+from turnout.workbench.experiment import registry, schema
+from turnout.workbench.experiment.config import Experiment
+from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.parts import HIDDEN, read_part
+
+HERE = "turnout.workbench.experiment.deployed"
+
+
+def clients(number: int) -> Never:
+    """The data of real clients, which never left them."""
+    raise ValueError(f"these were the data of {number} real clients, which are not here: name a task of your own")
+
+
+def nature() -> Never:
+    """Availability, links and local work of real nodes, which cannot be drawn again."""
+    raise ValueError("this happened on real nodes and cannot be drawn again; `turnout diagnose` fits a world to it")
+
+
+def untold() -> Never:
+    """An object that a file cannot describe."""
+    raise ValueError("this was an object of the program that ran, which a file cannot hold: build it in Python")
+
+
+def own_strategy(described: str) -> Never:
+    """A strategy that is not one of this library's, or has settings that a file cannot hold."""
+    raise ValueError(f"this was an object of the program that ran, {described}: build it in Python")
+
+
+def described(
+    strategy: Strategy,
+    *,
+    num_clients: int,
+    rounds: int,
+    seed: int,
+    evaluate_every: int,
+    local: Local,
+    server: ServerSettings,
+) -> Experiment:
+    """The experiment that a training on real nodes was."""
+    happened = {"name": f"{HERE}:nature"}
+    return Experiment.read(
+        {
+            "title": "On real nodes",
+            "rounds": rounds,
+            "seeds": [seed],
+            "evaluate_every": evaluate_every,
+            "task": {"name": f"{HERE}:clients", "number": num_clients},
+            "availability": happened,
+            "links": happened,
+            "compute": happened,
+            "local": _arguments(local),
+            "server": {key: value for key, value in _arguments(server).items() if key not in HIDDEN["server"]},
+            "facts": _facts(server.facts or Online()),
+            "strategies": [_entrant(strategy)],
+        }
+    )
+
+
+def _entrant(strategy: Strategy) -> dict[str, Any]:
+    try:
+        part = read_part("strategies", _named("strategies", strategy), "strategy")
+        if not any(part.axes()):  # with a sweep it would be several strategies
+            return part.table()
+    except ExperimentError:
+        pass
+    described = repr(strategy)[:1000]
+    return {"name": f"{HERE}:own_strategy", "described": described, "label": type(strategy).__name__}
+
+
+def _facts(facts: Facts) -> dict[str, Any]:
+    try:
+        return read_part("facts", _named("facts", facts), "facts").table()
+    except ExperimentError:
+        return {"name": f"{HERE}:untold"}
+
+
+def _named(kind: str, thing: Any) -> dict[str, Any]:
+    """The table of an object whose class an experiment can name."""
+    if (name := registry.name_of(kind, type(thing))) is None:
+        raise ExperimentError(f"{type(thing).__name__} is none of the {kind}")
+    return {"name": name} | _arguments(thing)
+
+
+def _arguments(thing: Any) -> dict[str, Any]:
+    """Arguments that differ from the defaults, as TOML values."""
+    arguments = {}
+    for name, parameter in schema.parameters(type(thing)).items():
+        value = getattr(thing, name)
+        if value is not None and value is not parameter.default:
+            arguments[name] = _as_toml(value)
+    return arguments
+
+
+def _as_toml(value: Any) -> Any:
+    if isinstance(value, Strategy):
+        return _named("strategies", value)
+    if isinstance(value, jax.Array | np.ndarray | np.generic):
+        return np.asarray(value).tolist()
+    if isinstance(value, bool | int | float | str | tuple | list) and not hasattr(value, "_fields"):
+        return value
+    return {"name": f"{HERE}:untold"}

@@ -1,0 +1,205 @@
+"""A run folder whose run is under way: what was asked, what is finished, and who is at work.
+
+The folder belongs to one process from the start. It holds `unfinished/` until everything is written; if the process
+ends before, `--resume` goes on with what is there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shlex
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from turnout.errors import FolderError
+from turnout.files.lock import FileLock, is_locked
+from turnout.files.whole import durable_file, free_folder, renewed
+from turnout.simulator import Watch
+from turnout.workbench.experiment.circumstances import circumstances
+from turnout.workbench.experiment.config import Experiment
+from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.kept import KeptPoints, asked_of
+from turnout.workbench.experiment.progress import PROGRESS, Noted
+from turnout.workbench.experiment.run import Progress, Run, run_points
+from turnout.workbench.experiment.store import UNFINISHED, write_run
+from turnout.workbench.experiment.sweep import points
+from turnout.workbench.experiment.trust import code_of, in_working_folder, names_code
+
+START = "start.json"
+LOCK = "lock"
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A run that was begun, in its folder."""
+
+    folder: Path
+    command: str  # run or tune
+    experiment: Experiment  # to be simulated
+    options: dict[str, Any] = field(default_factory=dict)  # of the command
+    modules: str | None = None  # the folder where modules of the user were found
+    origin: dict[str, Any] = field(default_factory=circumstances)
+
+    @property
+    def kept(self) -> KeptPoints:
+        """The points that are finished."""
+        return KeptPoints(self.folder / UNFINISHED, asked_of(self.experiment))
+
+    def run(self, progress: Progress | None = None, watch: Watch | None = None) -> Run:
+        """Simulate what is not finished, and write the run into the folder."""
+        noted = Noted(self.folder / UNFINISHED / PROGRESS, progress, watch)
+        finished = run_points(self.experiment, points(self.experiment), noted.progress, noted.watch, self.kept)
+        finished = replace(finished, origin=self.origin)
+        self.commit(lambda work: write_run(finished, work))
+        return finished
+
+    def commit(self, write: Callable[[Path], Any]) -> None:
+        """Let `write` leave files in the folder that it is given; they appear in the run folder all together."""
+        with renewed(self.folder) as work:
+            write(work)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What `start.json` says of the task, as JSON has it."""
+        start = {"command": self.command, "experiment": self.experiment.document(), "options": self.options}
+        return json.loads(json.dumps(start))
+
+    def note(self, name: str) -> None:
+        """Write down what is asked, under this name."""
+        with durable_file(self.folder / UNFINISHED / name) as file:
+            file.write(json.dumps(self.asked | {"modules": self.modules, "origin": self.origin}).encode())
+
+    @property
+    def how_to_go_on(self) -> str:
+        """The command that goes on."""
+        trust = [] if in_working_folder(self.folder) or not names_code(self.experiment.document()) else ["--trust"]
+        return shlex.join(["turnout", self.command, "--resume", str(self.folder), *trust])
+
+    @property
+    def advice(self) -> str:
+        """How to go on, in words."""
+        return f"go on with: {self.how_to_go_on}"
+
+
+@contextmanager
+def begun(
+    out: Path,
+    command: str,
+    experiment: Experiment,
+    options: dict[str, Any] | None = None,
+    modules: Path | None = None,
+    numbered: bool = False,
+) -> Iterator[Unfinished]:
+    """Claim a folder and note what is asked; with `numbered`, another name if that folder exists.
+
+    If it fails before anything is kept, nothing is left.
+    """
+    above = [place for place in (out, *out.parents) if not place.exists()]
+    folder, lock = _claimed(out, numbered)
+    unfinished = Unfinished(folder, command, experiment, options or {}, None if modules is None else str(modules))
+    try:
+        unfinished.note(START)
+        with at_work(unfinished):
+            yield unfinished
+    except BaseException:
+        remove_if_empty(unfinished, above)
+        raise
+    finally:
+        lock.release()
+
+
+def remove_if_empty(unfinished: Unfinished, above: Iterable[Path]) -> None:
+    """Remove the folder if nothing is kept in it, and those above it that were made for it."""
+    if unfinished.kept.is_empty:
+        shutil.rmtree(unfinished.folder / UNFINISHED, ignore_errors=True)
+        for place in (unfinished.folder, *above):
+            with suppress(OSError):
+                place.rmdir()
+
+
+@contextmanager
+def resumed(folder: Path, command: str, trust: bool = False) -> Iterator[Unfinished]:
+    """Go on with the run that was begun in a folder by the same command."""
+    unfinished = read_unfinished(folder, trust)
+    if unfinished.command != command:
+        raise FolderError(f"{folder}: was begun by another command: {unfinished.how_to_go_on}")
+    with FileLock(folder / UNFINISHED / LOCK), at_work(unfinished):
+        yield unfinished
+
+
+@contextmanager
+def at_work(unfinished: Unfinished) -> Iterator[None]:
+    """Remove what was kept at the end; an error says how to go on."""
+    try:
+        yield
+    except BaseException as error:
+        if not unfinished.kept.is_empty:
+            error.add_note(unfinished.advice)
+        raise
+    shutil.rmtree(unfinished.folder / UNFINISHED, ignore_errors=True)
+
+
+def modules_of(folder: Path) -> list[Path]:
+    """Where the user's modules were found when the run of a folder was begun; nothing if it does not say."""
+    try:
+        modules = json.loads((folder / UNFINISHED / START).read_bytes())["modules"]
+        return [Path(modules)] if isinstance(modules, str) else []
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return []
+
+
+def read_unfinished(folder: Path, trust: bool = False) -> Unfinished:
+    """The unfinished run of a folder; code that it names counts as in a file that is run."""
+    path = folder / UNFINISHED / START
+    if not path.is_file():
+        done = (folder / "run.json").is_file() or (folder / "tuning.json").is_file()
+        why = "is finished" if done else "holds no unfinished run"
+        raise FolderError(f"{folder}: {why}: there is nothing to resume")
+    try:
+        start = json.loads(path.read_bytes())
+        document = start["experiment"]
+        experiment = Experiment.read(document, code_of(path, document, trust))
+        return Unfinished(folder, start["command"], experiment, start["options"], start["modules"], start["origin"])
+    except ExperimentError as error:
+        raise ExperimentError(f"{path}: {error}") from error
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise FolderError(f"{path}: damaged or edited ({error}): begin anew in another folder") from error
+
+
+def _claimed(out: Path, numbered: bool) -> tuple[Path, FileLock]:
+    """The folder, or one with the next free number, which this process alone writes while it has the lock."""
+    for number in itertools.count(2):
+        folder = out if number == 2 else out.with_name(f"{out.name}-{number - 1}")
+        try:
+            return folder, _taken(folder)
+        except FolderError:
+            if not numbered or not folder.exists():
+                raise
+    raise AssertionError("there is a free number")
+
+
+def _taken(folder: Path) -> FileLock:
+    """The lock of a free folder, which has `unfinished/` from now on, and nothing else yet."""
+    if not is_barely_begun(folder):
+        if (folder / UNFINISHED / START).exists():
+            if is_locked(folder / UNFINISHED / LOCK):
+                raise FolderError(f"{folder}: another process is running there: choose another folder")
+            raise FolderError(f"{folder}: holds an unfinished run: go on (--resume {folder}), or choose another folder")
+        free_folder(folder)
+    (folder / UNFINISHED).mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / UNFINISHED / LOCK)
+    if not is_barely_begun(folder):  # another process was faster
+        lock.release()
+        raise FolderError(f"{folder}: exists already: choose another folder, or remove it")
+    return lock
+
+
+def is_barely_begun(folder: Path) -> bool:
+    """Whether a process has taken the folder and done nothing more."""
+    inside = {file.name for file in folder.iterdir()} if folder.is_dir() else set()
+    return inside == {UNFINISHED} and not (folder / UNFINISHED / START).exists()

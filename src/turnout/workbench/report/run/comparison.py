@@ -1,0 +1,130 @@
+"""Strategies compared from Python: the same tables, charts and page as `turnout run` makes, from objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turnout.files.whole import whole_file
+from turnout.presented import Tabular
+from turnout.server.settings import ServerSettings
+from turnout.simulator import simulate_trials
+from turnout.simulator.history import History
+from turnout.simulator.kinds import labelled_strategies
+from turnout.simulator.local import Local
+from turnout.simulator.mesh import Spread
+from turnout.simulator.trial import Trial
+from turnout.strategies.base import Strategy
+from turnout.tasks.base import Task
+from turnout.uploads import Plain, Upload
+from turnout.workbench.experiment import registry
+from turnout.workbench.experiment.config import usual_interval
+from turnout.workbench.experiment.run import Outcome
+from turnout.workbench.report.page.look import Look
+from turnout.workbench.report.page.table import Table
+from turnout.workbench.report.run.compared import Compared, for_readers
+from turnout.workbench.report.run.plots import plot
+from turnout.workbench.report.run.run_page import comparison_page
+from turnout.workbench.report.run.run_table import results
+from turnout.workbench.report.run.run_words import result
+from turnout.world import World
+
+if TYPE_CHECKING:
+    import altair as alt
+    import polars as pl
+
+
+@dataclass(frozen=True, repr=False)
+class StrategyComparison(Tabular):
+    """Strategies that met the same absences; the first is the one that others are compared with."""
+
+    points: Compared
+
+    def __getitem__(self, label: str) -> History:
+        for outcome in self.points.points:
+            if outcome.label == label:
+                return outcome.history
+        raise KeyError(f"no {label!r}; compared were {', '.join(self.labels)}")
+
+    @property
+    def labels(self) -> list[str]:
+        return [outcome.label for outcome in self.points.points]
+
+    @property
+    def table(self) -> Table:
+        """Final metrics of every strategy, with paired differences from the first."""
+        return results(for_readers(self.points))
+
+    def frame(self) -> pl.DataFrame:
+        """A tidy table: label, seed, round, kind, name, value."""
+        import polars as pl
+
+        frames = (
+            outcome.history.frame().select(pl.lit(outcome.label).alias("label"), pl.all())
+            for outcome in self.points.points
+        )
+        return pl.concat(frames)
+
+    def plot(self, kind: str = "curves", metric: str | None = None, **look: Any) -> alt.TopLevelMixin:
+        """One figure, of the kinds that `turnout plot` has; `look`: fields of `Look`, such as `size=(300, 200)`."""
+        return plot(self.points, kind, metric, Look(**look))
+
+    def report(self, path: str | Path) -> Path:
+        """Write the page about this comparison; it works offline."""
+        out = Path(path)
+        with whole_file(out) as draft:
+            draft.write_text(comparison_page(for_readers(self.points)), encoding="utf-8")
+        return out
+
+    def __repr__(self) -> str:
+        words = " ".join(result(for_readers(self.points)))
+        return f"Comparison of {', '.join(self.labels)}. {words}".strip()
+
+    def to_json(self) -> dict[str, Any]:
+        """Final metrics and costs of every strategy, as `turnout run --json` prints them."""
+        first = self.points.points[0].history
+        about = {"title": self.points.title, "rounds": first.rounds, "seeds": list(first.seeds)}
+        return about | {"points": results(self.points).records()}
+
+
+def compare(
+    task: Task,
+    world: World,
+    strategies: Sequence[Strategy] | Mapping[str, Strategy],
+    *,
+    rounds: int,
+    seeds: int | Sequence[int] = 1,
+    local: Local | None = None,
+    uploads: Upload | None = None,
+    evaluate_every: int | None = None,
+    metrics: Sequence[str] | None = None,
+    title: str = "",
+    spread: Spread = "lanes",
+    **server: Any,
+) -> StrategyComparison:
+    """Train several strategies on one task in one world, and put them side by side.
+
+    All meet the same absences, so differences are paired by seed. `strategies` is a list, or a dict by the labels to
+    show. The other arguments are those of `turnout.simulate`; the model is evaluated forty times if `evaluate_every` is
+    not given.
+    """
+    named = labelled_strategies(strategies)
+    settings, transform = ServerSettings(**server), Plain() if uploads is None else uploads
+    trials = [
+        Trial(strategy, world, Local() if local is None else local, settings, transform) for strategy in named.values()
+    ]
+    every = usual_interval(rounds) if evaluate_every is None else evaluate_every
+    histories = simulate_trials(
+        task, trials, rounds=rounds, seeds=seeds, evaluate_every=every, metrics=metrics, spread=spread
+    )
+    outcomes = (
+        Outcome(label, _named(strategy), {}, history, names=task.names)
+        for (label, strategy), history in zip(named.items(), histories, strict=True)
+    )
+    return StrategyComparison(Compared(title, tuple(outcomes)))
+
+
+def _named(strategy: Strategy) -> str:
+    return registry.name_of("strategies", type(strategy)) or type(strategy).__name__

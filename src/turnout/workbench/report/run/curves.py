@@ -1,0 +1,70 @@
+"""Learning curves: means over the seeds, their spread, and the cost of the rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from turnout.metrics import DISTANCE, RECORDS, Metric
+from turnout.simulator.history import History
+from turnout.statistics import evenly
+from turnout.workbench.report.page.chart import Axis, Chart, Rule, Series
+from turnout.workbench.report.page.telling import with_coincidences
+from turnout.workbench.report.run.compared import Points, styles_of
+from turnout.workbench.report.run.error_split import ErrorSplit
+
+MOST_POINTS = 500  # of a curve; more would not be visible
+LEAST_POINTS = 60
+IN_ALL = 5000  # points of all curves of a chart together, so that a page of many strategies stays light
+COSTS = {record.name: record.title for record in RECORDS if record.cost}
+AXES = {"round": "Round"} | COSTS  # what a curve can be drawn over
+
+
+def learning_curves(points: Points, metric: Metric, splits: Mapping[str, ErrorSplit] | None = None) -> Chart:
+    """A metric over the rounds, or over what they cost, in a band of one standard deviation over the seeds.
+
+    The chart of the distance to the optimum also shows the bias of each run, if the split of its error is given.
+    """
+    most = max(LEAST_POINTS, min(MOST_POINTS, IN_ALL // len(points.points)))
+    seeds, styles, series = len(points.points[0].history.seeds), styles_of(points), []
+    for point in points.points:
+        if metric.name in point.history.metrics:
+            kept = evenly(len(point.history.evaluated), most)
+            values = point.history.metrics[metric.name][:, kept].astype(np.float64)
+            mean, spread = mean_and_spread(metric.factor * values)
+            least = mean / 10 if metric.log else -np.inf
+            ends = (np.maximum(mean - spread, least), mean + spread) if seeds > 1 else (None, None)
+            over = {name: cost[kept] for name, cost in costs(point.history).items()}
+            series.append(Series(point.label, styles[point.label], mean, None, *ends, over))
+    log = metric.log and all((one.y[np.isfinite(one.y)] > 0).all() for one in series)
+    note = f"Line: mean over {seeds} seeds. Band: one standard deviation." if seeds > 1 else "One seed."
+    floors = ()
+    if metric.name == DISTANCE and splits:
+        floors = tuple(Rule(float(split.bias.mean()), label, styles[label]) for label, split in splits.items())
+        note += " Dashed: how far off the weights of this run lead, by themselves."
+    choices = {name: title for name, title in AXES.items() if any(name in curve.over for curve in series)}
+    x, y = Axis(AXES["round"], choices=choices), Axis(metric.title, "%" if metric.percent else "", log)
+    return with_coincidences(Chart("lines", metric.title, x, y, tuple(series), note, floors))
+
+
+def mean_and_spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of the finite values over the first axis; no spread for a single value."""
+    finite = np.isfinite(values)
+    count = finite.sum(axis=0)
+    safe = np.where(finite, values, 0.0)
+    mean = np.where(count > 0, safe.sum(axis=0) / np.maximum(count, 1), np.nan)
+    squares = np.where(finite, (safe - mean) ** 2, 0.0).sum(axis=0)
+    return mean, np.sqrt(squares / np.maximum(count - 1, 1))
+
+
+def costs(history: History) -> dict[str, np.ndarray]:
+    """Costs up to each evaluation, mean over the seeds."""
+    spent = {"round": history.evaluated.astype(np.float64)}
+    for name in COSTS:
+        if name in history.records:
+            per_round = np.nan_to_num(history.records[name]).mean(axis=0)
+            spent[name] = np.concatenate([[0.0], per_round.cumsum()])[history.evaluated]
+    if "seconds" not in spent and history.seconds is not None:
+        spent["seconds"] = history.seconds * history.evaluated / history.rounds
+    return spent

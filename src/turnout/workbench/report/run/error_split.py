@@ -1,0 +1,86 @@
+"""The final error split into optimisation and bias, on tasks whose optimum is known for every weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from turnout.metrics import DISTANCE
+from turnout.strategies.base import Strategy
+from turnout.tasks.quadratics import Quadratics
+from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.parts import Part
+from turnout.workbench.experiment.run import Outcome, Run
+from turnout.workbench.experiment.sweep import Point
+from turnout.workbench.experiment.trust import Code
+from turnout.workbench.report.run.groups import weight_shares
+
+
+@dataclass(frozen=True)
+class ErrorSplit:
+    """Distances at the end of a run, one per seed; `total` is at most the sum of the two others."""
+
+    total: np.ndarray  # from the model to the optimum
+    optimisation: np.ndarray  # from the model to where the strategy's own weights lead
+    bias: np.ndarray  # from there to the optimum
+
+
+def error_splits(run: Run) -> dict[str, ErrorSplit]:
+    """By label; only for tasks with a known optimum and strategies whose weights determine where they lead.
+
+    A memory weighs old updates too, which the sums by client do not count, and unequal work changes what a weight is
+    worth: these are left out.
+    """
+    if DISTANCE not in run.points[0].history.metrics:
+        return {}
+    built: dict[str, Any] = {}
+    splits = {}
+    for outcome in run.points:
+        point = outcome.point
+        if point is None or "weight" not in outcome.history.clients:
+            continue
+        if not told_by_weights(outcome):
+            continue
+        key, task = point.task.key, outcome.task
+        if point.drawn:  # the optimum differs from seed to seed
+            continue
+        if task is None:  # the run was read back
+            task = built[key] = built[key] if key in built else _built(point)
+        if isinstance(task, Quadratics):
+            splits[outcome.label] = _split(task, outcome)
+    return splits
+
+
+def _built(point: Point) -> Any:
+    try:
+        return point.task.build()
+    except ExperimentError:  # a module of the user that is not at hand: the report does without
+        return None
+
+
+def told_by_weights(outcome: Outcome) -> bool:
+    """Whether the weights of fresh updates tell whom a strategy trains for; not known of code that is not imported.
+
+    They do not where work differs: an update of twice the work counts twice.
+    """
+    if outcome.point is not None and outcome.point.compute.name != "fixed":
+        return False
+    part = Part("strategies", outcome.strategy, {}, "report", Code.UNREAD)
+    try:
+        builder = (part if outcome.point is None else outcome.point.strategy).builder
+    except ExperimentError:
+        return False
+    return isinstance(builder, type) and getattr(builder, "aggregate", None) is Strategy.aggregate
+
+
+def _split(task: Quadratics, outcome: Outcome) -> ErrorSplit:
+    (models,) = jax.tree.leaves(outcome.history.params)
+    models = np.asarray(models, np.float64)
+    best = np.asarray(task.optimum, np.float64)
+    shares = weight_shares(outcome)
+    drawn_to = np.stack([np.asarray(task.minimiser(jnp.asarray(row, jnp.float32)), np.float64) for row in shares])
+    return ErrorSplit(*(np.linalg.norm(gap, axis=1) for gap in (models - best, models - drawn_to, drawn_to - best)))

@@ -1,0 +1,174 @@
+"""Figures by name: what `turnout.plots(history)` has as methods and `turnout plot` as kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import altair as alt
+
+from turnout.arguments import check_kind
+from turnout.errors import nearest
+from turnout.files.whole import whole_file
+from turnout.metrics import WORST_DECILE, Metric, metric_named
+from turnout.simulator.history import History
+from turnout.workbench.experiment.errors import ExperimentError, mistakes_at
+from turnout.workbench.report.page.chart import Drawing, Picture, one_each
+from turnout.workbench.report.page.look import Look
+from turnout.workbench.report.page.on_paper import PIXELS, caption, figure
+from turnout.workbench.report.page.telling import why_silent
+from turnout.workbench.report.run.client_charts import attendance_picture, client_weights, served_clients, staleness
+from turnout.workbench.report.run.compared import (
+    Points,
+    arranged,
+    common_metrics,
+    for_readers,
+    of_history,
+    shown_metrics,
+    title_of,
+)
+from turnout.workbench.report.run.curves import learning_curves
+from turnout.workbench.report.run.run_charts import weight_by_group
+
+Format = Literal["png", "svg", "pdf"]
+SERIF = "Times New Roman, Liberation Serif, Times, serif"
+PAPER_PIXELS = 4  # per point, so that a figure of one column has about 600 dots per inch
+
+CURVES = "curves"
+CHARTS: dict[str, tuple[Callable[[Points], Drawing | None], str]] = {  # and what a run lacks that has none
+    "availability": (attendance_picture, "who was there: it was recorded by an older version, or by nobody"),
+    "weights": (client_weights, "weights"),
+    "groups": (weight_by_group, "weights"),
+    "clients": (served_clients, "test_accuracy by client"),
+    "staleness": (staleness, "stalest by client"),
+}
+KINDS = (CURVES, *CHARTS)
+ALL = "all"  # of the kinds, each in a file of its own
+PLAIN = Look()
+
+
+class HistoryPlots:
+    """Figures of one history, as Altair charts."""
+
+    def __init__(self, history: History, label: str = "") -> None:
+        self._points = of_history(history, label or "this strategy")
+
+    def curves(self, metric: str | None = None) -> alt.TopLevelMixin:
+        """Metrics over the rounds, or the one that is named, with their spread over the seeds."""
+        return _curves(self._points, metric)
+
+    def availability(self) -> alt.TopLevelMixin:
+        """Who was there, asked and heard, round by round."""
+        return _figure(self._points, "availability")
+
+    def weights(self) -> alt.TopLevelMixin:
+        """Weight over target of each client."""
+        return _figure(self._points, "weights")
+
+    def groups(self) -> alt.TopLevelMixin:
+        """Share of the weight by availability, beside the target."""
+        return _figure(self._points, "groups")
+
+    def clients(self) -> alt.TopLevelMixin:
+        """Test accuracy from the worst served client to the best."""
+        return _figure(self._points, "clients")
+
+    def staleness(self) -> alt.TopLevelMixin:
+        """Longest wait for an upload of each client."""
+        return _figure(self._points, "staleness")
+
+
+def plots(history: History, label: str = "") -> HistoryPlots:
+    """Figures of a history as Altair charts, such as `plots(history).curves()` and `.availability()`."""
+    check_kind("history", history, History, "a History, as turnout.simulate gives")
+    return HistoryPlots(history, label)
+
+
+def plot(points: Points, kind: str, metric: str | None = None, look: Look = PLAIN) -> alt.TopLevelMixin:
+    """A figure of a run by its kind; curves may be those of one metric."""
+    if kind not in KINDS:
+        raise ExperimentError(f"there is no figure {kind!r}: {nearest(kind, KINDS)}")
+    if metric is not None and kind != CURVES:
+        raise ExperimentError(f"{kind}: only curves have a metric to choose, not {metric!r}")
+    shown = arranged(for_readers(points), look.labels, look.order)
+    with mistakes_at(kind):
+        return _curves(shown, metric, look) if kind == CURVES else _figure(shown, kind, look)
+
+
+def figure_set(points: Points, look: Look = PLAIN) -> tuple[dict[str, alt.TopLevelMixin], list[str]]:
+    """The figures that a paper usually has, by name, and why others are left out."""
+    if look.x_range or look.y_range or look.log:
+        raise ExperimentError("ranges and logarithms belong to one figure: give its kind rather than all")
+    shown = arranged(for_readers(points), look.labels, look.order)
+    figures, reasons = {}, []
+    drawn = {f"curve-{metric.name}": learning_curves(shown, metric) for metric in shown_metrics(shown)}
+    for name, drawing in (drawn | {kind: describe(shown) for kind, (describe, _) in CHARTS.items()}).items():
+        if drawing is None:
+            reasons.append(f"{name}: this run does not tell {CHARTS[name][1]}.")
+        elif reason := why_silent(drawing):
+            reasons.append(reason)
+        else:
+            by_round = name.startswith("curve-") or isinstance(drawing, Picture)
+            with mistakes_at(name):
+                figures[name] = _drawn_alone(shown, (look if by_round else replace(look, from_round=0)).of(drawing))
+    return figures, reasons
+
+
+def figures(run: Points) -> dict[str, alt.TopLevelMixin]:
+    """The figures of a run folder by name."""
+    return {"learning": plot(run, CURVES), "attention": plot(run, "groups")}
+
+
+def write_figures(run: Points, folder: Path) -> None:
+    """The figures of a run folder as PNG."""
+    for name, chart in figures(run).items():
+        chart.save(folder / f"{name}.png", scale_factor=PIXELS)
+
+
+def _curves(points: Points, metric: str | None, look: Look = PLAIN) -> alt.TopLevelMixin:
+    charts = [look.of(learning_curves(points, shown)) for shown in _drawn(points, metric)]
+    return figure(charts, "How well the model does, round by round", [title_of(points), charts[0].note])
+
+
+def _drawn(points: Points, metric: str | None) -> list[Metric]:
+    """The metrics that have a panel, or the named one."""
+    if metric is None:
+        return [shown for shown in shown_metrics(points) if shown.name != WORST_DECILE]
+    if metric not in (shared := common_metrics(points)):
+        raise ValueError(f"there is no metric {metric!r}: known: {', '.join(sorted(shared))}")
+    return [metric_named(metric)]
+
+
+def _figure(points: Points, kind: str, look: Look = PLAIN) -> alt.TopLevelMixin:
+    describe, lacking = CHARTS[kind]
+    chart = describe(points)
+    if chart is None:
+        raise ValueError(f"this run does not tell {lacking}")
+    return _drawn_alone(points, look.of(chart))
+
+
+def _drawn_alone(points: Points, chart: Drawing) -> alt.TopLevelMixin:
+    lines = [title_of(points), caption(chart)]
+    if isinstance(chart, Picture):
+        return figure(one_each(chart), chart.title, lines, [cells.label for cells in chart.series], columns=2)
+    return figure([chart], chart.title, lines)
+
+
+def for_paper(chart: Any) -> alt.TopLevelMixin:
+    """The figure without its title, which a paper has below it, on white and in its serif letters."""
+    bare = chart.properties(title=alt.TitleParams(""), background="white", padding=2)
+    bare.config = bare.config.copy(deep=True)
+    bare.config.font = SERIF
+    return bare
+
+
+def save_plot(chart: Any, out: Path, form: str | None = None) -> Path:
+    """Write a figure as PNG, SVG or PDF, by the file's ending if not said; nothing half-written is left."""
+    form_of = form or out.suffix.removeprefix(".")
+    if form_of not in get_args(Format):
+        raise ExperimentError(f"{out}: give --format, or a file that ends in {', '.join(get_args(Format))}")
+    with whole_file(out) as draft:
+        chart.save(draft, format=form_of, scale_factor=PAPER_PIXELS if form_of == "png" else 1)
+    return out

@@ -1,0 +1,86 @@
+"""The charts of a run: how well the models do, whom they are trained for, and those of the clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from turnout.metrics import METRICS, Metric
+from turnout.workbench.report.page.chart import Axis, Chart, Drawing, Series
+from turnout.workbench.report.run.client_charts import attendance_picture, client_weights, served_clients, staleness
+from turnout.workbench.report.run.compared import Points, common_metrics, shown_metrics, styles_of
+from turnout.workbench.report.run.curves import learning_curves
+from turnout.workbench.report.run.error_split import ErrorSplit
+from turnout.workbench.report.run.groups import attention
+
+PARTS = {"total": "model to optimum", "optimisation": "optimisation error", "bias": "bias"}  # of an error
+
+
+def run_charts(points: Points, splits: Mapping[str, ErrorSplit]) -> dict[str, Drawing]:
+    """Every chart by name; those that the runs have nothing for are left out."""
+    charts = {
+        **{f"curve-{metric.name}": learning_curves(points, metric, splits) for metric in _drawn_metrics(points)},
+        "availability": attendance_picture(points),
+        "weights": client_weights(points),
+        "groups": weight_by_group(points),
+        "clients": served_clients(points),
+        "staleness": staleness(points),
+        "split": _error_parts(points, splits),
+    }
+    return {name: chart for name, chart in charts.items() if chart is not None}
+
+
+def _drawn_metrics(points: Points) -> list[Metric]:
+    """The telling metrics, and the losses that a table has no room for."""
+    names = common_metrics(points)
+    listed = (metric for metric in METRICS if metric.in_report and metric.name in names)
+    return list(dict.fromkeys([*shown_metrics(points), *listed]))
+
+
+def weight_by_group(points: Points) -> Chart | None:
+    """Share of the weight given to each availability group, beside the share it should have."""
+    if any("weight" not in point.history.clients for point in points.points):
+        return None
+    rows = attention(points)
+    order = rows.unique("group", maintain_order=True).sort("availability", maintain_order=True)
+    by_name = {(row["label"], row["group"]): row for row in rows.iter_rows(named=True)}
+    series = []
+    for label, style in styles_of(points).items():
+        of_groups = [by_name.get((label, name), {}) for name in order["group"]]
+        mean, low, high = (np.array([row.get(key, np.nan) for row in of_groups]) for key in ("share", "low", "high"))
+        series.append(Series(label, style, mean, None, low, high))
+    whiskers = "Whisker: least and most over the seeds."
+    return groups_chart(tuple(order["group"]), series, order["target"].to_numpy(), whiskers)
+
+
+def groups_chart(names: tuple[str, ...], series: list[Series], targets: np.ndarray, whiskers: str = "") -> Chart:
+    """The chart of every group's share, of a run or of an audit; the last words say what the whiskers are."""
+    return Chart(
+        "bars",
+        "Who the model is trained for",
+        Axis("Clients, from the least available to the most", names=names),
+        Axis("Share of all weight", "%"),
+        tuple(series),
+        f"Line across the bars: target share. {whiskers}".strip(),
+        targets=targets,
+    )
+
+
+def _error_parts(points: Points, splits: Mapping[str, ErrorSplit]) -> Chart | None:
+    if not splits:
+        return None
+    styles, series = styles_of(points), []
+    for label, split in splits.items():
+        parts = np.array([getattr(split, name) for name in PARTS])
+        series.append(Series(label, styles[label], parts.mean(axis=1), None, parts.min(axis=1), parts.max(axis=1)))
+    return Chart(
+        "bars",
+        "What is left of the error: optimisation or bias",
+        Axis("Distance", names=tuple(PARTS.values())),
+        Axis("Distance"),
+        tuple(series),
+        "Distances at the end: from the model to the optimum; from the model to where the weights of the run "
+        "lead; from there to the optimum. The first is at most the sum of the others. Chance in the weights fades with "
+        "more rounds, a strategy's bias does not.",
+    )

@@ -1,0 +1,157 @@
+"""The results of a run, or of several side by side, as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from turnout.metrics import COSTS, Metric, Record
+from turnout.statistics import Interval
+from turnout.workbench.experiment.run import Outcome
+from turnout.workbench.report.page.table import Cell, Column, Table
+from turnout.workbench.report.run.compared import Points, contenders, for_choosing, shown_metrics, styles_of, title_of
+
+
+def results(points: Points) -> Table:
+    """One row per strategy: final metrics as mean ± standard deviation over the seeds, and what they cost.
+
+    The best of each metric is bold. The difference to the first row is paired: both meet the same absences, seed by
+    seed, so its spread is that of the difference.
+    """
+    outcomes, styles = points.points, styles_of(points)
+    metrics = shown_metrics(points)
+    others = {name for outcome in outcomes for name in outcome.history.metrics} - {metric.name for metric in metrics}
+    columns = [
+        Column("Strategy", tuple(Cell(each.label, each.label, style=styles[each.label]) for each in outcomes), "label"),
+        Column.hidden("strategy", [each.strategy for each in outcomes]),
+        Column.hidden("settings", [each.settings for each in outcomes]),
+        Column.hidden("diverged", [int(each.history.diverged.sum()) for each in outcomes]),
+        *(_finals(points, metric, metric not in _fitting(points, metrics)) for metric in metrics),
+        *(Column.hidden(name, [_final(each, name) for each in outcomes], "final") for name in sorted(others)),
+        *(_against_first(points, metric, metric is metrics[0]) for metric in metrics),
+        *(_spent(points, record) for record in COSTS),
+        Column.of("Seconds per run", map(_seconds, outcomes), page_only=True),
+    ]
+    return Table(tuple(columns), title_of(points), _note(points))
+
+
+def _fitting(points: Points, metrics: list[Metric]) -> list[Metric]:
+    """The metrics that fit a terminal of 80 columns: no loss where there is an accuracy, none that tells nothing."""
+    fitting = [metric for metric in metrics if metric.percent] or metrics
+    return [metric for metric in fitting if metric is fitting[0] or not _alike(points, metric)]
+
+
+def _alike(points: Points, metric: Metric) -> bool:
+    """Whether every run of every strategy has ended at the same value, as a worst tenth that nobody serves at all."""
+    ends = np.concatenate([point.history.final(metric.name) for point in points.points])
+    return len(points.points) > 1 and len(np.unique(ends)) == 1
+
+
+def paired_difference(points: Points, outcome: Outcome, metric: Metric) -> np.ndarray:
+    """Final metric of a point minus that of the first one, seed by seed."""
+    return outcome.history.final(metric.name) - points.points[0].history.final(metric.name)
+
+
+def _note(points: Points) -> str:
+    rounds = counts(point.history.rounds for point in points.points)
+    seeds = {len(point.history.seeds) for point in points.points}
+    if seeds == {1}:
+        return f"After {rounds} rounds, one seed."
+    paired = " Differences are paired by seed: in the same world all strategies meet the same absences."
+    over = f"{counts(seeds)} seeds{_draws(points)}"
+    spread = f"After {rounds} rounds, mean ± standard deviation over {over}, the best in bold."
+    return spread + _chosen(points) + (paired if len(points.points) > 1 else "")
+
+
+def _chosen(points: Points) -> str:
+    """By what the point of a sweep is chosen that may be called the best."""
+    metrics, chooser = shown_metrics(points), for_choosing(points)
+    if not metrics or len(contenders(points, metrics[0])) == len(points.points):
+        return ""
+    return f" Of a sweep, {f'the point with the best {chooser.words}' if chooser else 'no point'} counts."
+
+
+def _draws(points: Points) -> str:
+    """Where seeds have draws of their own: of what."""
+    parts = {name: None for outcome in points.points if outcome.point is not None for name in outcome.point.drawn}
+    return f", each with its own {' and '.join(parts)}" if parts else ""
+
+
+def counts(numbers: Iterable[int]) -> str:
+    """How many there are, or may be: runs side by side may differ."""
+    return " or ".join(f"{number:,}" for number in sorted(set(numbers)))
+
+
+def _finals(points: Points, metric: Metric, page_only: bool) -> Column:
+    best = _best_labels(points, metric)
+    cells = []
+    for point in points.points:
+        lost = int(np.sum(point.history.diverged))
+        text = f"diverged in {lost} of {len(point.history.seeds)}"
+        if not lost:
+            text = metric.spread(point.history.final(metric.name))
+        cells.append(Cell(text, _final(point, metric.name), best=point.label in best and not lost))
+    unit = "%" if metric.percent else ""
+    return Column(metric.title, tuple(cells), metric.name, "final", unit, page_only=page_only)
+
+
+def _best_labels(points: Points, metric: Metric) -> set[str]:
+    """Those with the best mean at the end; of a sweep only the chosen point, and nobody where all are alike."""
+    stand = contenders(points, metric)
+    means = {outcome.label: float(outcome.history.final(metric.name).mean()) for outcome in stand}
+    finite = {label: mean for label, mean in means.items() if np.isfinite(mean)}
+    if len(points.points) < 2 or not finite:
+        return set()
+    top = max(finite.values()) if metric.higher_is_better else min(finite.values())
+    best = {label for label, mean in finite.items() if mean == top}
+    return best if len(best) < len(points.points) else set()
+
+
+def _against_first(points: Points, metric: Metric, shown: bool) -> Column:
+    """Differences to the first row; in the table those of the first metric, where there is something to compare."""
+    title = f"{metric.title} against {points.points[0].label}" if shown and len(points.points) > 1 else ""
+    cells = tuple(_difference(points, outcome, metric) for outcome in points.points)
+    kind = "joint 95 % interval" if len(points.points) > 2 else "95 % interval"
+    intervals = kind if any(cell.interval for cell in cells) else ""
+    return Column(title, cells, metric.name, "against_first", intervals=intervals)
+
+
+def _difference(points: Points, outcome: Outcome, metric: Metric) -> Cell:
+    first = points.points[0]
+    if outcome.history.seeds != first.history.seeds:
+        return Cell("–")
+    difference = paired_difference(points, outcome, metric)
+    if outcome is first or not np.isfinite(difference).all():
+        return Cell("–", _statistics(difference))
+    text, _, spread = metric.spread(difference, signed=True).partition(" ")
+    interval = Interval.of(difference, comparisons=len(points.points) - 1)
+    ends = ""
+    if interval.count > 1:
+        ends = metric.ends(interval.low, interval.high) + ("" if interval.excludes_zero else "\nmay be chance")
+    return Cell(text, _statistics(difference), spread, ends)
+
+
+def _final(outcome: Outcome, name: str) -> dict[str, object] | None:
+    return _statistics(outcome.history.final(name)) if name in outcome.history.metrics else None
+
+
+def _statistics(values: np.ndarray) -> dict[str, object]:
+    """Mean, standard deviation and every seed's value."""
+    return {"mean": values.mean(), "std": values.std(ddof=1) if values.size > 1 else 0.0, "seeds": values}
+
+
+def _spent(points: Points, record: Record) -> Column:
+    """Sum over the rounds, mean over the seeds; a dash where it was not recorded."""
+    cells = []
+    for point in points.points:
+        values = point.history.records.get(record.name)
+        mean = None if values is None else float(values.sum(axis=1).mean())
+        cells.append(Cell("–" if mean is None else record.number(mean), mean))
+    return Column(record.title, tuple(cells), record.name, if_room=True)
+
+
+def _seconds(point: Outcome) -> str:
+    if "seconds" in point.history.records:
+        return f"{point.history.records['seconds'].sum(axis=1).mean():,.3g}"
+    return "–" if point.history.seconds is None else f"{point.history.seconds:,.3g}"

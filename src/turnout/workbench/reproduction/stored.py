@@ -1,0 +1,137 @@
+"""Reproductions in folders: read, check again, and use for other claims with the same runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from turnout.errors import UserError
+from turnout.files.manifest import MANIFEST, checked_contents
+from turnout.files.whole import renewed, replaced, settle
+from turnout.workbench.experiment.errors import ExperimentError, files_of
+from turnout.workbench.experiment.trust import Code
+from turnout.workbench.reproduction.claim import Claim, read_claim
+from turnout.workbench.reproduction.measured import CURVES, read_curves
+from turnout.workbench.reproduction.verdicts import conclusion
+
+Draw = Callable[[Path], Any]  # draws the figure of a folder into it
+RESULT, CLAIM = "result.json", "claim.toml"
+
+log = logging.getLogger("turnout")
+
+
+def refresh(folder: Path, draw: Draw | None = None) -> dict[str, Any]:
+    """Check a folder's curves again, by the shipped claim if its runs are still the same, and draw its figure.
+
+    The files that change are replaced together when all are written.
+    """
+    with renewed(folder) as work:
+        with files_of(folder, "a reproduction"):
+            claim = current_claim(folder)
+        return _refreshed(folder, claim, work, draw)
+
+
+def _refreshed(runs: Path, claim: Claim, work: Path, draw: Draw | None) -> dict[str, Any]:
+    """Write what a claim says of the runs of a folder into another one."""
+    with files_of(runs, "a reproduction"):
+        stored = read_result(runs)
+        findings = claim.findings(read_curves(runs / CURVES), stored["skipped"])
+        result = stored | claim.about | conclusion(findings) | {"command": claim.command}
+    (work / "claim.toml").write_text(claim.to_toml(), encoding="utf-8")
+    write_result(work, result)
+    if draw is not None:
+        shutil.copyfile(runs / CURVES, work / CURVES)
+        draw(work)
+    return result
+
+
+def current_claim(folder: Path) -> Claim:
+    """The claim of a folder: the shipped one of that name where its runs are still the same, else the stored one.
+
+    The same: as it is shipped now, or with what was changed for these runs.
+    """
+    stored = read_stored_claim(folder)
+    for settings, panels in (((), ()), (stored.settings, stored.panels_alone)):
+        try:
+            shipped = read_claim(stored.name, stored.profile, tuple(settings), tuple(panels), Code.UNREAD)
+        except ExperimentError:
+            continue
+        if shipped.runs == stored.runs:
+            return shipped
+    return stored
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    """The stored result of a reproduction."""
+    contents = checked_contents(folder, (RESULT,))
+    if RESULT not in contents:
+        raise ExperimentError(f"{folder}: not the folder of a reproduction: it has no {RESULT}")
+    try:
+        result = json.loads(contents[RESULT])
+        if not isinstance(result, dict) or not isinstance(result.get("skipped", {}), dict):
+            raise ValueError("not the result of a claim")
+    except (ValueError, RecursionError) as error:
+        raise ExperimentError(
+            f"{folder / RESULT}: damaged or torn ({error}): remove {folder}, and reproduce the claim again"
+        ) from error
+    return result
+
+
+def is_reproduction(folder: Path) -> bool:
+    """Whether the folder holds a reproduction, damaged or not."""
+    return (folder / RESULT).is_file()
+
+
+def reproductions(folder: Path, pattern: str) -> list[Path]:
+    """Folders with a result by their path inside this one, without hidden ones, in which a result is being written."""
+    paths = (file.parent for file in folder.glob(f"{pattern}/{RESULT}"))
+    return sorted(path for path in paths if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+
+
+def is_done(claim: Claim, folder: Path) -> bool:
+    """Whether a folder holds this claim, run as it would be now and with all its panels, and not damaged."""
+    if not is_reproduction(folder):
+        return False
+    try:
+        settle(folder)
+        return not read_result(folder)["skipped"] and read_stored_claim(folder).runs == claim.runs
+    except (UserError, LookupError) as error:
+        log.warning("%s: it is not used", error)
+        return False
+
+
+def read_stored_claim(folder: Path) -> Claim:
+    """The claim of a folder as it was run; nothing that it names is imported."""
+    contents = checked_contents(folder, (CLAIM,))
+    if CLAIM not in contents:
+        raise ExperimentError(f"{folder}: not the folder of a reproduction: it has no {CLAIM}")
+    with files_of(folder, "a reproduction"):
+        return read_claim(folder / CLAIM, code=Code.UNREAD)
+
+
+def folder_of_same_runs(claim: Claim, results: Path) -> Path | None:
+    """A finished reproduction in this folder, of another claim, whose runs are the very same."""
+    return next((folder for folder in reproductions(results, "*") if is_done(claim, folder)), None)
+
+
+def reproduce_from(claim: Claim, runs: Path, out: Path, draw: Draw | None = None) -> dict[str, Any]:
+    """Write the folder of a claim from another claim's folder with the same runs: only the checks are new."""
+    with replaced(out) as work:
+        for file in runs.iterdir():
+            if file.is_file() and file.name != MANIFEST and not file.name.startswith("."):
+                shutil.copyfile(file, work / file.name)
+        return _refreshed(runs, claim, work, draw)
+
+
+def write_result(folder: Path, numbers: dict[str, Any]) -> None:
+    """Write the result of a reproduction."""
+    (folder / RESULT).write_text(json.dumps(numbers, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def not_run(claim: Claim, reason: str) -> dict[str, Any]:
+    """The result of a claim that could not run, for example without its data."""
+    return claim.about | conclusion([]) | {"reason": reason}
