@@ -32,3 +32,11 @@ def recorded_phones():
     if folder is None:
         pytest.skip("TURNOUT_DATA is not set")
     return lambda name: Path(folder) / "traces" / f"{name}_intervals.csv.gz"
+
+
+@pytest.fixture
+def play():
+    """The class that plays a server by hand."""
+    from hand_played import Play
+
+    return Play

@@ -23,7 +23,6 @@ from turnout.strategies import (
     MoreAvailable,
     NormSampling,
     OptimalSampling,
-    Separated,
     StaleFill,
     Unbiased,
     UniformSampling,
@@ -70,9 +69,6 @@ SETTINGS = {
     "f3ast correlated": F3AST(cohort=[1, 3], beta=0.1, utility="correlated", initial="uniform"),
     "fedacs": FedACS(cohort=3),
     "c_a_fedavg": CAFedAvg(cohort=3),
-    "separated": Separated(Unbiased(), separation=1),
-    "separated cohort": Separated(FedAvg(cohort=2), separation=1),
-    "separated draws": Separated(FedAvg(cohort=3, normaliser="draws"), separation=2),
 }
 
 ONE_EACH = {

@@ -8,7 +8,7 @@ from every_strategy import ONE_EACH, SETTINGS
 from turnout import availability, strategies, tasks
 from turnout.strategies import Strategy
 from turnout.testing import check_process, check_strategy, check_task
-from turnout.types import Array, Ask, PerClient
+from turnout.types import Array, Ask, Move, PerClient
 
 # Further settings of strategies whose first setting is checked anyway: longer, so that CI runs them apart.
 VARIANTS = sorted(set(SETTINGS) - set(ONE_EACH))
@@ -116,8 +116,8 @@ class DividesByZero(Strategy[Array]):
     def init(self, fleet, params):
         return jnp.zeros(())
 
-    def settle(self, state, params, view, cohort):
-        return jnp.sum(cohort.weight) / jnp.sum(cohort.arrived, dtype=jnp.float32)
+    def aggregate(self, state, params, view, cohort, reports):
+        return Move(cohort.factors), jnp.sum(cohort.weight) / jnp.sum(cohort.arrived, dtype=jnp.float32)
 
 
 class ChangesItsState(Strategy[object]):

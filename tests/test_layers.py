@@ -21,7 +21,8 @@ ROOT = "turnout"
 # Three rings, each from the ground up. A part may import from every layer below its own, and nothing from its own but
 # itself. The core sees neither of the others, the workbench no real nodes.
 CORE = (
-    {"errors", "types"},
+    {"errors", "packing"},
+    {"types"},
     {"arguments", "metrics", "optimizers", "presented", "statistics", "streams", "tree"},
     {"files"},
     {"availability", "strategies", "tasks", "uploads"},
@@ -41,7 +42,7 @@ NARROW = {
     "strategies": {"types", "tree"},
     "tasks": {"errors", "types", "streams", "tree", "metrics", "files"},
     "theory": {"types", "arguments", "availability"},
-    "server": {"types", "optimizers", "streams", "tree", "strategies"},
+    "server": {"types", "optimizers", "streams", "tree", "strategies", "availability"},
     "uploads": {"types", "streams", "tree"},
     "world": {"types", "streams", "tree", "arguments", "availability"},
 }

@@ -31,7 +31,6 @@ from turnout.strategies import (
     MoreAvailable,
     NormSampling,
     OptimalSampling,
-    Separated,
     StaleFill,
     Strategy,
     Unbiased,
@@ -107,6 +106,7 @@ class Row:
     pull: np.ndarray | None = None  # E[1 - (1 - η)^T]; that of one step if not given
     task: str = "unequal"
     rounds: int = 1500
+    rest: int | None = None  # of the server's settings
 
 
 def pull(low, high):
@@ -136,7 +136,7 @@ ABSENT = World(bernoulli(COUNT, PI.tolist()), compute=1)
 ABSENT_AND_LOST = World(bernoulli(COUNT, PI.tolist()), links.bernoulli(COUNT, SUCCESS.tolist()), compute=1)
 ALWAYS = World(bernoulli(COUNT, 1.0), compute=1)
 PULL, REDRAWN_PULL = pull(STEPS, STEPS), pull(FEW, MANY)
-RATES = {rest: np.asarray(separated(rest).law()[0], np.float64) for rest in (0, 1, 3)}
+RATES = {rest: np.asarray(separated(rest).law().pi, np.float64) for rest in (0, 1, 3)}
 RESTED = np.asarray(minimum_separation(COUNT, TARGET.tolist(), separation=2).stationary(), np.float64)
 
 ROWS = {
@@ -153,7 +153,7 @@ ROWS = {
     "unbiased, links, steps and absences": Row(Unbiased(), lossy(PI), TARGET * SUCCESS, PULL),
     **{f"unbiased, separation {rest}": Row(Unbiased(), separated(rest)) for rest in (1, 3)},
     "more available, correlated": Row(MoreAvailable(0.5), correlated(), TARGET * (PI >= 0.5)),
-    "separated draws": Row(Separated(FedAvg(1, "draws"), 2), ALWAYS, RESTED),
+    "fedavg draws, rests": Row(FedAvg(1, "draws"), ALWAYS, RESTED, rest=2),
     # Lossy links and unequal work: FedACS mends both, c-a-FedAvg and FedNova one each.
     "fedacs, links and steps": Row(FedACS(3), lossy(), pull=PULL / STEPS),
     "fedacs, redrawn": Row(FedACS(3), redrawn(), pull=redrawn_fedacs() / TARGET),
@@ -220,7 +220,9 @@ def test_the_limit_is_the_predicted_one(label):
     row = ROWS[label]
     task, local = TASKS[row.task], Local(learning_rate=RATE, batch_size=1)
     every = row.rounds
-    run = simulate(task, row.world, row.strategy, rounds=every, seeds=SEEDS, local=local, evaluate_every=every)
+    run = simulate(
+        task, row.world, row.strategy, rounds=every, seeds=SEEDS, local=local, evaluate_every=every, rest=row.rest
+    )
     ends = np.asarray(run.params, np.float64)
     found, error = ends.mean(axis=0), ends.std(axis=0, ddof=1) / np.sqrt(SEEDS)
     weights = np.asarray(task.fleet.target) if row.weights is None else row.weights

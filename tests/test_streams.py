@@ -7,8 +7,8 @@ import jax.random as jr
 import numpy as np
 import pytest
 
-from turnout.simulator.batches import drawn, permuted, shuffled
-from turnout.streams import Stream, below, client_words, round_key, scramble
+from turnout.simulator.minibatches import drawn, permuted, shuffled
+from turnout.streams import Stream, below, client_seeds, round_key, scramble
 
 
 def test_streams_and_rounds_have_keys_of_their_own():
@@ -18,8 +18,8 @@ def test_streams_and_rounds_have_keys_of_their_own():
 
 def test_a_client_has_the_same_word_in_any_slot():
     key = jr.key(3)
-    words = client_words(key, jnp.array([4, 1, 7], jnp.int32))
-    np.testing.assert_array_equal(words[::-1], client_words(key, jnp.array([7, 1, 4], jnp.int32)))
+    words = client_seeds(key, jnp.array([4, 1, 7], jnp.int32))
+    np.testing.assert_array_equal(words[::-1], client_seeds(key, jnp.array([7, 1, 4], jnp.int32)))
 
 
 def test_scramble_is_a_bijection_on_a_range_and_looks_uniform():

@@ -103,7 +103,7 @@ def test_more_available_lands_on_the_optimum_of_the_class_it_keeps():
     count = 4
     task = quadratics(num_clients=count, dimension=2, seed=3)
     scene = World(two_classes(count, mean=0.5, gap=0.3), compute=1)
-    kept = np.asarray(scene.law()[0]) >= 0.5
+    kept = np.asarray(scene.law().pi) >= 0.5
     assert kept.sum() == 2
     found, error = settled(task, scene, MoreAvailable(), rounds=1500, rate=0.02, seeds=256)
     assert_within(found, error, np.asarray(task.minimiser(jnp.asarray(kept, jnp.float32))), np.asarray(task.optimum))

@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnout.types import Ask, Cohort, Fleet, Reports, divide, first_indices
+from turnout.packing import first_indices
+from turnout.types import Answer, Ask, Cohort, Fleet, Reports, divide
 
 
 def cohort_of(wanted, slots, arrived=None):
     wanted = jnp.asarray(wanted)
-    cohort = Cohort.pack(Ask.of(wanted, jnp.arange(1.0, wanted.shape[0] + 1)), slots)
+    cohort = Cohort.pack(Ask.of(wanted, jnp.arange(1.0, wanted.shape[0] + 1)), slots, lr=0.1)
     if arrived is None:
         return cohort
     return Cohort(**{**vars(cohort), "arrived": jnp.asarray(arrived)})
@@ -27,7 +28,7 @@ def test_target_is_the_normalised_importance():
 def test_pack_fills_slots_in_order_and_leaves_the_rest_empty():
     cohort = cohort_of([False, True, False, True], slots=3)
     np.testing.assert_array_equal(cohort.ids, [1, 3, 4])
-    np.testing.assert_array_equal(cohort.active, [True, True, False])
+    np.testing.assert_array_equal(cohort.uploading, [True, True, False])
     np.testing.assert_array_equal(cohort.weight, [2.0, 4.0, 0.0])
     assert int(cohort.overflow) == 0
 
@@ -59,7 +60,7 @@ def test_swap_writes_arrived_rows_and_returns_the_old_ones():
 def test_reports_are_exactly_zero_where_nothing_arrived():
     cohort = cohort_of([True, True], slots=3, arrived=[True, False, False])
     rows = jnp.array([[1.0], [jnp.nan], [jnp.inf]])
-    reports = Reports.arrived(cohort, rows, rows[:, 0], rows[:, 0])
+    reports = Reports.of(cohort, Answer(rows), rows[:, 0], rows[:, 0])
     np.testing.assert_array_equal(reports.updates, [[1.0], [0.0], [0.0]])
     np.testing.assert_array_equal(reports.losses, [1.0, 0.0, 0.0])
 
@@ -75,5 +76,5 @@ def test_first_indices_are_those_of_nonzero(mask, count):
 @pytest.mark.parametrize("slots", [1, 4, 9])
 def test_any_number_of_slots_packs(slots):
     cohort = cohort_of([True, False, True, True], slots=slots)
-    assert int(cohort.active.sum()) == min(slots, 3)
+    assert int(cohort.uploading.sum()) == min(slots, 3)
     assert int(cohort.overflow) == max(0, 3 - slots)

@@ -15,7 +15,7 @@ from jaxtyping import Array, Int, UInt32
 
 from turnout.types import RandomKey, Round
 
-Words = UInt32[Array, "..."]
+Bits = UInt32[Array, "..."]
 
 
 class Stream(enum.IntEnum):
@@ -40,29 +40,29 @@ def round_key(root: RandomKey, stream: Stream, t: Round = 0) -> RandomKey:
     return jr.fold_in(jr.fold_in(root, t), stream)
 
 
-def client_words(key: RandomKey, ids: Int[Array, " slots"]) -> UInt32[Array, " slots"]:
+def client_seeds(key: RandomKey, ids: Int[Array, " slots"]) -> UInt32[Array, " slots"]:
     """One 32-bit seed per client, for `scramble`: full threefry down to the client, cheap hashing below it."""
 
-    def word(client: Int[Array, ""]) -> UInt32[Array, ""]:
+    def seed(client: Int[Array, ""]) -> UInt32[Array, ""]:
         return jr.bits(jr.fold_in(key, client), dtype=jnp.uint32)
 
-    return jax.vmap(word)(ids)
+    return jax.vmap(seed)(ids)
 
 
-def scramble(word: Words) -> Words:
+def scramble(seed: Bits) -> Bits:
     """A 32-bit finaliser with full avalanche: a few shifts and multiplies instead of a block cipher.
 
     Constants of Wellons' `lowbias32`. Threefry inside the loop over local steps cost thirty times the training itself.
     """
-    word = word ^ (word >> 16)
-    word = word * jnp.uint32(0x7FEB352D)
-    word = word ^ (word >> 15)
-    word = word * jnp.uint32(0x846CA68B)
-    return word ^ (word >> 16)
+    seed = seed ^ (seed >> 16)
+    seed = seed * jnp.uint32(0x7FEB352D)
+    seed = seed ^ (seed >> 15)
+    seed = seed * jnp.uint32(0x846CA68B)
+    return seed ^ (seed >> 16)
 
 
-def below(word: Words, bound: Int[Array, "..."]) -> Int[Array, "..."]:
-    """An index in [0, bound) from the top 24 bits of a word; uniform up to bound / 2²⁴."""
-    share = (word >> 8).astype(jnp.float32) * jnp.float32(2**-24)
+def below(seed: Bits, bound: Int[Array, "..."]) -> Int[Array, "..."]:
+    """An index in [0, bound) from the top 24 bits of a seed; uniform up to bound / 2²⁴."""
+    share = (seed >> 8).astype(jnp.float32) * jnp.float32(2**-24)
     index = (share * bound.astype(jnp.float32)).astype(jnp.int32)
     return jnp.minimum(index, bound - 1)

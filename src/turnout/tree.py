@@ -27,9 +27,14 @@ def scale_rows(rows: Params, factors: PerSlot) -> Params:
     return jax.tree.map(lambda leaf: leaf * factors.reshape((-1,) + (1,) * (leaf.ndim - 1)).astype(leaf.dtype), rows)
 
 
-def per_rate(updates: Params, lr: Scalar) -> Params:
-    """Updates per unit of learning rate; zero if the rate is."""
-    return scale(updates, types.divide(jnp.ones(()), jnp.asarray(lr, jnp.float32)))
+def per_unit(a: Params, unit: Scalar) -> Params:
+    """A tree per unit, for example of learning rate; zero if that is."""
+    return scale(a, types.divide(jnp.ones(()), jnp.asarray(unit, jnp.float32)))
+
+
+def rows_per_unit(rows: Params, units: PerSlot) -> Params:
+    """Each row per unit of its own; zero if that is."""
+    return scale_rows(rows, types.divide(jnp.ones_like(units), units))
 
 
 def zeros_like(a: Params) -> Params:

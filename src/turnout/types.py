@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
+from turnout.packing import first_indices
+
 __all__ = [
+    "Answer",
     "Array",
     "Ask",
     "Cohort",
+    "Download",
     "Fleet",
     "Key",
     "Known",
+    "Law",
     "Mask",
+    "Move",
     "Params",
     "PerClient",
     "PerSlot",
     "PyTree",
     "RandomKey",
+    "RandomKeys",
     "Reports",
     "Round",
     "Scalar",
@@ -30,11 +37,13 @@ __all__ = [
     "SlotMask",
     "Steps",
     "View",
+    "Work",
     "divide",
     "rate_at",
 ]
 
 RandomKey = PRNGKeyArray
+RandomKeys = Key[Array, "*lanes"]  # one, or one per lane
 Params = PyTree[Shaped[Array, "..."]]
 Scalar = float | int | Float[Array, ""] | Int[Array, ""]
 Round = int | Int[Array, ""]
@@ -44,12 +53,18 @@ Mask = Bool[Array, " clients"]
 Steps = Int[Array, " clients"]
 PerSlot = Float[Array, " slots"]
 SlotMask = Bool[Array, " slots"]
+OneOrPerSlot = Float[Array, "*slots"] | float
 
 
 def divide(numerator: Array, denominator: Array, otherwise: float = 0.0) -> Array:
     """Quotient that is `otherwise`, never NaN, where the denominator is zero."""
     safe = jnp.where(denominator == 0, 1, denominator)
     return jnp.where(denominator == 0, otherwise, numerator / safe)
+
+
+def says_something(reach: Float[Array, "*any"], lr: Float[Array, "*any"]) -> Bool[Array, "*any"]:
+    """Whether an update counts as a client's word: one of no work, of reach or rate zero, says nothing."""
+    return reach * lr > 0
 
 
 def rate_at(rate: Scalar | Schedule, t: Round) -> Scalar:
@@ -83,6 +98,19 @@ class Fleet(eqx.Module):
         return self.importance / jnp.sum(self.importance)
 
 
+class Law(eqx.Module):
+    """The stationary law of a world, one entry per client; NaN where it has none."""
+
+    pi: PerClient  # π, stationary availability
+    lam: PerClient  # λ, second eigenvalue of the client's on/off chain
+
+    @classmethod
+    def unknown(cls, num_clients: int) -> Law:
+        """The law of a world that has none."""
+        nothing = jnp.full(num_clients, jnp.nan)
+        return cls(nothing, nothing)
+
+
 class Known(eqx.Module):
     """What is known of each client, true or estimated: a strategy cannot tell which."""
 
@@ -90,17 +118,6 @@ class Known(eqx.Module):
     lam: PerClient  # λ, second eigenvalue of the client's on/off chain
     success: PerClient  # 1 - q, probability that an upload arrives
     reach: PerClient  # ‖a‖₁, gradient mass of one update; the number of steps for plain SGD
-
-
-class ClientMemory(eqx.Module):
-    """How clients remember their own last update for the server, and send only what has changed.
-
-    Updates are remembered per unit of learning rate, or also per unit of work. `fading`: what was sent in round l
-    counts in round t by ((l + 1) / (t + 1))^fading.
-    """
-
-    fading: Scalar = 0.0
-    per_work: bool = eqx.field(static=True, default=False)
 
 
 class View(eqx.Module):
@@ -111,7 +128,7 @@ class View(eqx.Module):
     available: Mask
     known: Known
     lr: Scalar  # η, the local learning rate of this round
-    losses: PerClient | None  # fresh loss of the available clients, if the strategy probes
+    losses: PerClient | None  # fresh loss of the available clients, if the strategy needs it
     slots: int = eqx.field(static=True)
     watched: Mask | None = None  # clients whose availability is certain; None for all, as in simulations
     span: Scalar | None = None  # length of the last round, in usual rounds; None for one
@@ -132,6 +149,11 @@ class View(eqx.Module):
         """Share of each client in the objective, α."""
         return self.importance / jnp.sum(self.importance)
 
+    def among(self, idle: Mask) -> View:
+        """The view for a choice among these clients only, for example those that rest no more."""
+        losses = None if self.losses is None else jnp.where(idle, self.losses, 0.0)
+        return replace(self, available=self.available & idle, losses=losses)
+
 
 class Ask(eqx.Module):
     """What a strategy asks of each client this round; zero copies means not asked."""
@@ -151,37 +173,45 @@ class Cohort(eqx.Module):
     """The ask packed into a fixed number of slots, some of them empty.
 
     Slots hold clients in increasing order. An empty slot has the id `num_clients`, one past the last client, which
-    reads as zero and is never written.
+    reads as zero and is never written. Three masks, each within the one before: clients that have `trained`, those that
+    are `uploading`, and those whose update `arrived`.
     """
 
     ids: Int[Array, " slots"]
-    active: SlotMask  # the slot holds a client, not padding
+    uploading: SlotMask  # the client may upload: all that were asked, unless the strategy admits fewer
     copies: PerSlot
     weight: PerSlot
     scale: PerSlot
     arrived: SlotMask  # its upload came back; all false before delivery
     overflow: Int[Array, ""]  # asked clients without a slot; must be zero
+    lr: PerSlot  # η of the round in which the client was asked, without its step scale
+    age: PerSlot  # server steps since then; zero where every update is used in its own round
+    waited: PerSlot  # ticks of time since then; likewise
     num_clients: int = eqx.field(static=True)
 
     @classmethod
-    def pack(cls, ask: Ask, slots: int) -> Cohort:
+    def pack(cls, ask: Ask, slots: int, lr: Scalar) -> Cohort:
+        """Give each asked client a slot; `lr` is the learning rate of this round."""
         wanted = ask.copies > 0
         num_clients = wanted.shape[0]
         ids = first_indices(wanted, slots)
-        active = ids < num_clients
+        filled = ids < num_clients
 
         def pick(values: PerClient) -> PerSlot:
             return values.at[ids].get(mode="fill", fill_value=0)
 
-        overflow = jnp.sum(wanted, dtype=jnp.int32) - jnp.sum(active, dtype=jnp.int32)
+        overflow = jnp.sum(wanted, dtype=jnp.int32) - jnp.sum(filled, dtype=jnp.int32)
         return cls(
             ids=ids,
-            active=active,
+            uploading=filled,
             copies=pick(ask.copies),
             weight=pick(ask.weight),
             scale=pick(ask.scale),
-            arrived=jnp.zeros_like(active),
+            arrived=jnp.zeros_like(filled),
             overflow=overflow,
+            lr=jnp.full(slots, lr, jnp.float32),
+            age=jnp.zeros(slots),
+            waited=jnp.zeros(slots),
             num_clients=num_clients,
         )
 
@@ -196,15 +226,29 @@ class Cohort(eqx.Module):
         return empty.at[self.ids].set(rows, mode="drop")
 
     @property
+    def factors(self) -> PerSlot:
+        """Weight times copies: the factor of each update, as it was asked for."""
+        return self.weight * self.copies
+
+    @property
     def mask(self) -> Mask:
         """The clients whose update arrived."""
         return self.put(self.arrived)
 
     @property
+    def trained(self) -> SlotMask:
+        """The slots that hold a client, which was asked to train."""
+        return self.ids < self.num_clients
+
+    @property
     def asked(self) -> Mask:
-        """The clients that were asked to train."""
+        """The clients that may upload: all that were asked to train, unless the strategy admits fewer."""
         empty = jnp.zeros(self.num_clients, bool)
-        return empty.at[self.ids].set(self.active, mode="drop")
+        return empty.at[self.ids].set(self.uploading, mode="drop")
+
+    def speaking(self, reports: Reports) -> Cohort:
+        """The cohort without updates of no work."""
+        return replace(self, arrived=self.arrived & says_something(reports.reach, self.lr))
 
     def read(self, memory: Params) -> Params:
         """Rows of a memory with one row per client, zero in empty slots."""
@@ -216,15 +260,41 @@ class Cohort(eqx.Module):
         It must be those same rows: otherwise, inside a loop, the compiler copies the whole memory every round.
         """
 
-        def written(held: Array, old: Array, new: Array) -> Array:
+        def write_leaf(held: Array, old: Array, new: Array) -> Array:
             return held.at[self.ids].set(where_rows(mask, new, old), mode="drop")
 
-        return jax.tree.map(written, memory, before, rows)
+        return jax.tree.map(write_leaf, memory, before, rows)
 
     def swap(self, memory: Params, rows: Params) -> tuple[Params, Params]:
         """Rows of an (N × model) memory before, and the memory with the arrived rows written."""
         old = self.read(memory)
         return old, self.write(memory, old, rows, self.arrived)
+
+
+class Download(eqx.Module):
+    """What a client is sent, or one row per slot."""
+
+    model: Params  # x, from which it starts
+    shared: PyTree = None  # what the strategy sends besides, the same to all, such as SCAFFOLD's c
+
+
+class Work(eqx.Module):
+    """What a client has done in one participation, or one row per slot."""
+
+    update: Params  # Δ, the model after local work minus the model before
+    lr: OneOrPerSlot  # η of the round in which it was asked, without its step scale
+    reach: OneOrPerSlot  # ‖a‖₁ of the work
+    t: OneOrPerSlot  # the round in which it was asked
+    shared: PyTree = None  # as it was sent
+    mean_gradient: Params | None = None  # of the raw gradients, where the client's side wants it
+    last_gradient: Params | None = None  # likewise
+
+
+class Answer(eqx.Module):
+    """What a client sends, or one row per slot."""
+
+    update: Params  # Δ, or whatever the strategy takes in its place
+    second: Params | None = None  # a second vector of the model's shape
 
 
 class Reports(eqx.Module):
@@ -233,52 +303,24 @@ class Reports(eqx.Module):
     updates: Params  # Δ, the model after local work minus the model before
     losses: PerSlot  # mean loss during local work
     reach: PerSlot  # ‖a‖₁ of the work that was done
+    second: Params | None = None  # the second vector of each answer, where clients send one
 
     @classmethod
-    def arrived(cls, cohort: Cohort, updates: Params, losses: PerSlot, reach: PerSlot) -> Reports:
-        """Set every row that did not arrive to zero, whatever it holds."""
+    def of(cls, cohort: Cohort, answers: Answer, losses: PerSlot, reach: PerSlot) -> Reports:
+        """What a cohort has sent, with every row that did not arrive set to zero, whatever it holds."""
 
-        def keep(rows: Any) -> Any:
+        def keep(rows: Array) -> Array:
             return where_rows(cohort.arrived, rows, jnp.zeros_like(rows))
 
-        return cls(jax.tree.map(keep, updates), keep(losses), keep(reach))
+        kept = jax.tree.map(keep, answers)
+        return cls(kept.update, keep(losses), keep(reach), kept.second)
 
 
-def first_indices(mask: Mask, count: int) -> Int[Array, " slots"]:
-    """Indices of the first `count` true entries, in order, padded with the length of the mask.
+class Move(eqx.Module):
+    """How the model is to move: along the weighted sum of what arrived, or along another direction."""
 
-    Like `nonzero` with a size. A few out of many are looked up, many are dealt out. For a thousand of a million looking
-    up is ten times faster, for half of a thousand forty times slower.
-    """
-    return _look_up(mask, count) if count * 64 < mask.shape[0] else _deal_out(mask, count)
-
-
-def _look_up(mask: Mask, count: int) -> Int[Array, " slots"]:
-    """Find the block of every rank, then its position in the block."""
-    blocks = _in_blocks(mask, 64)
-    totals = jnp.cumsum(jnp.sum(blocks, axis=1, dtype=jnp.int32))
-    rank = jnp.arange(count, dtype=jnp.int32)
-    block = jnp.searchsorted(totals, rank, side="right").astype(jnp.int32)
-    block = jnp.minimum(block, totals.shape[0] - 1)
-    before = jnp.where(block > 0, totals[block - 1], 0)
-    inside = jnp.cumsum(blocks[block], axis=1, dtype=jnp.int32) <= (rank - before)[:, None]
-    index = block * blocks.shape[1] + jnp.sum(inside, axis=1, dtype=jnp.int32)
-    return jnp.where(rank < totals[-1], index, mask.shape[0])
-
-
-def _deal_out(mask: Mask, count: int) -> Int[Array, " slots"]:
-    """Number the true entries, in blocks since one long running sum is slow, and scatter each to its number."""
-    length = mask.shape[0]
-    inside = jnp.cumsum(_in_blocks(mask, 8), axis=1, dtype=jnp.int32)
-    totals = inside[:, -1]
-    before = jnp.cumsum(totals) - totals
-    rank = (inside + before[:, None]).reshape(-1)[:length] - 1
-    empty = jnp.full(count, length, jnp.int32)
-    return empty.at[jnp.where(mask, rank, count)].set(jnp.arange(length, dtype=jnp.int32), mode="drop")
-
-
-def _in_blocks(mask: Mask, width: int) -> Bool[Array, "blocks width"]:
-    return jnp.pad(mask, (0, -mask.shape[0] % width)).reshape(-1, width)
+    weight: PerSlot  # factor of each update; also for the records
+    direction: Params | None = None  # for the server optimizer; Σ weight · update if not given
 
 
 def where_rows(mask: SlotMask, yes: Shaped[Array, "slots ..."], no: Shaped[Array, "slots ..."]) -> Array:

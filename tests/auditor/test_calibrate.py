@@ -6,7 +6,7 @@ from turnout.auditor.calibrate import calibrated_rates, mean_moves, mean_step, s
 from turnout.availability import bernoulli
 from turnout.simulator.local import Local
 from turnout.simulator.trial import Trial
-from turnout.strategies import CAFedAvg, FedACS, FedAvg, MoreAvailable, Separated, StaleFill, Strategy, Unbiased
+from turnout.strategies import CAFedAvg, FedACS, FedAvg, MoreAvailable, StaleFill, Strategy, Unbiased
 from turnout.types import Ask, Fleet
 from turnout.world import World, compute, links
 
@@ -54,8 +54,8 @@ def test_a_normalised_step_is_as_long_as_the_work():
 
     world = World(bernoulli(COUNT, 1.0), compute=4)
     assert mean_step(FedAvg(), world, Fleet(jnp.ones(COUNT)), rounds=10) == pytest.approx(4.0, rel=1e-5)
-    rest = Separated(FedAvg(), 1)  # everybody, and then nobody
-    assert mean_step(rest, world, Fleet(jnp.ones(COUNT)), rounds=10) == pytest.approx(2.0, rel=1e-5)
+    rested = mean_step(FedAvg(), world, Fleet(jnp.ones(COUNT)), rounds=10, rest=1)  # everybody, and then nobody
+    assert rested == pytest.approx(2.0, rel=1e-5)
 
 
 def test_the_reach_of_momentum_is_counted(fleet):
@@ -79,7 +79,7 @@ def test_a_schedule_is_scaled_as_a_whole():
 
 
 class Probing(Strategy[None]):
-    probes = True
+    needs = ("losses",)
 
     def select(self, state, view, key):
         return Ask.of(view.available, view.losses), state

@@ -9,7 +9,7 @@ import numpy as np
 
 from turnout.server.server import Server
 from turnout.server.tally import Tally
-from turnout.types import Fleet, Known, Reports
+from turnout.types import Answer, Fleet, Known, Reports
 
 FOLDER = Path(__file__).parent
 
@@ -94,17 +94,17 @@ class Replay:
         return self
 
     def _round(self, t, available, rate, rate_told):
-        probes = self.server.strategy.probes
-        losses = jnp.where(available, self.clients.losses(self.state.params), 0.0) if probes else None
+        needed = self.server.strategy.needs_losses
+        losses = jnp.where(available, self.clients.losses(self.state.params), 0.0) if needed else None
         view = self.server.view(self.state, jnp.asarray(t), available, rate_told, self.known, losses)
         cohort, state = self.server.ask(self.state, view, jr.key(0))
-        cohort = replace(cohort, arrived=cohort.active)
-        starts, scales = np.asarray(self.server.start(state, cohort)), np.asarray(cohort.scale)
+        cohort = replace(cohort, arrived=cohort.uploading)
+        starts, scales = np.asarray(self.server.download(state, view, cohort).model), np.asarray(cohort.scale)
         updates = np.zeros(starts.shape, np.float32)
-        for slot in np.flatnonzero(cohort.active):
+        for slot in np.flatnonzero(cohort.uploading):
             updates[slot] = self.clients.update(int(cohort.ids[slot]), starts[slot], rate * float(scales[slot]))
         ones = jnp.ones(len(starts))
-        reports = Reports.arrived(cohort, jnp.asarray(updates), ones, ones)
+        reports = Reports.of(cohort, Answer(jnp.asarray(updates)), ones, ones)
         closed = self.server.close(state, view, cohort, reports, self.tally)
         self.state, self.tally = closed.state, closed.tally
         self.models.append(np.asarray(self.state.params))

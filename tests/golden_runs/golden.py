@@ -13,7 +13,7 @@ import numpy as np
 import turnout
 from turnout import availability, compute, links, tasks, uploads
 from turnout.simulator.programs import keep_few_programs, use_compilation_cache
-from turnout.strategies import MIFA, LastWord
+from turnout.strategies import MIFA, FedAvg, LastWord
 
 STORED = Path(__file__).with_name("golden.json")
 NUM_CLIENTS = 7
@@ -58,6 +58,9 @@ def golden_runs():
     runs = {name: lambda strategy=strategy: short_run(strategy) for name, strategy in SETTINGS.items()}
     unbiased = SETTINGS["unbiased"]
     runs["unbiased online"] = lambda: short_run(unbiased, facts=turnout.Online())
+    runs["unbiased rest"] = lambda: short_run(unbiased, rest=1)
+    runs["fedavg cohort rest"] = lambda: short_run(FedAvg(cohort=2), rest=1)
+    runs["fedavg draws rest"] = lambda: short_run(SETTINGS["fedavg draws"], rest=2)
     for name, strategy in MEMORIES_ON_CLIENTS.items():
         runs[name] = lambda strategy=strategy: short_run(strategy)
         runs[f"{name} eight_bit"] = lambda strategy=strategy: short_run(strategy, uploads=uploads.EightBit())

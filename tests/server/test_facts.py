@@ -6,8 +6,7 @@ import pytest
 
 from turnout.availability.markov import markov
 from turnout.server.facts import Online, Oracle
-from turnout.simulator.loop import watched
-from turnout.types import Ask, Cohort, Fleet, Known, Reports, View
+from turnout.types import Answer, Ask, Cohort, Fleet, Known, Reports, View
 
 
 def observe(facts, state, available, arrived=None, reach=None):
@@ -15,11 +14,11 @@ def observe(facts, state, available, arrived=None, reach=None):
     mask = jnp.asarray(available, bool)
     known = Known(*[jnp.ones(num_clients)] * 4)
     view = View(jnp.asarray(0), jnp.ones(num_clients), mask, known, 0.1, None, slots=num_clients)
-    cohort = Cohort.pack(Ask.of(mask, jnp.ones(num_clients)), num_clients)
-    came = cohort.active if arrived is None else cohort.active & cohort.take(jnp.asarray(arrived, bool))
+    cohort = Cohort.pack(Ask.of(mask, jnp.ones(num_clients)), num_clients, lr=0.1)
+    came = cohort.uploading if arrived is None else cohort.uploading & cohort.take(jnp.asarray(arrived, bool))
     cohort = Cohort(**{**vars(cohort), "arrived": came})
     told = jnp.ones(num_clients) if reach is None else cohort.take(jnp.asarray(reach, jnp.float32))
-    reports = Reports.arrived(cohort, jnp.zeros((num_clients, 1)), told, told)
+    reports = Reports.of(cohort, Answer(jnp.zeros((num_clients, 1))), told, told)
     return facts.observe(state, view, cohort, reports)
 
 
@@ -61,7 +60,7 @@ def test_what_was_watched_counts_but_does_not_run_into_round_0():
 def test_a_long_past_tells_the_truth():
     process = markov(3, [0.1, 0.5, 0.9], [0.5, 0.0, 0.8])
     facts = Online(past=20_000)
-    state = watched(facts, facts.init(Fleet(jnp.ones(3))), process, jr.key(0))
+    state = facts.watch_past(facts.init(Fleet(jnp.ones(3))), process, jr.key(0))
     known = facts.read(state, None)
     np.testing.assert_allclose(known.pi, process.stationary(), atol=0.03)
     np.testing.assert_allclose(known.lam, process.correlation(), atol=0.03)

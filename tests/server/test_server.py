@@ -5,11 +5,13 @@ import optax
 import pytest
 
 from turnout import tree
+from turnout.server import places
 from turnout.server.facts import Online
 from turnout.server.server import Server
 from turnout.server.settings import ServerSettings
+from turnout.server.tally import Tally
 from turnout.strategies import FedAvg, Unbiased
-from turnout.types import Cohort, Fleet, Reports
+from turnout.types import Answer, Cohort, Fleet, Reports
 
 
 def server_of(num_clients=2, **options):
@@ -19,9 +21,10 @@ def server_of(num_clients=2, **options):
 def play(server, state, t, available, updates):
     view = server.view(state, jnp.asarray(t), jnp.asarray(available, bool), 0.1)
     cohort, state = server.ask(state, view, jr.key(0))
-    cohort = Cohort(**{**vars(cohort), "arrived": cohort.active})
+    cohort = Cohort(**{**vars(cohort), "arrived": cohort.uploading})
     rows = cohort.take(jnp.asarray(updates, jnp.float32))[:, None]
-    return server.tell(state, view, cohort, Reports.arrived(cohort, rows, rows[:, 0], rows[:, 0]))
+    reports = Reports.of(cohort, Answer(rows), rows[:, 0], rows[:, 0])
+    return server.close(state, view, cohort, reports, Tally.empty(cohort.num_clients)).state
 
 
 def test_the_server_learning_rate_scales_the_direction():
@@ -76,7 +79,7 @@ def test_clients_that_join_late_start_fresh_and_the_others_go_on():
     small = server_of(2)
     state = play(small, small.init(jnp.zeros(1)), 0, [1, 0], [2.0, 2.0])
     large = server_of(4)
-    grown = large.grow(state, 2)
+    grown = places.grow(large, state, 2)
     np.testing.assert_array_equal(grown.facts.on, [1.0, 0.0, 0.0, 0.0])
     np.testing.assert_array_equal(grown.facts.rounds, [1.0, 1.0, 0.0, 0.0])
     after = play(large, grown, 1, [1, 0, 0, 1], [1.0, 1.0, 1.0, 3.0])

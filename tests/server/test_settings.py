@@ -3,7 +3,7 @@ import optax
 import pytest
 
 from turnout.server.settings import ServerSettings
-from turnout.strategies import FedAvg, FedAWE, Separated
+from turnout.strategies import FedAvg, FedAWE
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_the_plain_step_may_be_said(settings):
     ServerSettings(**settings).check(FedAWE())
 
 
-def test_what_a_strategy_inside_needs_is_needed():
-    with pytest.raises(ValueError, match="Separated sets the model itself"):
-        ServerSettings(learning_rate=0.5).check(Separated(FedAWE(), 1))
-    ServerSettings(learning_rate=0.5).check(Separated(FedAvg(), 1))
+@pytest.mark.parametrize("rest", [-1, 1.5])
+def test_a_rest_that_is_no_number_of_rounds_is_refused(rest):
+    with pytest.raises(ValueError, match="rest must be a whole number of 0 or more rounds"):
+        ServerSettings(rest=rest)

@@ -11,15 +11,19 @@ import pytest
 from turnout import World, audit, availability, strategies, tasks, tree
 from turnout.server.settings import ServerSettings
 from turnout.simulator import simulate
-from turnout.simulator.batches import noise
-from turnout.simulator.clients import Plan, Trainees
+from turnout.simulator.client import Client
+from turnout.simulator.clients import Trainees
 from turnout.simulator.cohort_work import train_cohort
+from turnout.simulator.lane import Lane
 from turnout.simulator.local import Jobs, Local
+from turnout.simulator.minibatches import noise
+from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.trial import Trial
 from turnout.streams import scramble
 from turnout.tasks import from_arrays, linear, mlp, network
 from turnout.tasks.models.layers import Conv, Dense, Pool, Relu
 from turnout.tasks.quadratics import Quadratics
+from turnout.types import Download
 
 CENTRES = [[1.0, 0.0], [0.0, 2.0], [-1.0, 1.0], [3.0, 3.0], [0.5, 0.5]]
 
@@ -28,7 +32,7 @@ def jobs_of(steps, rates=0.1, clients=None):
     count = len(steps)
     return Jobs(
         clients=jnp.asarray(range(count) if clients is None else clients, jnp.int32),
-        words=scramble(jnp.arange(count, dtype=jnp.uint32)),
+        seeds=scramble(jnp.arange(count, dtype=jnp.uint32)),
         steps=jnp.asarray(steps, jnp.int32),
         rates=jnp.broadcast_to(jnp.asarray(rates, jnp.float32), (count,)),
     )
@@ -37,8 +41,8 @@ def jobs_of(steps, rates=0.1, clients=None):
 def train(local, task, steps, common=None, chunk=2, **options):
     jobs = jobs_of(steps, **options)
     start = jnp.broadcast_to(task.init(jr.key(0)), (len(steps), 2))
-    sent = train_cohort(local, task, start, jobs, common, chunk)
-    return sent.updates, sent.losses
+    sent = train_cohort(Client(local), task, Download(start), jobs, common, chunk)
+    return sent.answers.update, sent.losses
 
 
 def test_sgd_on_a_quadratic_is_the_geometric_series():
@@ -66,10 +70,10 @@ def test_one_by_one_is_the_same_as_side_by_side():
 
 
 def test_noise_is_new_in_every_step_and_for_every_client():
-    words = scramble(jnp.arange(20, dtype=jnp.uint32))
-    drawn_ones = {int(noise(word, jnp.asarray(s, jnp.int32))) for word in words for s in range(5)}
+    seeds = scramble(jnp.arange(20, dtype=jnp.uint32))
+    drawn_ones = {int(noise(seed, jnp.asarray(s, jnp.int32))) for seed in seeds for s in range(5)}
     assert len(drawn_ones) == 100
-    assert not drawn_ones & set(words.tolist())
+    assert not drawn_ones & set(seeds.tolist())
 
 
 def test_a_step_scale_is_a_factor_of_the_learning_rate():
@@ -130,7 +134,7 @@ def test_one_shuffled_epoch_of_whole_batches_is_one_full_gradient_step():
     task, (inputs, labels, owners) = data_task()
     local = Local(batch_size=15, batches="shuffled")
     params = tree.repeat(task.init(jr.key(0)), 3)
-    updates = train_cohort(local, task, params, jobs_of([1, 1, 1]), 1, 2).updates
+    updates = train_cohort(Client(local), task, Download(params), jobs_of([1, 1, 1]), 1, 2).answers.update
     for client in range(3):
         mine = owners == client
         probabilities = np.full((mine.sum(), 3), 1 / 3)
@@ -206,13 +210,13 @@ def test_an_optimizer_that_goes_up_is_refused_every_time(optimizer):
             Local(optimizer=optimizer)
 
 
-PLAN = Plan(4, 4, 64, 64, None, 1, 4, None)
 FOUR = (np.ones((4, 2), np.float32), np.zeros(4, int), np.arange(4))  # inputs, labels, owners
 
 
 def losses_told(task, split, available, params):
     trial = Trial(strategies.CAFed(), World(availability.markov(4, 0.5)), Local(probed=split))
-    return Trainees(task).losses(trial, PLAN, jr.key(1), jnp.zeros((), jnp.int32), available, params)
+    lane = Lane(task, None, trial, None, jr.key(1), Plan(4, 4, None, 1, 4), RecordPlan(64, 64, None))
+    return Trainees(task).losses(lane, jnp.zeros((), jnp.int32), available, params)
 
 
 def test_a_loss_may_be_asked_for_on_a_whole_split():
@@ -261,7 +265,7 @@ def test_steps_too_small_for_16_bits_still_add_up():
     ones = np.ones((8, 1), np.float32)
     task = from_arrays((ones, np.ones(8, np.float32), np.zeros(8, int)), model=linear(1, 1, bias=False), loss="squared")
     local, start = Local(learning_rate=1e-4, batch_size=4, precision="bfloat16"), {"weight": jnp.full((1, 1, 1), 0.5)}
-    updates = train_cohort(local, task, start, jobs_of([50], rates=1e-4), 50, 8).updates
+    updates = train_cohort(Client(local), task, Download(start), jobs_of([50], rates=1e-4), 50, 8).answers.update
     assert float(updates["weight"][0, 0, 0]) == pytest.approx(50 * 1e-4 * 0.5, rel=0.02)
 
 

@@ -199,7 +199,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path):
 
 def test_without_a_mesh_nothing_is_touched():
     tree = {"rows": jax.numpy.ones((NUM_CLIENTS, 2))}
-    for result in (mesh.usual_shapes(tree), mesh.filled_up(tree, NUM_CLIENTS), mesh.spread_rows(tree, NUM_CLIENTS)):
+    for result in (mesh.usual_shapes(tree), mesh.fill_up(tree, NUM_CLIENTS), mesh.spread_rows(tree, NUM_CLIENTS)):
         assert result["rows"] is tree["rows"]
 
 

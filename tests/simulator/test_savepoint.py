@@ -6,16 +6,16 @@ import pytest
 
 from turnout.availability import two_classes
 from turnout.simulator import savepoint
-from turnout.simulator.crew import Pace
-from turnout.simulator.lanes import run_group
+from turnout.simulator.batching import run_group
 from turnout.simulator.local import Local
-from turnout.simulator.trial import Trial, grouped
+from turnout.simulator.run_plan import RunPlan
+from turnout.simulator.trial import Trial, group_trials
 from turnout.strategies import MIFA, FedAvg
 from turnout.tasks.quadratics import quadratics
 from turnout.world import World
 
 TASK = quadratics(6, 3, noise=0.5)
-PACE = Pace(rounds=11, every=3, segment=3, metrics=None)
+RUN_PLAN = RunPlan(rounds=11, every=3, segment=3, metrics=None)
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def save_always(monkeypatch):
 
 def play(strategies, folder=None, until=10**9, seeds=(0, 3), spread="lanes"):
     trials = [Trial(one, World(two_classes(6)), Local(learning_rate=0.1)) for one in strategies]
-    (group,) = grouped([trials])
+    (group,) = group_trials([trials])
     calls = [0]
 
     def report(done, latest):
@@ -34,7 +34,7 @@ def play(strategies, folder=None, until=10**9, seeds=(0, 3), spread="lanes"):
         if calls[0] > until:
             raise KeyboardInterrupt
 
-    return run_group([TASK], group, seeds, PACE, report, folder, spread=spread), calls[0]
+    return run_group([TASK], group, seeds, RUN_PLAN, report, folder, spread=spread), calls[0]
 
 
 def same(one, other):
@@ -82,12 +82,12 @@ def test_keys_and_odd_numbers_are_kept_as_they_are(tmp_path):
     point = savepoint.Savepoint(tmp_path / "state.npz", np.arange(2))
     so_far = savepoint.SoFar(2, carry, 1.0, [({"loss": np.ones((2, 2))}, {"arrived": np.zeros((2, 3))})])
     point.save(so_far, now=True)
-    restored = savepoint.Savepoint(tmp_path / "state.npz", np.arange(2)).restored(carry)
+    restored = savepoint.Savepoint(tmp_path / "state.npz", np.arange(2)).restore(carry)
     assert restored.blocks == 2
     assert jax.random.key_data(restored.carry["key"]).tolist() == jax.random.key_data(carry["key"]).tolist()
     assert restored.carry["half"].dtype == jax.numpy.bfloat16
     np.testing.assert_array_equal(np.asarray(restored.carry["half"]), np.asarray(carry["half"]))
-    assert savepoint.Savepoint(tmp_path / "state.npz", np.arange(3)).restored(carry).blocks == 0
+    assert savepoint.Savepoint(tmp_path / "state.npz", np.arange(3)).restore(carry).blocks == 0
 
 
 def test_a_state_is_saved_only_when_it_is_due_and_not_too_large(tmp_path, monkeypatch):

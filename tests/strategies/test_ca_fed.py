@@ -200,7 +200,7 @@ def test_a_cohort_is_drawn_among_the_kept_and_its_weights_rescaled(play):
     game.round([1, 1, 1, 0], [1.0] * 4, losses=[1.0] * 4)
     assert game.asked.sum() == 2
     assert not game.asked[3]
-    np.testing.assert_allclose(game.cohort.weight[game.cohort.active], 0.25 / 0.5 * 3 / 2)
+    np.testing.assert_allclose(game.cohort.weight[game.cohort.uploading], 0.25 / 0.5 * 3 / 2)
 
 
 def test_a_million_clients_are_decided_as_the_many_they_stand_for():

@@ -10,7 +10,7 @@ from turnout.world import World
 
 
 def scales(game):
-    return np.asarray(game.cohort.scale)[np.asarray(game.cohort.active)]
+    return np.asarray(game.cohort.scale)[np.asarray(game.cohort.uploading)]
 
 
 def test_the_step_is_scaled_by_the_inverse_frequency(play):

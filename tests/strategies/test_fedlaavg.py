@@ -28,7 +28,7 @@ def test_every_round_moves_by_the_latest_of_all(play):
 def test_memory_holds_gradients_not_steps(play):
     game = play(FedLaAvg(), importance=(1.0, 1.0), lr=0.1)
     game.round([1, 0], [2.0, 0.0])
-    np.testing.assert_allclose(game.state.strategy.memory.rows[0], [20.0])
+    np.testing.assert_allclose(game.state.strategy.words.rows[0], [20.0])
     game.lr = 0.05
     assert game.round([0, 0], [0.0, 0.0]) == pytest.approx(1.0 + 0.5 * 20.0 * 0.05)
 
@@ -85,7 +85,7 @@ def stalest(cohort, process, key):
     ones = jnp.ones(NUM_CLIENTS)
     known = Known(ones, ones, ones, ones)
     strategy = FedLaAvg(cohort=cohort)
-    memory = strategy.init(Fleet(ones), jnp.zeros(1)).memory
+    memory = strategy.init(Fleet(ones), jnp.zeros(1)).words
 
     def step(carry, t):
         state, last, worst = carry

@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from turnout.server import places
 from turnout.server.server import Server
 from turnout.strategies import MIFA, LastWord
 from turnout.strategies.last_word import LastWordState
-from turnout.types import Ask, Cohort, Fleet, Known, Reports, View
+from turnout.types import Answer, Ask, Cohort, Fleet, Known, Reports, View
 
 
 def test_everybody_heard_counts_in_every_round(play):
@@ -132,15 +133,16 @@ def test_the_sum_does_not_drift_from_its_rows():
     def step(state: LastWordState, t):
         draws = jax.random.normal(jax.random.fold_in(jax.random.key(0), t), (2, num_clients))
         view = View(t, fleet.importance, draws[0] > 0.5, Known(ones, ones, ones, ones), 0.1, None, slots=num_clients)
-        cohort = Cohort.pack(Ask.of(view.available, view.target), num_clients)
-        cohort = replace(cohort, arrived=cohort.active)
-        reports = Reports.arrived(cohort, cohort.take(draws[1])[:, None], cohort.weight, cohort.take(1 + draws[1] ** 2))
+        cohort = Cohort.pack(Ask.of(view.available, view.target), num_clients, view.lr)
+        cohort = replace(cohort, arrived=cohort.uploading)
+        answers = Answer(cohort.take(draws[1])[:, None])
+        reports = Reports.of(cohort, answers, cohort.weight, cohort.take(1 + draws[1] ** 2))
         return strategy.aggregate(state, jnp.zeros(1), view, cohort, reports)[1], None
 
     state, _ = jax.lax.scan(step, strategy.init(fleet, jnp.zeros(1)), jnp.arange(rounds))
-    exact = np.asarray(state.weight, np.float64) @ np.asarray(state.rows, np.float64)
-    size = np.asarray(state.weight, np.float64) @ np.abs(np.asarray(state.rows, np.float64))
-    assert abs(float(state.total[0]) - exact[0]) < 1e-5 * size[0]
+    exact = np.asarray(state.words.weight, np.float64) @ np.asarray(state.words.rows, np.float64)
+    size = np.asarray(state.words.weight, np.float64) @ np.abs(np.asarray(state.words.rows, np.float64))
+    assert abs(float(state.words.total[0]) - exact[0]) < 1e-5 * size[0]
 
 
 @pytest.mark.parametrize("blend", [False, True])
@@ -149,7 +151,7 @@ def test_a_client_that_left_leaves_no_ghost_in_the_sum(play, blend):
     game.round([1, 1], [2.0, 8.0])
     fleet = Fleet(jnp.array([1.0, 0.0]), jnp.array([True, False]))
     server = Server.of(fleet, LastWord(blend=blend), slots=2)
-    game.server, game.state = server, server.vacate(game.state, jnp.array([False, True]))
+    game.server, game.state = server, places.vacate(server, game.state, jnp.array([False, True]))
     assert game.round([0, 0], [0.0, 0.0]) == pytest.approx(5.0 + 2.0)
 
 
@@ -158,6 +160,6 @@ def test_the_first_word_of_a_newcomer_is_not_blended_with_that_of_the_one_before
     game = play(strategy, importance=(1.0, 1.0), lr=1.0, reach=[4.0, 4.0])
     game.round([1, 1], [8.0, 80.0])
     server = Server.of(Fleet(jnp.ones(2)), strategy, slots=2)
-    game.server, game.state = server, server.vacate(game.state, jnp.array([False, True]))
+    game.server, game.state = server, places.vacate(server, game.state, jnp.array([False, True]))
     game.known = replace(game.known, reach=jnp.array([4.0, 1.0]))
     assert game.round([0, 1], [0.0, 4.0]) == pytest.approx(44.0 + 2.5 * (2.0 + 4.0) / 2)  # τ̄ = 2.5

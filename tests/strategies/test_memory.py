@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from turnout.availability import bernoulli
+from turnout.server.places import _recount
 from turnout.simulator import simulate
 from turnout.simulator.local import Local
 from turnout.simulator.trial import Trial, check_trial
 from turnout.strategies import MIFA, FedAU, FedAvg, FedAWE, FedVARP, LastWord
 from turnout.strategies.memory import check_bits, check_memory, rows_of_zeros
 from turnout.tasks.quadratics import quadratics
-from turnout.types import Ask, Cohort, Fleet, Known, Reports, View
+from turnout.types import Answer, Ask, Cohort, Fleet, Known, Reports, View
 from turnout.uploads import ErrorFeedback, TopK
 from turnout.world import World
 
@@ -84,11 +85,11 @@ def test_a_packed_memory_holds_what_its_sum_says(make, bits):
     for t in range(12):
         here = jnp.asarray(draw.random(4) < 0.5)
         view = View(jnp.asarray(t), fleet.importance, here, Known(ones, ones, ones, ones), 0.1, None, slots=4)
-        cohort = Cohort.pack(Ask.of(here, view.target), 4)
-        cohort = replace(cohort, arrived=cohort.active)
-        reports = Reports.arrived(cohort, random_rows(4, seed=t % 5), jnp.zeros(4), ones * (1 + t % 3))
+        cohort = Cohort.pack(Ask.of(here, view.target), 4, lr=0.1)
+        cohort = replace(cohort, arrived=cohort.uploading)
+        reports = Reports.of(cohort, Answer(random_rows(4, seed=t % 5)), jnp.zeros(4), ones * (1 + t % 3))
         _, state = strategy.aggregate(state, params, view, cohort, reports)
-    recounted = strategy.recount(state, fleet)
+    recounted = _recount(state)
     for kept, made_anew in zip(jax.tree.leaves(state), jax.tree.leaves(recounted), strict=True):
         np.testing.assert_allclose(kept, made_anew, rtol=1e-3, atol=1e-4 * float(jnp.max(jnp.abs(kept))))
 

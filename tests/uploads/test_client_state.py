@@ -9,13 +9,16 @@ import pytest
 import turnout
 from turnout import availability, compute, links, simulate_trials, tasks
 from turnout.auditor.auditing import audit_trials
+from turnout.server.settings import ServerSettings
 from turnout.simulator import client_state, loop
-from turnout.simulator.clients import Plan, Trainees
+from turnout.simulator.clients import Trainees
+from turnout.simulator.lane import Lane
 from turnout.simulator.local import Local
+from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.trial import Trial, check_trial
-from turnout.strategies import MIFA, FedAvg, FedAWE, LastWord, OptimalSampling, Separated
+from turnout.strategies import MIFA, FedAvg, LastWord, OptimalSampling
 from turnout.types import Fleet
-from turnout.uploads import Chain, Clip, Difference, EightBit, ErrorFeedback, Noise, Plain, TopK
+from turnout.uploads import Chain, Clip, EightBit, ErrorFeedback, Noise, Plain, TopK
 
 NUM_CLIENTS = 8
 TASK = tasks.synthetic_leaf(num_clients=NUM_CLIENTS, num_features=6, num_classes=3, samples_per_client=40, seed=1)
@@ -50,7 +53,8 @@ def test_a_memory_on_the_clients_is_that_on_the_server(kind, success, steps):
 
 
 def test_so_it_is_with_rests_around_it():
-    server, clients = run([trial(Separated(MIFA(memory=memory), separation=1)) for memory in ("server", "clients")])
+    resting = ServerSettings(rest=1)
+    server, clients = run([trial(MIFA(memory=memory), server=resting) for memory in ("server", "clients")])
     np.testing.assert_allclose(server.final("train_loss"), clients.final("train_loss"), atol=1e-5)
 
 
@@ -105,16 +109,17 @@ def test_a_momentum_that_is_not_finite_is_not_kept():
 
 
 def _clients_after(one, rounds):
-    root, plan = jax.random.key(0), _plan()
-    carry = loop.begin(TASK, one, one.world.law(), plan, root)
+    lane = _lane(one)
+    carry = loop.begin(lane)
     for t in range(rounds):
-        carry, _ = loop.play_round(Trainees(TASK), one, one.world.law(), plan, root, jnp.asarray(t), carry)
+        carry, _ = loop.play_round(Trainees(TASK), lane, jnp.asarray(t), carry)
     assert carry.clients is not None
     return carry.clients
 
 
-def _plan():
-    return Plan(NUM_CLIENTS, NUM_CLIENTS, 64, 64, None, 4, NUM_CLIENTS, None)
+def _lane(one):
+    plan, record_plan = Plan(NUM_CLIENTS, NUM_CLIENTS, None, 4, NUM_CLIENTS), RecordPlan(64, 64, None)
+    return Lane(TASK, None, one, one.world.law(), jax.random.key(0), plan, record_plan)
 
 
 def test_reach_of_a_lasting_momentum_is_that_of_the_long_run():
@@ -130,10 +135,10 @@ def test_where_nobody_asks_the_program_has_nothing_of_it(monkeypatch):
     def never(*args, **kwargs):
         raise AssertionError("client state was touched")
 
-    monkeypatch.setattr(client_state.ClientState, "after", never)
-    monkeypatch.setattr(loop, "_contexts", never)
+    monkeypatch.setattr(client_state.ClientState, "commit", never)
+    monkeypatch.setattr(loop, "UploadContext", never)
     monkeypatch.setattr(Plain, "encode", never)
-    carry = loop.begin(TASK, trial(), world().law(), _plan(), jax.random.key(0))
+    carry = loop.begin(_lane(trial()))
     assert carry.clients is None
     assert len(jax.tree.leaves(carry)) == sum(
         len(jax.tree.leaves(part)) for part in (carry.world, carry.server, carry.tally, carry.roll)
@@ -144,8 +149,6 @@ def test_where_nobody_asks_the_program_has_nothing_of_it(monkeypatch):
 @pytest.mark.parametrize(
     ("strategy", "uploads", "reason"),
     [
-        (FedAvg(), Difference(TopK(0.1)), r"such as MIFA\(memory='clients'\)"),
-        (FedAWE(), Difference(), r"such as MIFA\(memory='clients'\)"),
         (FedAvg(), ErrorFeedback(Chain((Clip(1.0), TopK(0.1)))), None),
         (MIFA(memory="clients"), ErrorFeedback(TopK(0.1)), "give the compressor alone"),
         (MIFA(memory="clients"), Noise(0.1), "take the noise out again"),

@@ -110,13 +110,13 @@ def test_parts_must_speak_of_the_same_fleet():
 
 
 def test_a_world_tells_the_law_only_where_there_is_one():
-    pi, lam = World(bernoulli(2, [0.25, 0.5])).law()
-    np.testing.assert_allclose(pi, [0.25, 0.5])
-    np.testing.assert_allclose(lam, 0.0, atol=1e-7)
+    law = World(bernoulli(2, [0.25, 0.5])).law()
+    np.testing.assert_allclose(law.pi, [0.25, 0.5])
+    np.testing.assert_allclose(law.lam, 0.0, atol=1e-7)
 
 
 def test_only_the_asked_can_arrive():
     scene = World(bernoulli(3, 1.0), links.bernoulli(3, [1.0, 0.0, 1.0]))
     _, nature = scene.step(scene.init(jr.key(0)), jr.key(0), 0)
-    cohort = Cohort.pack(Ask.of(jnp.array([True, True, False]), jnp.ones(3)), 3)
+    cohort = Cohort.pack(Ask.of(jnp.array([True, True, False]), jnp.ones(3)), 3, lr=0.1)
     np.testing.assert_array_equal(nature.deliver(cohort).arrived, [True, False, False])

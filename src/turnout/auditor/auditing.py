@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,11 +12,10 @@ from turnout.arguments import MAX_COUNT, at_least
 from turnout.auditor.exact import exact_weights
 from turnout.auditor.results import Audit, Audited
 from turnout.auditor.voting import BURN_IN, SEGMENTS, Votes, local_rates, play_trials
-from turnout.server.facts import Facts
 from turnout.server.settings import ServerSettings
-from turnout.simulator import chosen_seeds
 from turnout.simulator.kinds import check_local, check_world, labelled_strategies
 from turnout.simulator.local import Local
+from turnout.simulator.simulate import check_seeds
 from turnout.simulator.trial import Trial, check_trial_in_fleet
 from turnout.strategies.base import Strategy
 from turnout.types import Fleet
@@ -34,9 +34,9 @@ def audit(
     rounds: int = ROUNDS,
     seeds: int | Sequence[int] = 1,
     local: Local | None = None,
-    facts: Facts | None = None,
     progress: Callable[[int, int], None] | None = None,
     names: Sequence[str] | None = None,
+    **server: Any,
 ) -> Audit:
     """Play only the server's decisions, and measure how much every client counts.
 
@@ -47,9 +47,9 @@ def audit(
         rounds: T, rounded up to whole segments.
         seeds: how many seeds, or which ones; each is one more run.
         local: the clients' optimizer, whose reach counts; plain SGD if not given.
-        facts: what the server knows of π, λ, links and reach; the truth if not given.
         progress: called with the number of strategies done and their total.
         names: of the clients, such as `task.names`; numbers if not given.
+        server: as in `ServerSettings`. `facts` and `rest` count; rate, optimizer and radius do not change shares.
 
     """
     check_world(world)
@@ -58,7 +58,7 @@ def audit(
     worth = np.ones(world.num_clients) if importance is None else np.asarray(importance, np.float64)
     if worth.shape != (world.num_clients,) or not (np.isfinite(worth) & (worth >= 0)).all() or not worth.sum() > 0:
         raise ValueError(f"importance must be {world.num_clients} numbers of 0 or more, one per client, not all zero")
-    optimizer, settings = Local() if local is None else local, ServerSettings(facts=facts)
+    optimizer, settings = Local() if local is None else local, ServerSettings(**server)
     trials = {label: Trial(strategy, world, optimizer, settings) for label, strategy in named.items()}
     fleet = Fleet(jnp.asarray(worth, jnp.float32))
     return audit_trials(fleet, trials, rounds=rounds, seeds=seeds, progress=progress, names=names)
@@ -87,7 +87,7 @@ def audit_trials(
     played = play_trials(fleet, list(trials.values()), rounds=rounds, seeds=seeds, report=report)
     clients = None if names is None else tuple(names)
     entries = [_audited(*named, fleet, votes, clients) for named, votes in zip(trials.items(), played, strict=True)]
-    return Audit(tuple(entries), played[0].moves.shape[-1], chosen_seeds(seeds))
+    return Audit(tuple(entries), played[0].moves.shape[-1], check_seeds(seeds))
 
 
 def effective_weights(
@@ -96,12 +96,12 @@ def effective_weights(
     *,
     importance: Sequence[float] | None = None,
     local: Local | None = None,
-    facts: Facts | None = None,
     rounds: int = ROUNDS,
     seeds: int | Sequence[int] = 1,
+    **server: Any,
 ) -> np.ndarray:
-    """Long-run shares of the clients: in closed form if there is one, else as played."""
-    result = audit(world, strategy, importance=importance, local=local, facts=facts, rounds=rounds, seeds=seeds)
+    """Long-run shares of the clients: in closed form if there is one, else as played; arguments as in `audit`."""
+    result = audit(world, strategy, importance=importance, local=local, rounds=rounds, seeds=seeds, **server)
     return result.entries[0].best
 
 
@@ -162,7 +162,7 @@ def _notes(trial: Trial, seldom: int) -> tuple[str, ...]:
     notes = []
     if seldom:
         notes.append(f"{seldom} clients came fewer than {MIN_ARRIVALS} times, too few to estimate their share")
-    if trial.strategy.probes:
+    if trial.strategy.needs_losses:
         notes.append("clients are weighed by their losses, which are all the same in an audit")
     if not trial.strategy.admits_all:
         notes.append("uploads are chosen by the norm of updates, which is the same per step for all in an audit")

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from turnout.auditor.voting import local_rates, play_trials
-from turnout.server.facts import Facts
 from turnout.server.settings import ServerSettings
 from turnout.simulator.local import Local
 from turnout.simulator.trial import Trial
@@ -33,13 +33,13 @@ def mean_step(
     fleet: Fleet,
     *,
     local: Local | None = None,
-    facts: Facts | None = None,
     rounds: int = ROUNDS,
     seeds: int = SEEDS,
+    **server: Any,
 ) -> float:
     """Mean length of the strategy's direction if all gradients agree, in units of the clients' learning rate."""
     optimizer = Local() if local is None else local
-    trial = Trial(strategy, world, optimizer, ServerSettings(facts=facts))
+    trial = Trial(strategy, world, optimizer, ServerSettings(**server))
     mean_rate = local_rates(optimizer, rounds).mean()
     return float(mean_moves(fleet, [trial], rounds=rounds, seeds=seeds)[0] / mean_rate)
 
@@ -50,9 +50,9 @@ def calibrated_rates(
     fleet: Fleet,
     *,
     local: Local | None = None,
-    facts: Facts | None = None,
     rounds: int = ROUNDS,
     seeds: int = SEEDS,
+    **server: Any,
 ) -> list[float]:
     """One client learning rate per strategy, so that all make steps as long as the first does with `local`.
 
@@ -61,7 +61,7 @@ def calibrated_rates(
     optimizer = Local() if local is None else local
     if callable(optimizer.learning_rate):
         raise ValueError("the learning rate is a schedule, not a number: use mean_moves and scaled")
-    trials = [Trial(strategy, world, optimizer, ServerSettings(facts=facts)) for strategy in strategies]
+    trials = [Trial(strategy, world, optimizer, ServerSettings(**server)) for strategy in strategies]
     moves = mean_moves(fleet, trials, rounds=rounds, seeds=seeds)
     return [float(optimizer.learning_rate) * float(moves[0] / move) for move in moves]
 
@@ -69,7 +69,7 @@ def calibrated_rates(
 def mean_moves(fleet: Fleet, trials: Sequence[Trial], *, rounds: int = ROUNDS, seeds: int = SEEDS) -> np.ndarray:
     """Mean step of each trial times its learning rate; the server's own rate and optimizer are left out."""
     for trial in trials:
-        if trial.strategy.probes:
+        if trial.strategy.needs_losses:
             name = type(trial.strategy).__name__
             raise ValueError(f"{name} weighs clients by their losses, so its mean step is known only by training")
     played = play_trials(fleet, trials, rounds=rounds, seeds=seeds, count=False)

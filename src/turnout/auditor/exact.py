@@ -83,9 +83,9 @@ def exact_weights(trial: Trial, fleet: Fleet) -> np.ndarray | None:
     """
     form = _FORMS.get(type(trial.strategy))
     law = trial.world.law()
-    if form is None or law is None:
+    if form is None or law is None or trial.server.rest is not None:
         return None
-    measured = (fleet.target, law[0], trial.world.links.mean_success())
+    measured = (fleet.target, law.pi, trial.world.links.mean_success())
     target, pi, success = (np.asarray(each, np.float64) for each in measured)
     weights = form(trial.strategy, Setting(trial, target, _cleaned(pi), _cleaned(success), _reach(trial)))
     return None if weights is None else weights / weights.sum()
@@ -99,7 +99,7 @@ def _cleaned(chances: np.ndarray) -> np.ndarray:
 def _reach(trial: Trial) -> np.ndarray:
     """Mean reach of each client's work."""
     compute = trial.world.compute
-    table = trial.local.reach(jnp.arange(compute.most + 1), trial.local.rate(0), compute.most)
+    table = trial.client.local.reach(jnp.arange(compute.most + 1), trial.local.rate(0), compute.most)
     return compute.mean_of(np.asarray(table, np.float64))
 
 

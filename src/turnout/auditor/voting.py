@@ -27,16 +27,19 @@ from jaxtyping import Array, Float
 from turnout.metrics import OVERFLOW
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
-from turnout.simulator import chosen_seeds, loop
+from turnout.simulator import loop
+from turnout.simulator.batching import check_overflow, crowd_sizes
+from turnout.simulator.client import Sent
 from turnout.simulator.client_state import ClientState
-from turnout.simulator.clients import Clients, Plan
-from turnout.simulator.cohort_work import Sent, send
-from turnout.simulator.lanes import check_overflow, crowd_sizes
+from turnout.simulator.clients import Clients
+from turnout.simulator.lane import Lane
 from turnout.simulator.local import Jobs, Local, Trained
 from turnout.simulator.loop import Carry
 from turnout.simulator.placement import num_workers, rounded
+from turnout.simulator.plan import Plan, RecordPlan
+from turnout.simulator.simulate import check_seeds
 from turnout.simulator.trial import Trial, as_arrays
-from turnout.types import Fleet, Mask, Params, PerClient, PerSlot, RandomKey, Round
+from turnout.types import Download, Fleet, Law, Mask, Params, PerClient, PerSlot, RandomKey, RandomKeys, Round
 from turnout.uploads import Plain
 
 SEGMENTS = 25  # of a run, each with its own votes, to show how much the weights vary
@@ -54,14 +57,20 @@ class Voters(Clients):
     def fleet(self) -> Fleet:
         return Fleet(self.importance)
 
-    def losses(self, trial: Trial, plan: Plan, root: RandomKey, t: Round, available: Mask, params: Params) -> PerClient:
+    def losses(self, lane: Lane, t: Round, available: Mask, params: Params) -> PerClient:
         """The same loss for all."""
         return available.astype(jnp.float32)
 
-    def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> Sent:
-        """Where momentum lives on, reach is that of the long run, and nothing of it need be remembered here."""
-        trained = Trained(jobs.rates * reach * self.votes[jobs.clients], jnp.ones_like(reach))
-        return send(trial.upload, trained, jobs)
+    def work(self, lane: Lane, download: Download, jobs: Jobs, reach: PerSlot) -> Sent:
+        """A vote is minus the raw gradient of every step; what steers the steps is added to it.
+
+        Momentum that clients keep has the reach of its steady state, so that none is kept here.
+        """
+        client, votes = lane.trial.client, self.votes[jobs.clients]
+        push = client.push(download, jobs)
+        updates = jobs.rates * reach * (votes if push is None else votes - push)
+        gradients = {} if client.side is None else {f"{name}_gradient": -votes for name in client.side.gradients}
+        return client.send(Trained(updates, jnp.ones_like(reach), **gradients), download, jobs)
 
 
 class Votes(eqx.Module):
@@ -88,9 +97,9 @@ def play_trials(
     The server's learning rate, its optimizer and a projection are left out. Without `count` there is no backward pass.
     `report` is called with the number of trials done.
     """
-    roots = jax.vmap(jr.key)(jnp.asarray(chosen_seeds(seeds), jnp.uint32))
+    roots = jax.vmap(jr.key)(jnp.asarray(check_seeds(seeds), jnp.uint32))
     length = -(-rounds // SEGMENTS)
-    plain = [as_arrays(_without_way(trial)) for trial in trials]
+    plain = [as_arrays(_leave_out_server_step(trial)) for trial in trials]
     plans = _plans(fleet, trials, plain, roots, length * SEGMENTS)
     done = itertools.count(1)
 
@@ -105,13 +114,13 @@ def play_trials(
         return list(pool.map(play, plain, plans))
 
 
-def _without_way(trial: Trial) -> Trial:
+def _leave_out_server_step(trial: Trial) -> Trial:
     """The trial with no step of the server's own and updates that arrive as they were made.
 
     A vote has one number, of which clipping, rounding and leaving out entries would say nothing about models. What a
     strategy remembers on the clients stays.
     """
-    return replace(trial, settings=ServerSettings(facts=trial.facts), uploads=Plain())
+    return replace(trial, server=ServerSettings(facts=trial.facts, rest=trial.server.rest), uploads=Plain())
 
 
 def local_rates(local: Local, rounds: int) -> np.ndarray:
@@ -120,7 +129,7 @@ def local_rates(local: Local, rounds: int) -> np.ndarray:
     return np.array([float(rate(t)) for t in range(rounds)]) if callable(rate) else np.full(rounds, float(rate))
 
 
-def _plans(fleet: Fleet, trials: Sequence[Trial], plain: list[Trial], roots: Any, rounds: int) -> list[Plan]:
+def _plans(fleet: Fleet, trials: Sequence[Trial], plain: list[Trial], roots: RandomKeys, rounds: int) -> list[Plan]:
     """Everything that fixes shapes; every different world is played once to count its largest crowd."""
     crowds: dict[int, int] = {}
     plans = []
@@ -133,29 +142,33 @@ def _plans(fleet: Fleet, trials: Sequence[Trial], plain: list[Trial], roots: Any
             Plan(
                 slots=slots,
                 most_available=fleet.num_clients,
-                room=0,  # nothing is evaluated
-                round_room=0,
                 common_steps=None,
                 most_steps=trial.world.compute.most,
                 chunk=slots,
-                metrics=None,
             )
         )
     return plans
 
 
 @eqx.filter_jit
-def _play_lanes(fleet: Fleet, trial: Trial, law: loop.Law, plan: Plan, roots: Any, length: int, count: bool) -> Votes:
+def _play_lanes(
+    fleet: Fleet, trial: Trial, law: Law | None, plan: Plan, roots: RandomKeys, length: int, count: bool
+) -> Votes:
     """Segments of `length` rounds, one lane per root key."""
-    return jax.vmap(lambda root: _play(fleet, trial, law, plan, root, length, count))(roots)
+    nothing = RecordPlan(evaluations=0, rounds=0, metrics=None)
+
+    def play(root: RandomKey) -> Votes:
+        return _play(fleet, Lane(None, None, trial, law, root, plan, nothing), length, count)
+
+    return jax.vmap(play)(roots)
 
 
-def _play(fleet: Fleet, trial: Trial, law: loop.Law, plan: Plan, root: RandomKey, length: int, count: bool) -> Votes:
-    server = trial.server(fleet, plan.slots)
-    target = fleet.target
+def _play(fleet: Fleet, lane: Lane, length: int, count: bool) -> Votes:
+    trial, target = lane.trial, fleet.target
+    server = trial.make_server(fleet, lane.plan.slots)
 
     def one_round(votes: PerClient, carry: Carry, t: Any) -> tuple[Carry, Any]:
-        now, record = loop.play_round(Voters(fleet.importance, votes), trial, law, plan, root, t, carry)
+        now, record = loop.play_round(Voters(fleet.importance, votes), lane, t, carry)
         age = (t - now.tally.last).astype(target.dtype)
         move = server.model(now.server) - server.model(carry.server)
         return now, (record, jax.lax.stop_gradient(move), jnp.sum(target * age))
@@ -167,11 +180,15 @@ def _play(fleet: Fleet, trial: Trial, law: loop.Law, plan: Plan, root: RandomKey
         return carry, (server.model(carry.server), written)
 
     def model(votes: Float[Array, "segments clients"]) -> tuple[Array, Any]:
-        params, count = jnp.zeros(()), fleet.num_clients
-        clients = ClientState.empty(params, None, trial.upload, count)
-        begin = Carry(trial.world.init(root), server.init(params), Tally.empty(count), clients=clients)
+        params, num_clients = jnp.zeros(()), fleet.num_clients
+        begin = Carry(
+            trial.world.init(lane.root),
+            server.init(params),
+            Tally.empty(num_clients),
+            clients=_without_optimizer(trial.client.init(params, num_clients)),
+        )
         numbers = jnp.arange(SEGMENTS, dtype=jnp.int32)
-        residuals = SEGMENTS * length * plan.slots
+        residuals = SEGMENTS * length * lane.plan.slots
         segment = one_segment if residuals <= _MAX_RESIDUALS else jax.checkpoint(one_segment)
         carry, (models, written) = jax.lax.scan(segment, begin, (numbers, votes))
         return models[-1] - models[BURN_IN - 1], (carry.tally, written)
@@ -184,3 +201,7 @@ def _play(fleet: Fleet, trial: Trial, law: loop.Law, plan: Plan, root: RandomKey
         counted, (_, (tally, written)) = None, model(ones)
     records, moves, staleness = jax.tree.map(lambda leaf: leaf.reshape(-1), written)
     return Votes(counted, moves, staleness, records, tally.summary(SEGMENTS * length))
+
+
+def _without_optimizer(clients: ClientState | None) -> ClientState | None:
+    return None if clients is None else replace(clients, optimizer=None)

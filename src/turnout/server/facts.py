@@ -7,9 +7,13 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import jax.random as jr
 
-from turnout.types import Cohort, Fleet, Known, Mask, PerClient, Reports, Scalar, View, divide
+from turnout.availability.base import Process
+from turnout.streams import Stream, round_key
+from turnout.types import Cohort, Fleet, Known, Mask, PerClient, PyTree, RandomKey, Reports, Round, Scalar, View, divide
 
 State = TypeVar("State")
 
@@ -44,6 +48,24 @@ class Facts(eqx.Module, Generic[State]):
     def open(self, state: State) -> State:
         """The state at the start of round 0, which need not follow the last watched round."""
         return state
+
+    def watch_past(self, state: State, process: Process, root: RandomKey) -> State:
+        """State of a server that has watched the availability for some rounds before round 0.
+
+        That past is a run of the same process with its own random stream. Its length does not change the later rounds,
+        so strategies with and without a past meet the same absences.
+        """
+        if self.rounds_watched == 0:
+            return state
+        key = round_key(root, Stream.PAST)
+
+        def step(carry: tuple[PyTree, State], t: Round) -> tuple[tuple[PyTree, State], None]:
+            process_state, available = process.step(carry[0], t, jr.fold_in(key, t + 1))
+            return (process_state, self.watch(carry[1], available)), None
+
+        start = (process.init(jr.fold_in(key, 0)), state)
+        (_, state), _ = jax.lax.scan(step, start, jnp.arange(self.rounds_watched))
+        return self.open(state)
 
 
 class Oracle(Facts[None]):

@@ -21,17 +21,24 @@ class ServerSettings(eqx.Module):
     The optimizer is any optax transformation; it gets minus the direction as its gradient, and its result is scaled
     by the learning rate of the round. With a radius the model is then projected onto the ball of that size around the
     origin.
+
+    With `rest` the strategy sees only clients that were not asked in the last R rounds. Rests make participation more
+    even: with room for all it tends to a fixed rotation, and effective weights move towards uniform ones. Facts still
+    describe the availability in the world, rests left out.
     """
 
     learning_rate: Scalar | Schedule = 1.0  # η_g (η̄ in the CA-Fed papers)
     optimizer: optax.GradientTransformation = eqx.field(static=True, default=PLAIN_STEP)
     radius: Scalar | None = None  # of the ball W in the papers' Proj_W; None: no projection
+    rest: Scalar | None = None  # R, rounds for which a client that was asked is not asked again (Sun et al. 2025)
     facts: Facts | None = None  # if not given: the truth in simulations, estimates on real nodes
 
     def __check_init__(self) -> None:
         check_rates(**{"the server's learning_rate": self.learning_rate})
         if isinstance(self.radius, int | float) and not self.radius > 0:
             raise ValueError(f"the server's radius must be above 0, not {self.radius}")
+        if isinstance(self.rest, int | float) and (self.rest < 0 or self.rest != int(self.rest)):
+            raise ValueError(f"the server's rest must be a whole number of 0 or more rounds, not {self.rest}")
 
     def with_facts(self, otherwise: Facts) -> ServerSettings:
         """The settings, with `otherwise` as facts if none are given."""

@@ -34,10 +34,10 @@ class Roll(eqx.Module):
     stride: int = eqx.field(static=True)  # rounds from one row to the next
 
     @classmethod
-    def empty(cls, num_clients: int, round_room: int) -> Roll:
-        """An empty record for a run of at most `round_room` rounds, a power of two."""
-        rows = min(MAX_ROUNDS, round_room)
-        return cls(jnp.zeros((rows, min(MAX_CLIENTS, num_clients)), jnp.uint8), round_room // rows)
+    def empty(cls, num_clients: int, rounds: int) -> Roll:
+        """An empty record for a run of at most `rounds` rounds, a power of two."""
+        rows = min(MAX_ROUNDS, rounds)
+        return cls(jnp.zeros((rows, min(MAX_CLIENTS, num_clients)), jnp.uint8), rounds // rows)
 
     def add(self, t: Round, available: Mask, cohort: Cohort) -> Roll:
         """The record with round t, if that round is one of those recorded."""

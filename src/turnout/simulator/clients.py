@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
 
 import equinox as eqx
 import jax.numpy as jnp
 
 from turnout.metrics import on_split
-from turnout.simulator.cohort_work import Sent, train_cohort
+from turnout.simulator.client import Sent
+from turnout.simulator.cohort_work import train_cohort
+from turnout.simulator.lane import Lane
 from turnout.simulator.local import Jobs
-from turnout.simulator.trial import Trial
-from turnout.streams import Stream, client_words, round_key
+from turnout.streams import Stream, client_seeds, round_key
 from turnout.tasks.base import Task
-from turnout.types import Ask, Cohort, Fleet, Mask, Params, PerClient, PerSlot, RandomKey, Round
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What fixes shapes: each plan is a program of its own."""
-
-    slots: int
-    most_available: int
-    room: int  # capacity in evaluations
-    round_room: int  # capacity in rounds
-    common_steps: int | None  # local steps, if the same for all clients and rounds
-    most_steps: int
-    chunk: int  # slots trained together when numbers of steps differ
-    metrics: tuple[str, ...] | None  # those to compute; all that the task has if None
+from turnout.types import Ask, Cohort, Download, Fleet, Mask, Params, PerClient, PerSlot, Round
 
 
 class Clients(eqx.Module):
@@ -40,11 +26,11 @@ class Clients(eqx.Module):
         """How much each client should count."""
 
     @abc.abstractmethod
-    def losses(self, trial: Trial, plan: Plan, root: RandomKey, t: Round, available: Mask, params: Params) -> PerClient:
+    def losses(self, lane: Lane, t: Round, available: Mask, params: Params) -> PerClient:
         """Fresh loss of the server's model on every available client, zero for the others."""
 
     @abc.abstractmethod
-    def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> Sent:
+    def work(self, lane: Lane, download: Download, jobs: Jobs, reach: PerSlot) -> Sent:
         """What a cohort sends."""
 
 
@@ -57,19 +43,21 @@ class Trainees(Clients):
     def fleet(self) -> Fleet:
         return self.task.fleet
 
-    def losses(self, trial: Trial, plan: Plan, root: RandomKey, t: Round, available: Mask, params: Params) -> PerClient:
+    def losses(self, lane: Lane, t: Round, available: Mask, params: Params) -> PerClient:
         """Loss on one fresh batch, or on all data of a split."""
-        task, probed = self.task, trial.local.probed
+        task, probed = self.task, lane.trial.local.probed
         if probed != "batch":
             losses = task.per_client(params).get(on_split(probed, "loss"))
             if losses is None:
                 raise ValueError(f"probed is {probed!r}, but the task has no {probed} data")
             return jnp.where(available, jnp.nan_to_num(losses, posinf=jnp.inf), 0.0)
-        present = Cohort.pack(Ask.of(available, available.astype(jnp.float32)), plan.most_available)
-        words = client_words(round_key(root, Stream.PROBE, t), present.ids)
+        everyone = Ask.of(available, available.astype(jnp.float32))
+        present = Cohort.pack(everyone, lane.plan.most_available, lr=0.0)
+        seeds = client_seeds(round_key(lane.root, Stream.PROBE, t), present.ids)
         clients = jnp.minimum(present.ids, task.num_clients - 1)
-        losses = trial.local.probe(task, params, clients, words)
+        losses = lane.trial.local.probe(task, params, clients, seeds)
         return jnp.zeros(task.num_clients).at[present.ids].set(losses, mode="drop")
 
-    def work(self, trial: Trial, plan: Plan, start: Params, jobs: Jobs, reach: PerSlot) -> Sent:
-        return train_cohort(trial.local, self.task, start, jobs, plan.common_steps, plan.chunk, trial.upload)
+    def work(self, lane: Lane, download: Download, jobs: Jobs, reach: PerSlot) -> Sent:
+        plan = lane.plan
+        return train_cohort(lane.trial.client, self.task, download, jobs, plan.common_steps, plan.chunk)

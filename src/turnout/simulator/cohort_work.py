@@ -9,38 +9,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from turnout import tree
-from turnout.simulator.client_state import ClientState
-from turnout.simulator.local import Jobs, Local, Trained
+from turnout.simulator.client import Client, Sent
+from turnout.simulator.local import Jobs
 from turnout.simulator.mesh import spread_rows
 from turnout.simulator.placement import most_of_lanes
 from turnout.tasks.base import Task
-from turnout.types import Params, PerSlot
-from turnout.uploads.base import Upload
+from turnout.types import Download
 
 
-class Sent(eqx.Module):
-    """What a cohort sends, one row per slot."""
-
-    updates: Params
-    losses: PerSlot
-    held: ClientState | None = None  # new state of the clients, to be kept if the round counts
-
-
-def send(upload: Upload | None, trained: Trained, jobs: Jobs) -> Sent:
-    """Apply the upload transform to the updates, if there is one."""
-    updates, after = trained.updates, None
-    if upload is not None:
-        assert jobs.context is not None  # the loop gives one where there is an upload
-        before = None if jobs.held is None else jobs.held.uploads
-        updates, after = jax.vmap(upload.encode)(trained.updates, before, jobs.context)
-    held = None if jobs.held is None else ClientState(trained.optimizer, after)
-    return Sent(updates, trained.losses, held)
-
-
-def train_cohort(
-    local: Local, task: Task, start: Params, jobs: Jobs, common: int | None, chunk: int, upload: Upload | None = None
-) -> Sent:
+def train_cohort(client: Client, task: Task, start: Download, jobs: Jobs, common: int | None, chunk: int) -> Sent:
     """What all jobs send, in their order; zero for a job without steps, unless its upload sends something nevertheless.
 
     Slots train in chunks, those with most steps first. Each chunk lasts as long as its longest job, and chunks without
@@ -49,31 +26,29 @@ def train_cohort(
     Where all steps are equal there is nothing to sort: empty slots come last already.
     """
     if common is not None:
-        return _train_alike(local, task, start, jobs, common, chunk, upload)
+        return _train_alike(client, task, start, jobs, common, chunk)
     slots = jobs.clients.shape[0]
     order = jnp.argsort(-jobs.steps)
     start, jobs = jax.tree.map(lambda leaf: leaf[order], (start, jobs))
     if chunk == 1:
-        results = _train_one_by_one(local, task, start, jobs, upload)
+        results = _train_one_by_one(client, task, start, jobs)
     elif chunk >= slots:
-        results = _train(local, task, start, jobs, None, upload)
+        results = _train(client, task, start, jobs, None)
     else:
-        results = _train_in_chunks(local, task, start, jobs, None, chunk, upload)
+        results = _train_in_chunks(client, task, start, jobs, None, chunk)
     return jax.tree.map(lambda leaf: leaf[jnp.argsort(order)], results)
 
 
-def _train_alike(
-    local: Local, task: Task, start: Params, jobs: Jobs, common: int, chunk: int, upload: Upload | None
-) -> Sent:
+def _train_alike(client: Client, task: Task, start: Download, jobs: Jobs, common: int, chunk: int) -> Sent:
     """Jobs of equally many steps: the slots of a usual round in one go, the rest only if somebody is there."""
     if chunk == 1:
-        return _train_one_by_one(local, task, start, jobs, upload)
+        return _train_one_by_one(client, task, start, jobs)
     (start, more_start), (jobs, more_jobs) = _cut_at(chunk, start), _cut_at(chunk, jobs)
-    first = _train(local, task, start, jobs, common, upload)
+    first = _train(client, task, start, jobs, common)
     more = more_jobs.clients.shape[0]
     if more == 0:
         return first
-    second = _train_in_chunks(local, task, more_start, more_jobs, common, min(chunk, more), upload)
+    second = _train_in_chunks(client, task, more_start, more_jobs, common, min(chunk, more))
     return jax.tree.map(lambda one, other: jnp.concatenate([one, other]), first, second)
 
 
@@ -81,34 +56,29 @@ def _cut_at(place: int, rows: Any) -> tuple[Any, Any]:
     return jax.tree.map(lambda leaf: leaf[:place], rows), jax.tree.map(lambda leaf: leaf[place:], rows)
 
 
-def _train(local: Local, task: Task, start: Params, jobs: Jobs, common: int | None, upload: Upload | None) -> Sent:
-    """Training and sending in one go, so that no update need be kept beside what is sent of it."""
+def _train(client: Client, task: Task, start: Download, jobs: Jobs, common: int | None) -> Sent:
     start, jobs = spread_rows((start, jobs), jobs.clients.shape[0])
     if common is None:
-        trained = local.train(task, start, jobs, most_of_lanes(jnp.max(jobs.steps)), masked=True)
-    else:
-        trained = local.train(task, start, jobs, common, masked=False)
-    return send(upload, trained, jobs)
+        return client.work(task, start, jobs, most_of_lanes(jnp.max(jobs.steps)), masked=True)
+    return client.work(task, start, jobs, common, masked=False)
 
 
-def _train_one_by_one(local: Local, task: Task, start: Params, jobs: Jobs, upload: Upload | None) -> Sent:
+def _train_one_by_one(client: Client, task: Task, start: Download, jobs: Jobs) -> Sent:
     """A plain map, each job for as many steps as it has.
 
     Not the loop over chunks below: where lanes run side by side its bound differs between them, and every turn would
     then copy the updates of the whole cohort.
     """
 
-    def alone(start_and_job: tuple[Params, Jobs]) -> Sent:
+    def alone(start_and_job: tuple[Download, Jobs]) -> Sent:
         begin, job = jax.tree.map(lambda leaf: leaf[None], start_and_job)
-        sent = send(upload, local.train(task, begin, job, job.steps[0], masked=False), job)
+        sent = client.work(task, begin, job, job.steps[0], masked=False)
         return jax.tree.map(lambda leaf: leaf[0], sent)
 
     return jax.lax.map(alone, (start, jobs))
 
 
-def _train_in_chunks(
-    local: Local, task: Task, start: Params, jobs: Jobs, common: int | None, chunk: int, upload: Upload | None
-) -> Sent:
+def _train_in_chunks(client: Client, task: Task, start: Download, jobs: Jobs, common: int | None, chunk: int) -> Sent:
     slots = jobs.clients.shape[0]
     spare = -slots % chunk
 
@@ -117,7 +87,7 @@ def _train_in_chunks(
 
     start, jobs = jax.tree.map(pad, (start, jobs))
     # A client without steps may still have something to send: then all chunks are visited, which costs no training.
-    skip_idle = upload is None or common is not None
+    skip_idle = client.upload is None or common is not None
     busy = (slots + spare) // chunk
     if skip_idle:
         busy = most_of_lanes(-(-jnp.sum(jobs.steps > 0, dtype=jnp.int32) // chunk))
@@ -130,8 +100,10 @@ def _train_in_chunks(
             return jax.lax.dynamic_update_slice_in_dim(whole, part, number * chunk, 0)
 
         begin, chunk_jobs = jax.tree.map(cut, (start, jobs))
-        return jax.tree.map(paste, done, _train(local, task, begin, chunk_jobs, common, upload))
+        return jax.tree.map(paste, done, _train(client, task, begin, chunk_jobs, common))
 
-    nothing = Sent(tree.zeros_like(start), jnp.zeros(slots + spare), tree.zeros_like(jobs.held))
+    one_chunk = jax.tree.map(lambda leaf: leaf[:chunk], (start, jobs))
+    shapes = eqx.filter_eval_shape(_train, client, task, *one_chunk, common)
+    nothing = jax.tree.map(lambda leaf: jnp.zeros((slots + spare, *leaf.shape[1:]), leaf.dtype), shapes)
     done = jax.lax.fori_loop(0, busy, body, nothing)
     return jax.tree.map(lambda leaf: leaf[:slots], done)

@@ -12,46 +12,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from turnout.server.tally import Tally
 from turnout.simulator import loop, mesh
 from turnout.simulator.attendance import Roll
+from turnout.simulator.lane import Lane
 from turnout.simulator.programs import once_per_kind
-from turnout.simulator.savepoint import Savepoint
-from turnout.tasks.base import Task
+from turnout.simulator.run_plan import Bounds, RunPlan
+from turnout.simulator.savepoint import Savepoint, SoFar
+from turnout.types import Params
 
 Latest = dict[str, float]  # the newest value of each metric, mean over the lanes of a crew
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How long to run, and when to evaluate and report."""
-
-    rounds: int
-    every: int  # rounds between evaluations
-    segment: int | None  # rounds between reports of progress
-    metrics: tuple[str, ...] | None
-
-    def __post_init__(self) -> None:
-        if self.rounds < 1 or self.every < 1:
-            raise ValueError(f"rounds and evaluate_every must be 1 or more, not {self.rounds} and {self.every}")
-
-    @property
-    def blocks(self) -> int:
-        """Evaluations: one before each block of rounds, and one at the end."""
-        return -(-self.rounds // self.every) + 1
-
-    @property
-    def stride(self) -> int:
-        """Blocks of one segment."""
-        return self.blocks if self.segment is None else min(self.blocks, max(1, -(-self.segment // self.every)))
-
-    def rounds_of(self, blocks: int) -> int:
-        """Rounds that so many blocks have."""
-        return min(blocks * self.every, self.rounds)
-
-    def bounds(self, first: int, last: int) -> loop.Bounds:
-        return loop.Bounds(*jax.device_put([np.int32(n) for n in (first, last, self.every, self.rounds)]))
 
 
 class CrewProgress:
@@ -76,27 +48,24 @@ class CrewProgress:
 class Programs(NamedTuple):
     """Compiled parts of a run, made before threads share them: jax's configuration contexts do not reach threads."""
 
-    begin: Callable[..., loop.Carry]
-    advance: Callable[..., tuple[loop.Carry, loop.Written]]
-    finish: Callable[..., tuple[Any, dict[str, Any], Tally, Roll | None]]
+    begin: Callable[[Lane], loop.Carry]
+    advance: Callable[[tuple[Lane, Bounds], loop.Carry], tuple[loop.Carry, loop.Written]]
+    finish: Callable[[Lane, loop.Carry], Finished]
 
     most_bytes: int  # that a call takes, arguments and results included; 0 where the compiler does not say
 
     @classmethod
-    def compiled(cls, inputs: tuple[Any, ...], pace: Pace) -> Programs:
-        """Programs for these inputs, or those of an earlier call with inputs of the same kind."""
-        return once_per_kind(_compiled, inputs, pace.bounds(0, 0))
-
-    def bytes_needed(self) -> int:
-        return self.most_bytes
+    def of(cls, lanes: Lane, run_plan: RunPlan) -> Programs:
+        """Programs for these lanes, or those of an earlier call with lanes of the same kind."""
+        return once_per_kind(_compile, lanes, run_plan.bounds(0, 0))
 
 
-def _compiled(inputs: tuple[Any, ...], bounds: loop.Bounds) -> Programs:
-    with mesh.devices_of(inputs[-1]):  # the roots lie where all the others do
-        begin = _begin.lower(*inputs).compile()
-        carry = begin(*inputs)
-        advance = _advance.lower((*inputs, bounds), carry).compile()
-        finish = _finish.lower(inputs, carry).compile()
+def _compile(lanes: Lane, bounds: Bounds) -> Programs:
+    with mesh.devices_of(lanes.root):  # the roots lie where all the others do
+        begin = _begin.lower(lanes).compile()
+        carry = begin(lanes)
+        advance = _advance.lower((lanes, bounds), carry).compile()
+        finish = _finish.lower(lanes, carry).compile()
     return Programs(begin, advance, finish, max(map(_bytes_of, (begin, advance, finish))))
 
 
@@ -108,71 +77,102 @@ def _bytes_of(program: Any) -> int:
     return held + sizes.temp_size_in_bytes
 
 
-def run_crew(
-    programs: Programs, inputs: tuple[Any, ...], pace: Pace, progress: CrewProgress, savepoint: Savepoint
-) -> dict[str, Any]:
-    """Metrics, records, sums per client and final models of the lanes of a crew, lanes first."""
-    so_far = savepoint.restored(programs.begin(*inputs))
-    if so_far.blocks:
-        progress.add(pace.rounds_of(so_far.blocks), so_far.joined()[0])
-    while so_far.blocks < pace.blocks and not progress.stopped:
-        begun, first = time.perf_counter(), so_far.blocks
-        last = min(first + pace.stride, pace.blocks)
-        carry, written = programs.advance((*inputs, pace.bounds(first, last)), so_far.carry)
-        rounds = pace.rounds_of(last) - pace.rounds_of(first)
-        written = jax.device_get(written)  # all at once: from a GPU each array by itself is a wait
-        metrics = {name: values[:, : last - first] for name, values in written.metrics.items()}
-        records = {name: values[:, :rounds] for name, values in written.records.items()}
-        so_far.add(last, carry, metrics, records)
-        so_far.seconds += time.perf_counter() - begun
-        savepoint.save(so_far, now=progress.stopped)
-        progress.add(rounds, metrics)
-    if so_far.blocks < pace.blocks:
-        return {}  # of no use, as another crew has failed or the process ends
-    params, by_client, tally, roll = jax.device_get(programs.finish(inputs, so_far.carry))
-    metrics, records = so_far.joined()
-    clients = jax.tree.map(jnp.asarray, tally).summary(pace.rounds) | by_client
-    parts = {"metrics": metrics, "records": records, "clients": clients, "params": params, "states": roll.states}
-    arrays = jax.device_get(parts)
-    lanes = len(roll.states)
-    return arrays | {"seconds": np.full(lanes, so_far.seconds / lanes)}
+class Finished(NamedTuple):
+    """What a program gives at the end of a run, lanes first."""
+
+    params: Params
+    by_client: dict[str, Array]  # metrics
+    tally: Tally
+    roll: Roll | None
 
 
-# What lanes share of the task, what each has of its own, trial, law, plan, root:
-_BY_LANE = (None, eqx.if_array(0), eqx.if_array(0), eqx.if_array(0), None, 0)
+class CrewResults(NamedTuple):
+    """Results of the lanes of a crew, lanes first."""
+
+    metrics: dict[str, np.ndarray]
+    records: dict[str, np.ndarray]
+    clients: dict[str, np.ndarray]
+    params: Params
+    states: np.ndarray  # of the clients, as in `Roll`
+    seconds: np.ndarray  # that the lane took
+
+    def rows(self, rows: slice) -> CrewResults:
+        """The results of these lanes."""
+        return jax.tree.map(lambda leaf: leaf[rows], self)
 
 
-def _each_lane(function: Callable[..., Any], *more: Any) -> Callable[..., Any]:
+@dataclass(frozen=True)
+class Crew:
+    """Lanes that one program runs side by side."""
+
+    programs: Programs
+    lanes: Lane
+    run_plan: RunPlan
+    savepoint: Savepoint
+
+    def run(self, progress: CrewProgress) -> CrewResults:
+        """Play all segments that are left."""
+        plan, so_far = self.run_plan, self.savepoint.restore(self.programs.begin(self.lanes))
+        if so_far.blocks:
+            progress.add(plan.rounds_of(so_far.blocks), so_far.join()[0])
+        while so_far.blocks < plan.blocks and not progress.stopped:
+            started, first = time.perf_counter(), so_far.blocks
+            last = min(first + plan.stride, plan.blocks)
+            carry, written = self.programs.advance((self.lanes, plan.bounds(first, last)), so_far.carry)
+            rounds = plan.rounds_of(last) - plan.rounds_of(first)
+            written = jax.device_get(written)  # all at once: from a GPU each array by itself is a wait
+            metrics = {name: values[:, : last - first] for name, values in written.metrics.items()}
+            records = {name: values[:, :rounds] for name, values in written.records.items()}
+            so_far.add(last, carry, metrics, records)
+            so_far.seconds += time.perf_counter() - started
+            self.savepoint.save(so_far, now=progress.stopped)
+            progress.add(rounds, metrics)
+        if so_far.blocks < plan.blocks:
+            raise CrewStopped
+        return self._results(so_far)
+
+    def _results(self, so_far: SoFar) -> CrewResults:
+        params, by_client, tally, roll = jax.device_get(self.programs.finish(self.lanes, so_far.carry))
+        metrics, records = so_far.join()
+        clients = jax.tree.map(jnp.asarray, tally).summary(self.run_plan.rounds) | by_client
+        seconds = np.full(len(roll.states), so_far.seconds / len(roll.states))
+        return jax.device_get(CrewResults(metrics, records, clients, params, roll.states, seconds))
+
+
+class CrewStopped(Exception):
+    """A crew has ended early, since another one has failed or the process ends."""
+
+
+def _each_lane(function: Callable[..., Any], lanes: Lane, *more: Any) -> Callable[..., Any]:
     """A function of one lane, for all lanes of a crew; `more` are the axes of further arguments."""
 
-    def of_lane(*inputs: Any) -> Any:
-        common, own, *rest = mesh.usual_shapes(inputs)
-        return function(common if own is None else eqx.combine(common, own), *rest)
+    def of_lane(lane: Lane, *rest: Any) -> Any:
+        return function(mesh.usual_shapes(lane), *mesh.usual_shapes(rest))
 
-    return eqx.filter_vmap(of_lane, in_axes=(*_BY_LANE, *more))
+    return eqx.filter_vmap(of_lane, in_axes=(lanes.axes, *more))
 
 
 @eqx.filter_jit
-def _begin(*inputs: Any) -> loop.Carry:
-    def of_lane(task: Task, *rest: Any) -> loop.Carry:
-        return mesh.filled_up(loop.begin(task, *rest), task.num_clients)
+def _begin(lanes: Lane) -> loop.Carry:
+    def of_lane(lane: Lane) -> loop.Carry:
+        return mesh.fill_up(loop.begin(lane), lane.task.num_clients)
 
-    return _each_lane(of_lane)(*inputs)
+    return _each_lane(of_lane, lanes)(lanes)
 
 
 @eqx.filter_jit(donate="all-except-first")
-def _advance(inputs: tuple[Any, ...], carry: loop.Carry) -> tuple[loop.Carry, loop.Written]:
-    def of_lane(task: Task, *rest: Any) -> tuple[loop.Carry, loop.Written]:
-        after, written = loop.advance(task, *rest)
-        return mesh.filled_up(after, task.num_clients), mesh.everywhere(written)
+def _advance(inputs: tuple[Lane, Bounds], carry: loop.Carry) -> tuple[loop.Carry, loop.Written]:
+    def of_lane(lane: Lane, bounds: Bounds, carry: loop.Carry) -> tuple[loop.Carry, loop.Written]:
+        after, written = loop.advance(lane, bounds, carry)
+        return mesh.fill_up(after, lane.task.num_clients), mesh.everywhere(written)
 
-    return _each_lane(of_lane, None, 0)(*inputs, carry)
+    lanes, bounds = inputs
+    return _each_lane(of_lane, lanes, None, 0)(lanes, bounds, carry)
 
 
 @eqx.filter_jit
-def _finish(inputs: tuple[Any, ...], carry: loop.Carry) -> tuple[Any, dict[str, Any], Tally, Roll | None]:
-    def of_lane(*lane: Any) -> tuple[Any, dict[str, Any], Tally, Roll | None]:
-        end: loop.Carry = lane[-1]
-        return mesh.everywhere((*loop.finish(*lane), end.tally, end.roll))
+def _finish(lanes: Lane, carry: loop.Carry) -> Finished:
+    def of_lane(lane: Lane, end: loop.Carry) -> Finished:
+        return mesh.everywhere(Finished(*loop.finish(lane, end), end.tally, end.roll))
 
-    return _each_lane(of_lane, 0)(*inputs, carry)
+    return _each_lane(of_lane, lanes, 0)(lanes, carry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import equinox as eqx
@@ -16,9 +17,10 @@ from jaxtyping import Array, Float, Int, UInt32
 
 from turnout import tree
 from turnout.optimizers import check_rates, first_updates
-from turnout.simulator.batches import drawn, noise, shuffled
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.mesh import everywhere, spread_rows
+from turnout.simulator.minibatches import drawn, noise, shuffled
+from turnout.strategies.client_side import Gradient
 from turnout.tasks.base import Task
 from turnout.types import Params, PerSlot, Round, Scalar, Schedule, rate_at
 from turnout.uploads.base import UploadContext
@@ -35,7 +37,7 @@ class Jobs(eqx.Module):
     """Local work to be done, one row per slot."""
 
     clients: SlotCounts
-    words: UInt32[Array, " slots"]  # one seed per slot
+    seeds: UInt32[Array, " slots"]
     steps: SlotCounts
     rates: PerSlot  # η times the step scale
     held: ClientState | None = None  # the state of the clients, where they keep one
@@ -48,6 +50,23 @@ class Trained(eqx.Module):
     updates: Params  # Δ
     losses: PerSlot  # mean loss over the steps
     optimizer: Any = None  # its state at the end, where it is kept
+    mean_gradient: Params | None = None  # of the raw gradients, where it is wanted
+    last_gradient: Params | None = None  # likewise
+
+
+class RawGradients(eqx.Module):
+    """Raw gradients of the steps so far, one row per job; None where nobody wants them."""
+
+    total: Params | None
+    last: Params | None
+
+    @classmethod
+    def empty(cls, start: Params, wanted: tuple[Gradient, ...]) -> RawGradients:
+        return cls(*(tree.zeros_like(start) if name in wanted else None for name in ("mean", "last")))
+
+    def add(self, gradient: Params) -> RawGradients:
+        total = None if self.total is None else tree.add(self.total, gradient)
+        return RawGradients(total, None if self.last is None else gradient)
 
 
 class Local(eqx.Module):
@@ -91,48 +110,70 @@ class Local(eqx.Module):
         """η in round t."""
         return rate_at(self.learning_rate, t)
 
-    def train(self, task: Task, start: Params, jobs: Jobs, most: Scalar, masked: bool) -> Trained:
+    def with_pull(self, pull: Scalar | None) -> Local:
+        """The same with A (w - w_start) added to every gradient, besides the proximal term of its own."""
+        if pull is None:
+            return self
+        return replace(self, proximal=pull if self.proximal is None else self.proximal + pull)
+
+    def train(
+        self,
+        task: Task,
+        start: Params,
+        jobs: Jobs,
+        most: Scalar,
+        masked: bool,
+        push: Params | None = None,
+        wanted: tuple[Gradient, ...] = (),
+    ) -> Trained:
         """The work of all jobs; `most` is the largest number of steps.
 
-        `masked`: numbers of steps differ, so some jobs end before others.
+        `masked`: numbers of steps differ, so some jobs end before others. `push`, one row per job, is added to every
+        gradient. `wanted` are the raw gradients to report.
         """
         slots = jobs.clients.shape[0]
         fresh = jax.vmap(self.fresh)(start) if jobs.held is None or not self.lasting else jobs.held.optimizer
-        begin, choose = (start, fresh, jnp.zeros(slots)), drawn if self.batches == "drawn" else shuffled
-        step = jax.vmap(functools.partial(self._step, task), in_axes=(0, 0, 0, None, 0))
+        choose = drawn if self.batches == "drawn" else shuffled
+        begin = start, fresh, jnp.zeros(slots), RawGradients.empty(start, wanted)
+        step = jax.vmap(functools.partial(self._step, task), in_axes=(0, 0, 0, 0, None, 0))
 
         def body(s: Int[Array, ""], now: Any) -> Any:
-            after = step(start, jobs, self._samples(task, choose, jobs.clients, jobs.words, s), s, now)
+            after = step(start, push, jobs, self._samples(task, choose, jobs.clients, jobs.seeds, s), s, now)
             return tree.where_rows(s < jobs.steps, after, now) if masked else after
 
-        end, optimizer, losses = jax.lax.fori_loop(0, most, body, begin)
-        updates, counts = tree.subtract(end, start), jnp.maximum(jobs.steps, 1)
-        return Trained(updates, losses / counts.astype(losses.dtype), optimizer if self.lasting else None)
+        end, optimizer, losses, raw = jax.lax.fori_loop(0, most, body, begin)
+        updates, counts = tree.subtract(end, start), jnp.maximum(jobs.steps, 1).astype(losses.dtype)
+        optimizer = optimizer if self.lasting else None
+        mean = None if raw.total is None else tree.scale_rows(raw.total, 1.0 / counts)
+        return Trained(updates, losses / counts, optimizer, mean, raw.last)
 
     def _samples(
-        self, task: Task, choose: Callable[..., Any], clients: SlotCounts, words: UInt32[Array, " slots"], s: Any
+        self, task: Task, choose: Callable[..., Any], clients: SlotCounts, seeds: UInt32[Array, " slots"], s: Any
     ) -> tuple[Any, Float[Array, "slots batch"]]:
         """One batch per slot for step s, and which of its samples are no padding."""
 
-        def one_batch(client: Int[Array, ""], word: UInt32[Array, ""]) -> Any:
-            positions, present = choose(word, s, task.sizes[client], self.batch_size)
+        def one_batch(client: Int[Array, ""], seed: UInt32[Array, ""]) -> Any:
+            positions, present = choose(seed, s, task.sizes[client], self.batch_size)
             return task.batch(client, positions), present
 
         # A device cuts all batches out of the data that it holds: for its own alone it would need the data of all.
-        samples = everywhere(jax.vmap(one_batch)(*everywhere((clients, words))))
+        samples = everywhere(jax.vmap(one_batch)(*everywhere((clients, seeds))))
         return spread_rows(samples, clients.shape[0])
 
-    def _step(self, task: Task, start: Params, job: Jobs, samples: Any, s: Int[Array, ""], now: Any) -> Any:
-        (params, state, losses), (batch, present) = now, samples
+    def _step(
+        self, task: Task, start: Params, push: Params | None, job: Jobs, samples: Any, s: Int[Array, ""], now: Any
+    ) -> Any:
+        (params, state, losses, raw), (batch, present) = now, samples
         if self.precision == "bfloat16":
             batch = task.shortened(batch)
-        loss, gradient = jax.value_and_grad(task.training_loss)(params, batch, present, noise(job.words, s))
-        params, state = self._move(params, start, gradient, state, s, job.rates)
-        return params, state, losses + loss
+        loss, gradient = jax.value_and_grad(task.training_loss)(params, batch, present, noise(job.seeds, s))
+        steered = gradient if push is None else tree.add(gradient, push)
+        params, state = self._move(params, start, steered, state, s, job.rates)
+        return params, state, losses + loss, raw.add(gradient)
 
-    def probe(self, task: Task, params: Params, clients: SlotCounts, words: UInt32[Array, " slots"]) -> PerSlot:
+    def probe(self, task: Task, params: Params, clients: SlotCounts, seeds: UInt32[Array, " slots"]) -> PerSlot:
         """Loss of a model on one batch of each client, with no training."""
-        batches, present = self._samples(task, drawn, clients, words, jnp.zeros((), jnp.int32))
+        batches, present = self._samples(task, drawn, clients, seeds, jnp.zeros((), jnp.int32))
         return jax.vmap(task.loss, in_axes=(None, 0, 0))(params, batches, present)
 
     def fresh(self, params: Params) -> Any:

@@ -58,15 +58,15 @@ def over_all_devices(tree: Any, num_clients: int, axis: int = 0) -> Any:
         if not eqx.is_array(leaf):
             return leaf
         if not _holds_numbers(leaf):
-            return jr.wrap_key_data(_placed(np.asarray(jr.key_data(leaf)), whole), impl=jr.key_impl(leaf))
+            return jr.wrap_key_data(_make(np.asarray(jr.key_data(leaf)), whole), impl=jr.key_impl(leaf))
         if leaf.ndim < axis + 2 or leaf.shape[axis] < num_clients:
-            return _placed(np.asarray(leaf), whole)
-        return Filled(_placed(_filled(np.asarray(leaf), mesh.size, axis), spread), leaf.shape[axis])
+            return _make(np.asarray(leaf), whole)
+        return Filled(_make(_pad(np.asarray(leaf), mesh.size, axis), spread), leaf.shape[axis])
 
     return jax.tree.map(place, tree)
 
 
-def _placed(array: np.ndarray, sharding: NamedSharding) -> Array:
+def _make(array: np.ndarray, sharding: NamedSharding) -> Array:
     """An array of which every process gives what its own devices hold."""
     return jax.make_array_from_callback(array.shape, sharding, lambda part: array[part])
 
@@ -93,7 +93,7 @@ def usual_shapes(tree: Any) -> Any:
     return jax.tree.map(cut, tree, is_leaf=lambda leaf: isinstance(leaf, Filled))
 
 
-def filled_up(state: Any, num_clients: int) -> Any:
+def fill_up(state: Any, num_clients: int) -> Any:
     """At the end of a program: what the next one takes, with the rows of clients spread; itself without a mesh."""
     if not _has_mesh():
         return state
@@ -101,7 +101,7 @@ def filled_up(state: Any, num_clients: int) -> Any:
     def place(leaf: Array) -> Any:
         if not _has_rows(leaf, num_clients):
             return everywhere(leaf)
-        return Filled(_spread(_filled(leaf, jax.sharding.get_abstract_mesh().size)), num_clients)
+        return Filled(_spread(_pad(leaf, jax.sharding.get_abstract_mesh().size)), num_clients)
 
     return jax.tree.map(place, state)
 
@@ -119,7 +119,7 @@ def _spread(rows: Array) -> Array:
     return jax.lax.with_sharding_constraint(rows, PartitionSpec(_AXIS)) if _has_mesh() else rows
 
 
-def _filled(rows: Any, parts: int, axis: int = 0) -> Any:
+def _pad(rows: Any, parts: int, axis: int = 0) -> Any:
     widths = [(0, -length % parts if place == axis else 0) for place, length in enumerate(rows.shape)]
     return (np if isinstance(rows, np.ndarray) else jnp).pad(rows, widths)
 

@@ -64,7 +64,7 @@ def keep_few_programs() -> None:
     _groups_since_clearing = _groups_since_clearing or 0
 
 
-def group_ran() -> None:
+def count_group() -> None:
     """Count a group of trials, and drop the programs if it is time and the process has asked for it."""
     global _groups_since_clearing
     if _groups_since_clearing is None:

@@ -38,14 +38,14 @@ class SoFar:
         self.blocks, self.carry = blocks, carry
         self.pieces.append((metrics, records))
 
-    def joined(self) -> tuple[Arrays, Arrays]:
+    def join(self) -> tuple[Arrays, Arrays]:
         """Metrics and records of all segments."""
         if len(self.pieces) > 1:
-            self.pieces = [(_joined([first for first, _ in self.pieces]), _joined([last for _, last in self.pieces]))]
+            self.pieces = [(_join([first for first, _ in self.pieces]), _join([last for _, last in self.pieces]))]
         return self.pieces[0]
 
 
-def _joined(pieces: list[Arrays]) -> Arrays:
+def _join(pieces: list[Arrays]) -> Arrays:
     return {name: np.concatenate([piece[name] for piece in pieces], axis=1) for name in pieces[0]}
 
 
@@ -62,7 +62,7 @@ class Savepoint:
         name = hashlib.sha256(lanes.astype(np.int64).tobytes()).hexdigest()[:16]
         return cls(None if folder is None else folder / f"crew-{name}.npz", lanes)
 
-    def restored(self, start: Any) -> SoFar:
+    def restore(self, start: Any) -> SoFar:
         """The saved state, in the form of the state at the start; that itself if none is saved, or a damaged one."""
         if self._path is not None and self._path.exists():
             try:
@@ -95,7 +95,7 @@ class Savepoint:
             return
         header = {"lanes": self._lanes, "leaves": len(leaves), "blocks": so_far.blocks, "seconds": so_far.seconds}
         arrays = {f"carry {i}": leaf for i, leaf in enumerate(leaves)}
-        metrics, records = so_far.joined()
+        metrics, records = so_far.join()
         arrays |= {f"metric {name}": values for name, values in metrics.items()}
         arrays |= {f"record {name}": values for name, values in records.items()}
         write_archive(self._path, header, arrays)

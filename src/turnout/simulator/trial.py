@@ -17,7 +17,7 @@ from turnout.optimizers import check_rates
 from turnout.server.facts import Facts, Oracle
 from turnout.server.server import Server
 from turnout.server.settings import ServerSettings
-from turnout.simulator.client_state import ClientState
+from turnout.simulator.client import Client
 from turnout.simulator.kinds import check_local, check_strategy_kind, check_task, check_world
 from turnout.simulator.local import Local
 from turnout.simulator.mesh import Spread, num_memories
@@ -25,12 +25,10 @@ from turnout.simulator.programs import once_per_kind
 from turnout.strategies.base import Strategy
 from turnout.strategies.memory import check_memory
 from turnout.tasks.base import Task
-from turnout.types import Fleet, Params, PerClient
-from turnout.uploads import Difference, Plain, Upload
+from turnout.types import Fleet, Law, PyTree
+from turnout.uploads import Plain, Upload
 from turnout.uploads.base import all_parts
 from turnout.world import World
-
-Law = tuple[PerClient, PerClient] | None  # (π, λ) of a world
 
 
 class Trial(eqx.Module):
@@ -39,28 +37,22 @@ class Trial(eqx.Module):
     strategy: Strategy
     world: World
     local: Local = Local()
-    settings: ServerSettings = ServerSettings()
+    server: ServerSettings = ServerSettings()
     uploads: Upload = Plain()  # transform of an update on its way to the server
 
     @property
     def facts(self) -> Facts:
         """What the server knows: the truth, if nothing else is set."""
-        return Oracle() if self.settings.facts is None else self.settings.facts
+        return Oracle() if self.server.facts is None else self.server.facts
 
     @property
-    def upload(self) -> Upload | None:
-        """What the clients apply to their updates: the user's transform, inside the strategy's own; None if nothing."""
-        if (memory := self.strategy.client_memory) is not None:
-            return Difference(self.uploads, memory)
-        return None if isinstance(self.uploads, Plain) else self.uploads
+    def client(self) -> Client:
+        """How the clients work."""
+        side, upload = self.strategy.client_side, None if isinstance(self.uploads, Plain) else self.uploads
+        return Client(self.local if side is None else self.local.with_pull(side.pull), side, upload)
 
-    def client_state(self, params: Params, num_clients: int) -> ClientState | None:
-        """State of the clients before round 0, one row per client; None if they keep none."""
-        optimizer = self.local.fresh(params) if self.local.lasting else None
-        return ClientState.empty(params, optimizer, self.upload, num_clients)
-
-    def server(self, fleet: Fleet, slots: int) -> Server:
-        return Server.of(fleet, self.strategy, self.settings, slots)
+    def make_server(self, fleet: Fleet, slots: int) -> Server:
+        return Server.of(fleet, self.strategy, self.server, slots)
 
 
 def check_trial(task: Task, trial: Trial, spread: Spread = "lanes") -> None:
@@ -76,12 +68,12 @@ def check_trial(task: Task, trial: Trial, spread: Spread = "lanes") -> None:
     check_memory(trial.strategy, task.fleet, shapes, devices=num_memories(spread))
 
 
-def _state_shapes(task: Task, trial: Trial) -> Any:
+def _state_shapes(task: Task, trial: Trial) -> PyTree:
     """Shapes of the strategy's state and of its clients'."""
 
-    def state() -> Any:
+    def state() -> PyTree:
         params = task.init(jr.key(0))
-        return trial.strategy.init(task.fleet, params), trial.client_state(params, task.num_clients)
+        return trial.strategy.init(task.fleet, params), trial.client.init(params, task.num_clients)
 
     return eqx.filter_eval_shape(state)
 
@@ -90,8 +82,8 @@ def check_trial_in_fleet(fleet: Fleet, trial: Trial) -> None:
     """Raise an error that says why, if this strategy cannot serve this fleet in this world."""
     _check_kinds(trial)
     trial.strategy.check(fleet)
-    trial.settings.check(trial.strategy)
-    for whose, rate in (("local", trial.local.learning_rate), ("the server's", trial.settings.learning_rate)):
+    trial.server.check(trial.strategy)
+    for whose, rate in (("local", trial.local.learning_rate), ("the server's", trial.server.learning_rate)):
         if callable(rate):
             check_rates(**{f"{whose} learning_rate of round 0": float(rate(0))})
     check_uploads(trial.strategy, trial.uploads)
@@ -115,16 +107,22 @@ def _check_kinds(trial: Trial) -> None:
 
 def check_uploads(strategy: Strategy, uploads: Upload) -> None:
     """Raise a ValueError that says why, if a strategy cannot work with this transform of its updates."""
-    name, parts = type(strategy).__name__, list(all_parts(uploads))
-    if any(isinstance(part, Difference) for part in parts):
-        raise ValueError(
-            "Difference belongs to strategies with their memory on the clients, such as MIFA(memory='clients'): "
-            "choose such a strategy, and give the transform inside alone"
-        )
+    name, parts, side = type(strategy).__name__, list(all_parts(uploads)), strategy.client_side
     if not strategy.admits_all and any(part.adds_noise for part in parts):
         raise ValueError(f"{name} chooses uploads by the lengths of updates, which noise hides: take one or the other")
-    if strategy.client_memory is not None:
-        Difference(uploads)  # raises if the transform cannot stand inside
+    if side is None:
+        return
+    for part in parts:
+        if part.has_memory:
+            raise ValueError(
+                f"{type(part).__name__} cannot be used with {name}, whose clients keep what they have sent already: "
+                "give the compressor alone"
+            )
+        if side.sends_changes and part.adds_noise:
+            raise ValueError(
+                f"{type(part).__name__} cannot be used with {name}, whose clients send what has changed: the next "
+                "upload would take the noise out again"
+            )
 
 
 @dataclass(frozen=True)
@@ -133,14 +131,14 @@ class TrialGroup:
 
     members: tuple[int, ...]  # indices among all trials
     draws: tuple[tuple[Trial, ...], ...]  # the trials of the members: once for all seeds, or once per seed
-    laws: tuple[tuple[Law, ...], ...]  # likewise
+    laws: tuple[tuple[Law | None, ...], ...]  # likewise
 
     @property
     def all_trials(self) -> list[Trial]:
         return [trial for trials in self.draws for trial in trials]
 
 
-def grouped(draws: Sequence[Sequence[Trial]]) -> list[TrialGroup]:
+def group_trials(draws: Sequence[Sequence[Trial]]) -> list[TrialGroup]:
     """All trials, grouped where they differ in numbers only; the law of a shared world is computed once.
 
     There is one draw of the trials' worlds for all seeds, or one per seed; they differ in numbers only.

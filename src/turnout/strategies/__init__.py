@@ -19,7 +19,6 @@ from turnout.strategies.mifa import MIFA
 from turnout.strategies.more_available import MoreAvailable
 from turnout.strategies.norm_sampling import NormSampling
 from turnout.strategies.optimal_sampling import OptimalSampling
-from turnout.strategies.separated import Separated
 from turnout.strategies.stale_fill import StaleFill
 from turnout.strategies.unbiased import Unbiased
 from turnout.strategies.uniform_sampling import UniformSampling
@@ -43,7 +42,6 @@ __all__ = [
     "MoreAvailable",
     "NormSampling",
     "OptimalSampling",
-    "Separated",
     "StaleFill",
     "Strategy",
     "Unbiased",

@@ -29,7 +29,7 @@ def ask_to_average(view: View, key: RandomKey, cohort: Scalar | None, normaliser
 
 def averaged(cohort: Cohort, normaliser: Normaliser) -> PerSlot:
     """Weight of each slot's update: as asked, or for `received` divided by the sum over the arrived updates."""
-    weight = cohort.weight * cohort.copies
+    weight = cohort.factors
     if normaliser != "received":
         return weight
     received = jnp.sum(jnp.where(cohort.arrived, weight, 0.0))

@@ -1,21 +1,39 @@
-"""The interface of a strategy: which clients to ask, with what weight, and how to combine their updates."""
+"""The interface of a strategy: which clients to ask, with what weight, and how to combine what they send."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Generic, TypeVar
+import dataclasses
+from typing import Any, ClassVar, Generic, TypeVar
 
 import equinox as eqx
-from jaxtyping import Int
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
 
-from turnout import tree
+from turnout.strategies.client_side import ClientSide
 from turnout.strategies.sampling import check_cohort
-from turnout.types import Array, Ask, ClientMemory, Cohort, Fleet, Params, PerSlot, RandomKey, Reports, View
+from turnout.types import Ask, Cohort, Fleet, Move, Params, PerSlot, PyTree, RandomKey, Reports, View
 
 State = TypeVar("State")
+# Silently ignored, a hook that is no more would train another algorithm.
+_FORMER = {
+    "weigh": "return Move(weight) from aggregate",
+    "settle": "return the new state from aggregate",
+    "recount": "keep sums over clients in Words",
+    "client_memory": "give a client_side",
+    "probes": 'name "losses" in needs',
+}
+_MODEL_SIZE = 64  # of a made-up model, to see whether a state has one per client
+
+
+def per_client(default: Any = None, **options: Any) -> Any:
+    """A field that may hold one entry per client, so that a fleet on real nodes can have no spare places."""
+    return eqx.field(default=default, metadata={"per_client": True}, **options)
 
 
 class Strategy(eqx.Module, Generic[State]):
-    """The server's side of one federated algorithm, as pure functions of an explicit state.
+    """One federated algorithm, as pure functions of an explicit state.
 
     Fields are hyper-parameters and pytree leaves, so a grid of them is one `vmap`; only what fixes a shape is static.
     All methods have a neutral default: a strategy overrides what its paper changes. Every strategy derives from this
@@ -26,14 +44,74 @@ class Strategy(eqx.Module, Generic[State]):
     alike: relabelling them relabels the result.
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if former := [name for name in _FORMER if name in vars(cls)]:
+            raise TypeError(f"{cls.__name__} has {former[0]}, which is not called any more: {_FORMER[former[0]]}")
+
+    # For tables and citations, read from the source without importing it; nothing else may depend on them.
     title: ClassVar[str] = ""  # what papers call it; the name of the class if not given
-    needs: ClassVar[tuple[str, ...]] = ()  # fields of `Known` that are read
-    probes: ClassVar[bool] = False  # wants the loss of every available client before it selects
-    moves_alone: ClassVar[bool] = False  # may move the model in a round in which nothing arrives
-    plain_step: ClassVar[bool] = False  # sets the model itself: the server must have rate 1, no optimizer, no radius
     server_memory: ClassVar[str] = "O(1)"  # size of the state beside the facts: O(1), O(N) or O(N · model)
     consistent: ClassVar[str] = ""  # in which worlds the limit is the optimum, in a few words
     references: ClassVar[tuple[str, ...]] = ()  # keys of references.bib
+
+    needs: ClassVar[tuple[str, ...]] = ()  # fields of `Known`, and "losses": a probe of every available client
+    moves_alone: ClassVar[bool] = False  # may move the model in a round in which nothing arrives
+    plain_step: ClassVar[bool] = False  # sets the model itself: the server must have rate 1, no optimizer, no radius
+
+    def init(self, fleet: Fleet, params: Params) -> State:
+        """State before round 0; per-client parts have the clients as leading axis and hold sums, not means."""
+        return None  # pyright: ignore[reportReturnType]
+
+    def select(self, state: State, view: View, key: RandomKey) -> tuple[Ask, State]:
+        """Clients to ask; by default everyone available, weighted by the target."""
+        return Ask.of(view.available, view.target), state
+
+    def aggregate(
+        self, state: State, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Move, State]:
+        """How the model moves; by default along the sum of what arrived, by weight and number of copies."""
+        return Move(cohort.factors), state
+
+    @property
+    def client_side(self) -> ClientSide | None:
+        """What clients do besides plain training and sending their update; None if nothing."""
+        return None
+
+    def shared(self, state: State, view: View) -> PyTree:
+        """What every client is sent beside the model, such as a second vector of its shape; None if nothing."""
+        return None
+
+    def start(self, state: State, params: Params, client: Int[Array, ""]) -> Params:
+        """Model from which a client starts its local work; by default the server's."""
+        return params
+
+    def admit(self, state: State, view: View, cohort: Cohort, norms: PerSlot, key: RandomKey) -> Cohort:
+        """The cohort after training, with `uploading` narrowed to those that may upload; by default all of them."""
+        return cohort
+
+    def model(self, state: State, params: Params) -> Params:
+        """The model to evaluate and to ship; by default the server's."""
+        return params
+
+    def capacity(self, most_available: int) -> int:
+        """Slots needed when at most `most_available` clients are available: the largest cohort if known, else as many.
+
+        Called on the host, with concrete fields, and so is `check`.
+        """
+        cohort = getattr(self, "cohort", None)
+        return most_available if cohort is None or callable(cohort) else int(np.max(np.asarray(cohort)))
+
+    def check(self, fleet: Fleet) -> None:
+        """Raise a ValueError if this fleet cannot be served; by default, if it is too small for the cohort."""
+        check_cohort(getattr(self, "cohort", None), fleet)
+
+    # What follows from the above, for drivers; not to be overridden.
+
+    @property
+    def needs_losses(self) -> bool:
+        """Whether the loss of every available client is wanted before clients are selected."""
+        return "losses" in self.needs
 
     @property
     def starts_shared(self) -> bool:
@@ -46,66 +124,18 @@ class Strategy(eqx.Module, Generic[State]):
         return type(self).admit is Strategy.admit
 
     @property
-    def remembers_models(self) -> bool:
-        """Whether the server keeps a model or an update per client."""
-        return "model" in self.server_memory and self.client_memory is None
-
-    @property
-    def client_memory(self) -> ClientMemory | None:
-        """How each client remembers its last update, so that it sends what has changed; None if it does not."""
-        return None
-
-    @property
     def fixes_fleet_size(self) -> bool:
-        """Whether a field has one entry per client, so that a fleet on real nodes can have no spare places."""
-        return False
+        """Whether a field has one entry per client."""
+        named = [getattr(self, field.name) for field in dataclasses.fields(self) if field.metadata.get("per_client")]
+        return any(np.ndim(leaf) > 0 for leaf in jax.tree.leaves(named))
 
-    def init(self, fleet: Fleet, params: Params) -> State:
-        """State before round 0; per-client parts have the clients as leading axis and hold sums, not means."""
-        return None  # pyright: ignore[reportReturnType]
+    @property
+    def remembers_models(self) -> bool:
+        """Whether the server keeps a model or an update per client: one client more adds that much to the state."""
 
-    def select(self, state: State, view: View, key: RandomKey) -> tuple[Ask, State]:
-        """Clients to ask; by default everyone available, weighted by the target."""
-        return Ask.of(view.available, view.target), state
+        def size(num_clients: int) -> int:
+            importance, model = (jax.ShapeDtypeStruct((length,), jnp.float32) for length in (num_clients, _MODEL_SIZE))
+            state = eqx.filter_eval_shape(lambda worth, params: self.init(Fleet(worth), params), importance, model)
+            return sum(leaf.size for leaf in jax.tree.leaves(state) if isinstance(leaf, jax.ShapeDtypeStruct))
 
-    def weigh(self, state: State, view: View, cohort: Cohort) -> PerSlot:
-        """Factor of each arrived update in the direction; by default its weight times its number of copies."""
-        return cohort.weight * cohort.copies
-
-    def aggregate(
-        self, state: State, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Params, State]:
-        """Direction for the server optimizer; by default the weighted sum of what arrived."""
-        return tree.weighted_sum(reports.updates, self.weigh(state, view, cohort)), state
-
-    def capacity(self, most_available: int) -> int:
-        """Slots needed when at most `most_available` clients are available: the cohort if there is one, else as many.
-
-        Called on the host, with concrete fields, and so is `check`.
-        """
-        cohort = getattr(self, "cohort", None)
-        return most_available if cohort is None else int(cohort)
-
-    def check(self, fleet: Fleet) -> None:
-        """Raise a ValueError if this fleet cannot be served; by default, if it is too small for the cohort."""
-        check_cohort(getattr(self, "cohort", None), fleet)
-
-    def start(self, state: State, params: Params, client: Int[Array, ""]) -> Params:
-        """Model from which a client starts its local work; by default the server's."""
-        return params
-
-    def admit(self, state: State, view: View, cohort: Cohort, norms: PerSlot, key: RandomKey) -> Cohort:
-        """The cohort after training, with `active` narrowed to the clients that may upload; by default all of them."""
-        return cohort
-
-    def settle(self, state: State, params: Params, view: View, cohort: Cohort) -> State:
-        """State after the server optimizer has moved the model."""
-        return state
-
-    def recount(self, state: State, fleet: Fleet) -> State:
-        """State after clients of a real fleet have left for good; their rows are as new, sums over rows are not yet."""
-        return state
-
-    def model(self, state: State, params: Params) -> Params:
-        """The model to evaluate and to ship; by default the server's."""
-        return params
+        return size(4) - size(3) >= _MODEL_SIZE

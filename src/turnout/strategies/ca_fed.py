@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, UInt32
 
-from turnout.strategies.base import Strategy
+from turnout.strategies.base import Strategy, per_client
 from turnout.strategies.sampling import without_replacement
 from turnout.types import Ask, Fleet, Mask, Params, PerClient, RandomKey, Scalar, View, divide
 
@@ -57,8 +57,7 @@ class CAFed(Strategy[CAFedState]):
     consistent = "as κ̄² grows, if π is right, with links and work alike for all"
     title = "CA-Fed"
     references = ("rodio2023federated", "rodio2023availability")
-    needs = ("pi", "lam")
-    probes = True
+    needs = ("pi", "lam", "losses")
 
     kappa: Scalar = 1.0  # κ̄², price of a bias
     factor: Scalar = 4.0  # of κ̄² in ε; 4 in the journal paper, 1 in the conference paper
@@ -66,12 +65,8 @@ class CAFed(Strategy[CAFedState]):
     tolerance: Scalar = 0.0  # τ, smallest decrease of ε for which a client is left out
     cohort: Scalar | None = None  # clients asked per round, drawn among the kept; all kept ones if not given
     unseen: Unseen = eqx.field(static=True, default="first")  # F̂ of clients never seen, see above
-    optimum: Scalar | PerClient | None = None  # F*, least losses where known; the running minimum if not given
-    clusters: Clusters | Sequence[int] | None = eqx.field(converter=_as_clusters, default=None)  # left out as one
-
-    @property
-    def fixes_fleet_size(self) -> bool:
-        return self.clusters is not None or (self.optimum is not None and jnp.ndim(self.optimum) > 0)
+    optimum: Scalar | PerClient | None = per_client()  # F*, least losses where known; the running minimum if not given
+    clusters: Clusters | Sequence[int] | None = per_client(converter=_as_clusters)  # left out as one
 
     def init(self, fleet: Fleet, params: Params) -> CAFedState:
         zeros = jnp.zeros_like(fleet.importance)

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from turnout.strategies.base import Strategy
-from turnout.types import Ask, Cohort, Fleet, Params, PerClient, PerSlot, RandomKey, Scalar, View, divide
+from turnout.types import Ask, Cohort, Fleet, Move, Params, PerClient, RandomKey, Reports, Scalar, View, divide
 
 Apply = Literal["step", "weight"]
 
@@ -71,12 +71,12 @@ class Debiased(Strategy[DebiasedState]):
         ones = jnp.ones_like(factor)
         return (Ask.of(view.available, ones, factor) if self.apply == "step" else Ask.of(view.available, factor)), state
 
-    def weigh(self, state: DebiasedState, view: View, cohort: Cohort) -> PerSlot:
-        return cohort.weight * self._share(jnp.sum(cohort.arrived, dtype=jnp.float32))
-
-    def settle(self, state: DebiasedState, params: Params, view: View, cohort: Cohort) -> DebiasedState:
+    def aggregate(
+        self, state: DebiasedState, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Move, DebiasedState]:
         share = self._share(jnp.sum(cohort.arrived, dtype=jnp.float32))
-        return DebiasedState(state.shares + jnp.where(cohort.mask, share, 0.0), state.rounds + 1.0)
+        after = DebiasedState(state.shares + jnp.where(cohort.mask, share, 0.0), state.rounds + 1.0)
+        return Move(cohort.weight * share), after
 
     def _share(self, came: Scalar) -> Scalar:
         """1 / B, the share of one client in a batch; zero if nobody came."""

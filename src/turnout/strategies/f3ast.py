@@ -62,11 +62,6 @@ class F3AST(Strategy[PerClient]):
         share = self._budget(0).astype(jnp.float32) / fleet.num_members
         return jnp.full_like(fleet.target, jnp.minimum(share, 1.0))
 
-    def capacity(self, most_available: int) -> int:
-        if callable(self.cohort):
-            return most_available
-        return int(jnp.max(jnp.asarray(self.cohort)))
-
     def check(self, fleet: Fleet) -> None:
         if not callable(self.cohort):
             for budget in jnp.ravel(jnp.asarray(self.cohort)):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from turnout.strategies.base import Strategy
 from turnout.strategies.sampling import ask_uniformly
-from turnout.types import Ask, Cohort, Fleet, Params, PerClient, RandomKey, Scalar, View, divide
+from turnout.types import Ask, Cohort, Fleet, Move, Params, PerClient, RandomKey, Reports, Scalar, View, divide
 
 
 class FedAUState(eqx.Module):
@@ -60,10 +60,12 @@ class FedAU(Strategy[FedAUState]):
         ask = ask_uniformly(view, key, self.cohort)
         return replace(ask, weight=ask.weight * mean), state
 
-    def settle(self, state: FedAUState, params: Params, view: View, cohort: Cohort) -> FedAUState:
+    def aggregate(
+        self, state: FedAUState, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Move, FedAUState]:
         gap = state.gap + 1.0
         closed = cohort.mask | (gap >= jnp.asarray(self.cutoff, gap.dtype))
-        return FedAUState(
+        return Move(cohort.factors), FedAUState(
             gap=jnp.where(closed, 0.0, gap),
             total=state.total + jnp.where(closed, gap, 0.0),
             count=state.count + closed.astype(gap.dtype),

@@ -6,7 +6,7 @@ import equinox as eqx
 
 from turnout.strategies.averaging import Normaliser, ask_to_average, averaged, check_normaliser
 from turnout.strategies.base import Strategy
-from turnout.types import Ask, Cohort, PerSlot, RandomKey, Scalar, View
+from turnout.types import Ask, Cohort, Move, Params, RandomKey, Reports, Scalar, View
 
 
 class FedAvg(Strategy[None]):
@@ -32,5 +32,5 @@ class FedAvg(Strategy[None]):
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         return ask_to_average(view, key, self.cohort, self.normaliser), state
 
-    def weigh(self, state: None, view: View, cohort: Cohort) -> PerSlot:
-        return averaged(cohort, self.normaliser)
+    def aggregate(self, state: None, params: Params, view: View, cohort: Cohort, reports: Reports) -> tuple[Move, None]:
+        return Move(averaged(cohort, self.normaliser)), state

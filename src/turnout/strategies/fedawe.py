@@ -10,7 +10,7 @@ from jaxtyping import Array, Int
 from turnout import tree
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
-from turnout.types import Cohort, Fleet, Params, PerClient, PerSlot, Reports, Scalar, View
+from turnout.types import Cohort, Fleet, Move, Params, PerClient, Reports, Scalar, View
 
 
 class FedAWEState(eqx.Module):
@@ -53,25 +53,16 @@ class FedAWE(Strategy[FedAWEState]):
     def start(self, state: FedAWEState, params: Params, client: Int[Array, ""]) -> Params:
         return jax.tree.map(lambda held: held.at[client].get(mode="clip"), state.models)
 
-    def weigh(self, state: FedAWEState, view: View, cohort: Cohort) -> PerSlot:
-        echo = (cohort.take(state.away) + 1.0) * jnp.asarray(self.echo_rate, jnp.float32)
-        return _shares(cohort) * echo
-
     def aggregate(
         self, state: FedAWEState, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Params, FedAWEState]:
-        held = tree.weighted_sum(jax.tree.map(cohort.take, state.models), _shares(cohort))
-        learnt = tree.weighted_sum(reports.updates, self.weigh(state, view, cohort))
-        return tree.subtract(tree.add(held, learnt), params), state
-
-    def settle(self, state: FedAWEState, params: Params, view: View, cohort: Cohort) -> FedAWEState:
-        _, models = cohort.swap(state.models, tree.repeat(params, cohort.ids.shape[0]))
-        return FedAWEState(models, jnp.where(cohort.mask, 0.0, state.away + 1.0), state.importance)
+    ) -> tuple[Move, FedAWEState]:
+        share = jnp.where(cohort.arrived, averaged(cohort, "received"), 0.0)
+        weight = share * ((cohort.take(state.away) + 1.0) * jnp.asarray(self.echo_rate, jnp.float32))
+        held = tree.weighted_sum(jax.tree.map(cohort.take, state.models), share)
+        direction = tree.subtract(tree.add(held, tree.weighted_sum(reports.updates, weight)), params)
+        _, models = cohort.swap(state.models, tree.repeat(tree.add(params, direction), cohort.ids.shape[0]))
+        away = jnp.where(cohort.mask, 0.0, state.away + 1.0)
+        return Move(weight, direction), FedAWEState(models, away, state.importance)
 
     def model(self, state: FedAWEState, params: Params) -> Params:
         return tree.weighted_sum(state.models, Fleet(state.importance).target)
-
-
-def _shares(cohort: Cohort) -> PerSlot:
-    """Targets of the slots that arrived, renormalised; zero for the others."""
-    return jnp.where(cohort.arrived, averaged(cohort, "received"), 0.0)

@@ -9,15 +9,15 @@ from jaxtyping import Array, Int
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import UpdateMemory
 from turnout.strategies.sampling import largest
-from turnout.types import Ask, Cohort, Fleet, Params, RandomKey, Reports, Scalar, View
+from turnout.strategies.words import Words
+from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, Scalar, View
 
 
 class FedLaAvgState(eqx.Module):
     """The latest update of every client, and when it came."""
 
-    memory: UpdateMemory
+    words: Words
     last: Int[Array, " clients"]  # R, round of the last arrival, -1 before the first
 
 
@@ -54,7 +54,7 @@ class FedLaAvg(Strategy[FedLaAvgState]):
             raise ValueError(f"warmup must be 0 rounds or more, not {self.warmup}")
 
     def init(self, fleet: Fleet, params: Params) -> FedLaAvgState:
-        return FedLaAvgState(UpdateMemory.empty(fleet, params), jnp.full(fleet.num_clients, -1, jnp.int32))
+        return FedLaAvgState(Words.empty(fleet, params), jnp.full(fleet.num_clients, -1, jnp.int32))
 
     def select(self, state: FedLaAvgState, view: View, key: RandomKey) -> tuple[Ask, FedLaAvgState]:
         if self.cohort is None:
@@ -65,15 +65,11 @@ class FedLaAvg(Strategy[FedLaAvgState]):
 
     def aggregate(
         self, state: FedLaAvgState, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Params, FedLaAvgState]:
-        _, memory = state.memory.refresh(view, cohort, reports)
-        direction = tree.scale(memory.mean(view), view.lr)
+    ) -> tuple[Move, FedLaAvgState]:
+        said = tree.rows_per_unit(reports.updates, cohort.lr)
+        words = state.words.hear(cohort, reports, said, cohort.take(view.importance)).words
+        direction = tree.scale(words.mean(view), view.lr)
         moving = jnp.asarray(view.t) >= jnp.asarray(self.warmup, jnp.int32)
-        return tree.where(moving, direction, tree.zeros_like(direction)), FedLaAvgState(memory, state.last)
-
-    def settle(self, state: FedLaAvgState, params: Params, view: View, cohort: Cohort) -> FedLaAvgState:
-        now = jnp.asarray(view.t, jnp.int32)
-        return FedLaAvgState(state.memory, jnp.where(cohort.mask, now, state.last))
-
-    def recount(self, state: FedLaAvgState, fleet: Fleet) -> FedLaAvgState:
-        return FedLaAvgState(state.memory.recount(fleet), state.last)
+        last = jnp.where(cohort.mask, jnp.asarray(view.t, jnp.int32), state.last)
+        move = Move(cohort.factors, tree.where(moving, direction, tree.zeros_like(direction)))
+        return move, FedLaAvgState(words, last)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from turnout import tree
 from turnout.strategies.averaging import Normaliser, ask_to_average, averaged, check_normaliser
 from turnout.strategies.base import Strategy
-from turnout.types import Ask, Cohort, Fleet, Params, PerSlot, RandomKey, Reports, Scalar, View, divide
+from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, Scalar, View, divide
 
 
 class FedNova(Strategy[None]):
@@ -49,16 +49,11 @@ class FedNova(Strategy[None]):
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         return ask_to_average(view, key, self.cohort, self.normaliser), state
 
-    def weigh(self, state: None, view: View, cohort: Cohort) -> PerSlot:
-        """p_k, the weight of an update of reach one."""
-        return averaged(cohort, self.normaliser)
-
-    def aggregate(
-        self, state: None, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Params, None]:
-        weight = jnp.where(cohort.arrived, self.weigh(state, view, cohort), 0.0)
+    def aggregate(self, state: None, params: Params, view: View, cohort: Cohort, reports: Reports) -> tuple[Move, None]:
+        weight = jnp.where(cohort.arrived, averaged(cohort, self.normaliser), 0.0)  # p_k, for a reach of one
         if self.effective_steps is None:
             length = divide(jnp.sum(weight * reports.reach), jnp.sum(weight))
         else:
             length = jnp.asarray(self.effective_steps, weight.dtype)
-        return tree.scale(tree.weighted_sum(reports.updates, divide(weight, reports.reach)), length), state
+        per_reach = tree.weighted_sum(reports.updates, divide(weight, reports.reach))
+        return Move(weight, tree.scale(per_reach, length)), state

@@ -7,12 +7,13 @@ import equinox as eqx
 from turnout import tree
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import Bits, UpdateMemory, check_bits
+from turnout.strategies.memory import Bits, check_bits
 from turnout.strategies.sampling import ask_uniformly
-from turnout.types import Ask, Cohort, Fleet, Params, PerSlot, RandomKey, Reports, Scalar, View
+from turnout.strategies.words import Words
+from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, Scalar, View
 
 
-class FedVARP(Strategy[UpdateMemory]):
+class FedVARP(Strategy[Words]):
     """w ← w + η_t ( Σ_{k ∈ R_t} α_k (u_k - y_k) / Σ_{j ∈ R_t} α_j + Σ_k α_k y_k ), u_k = Δ_k / η_t; then y_k ← u_k.
 
     The second sum runs over all clients and holds what each sent last, before this round. The correction, as in SAGA,
@@ -42,21 +43,17 @@ class FedVARP(Strategy[UpdateMemory]):
     def __check_init__(self) -> None:
         check_bits(self.bits)
 
-    def init(self, fleet: Fleet, params: Params) -> UpdateMemory:
-        return UpdateMemory.empty(fleet, params, bits=self.bits)
+    def init(self, fleet: Fleet, params: Params) -> Words:
+        return Words.empty(fleet, params, bits=self.bits)
 
-    def select(self, state: UpdateMemory, view: View, key: RandomKey) -> tuple[Ask, UpdateMemory]:
+    def select(self, state: Words, view: View, key: RandomKey) -> tuple[Ask, Words]:
         return ask_uniformly(view, key, self.cohort), state
 
-    def weigh(self, state: UpdateMemory, view: View, cohort: Cohort) -> PerSlot:
-        return averaged(cohort, "received")
-
     def aggregate(
-        self, state: UpdateMemory, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Params, UpdateMemory]:
-        change, memory = state.refresh(view, cohort, reports)
-        correction = tree.weighted_sum(change, self.weigh(state, view, cohort))
-        return tree.scale(tree.add(correction, state.mean(view)), view.lr), memory
-
-    def recount(self, state: UpdateMemory, fleet: Fleet) -> UpdateMemory:
-        return state.recount(fleet)
+        self, state: Words, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Move, Words]:
+        said = tree.rows_per_unit(reports.updates, cohort.lr)
+        heard = state.hear(cohort, reports, said, cohort.take(view.importance))
+        weight = averaged(cohort, "received")
+        correction = tree.weighted_sum(heard.change, weight)
+        return Move(weight, tree.scale(tree.add(correction, state.mean(view)), view.lr)), heard.words

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.strategies.base import Strategy
+from turnout.strategies.base import Strategy, per_client
 from turnout.strategies.sampling import with_replacement
 from turnout.types import Ask, Fleet, PerClient, RandomKey, Scalar, View, divide
 
@@ -33,11 +32,7 @@ class ImportanceSampling(Strategy[None]):
     references = ("weng2025heterogeneity",)
 
     cohort: Scalar = 10  # K, draws per round
-    odds: PerClient | None = eqx.field(default=None, converter=_as_odds)  # by client; the target if not given
-
-    @property
-    def fixes_fleet_size(self) -> bool:
-        return self.odds is not None
+    odds: PerClient | None = per_client(converter=_as_odds)  # by client; the target if not given
 
     def check(self, fleet: Fleet) -> None:
         super().check(fleet)

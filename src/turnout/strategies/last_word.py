@@ -2,54 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import (
-    Bits,
-    Keeper,
-    Rows,
-    check_bits,
-    check_keeper,
-    exchange,
-    rows_of_zeros,
-    unpacked,
-    weighted_rows,
-)
+from turnout.strategies.memory import Bits, Keeper, check_bits, check_keeper, unpack
 from turnout.strategies.sampling import ask_uniformly
-from turnout.types import (
-    Ask,
-    ClientMemory,
-    Cohort,
-    Fleet,
-    Params,
-    PerClient,
-    PerSlot,
-    RandomKey,
-    Reports,
-    Scalar,
-    View,
-    divide,
-)
+from turnout.strategies.words import LastUpdate, Words
+from turnout.types import Ask, Cohort, Fleet, Move, Params, PerClient, PerSlot, RandomKey, Reports, Scalar, View, divide
 
 
 class LastWordState(eqx.Module):
     """What each client said last, zero before its first word, and the sum over all of them."""
 
-    rows: Rows | None  # y, one model per client; None where the clients keep their own
-    weight: PerClient  # w_k = α_k (l_k + 1)^fading, from the round l_k in which the client was last heard
+    words: Words  # y_k, by w_k = α_k (l_k + 1)^fading, from the round l_k in which the client was last heard
     reach: PerClient  # ‖a_k‖₁ of the work behind y_k
-    total: Params  # S = Σ_k w_k y_k, kept up to date by differences
 
     @property
     def length(self) -> Float[Array, ""]:
         """The mean reach τ̄ behind all words, under their weights."""
-        return divide(jnp.sum(self.weight * self.reach), jnp.sum(self.weight))
+        weight = self.words.weight
+        return divide(jnp.sum(weight * self.reach), jnp.sum(weight))
 
 
 class LastWord(Strategy[LastWordState]):
@@ -98,8 +73,8 @@ class LastWord(Strategy[LastWordState]):
             raise ValueError("blend needs memory = 'server': a client does not know the usual work of the others")
 
     @property
-    def client_memory(self) -> ClientMemory | None:
-        return ClientMemory(self.fading, per_work=True) if self.memory == "clients" else None
+    def client_side(self) -> LastUpdate | None:
+        return LastUpdate(self.fading, unit="work") if self.memory == "clients" else None
 
     def check(self, fleet: Fleet) -> None:
         super().check(fleet)
@@ -107,46 +82,33 @@ class LastWord(Strategy[LastWordState]):
             raise ValueError(f"fading must be a number of 0 or more, not {self.fading}")
 
     def init(self, fleet: Fleet, params: Params) -> LastWordState:
-        nothing = jnp.zeros_like(fleet.importance)
-        rows = rows_of_zeros(fleet, params, self.bits) if self.memory == "server" else None
-        return LastWordState(rows, nothing, nothing, tree.zeros_like(params))
+        return LastWordState(Words.empty(fleet, params, self.memory, self.bits), jnp.zeros_like(fleet.importance))
 
     def select(self, state: LastWordState, view: View, key: RandomKey) -> tuple[Ask, LastWordState]:
         return ask_uniformly(view, key, self.cohort), state
 
     def aggregate(
         self, state: LastWordState, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Params, LastWordState]:
-        work = reports.reach * jnp.asarray(view.lr, jnp.float32)  # η_t ‖a_k‖₁
-        cohort = replace(cohort, arrived=cohort.arrived & (work > 0))
-        age = (jnp.asarray(view.t, jnp.float32) + 1.0) ** jnp.asarray(self.fading, jnp.float32)
-        weight = jnp.where(cohort.mask, view.importance * age, state.weight)
-        reach = jnp.where(cohort.mask, cohort.put(reports.reach), state.reach)
-
-        now, before = (jnp.where(cohort.arrived, cohort.take(held), 0.0) for held in (weight, state.weight))
-        if state.rows is None:  # the client has sent u_k - ((l_k + 1) / (t + 1))^fading y_k
-            rows, change = None, tree.weighted_sum(reports.updates, now)
-        else:
-            fresh = tree.scale_rows(reports.updates, divide(jnp.ones_like(work), work))  # u_k
-            if self.blend:
-                fresh = blended(unpacked(cohort.read(state.rows)), fresh, self._trust(state, cohort, reports))
-            old, fresh, rows = exchange(state.rows, cohort, fresh)
-            change = tree.subtract(tree.weighted_sum(fresh, now), tree.weighted_sum(old, before))
-        after = LastWordState(rows, weight, reach, tree.add(state.total, change))
-
-        step = jnp.asarray(view.lr, jnp.float32) * divide(after.length, jnp.sum(weight))  # η_t τ̄ / M
-        return tree.scale(after.total, step), after
+    ) -> tuple[Move, LastWordState]:
+        spoken = jnp.asarray(view.t, jnp.float32) - cohort.age  # l_k, the round whose model the client speaks about
+        weight = cohort.take(view.importance) * (spoken + 1.0) ** jnp.asarray(self.fading, jnp.float32)
+        said = reports.updates  # where clients keep y_k: its change
+        if self.memory == "server":
+            said = tree.rows_per_unit(said, reports.reach * cohort.lr)  # u_k
+        if self.blend and state.words.rows is not None:
+            said = blend(unpack(cohort.read(state.words.rows)), said, self._trust(state, cohort, reports))
+        words, _, heard = state.words.hear(cohort, reports, said, weight)
+        after = LastWordState(words, jnp.where(heard, cohort.put(reports.reach), state.reach))
+        step = jnp.asarray(view.lr, jnp.float32) * divide(after.length, jnp.sum(words.weight))  # η_t τ̄ / M
+        return Move(cohort.factors, tree.scale(words.total, step)), after
 
     def _trust(self, state: LastWordState, cohort: Cohort, reports: Reports) -> PerSlot:
         """θ_k: how much of the client's former word a new one of so much work replaces; all of it at the first."""
         usual = jnp.minimum(divide(reports.reach, state.length, otherwise=1.0), 1.0)
-        return jnp.where(cohort.take(state.weight) > 0, usual, 1.0)
-
-    def recount(self, state: LastWordState, fleet: Fleet) -> LastWordState:
-        return state if state.rows is None else replace(state, total=weighted_rows(state.rows, state.weight))
+        return jnp.where(cohort.take(state.words.weight) > 0, usual, 1.0)
 
 
-def blended(former: Params, fresh: Params, trust: PerSlot) -> Params:
+def blend(former: Params, fresh: Params, trust: PerSlot) -> Params:
     """The former rows brought by their share of trust towards the fresh ones; the fresh row alone where trust is 1."""
     mixed = tree.add(former, tree.scale_rows(tree.subtract(fresh, former), trust))
     return tree.where_rows(trust < 1, mixed, fresh)

@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.types import Cohort, Fleet, Params, PerClient, Reports, View, divide
+from turnout.types import Cohort, Fleet, Params, PerClient, divide
 
 Keeper = Literal["server", "clients"]  # who remembers the last update of each client
 Bits = Literal[8, 16, 32]  # of a number in a memory on the server
@@ -65,40 +65,7 @@ class PackedRows(eqx.Module):
 Rows = Params | PackedRows
 
 
-class UpdateMemory(eqx.Module):
-    """The last update of every client, zero before its first, and their sum.
-
-    Updates are kept per unit of learning rate, Δ_k / η_t: minus the gradients of the client's local work, summed up. So
-    one that was sent at another rate is used at the present one. Where each client remembers its own update and sends
-    the change, the server keeps the sum alone.
-    """
-
-    rows: Rows | None  # one model per client; None where the clients remember them
-    total: Params  # Σ_k importance_k rows_k, kept up to date by differences
-
-    @classmethod
-    def empty(cls, fleet: Fleet, params: Params, on_clients: bool = False, bits: Bits = 32) -> UpdateMemory:
-        return cls(None if on_clients else rows_of_zeros(fleet, params, bits), tree.zeros_like(params))
-
-    def refresh(self, view: View, cohort: Cohort, reports: Reports) -> tuple[Params, UpdateMemory]:
-        """The change of each slot's update since the last one, zero where nothing arrived; and the memory after."""
-        change, rows = reports.updates, None
-        if self.rows is not None:
-            old, fresh, rows = exchange(self.rows, cohort, tree.per_rate(reports.updates, view.lr))
-            change = tree.where_rows(cohort.arrived, tree.subtract(fresh, old), tree.zeros_like(old))
-        total = tree.add(self.total, tree.weighted_sum(change, cohort.take(view.importance)))
-        return change, UpdateMemory(rows, total)
-
-    def recount(self, fleet: Fleet) -> UpdateMemory:
-        """The memory with its sum made anew, after rows of clients that have left were reset."""
-        return self if self.rows is None else UpdateMemory(self.rows, weighted_rows(self.rows, fleet.importance))
-
-    def mean(self, view: View) -> Params:
-        """Σ_k α_k Δ_k / η over all clients, each with the last update it sent."""
-        return tree.scale(self.total, divide(jnp.ones(()), jnp.sum(view.importance)))
-
-
-def rows_of_zeros(fleet: Fleet, params: Params, bits: Bits = 32) -> Any:
+def rows_of_zeros(fleet: Fleet, params: Params, bits: Bits = 32) -> Rows:
     """One model of zeros per client, packed where its numbers have fewer than 32 bits."""
     if bits == 32:
         return jax.tree.map(lambda leaf: jnp.zeros((fleet.num_clients, *leaf.shape), leaf.dtype), params)
@@ -111,7 +78,7 @@ def _per_row(scale: Array, rows: Array) -> Array:
     return scale.reshape((-1,) + (1,) * (rows.ndim - 1))
 
 
-def exchange(rows: Any, cohort: Cohort, fresh: Params) -> tuple[Params, Params, Any]:
+def exchange(rows: Rows, cohort: Cohort, fresh: Params) -> tuple[Params, Params, Rows]:
     """Write the fresh rows of a cohort: what was there, what is there now, rounded if packed, and all rows."""
     if not isinstance(rows, PackedRows):
         old, rows = cohort.swap(rows, fresh)
@@ -121,14 +88,14 @@ def exchange(rows: Any, cohort: Cohort, fresh: Params) -> tuple[Params, Params, 
     return old.unpack(), packed.unpack(), rows
 
 
-def unpacked(rows: Any) -> Params:
+def unpack(rows: Rows) -> Params:
     """Rows as arrays of the model's own kind, whatever they are stored in."""
     return rows.unpack() if isinstance(rows, PackedRows) else rows
 
 
-def weighted_rows(rows: Any, weights: PerClient) -> Params:
+def sum_rows(rows: Rows, weights: PerClient) -> Params:
     """Sum of all rows, each times its weight."""
-    return tree.weighted_sum(unpacked(rows), weights)
+    return tree.weighted_sum(unpack(rows), weights)
 
 
 def check_memory(strategy: Strategy, fleet: Fleet, shapes: Any, room: int | None = None, devices: int = 1) -> None:

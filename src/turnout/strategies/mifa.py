@@ -7,18 +7,12 @@ import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import Bits, Keeper, UpdateMemory, check_bits, check_keeper
-from turnout.types import ClientMemory, Cohort, Fleet, Mask, Params, Reports, View
+from turnout.strategies.memory import Bits, Keeper, check_bits, check_keeper
+from turnout.strategies.words import LastUpdate, Words
+from turnout.types import Cohort, Fleet, Move, Params, Reports, View
 
 
-class MIFAState(eqx.Module):
-    """The latest update of every client, and who has sent one."""
-
-    memory: UpdateMemory
-    seen: Mask
-
-
-class MIFA(Strategy[MIFAState]):
+class MIFA(Strategy[Words]):
     """In every round w ← w - η_t Σ_k α_k G_k over all clients, where G_k = -Δ_k / η is what client k sent last.
 
     Everyone available trains, and its entry of the table is replaced, normalised by the learning rate it was made with.
@@ -53,22 +47,19 @@ class MIFA(Strategy[MIFAState]):
         check_bits(self.bits, self.memory)
 
     @property
-    def client_memory(self) -> ClientMemory | None:
-        return ClientMemory() if self.memory == "clients" else None
+    def client_side(self) -> LastUpdate | None:
+        return LastUpdate() if self.memory == "clients" else None
 
-    def init(self, fleet: Fleet, params: Params) -> MIFAState:
-        memory = UpdateMemory.empty(fleet, params, on_clients=self.memory == "clients", bits=self.bits)
-        return MIFAState(memory, jnp.zeros(fleet.num_clients, bool))
+    def init(self, fleet: Fleet, params: Params) -> Words:
+        return Words.empty(fleet, params, self.memory, self.bits)
 
     def aggregate(
-        self, state: MIFAState, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Params, MIFAState]:
-        _, memory = state.memory.refresh(view, cohort, reports)
-        seen = state.seen | cohort.mask
-        direction = tree.scale(memory.mean(view), view.lr)
+        self, state: Words, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Move, Words]:
+        said = reports.updates if self.memory == "clients" else tree.rows_per_unit(reports.updates, cohort.lr)
+        words = state.hear(cohort, reports, said, cohort.take(view.importance)).words
+        direction = tree.scale(words.mean(view), view.lr)
         if self.wait:
-            direction = tree.where(jnp.all(seen | view.vacant), direction, tree.zeros_like(direction))
-        return direction, MIFAState(memory, seen)
-
-    def recount(self, state: MIFAState, fleet: Fleet) -> MIFAState:
-        return MIFAState(state.memory.recount(fleet), state.seen)
+            all_heard = jnp.all((words.weight > 0) | view.vacant)
+            direction = tree.where(all_heard, direction, tree.zeros_like(direction))
+        return Move(cohort.factors, direction), words

@@ -35,9 +35,9 @@ class NormSampling(Strategy[None]):
         return max(most_available, int(self.cohort))
 
     def admit(self, state: None, view: View, cohort: Cohort, norms: PerSlot, key: RandomKey) -> Cohort:
-        odds = jnp.where(cohort.active, norms, 0.0)
+        odds = jnp.where(cohort.uploading, norms, 0.0)
         by_client = jnp.zeros(view.num_clients).at[cohort.ids].set(odds, mode="drop")
         copies = cohort.take(with_replacement(key, by_client, self.cohort, view.slots, view.members))
         chance = divide(odds, jnp.broadcast_to(jnp.sum(odds), odds.shape))
         weight = divide(cohort.weight, chance * jnp.asarray(self.cohort, odds.dtype))
-        return replace(cohort, active=cohort.active & (copies > 0), copies=copies, weight=weight)
+        return replace(cohort, uploading=cohort.uploading & (copies > 0), copies=copies, weight=weight)

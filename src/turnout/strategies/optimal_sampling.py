@@ -37,14 +37,14 @@ class OptimalSampling(Strategy[None]):
         return most_available  # everyone trains; the cohort is who uploads
 
     def admit(self, state: None, view: View, cohort: Cohort, norms: PerSlot, key: RandomKey) -> Cohort:
-        lengths = jnp.where(cohort.active, cohort.weight * norms, 0.0)
+        lengths = jnp.where(cohort.uploading, cohort.weight * norms, 0.0)
         budget = jnp.asarray(self.cohort, lengths.dtype)
         if self.approximate:
-            chance = approximate_chances(lengths, cohort.active, budget, self.iterations)
+            chance = approximate_chances(lengths, cohort.uploading, budget, self.iterations)
         else:
-            chance = exact_chances(lengths, cohort.active, budget)
+            chance = exact_chances(lengths, cohort.uploading, budget)
         lot = cohort.take(jr.uniform(key, (view.num_clients,)))
-        return replace(cohort, active=cohort.active & (lot < chance), weight=divide(cohort.weight, chance))
+        return replace(cohort, uploading=cohort.uploading & (lot < chance), weight=divide(cohort.weight, chance))
 
 
 def exact_chances(lengths: PerSlot, candidates: SlotMask, budget: Array) -> PerSlot:

@@ -6,7 +6,7 @@ from turnout import tree
 from turnout.strategies.base import Strategy
 from turnout.strategies.memory import rows_of_zeros
 from turnout.strategies.sampling import ask_by_odds
-from turnout.types import Ask, Cohort, Fleet, Params, RandomKey, Reports, Scalar, View
+from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, Scalar, View
 
 
 class StaleFill(Strategy[Params]):
@@ -39,8 +39,8 @@ class StaleFill(Strategy[Params]):
 
     def aggregate(
         self, state: Params, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Params, Params]:
-        fresh = tree.per_rate(reports.updates, view.lr)
-        stale, memory = cohort.swap(state, fresh)
-        used = tree.where_rows(cohort.arrived, fresh, stale)
-        return tree.scale(tree.weighted_sum(used, self.weigh(state, view, cohort)), view.lr), memory
+    ) -> tuple[Move, Params]:
+        fresh, spoke = tree.rows_per_unit(reports.updates, cohort.lr), cohort.speaking(reports)
+        stale, memory = spoke.swap(state, fresh)
+        used = tree.where_rows(spoke.arrived, fresh, stale)
+        return Move(cohort.factors, tree.scale(tree.weighted_sum(used, cohort.factors), view.lr)), memory

@@ -11,22 +11,20 @@ import jax.random as jr
 import numpy as np
 
 from turnout.availability.markov import markov
-from turnout.server.facts import Facts, Online, Oracle
+from turnout.server.facts import Online, Oracle
 from turnout.server.server import Server, ServerState
-from turnout.server.settings import ServerSettings
 from turnout.simulator import simulate
 from turnout.simulator.local import Local
 from turnout.strategies.base import Strategy
 from turnout.tasks.quadratics import Quadratics
+from turnout.testing.by_hand import RATE, HandDriven, Happening
 from turnout.testing.claims import require, require_close, require_finite, require_same_form
-from turnout.types import Array, Cohort, Fleet, Known, Reports, View
+from turnout.types import Array, Cohort, Known
 from turnout.world import World, compute, links
 
 _NUM_CLIENTS = 7
 _DIMENSION = 3
-_RATE = 0.05
-_SPARE_SLOTS = 5  # the result must not depend on them
-_SPARE_PLACES = 9  # nor on these, which real nodes have for newcomers
+_SPARE_PLACES = 9  # which real nodes have for newcomers: the result must not depend on them
 
 
 def check_strategy(strategy: Strategy, *, rounds: int = 20) -> None:
@@ -51,7 +49,7 @@ class _Stage:
     world: World
     known: Known
 
-    def relabelled(self, order: np.ndarray) -> _Stage:
+    def relabel(self, order: np.ndarray) -> _Stage:
         """The same fleet with the clients in another order; only for rounds whose absences are given."""
         task = self.task
         moved = replace(task, centres=task.centres[order], curvature=task.curvature[order], worth=task.worth[order])
@@ -76,76 +74,6 @@ def _stage() -> _Stage:
     return _Stage(task, scene, Known(*(jnp.asarray(values, jnp.float32) for values in (pi, lam, success, steps))))
 
 
-@eqx.filter_jit
-def _open(
-    server: Server, state: ServerState, t: Array, available: Array, truth: Known, losses: Array | None, root: Array
-) -> tuple[View, Cohort, ServerState, Array]:
-    view = server.view(state, t, available, _RATE, truth, losses)
-    cohort, state = server.ask(state, view, root)
-    return view, cohort, state, server.start(state, cohort)
-
-
-@eqx.filter_jit
-def _close(
-    server: Server,
-    state: ServerState,
-    view: View,
-    cohort: Cohort,
-    updates: Array,
-    delivers: Array,
-    truth: Known,
-    root: Array,
-) -> ServerState:
-    cohort = server.admit(state, view, cohort, jnp.linalg.norm(updates, axis=1), root)
-    cohort = replace(cohort, arrived=cohort.active & cohort.take(delivers))
-    reach = jnp.where(cohort.active, cohort.take(truth.reach), jnp.nan)
-    return server.tell(state, view, cohort, Reports.arrived(cohort, updates, reach, reach))
-
-
-class _Drive:
-    """A server driven from outside, as a driver of real nodes does: numpy clients, one round at a time."""
-
-    def __init__(self, strategy: Strategy, stage: _Stage, facts: Facts | None = None, vacant: int = 0) -> None:
-        slots = strategy.capacity(_NUM_CLIENTS + vacant) + _SPARE_SLOTS
-        members = jnp.arange(_NUM_CLIENTS + vacant) < _NUM_CLIENTS if vacant else None
-        fleet = Fleet(jnp.pad(stage.task.importance, (0, vacant)), members)
-        self.server = Server.of(fleet, strategy, ServerSettings(facts=facts), slots)
-        self.task = stage.task
-        self.state = eqx.filter_jit(self.server.init)(stage.task.start)
-
-    def round(
-        self, t: int, root: Array, available: np.ndarray, delivers: np.ndarray, steps: np.ndarray, truth: Known
-    ) -> None:
-        losses = jnp.asarray(np.where(available, self._losses(), 0.0), jnp.float32)
-        vacant = self.server.fleet.num_clients - _NUM_CLIENTS
-        known, here, comes, probed = jax.tree.map(
-            lambda values: jnp.pad(values, (0, vacant)),
-            (truth, jnp.asarray(available), jnp.asarray(delivers), losses if self.server.strategy.probes else None),
-        )
-        now = jnp.asarray(t, jnp.int32)
-        view, cohort, state, start = _open(self.server, self.state, now, here, known, probed, root)
-        require_finite((cohort.weight, cohort.scale, cohort.copies), "what is asked must be finite")
-        require(int(cohort.overflow) == 0, "capacity gives fewer slots than clients are asked")
-        updates = self._train_all(cohort, np.asarray(start), steps)
-        self.state = _close(self.server, state, view, cohort, jnp.asarray(updates), comes, known, root)
-
-    def _train_all(self, cohort: Cohort, start: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """Updates of the active slots; the others hold NaN, to show that they are never read."""
-        updates = np.full(start.shape, np.nan, np.float32)
-        for slot in np.flatnonzero(np.asarray(cohort.active)):
-            client = int(cohort.ids[slot])
-            rate = np.float32(_RATE * float(cohort.scale[slot]) * float(self.task.curvature[client]))
-            place, centre = start[slot].copy(), np.asarray(self.task.centres[client])
-            for _ in range(int(steps[client])):
-                place = place - rate * (place - centre)
-            updates[slot] = place - start[slot]
-        return updates
-
-    def _losses(self) -> np.ndarray:
-        gaps = np.asarray(self.state.params)[None] - np.asarray(self.task.centres)
-        return 0.5 * np.asarray(self.task.curvature) * (gaps**2).sum(axis=1)
-
-
 def _steps(stage: _Stage) -> np.ndarray:
     return np.asarray(stage.known.reach, np.int64)
 
@@ -153,10 +81,10 @@ def _steps(stage: _Stage) -> np.ndarray:
 def _check_empty_round(strategy: Strategy, stage: _Stage) -> None:
     nobody, everybody = np.zeros(_NUM_CLIENTS, bool), np.ones(_NUM_CLIENTS, bool)
     for available, delivers in ((nobody, everybody), (everybody, nobody)):
-        drive = _Drive(strategy, stage)
+        drive = HandDriven(strategy, stage.task)
         before = drive.state
         require_finite(before, "the initial state must be finite")
-        drive.round(0, jr.key(0), available, delivers, _steps(stage), stage.known)
+        drive.play_round(0, jr.key(0), Happening(available, delivers, _steps(stage)), stage.known)
         require_same_form(drive.state, before, "a round must keep the form of the state")
         require_finite(drive.state, "state and model must stay finite when nothing arrives in round 0")
         claim = "the model must stay where it is when nothing has ever arrived"
@@ -166,13 +94,13 @@ def _check_empty_round(strategy: Strategy, stage: _Stage) -> None:
 def _check_alike(strategy: Strategy, stage: _Stage) -> None:
     """Relabelling the clients relabels the result: exactly, or on average over keys where selection draws lots."""
     order = np.array([3, 0, 6, 1, 5, 2, 4])
-    other = stage.relabelled(order)
+    other = stage.relabel(order)
     available = np.array([True, True, False, True, True, False, True])
     mean, variance = _mean_ask(strategy, stage, available)
     other_mean, other_variance = _mean_ask(strategy, other, available[order])
     error = 6 * np.sqrt(variance[order] + other_variance) + 1e-5
     require(bool(np.all(np.abs(mean[order] - other_mean) <= error)), "select must treat clients alike")
-    if float(variance.max()) == 0.0 and type(strategy).admit is Strategy.admit:
+    if float(variance.max()) == 0.0 and strategy.admits_all:
         models = _play_masks(strategy, other, order), _play_masks(strategy, stage, np.arange(_NUM_CLIENTS))
         require_close(*models, "relabelling the clients must not change the model", 1e-4)
 
@@ -182,25 +110,25 @@ def _mean_ask(strategy: Strategy, stage: _Stage, available: np.ndarray) -> tuple
 
     The losses stand in for the lengths of the updates, which `admit` may look at.
     """
-    drive = _Drive(strategy, stage)
-    losses = jnp.asarray(np.where(available, drive._losses(), 0.0), jnp.float32)
+    drive = HandDriven(strategy, stage.task)
+    losses = jnp.asarray(np.where(available, drive.losses(), 0.0), jnp.float32)
 
     @eqx.filter_jit
     def weights(server: Server, state: ServerState, keys: Array) -> Array:
-        probed = losses if server.strategy.probes else None
-        view = server.view(state, jnp.asarray(0, jnp.int32), jnp.asarray(available), _RATE, stage.known, probed)
+        probed = losses if server.strategy.needs_losses else None
+        view = server.view(state, jnp.asarray(0, jnp.int32), jnp.asarray(available), RATE, stage.known, probed)
 
         def weight(key: Array) -> Array:
             ask, after = server.strategy.select(state.strategy, view, key)
             if server.strategy.admits_all:
                 return jnp.where(ask.copies > 0, ask.copies * ask.weight, jnp.nan)
-            cohort = Cohort.pack(ask, server.slots)
-            lengths = jnp.where(cohort.active, cohort.take(losses), jnp.nan)
+            cohort = Cohort.pack(ask, server.slots, RATE)
+            lengths = jnp.where(cohort.uploading, cohort.take(losses), jnp.nan)
             cohort = server.strategy.admit(after, view, cohort, lengths, jr.fold_in(key, 1))
             return (
                 jnp.full(_NUM_CLIENTS, jnp.nan)
                 .at[cohort.ids]
-                .set(jnp.where(cohort.active, cohort.copies * cohort.weight, jnp.nan), mode="drop")
+                .set(jnp.where(cohort.uploading, cohort.copies * cohort.weight, jnp.nan), mode="drop")
             )
 
         return jax.vmap(weight)(keys)
@@ -214,29 +142,30 @@ def _mean_ask(strategy: Strategy, stage: _Stage, available: np.ndarray) -> tuple
 
 def _play_masks(strategy: Strategy, stage: _Stage, order: np.ndarray) -> np.ndarray:
     """Model after some rounds of given absences and losses, the clients in the given order."""
-    drive = _Drive(strategy, stage)
+    drive = HandDriven(strategy, stage.task)
     draw = np.random.default_rng(1)
     for t in range(12):
         available, delivers = draw.random((2, _NUM_CLIENTS)) < np.array([[0.5], [0.8]])
-        drive.round(t, jr.key(0), available[order], delivers[order], _steps(stage), stage.known)
+        now = Happening(available[order], delivers[order], _steps(stage))
+        drive.play_round(t, jr.key(0), now, stage.known)
     return np.asarray(drive.state.params)
 
 
 def _check_run(strategy: Strategy, stage: _Stage, rounds: int) -> None:
     """The compiled simulator, with the slots it chooses, against numpy clients with spare slots and vacant places."""
     facts = Online() if strategy.needs else Oracle()
-    local = Local(learning_rate=_RATE, batch_size=1)
+    local = Local(learning_rate=RATE, batch_size=1)
     history = simulate(stage.task, stage.world, strategy, rounds=rounds, seeds=2, local=local, facts=facts)
     require_finite(history.params, "a short run must end with a finite model")
     require(bool(np.ptp(history.params, axis=0).max() > 0), "different seeds must give different models")
-    drive = _Drive(strategy, stage, facts, vacant=0 if strategy.fixes_fleet_size else _SPARE_PLACES)
+    drive = HandDriven(strategy, stage.task, facts, vacant=0 if strategy.fixes_fleet_size else _SPARE_PLACES)
     root = jr.key(0)
     step, state = eqx.filter_jit(stage.world.step), stage.world.init(root)
     for t in range(rounds):
         state, nature = step(state, root, jnp.asarray(t, jnp.int32))
         truth = replace(stage.known, success=nature.success, reach=nature.steps.astype(jnp.float32))
-        available, delivers, steps = (np.asarray(v) for v in (nature.available, nature.delivers, nature.steps))
-        drive.round(t, root, available, delivers, steps, truth)
+        now = Happening(*(np.asarray(values) for values in (nature.available, nature.delivers, nature.steps)))
+        drive.play_round(t, root, now, truth)
     shipped = drive.server.model(drive.state)
     claim = "numpy clients with spare slots and vacant places must reach the compiled model"
     require_close(shipped, history.params[0], claim)

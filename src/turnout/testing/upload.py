@@ -56,5 +56,6 @@ def _model(key: Any) -> Params:
     return {"weights": jr.normal(first, (4, 3)), "bias": jr.normal(second, (3,))}
 
 
-def _context(word: Any) -> UploadContext:
-    return UploadContext(jnp.asarray(word, jnp.uint32), jnp.asarray(0.1, jnp.float32))
+def _context(seed: Any) -> UploadContext:
+    rate, reach, t = (jnp.asarray(value, jnp.float32) for value in (0.1, 5.0, 3.0))
+    return UploadContext(jnp.asarray(seed, jnp.uint32), rate, reach, t)

@@ -6,7 +6,6 @@ Transforms are pure and written for one client. They nest: a compressor stands i
 from turnout.uploads.base import Upload, UploadContext, WireSize
 from turnout.uploads.chain import Chain
 from turnout.uploads.clip import Clip
-from turnout.uploads.difference import Difference
 from turnout.uploads.eight_bit import EightBit
 from turnout.uploads.error_feedback import ErrorFeedback
 from turnout.uploads.noise import Noise
@@ -16,7 +15,6 @@ from turnout.uploads.top_k import TopK
 __all__ = [
     "Chain",
     "Clip",
-    "Difference",
     "EightBit",
     "ErrorFeedback",
     "Noise",

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, PyTree, UInt32
 
-from turnout.types import Params, RandomKey, Scalar
+from turnout.types import Params, RandomKey
 
 State = TypeVar("State")
 Shapes = PyTree[Any]  # a model, or what has its shapes and types
@@ -20,11 +20,11 @@ Shapes = PyTree[Any]  # a model, or what has its shapes and types
 class UploadContext(eqx.Module):
     """What a transform may use besides the update."""
 
-    word: UInt32[Array, "*any"]  # a seed for this client and round
-    lr: Scalar | Float[Array, "*any"]  # η of the round, without the client's step scale
-    noise_key: RandomKey | None = None  # the client's own, where the server knows the word
-    reach: Scalar | Float[Array, "*any"] | None = None  # ‖a_k‖₁ of the local work, 1 if it is not known
-    t: Scalar | Float[Array, "*any"] | None = None  # the round, 0 if it does not matter
+    seed: UInt32[Array, "*any"]  # for this client and round
+    lr: Float[Array, "*any"]  # η of the round in which the client was asked, without its step scale
+    reach: Float[Array, "*any"]  # ‖a_k‖₁ of the local work
+    t: Float[Array, "*any"]  # the round in which the client was asked
+    noise_key: RandomKey | None = None  # the client's own, where the server knows the seed
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class Chain(Upload[None]):
     def encode(self, update: Params, state: None, context: UploadContext) -> tuple[Params, None]:
         for number, part in enumerate(self.parts):
             key = None if context.noise_key is None else jr.fold_in(context.noise_key, number)
-            own = replace(context, word=scramble(context.word ^ jnp.uint32(number + 1)), noise_key=key)
+            own = replace(context, seed=scramble(context.seed ^ jnp.uint32(number + 1)), noise_key=key)
             update, _ = part.encode(update, None, own)
         return update, state
 

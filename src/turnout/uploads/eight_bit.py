@@ -26,8 +26,8 @@ class EightBit(Upload[None]):
 
     def encode(self, update: Params, state: None, context: UploadContext) -> tuple[Params, None]:
         leaves, structure = jax.tree.flatten(update)
-        words = [scramble(context.word + jnp.uint32(number + 1)) for number in range(len(leaves))]
-        rounded = [_rounded(leaf, word) for leaf, word in zip(leaves, words, strict=True)]
+        seeds = [scramble(context.seed + jnp.uint32(number + 1)) for number in range(len(leaves))]
+        rounded = [_round(leaf, seed) for leaf, seed in zip(leaves, seeds, strict=True)]
         return jax.tree.unflatten(structure, rounded), state
 
     def wire_size(self, size: WireSize, params: Shapes) -> WireSize:
@@ -35,9 +35,9 @@ class EightBit(Upload[None]):
         return replace(size, value_bytes=1, extra_bytes=size.extra_bytes + _SCALE_BYTES * arrays)
 
 
-def _rounded(values: Array, word: UInt32[Array, ""]) -> Array:
+def _round(values: Array, seed: UInt32[Array, ""]) -> Array:
     scale = jnp.max(jnp.abs(values)) / LEVELS
-    levels = jnp.floor(divide(values, scale) + _uniform(word, values.shape).astype(values.dtype))
+    levels = jnp.floor(divide(values, scale) + _uniform(seed, values.shape).astype(values.dtype))
     return jnp.clip(levels, -LEVELS, LEVELS) * scale
 
 
@@ -53,10 +53,10 @@ def as_levels(values: np.ndarray) -> tuple[np.ndarray, np.float32] | None:
     return None
 
 
-def _uniform(word: UInt32[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
+def _uniform(seed: UInt32[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
     """Numbers in [0, 1), by the same cheap hash that draws batches."""
     count = 1
     for length in shape:
         count *= length
-    words = scramble(word + jnp.arange(count, dtype=jnp.uint32))
-    return ((words >> 8).astype(jnp.float32) * jnp.float32(2**-24)).reshape(shape)
+    bits = scramble(seed + jnp.arange(count, dtype=jnp.uint32))
+    return ((bits >> 8).astype(jnp.float32) * jnp.float32(2**-24)).reshape(shape)

@@ -27,7 +27,7 @@ class Noise(Upload[None]):
 
     def encode(self, update: Params, state: None, context: UploadContext) -> tuple[Params, None]:
         leaves, structure = jax.tree.flatten(update)
-        root = jr.key(context.word) if context.noise_key is None else context.noise_key
+        root = jr.key(context.seed) if context.noise_key is None else context.noise_key
         keys = jr.split(root, len(leaves))
         noisy = [
             leaf + jnp.asarray(self.scale, leaf.dtype) * jr.normal(key, leaf.shape, leaf.dtype)

@@ -11,7 +11,7 @@ import jax.random as jr
 from turnout.arguments import check_kind
 from turnout.availability.base import ErgodicProcess, Process
 from turnout.streams import Stream, round_key
-from turnout.types import Cohort, Mask, PerClient, RandomKey, Round, Steps
+from turnout.types import Cohort, Law, Mask, PerClient, RandomKey, Round, Steps
 from turnout.world import compute as computes
 from turnout.world import links as all_links
 
@@ -26,7 +26,7 @@ class Nature(eqx.Module):
 
     def deliver(self, cohort: Cohort) -> Cohort:
         """The cohort, with the clients whose upload arrives marked as arrived."""
-        return replace(cohort, arrived=cohort.active & cohort.take(self.delivers))
+        return replace(cohort, arrived=cohort.uploading & cohort.take(self.delivers))
 
 
 class WorldState(eqx.Module):
@@ -78,11 +78,11 @@ class World(eqx.Module):
         steps = self.compute.step(t, round_key(root, Stream.COMPUTE, t))
         return WorldState(process, links), Nature(available, delivers, success, steps)
 
-    def law(self) -> tuple[PerClient, PerClient] | None:
-        """(π, λ) if the availability has a stationary law, else None."""
+    def law(self) -> Law | None:
+        """The stationary law of the availability, None if it has none."""
         if not isinstance(self.availability, ErgodicProcess):
             return None
-        return self.availability.stationary(), self.availability.correlation()
+        return Law(self.availability.stationary(), self.availability.correlation())
 
 
 def _check_count(name: str, described: int, count: int) -> None:

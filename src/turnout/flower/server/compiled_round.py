@@ -13,7 +13,7 @@ from turnout.flower.wire.layout import Arrays
 from turnout.server.server import Closed, Server, ServerState
 from turnout.server.tally import Tally
 from turnout.simulator.local import Local
-from turnout.streams import Stream, client_words, round_key
+from turnout.streams import Stream, client_seeds, round_key
 from turnout.types import Array, Cohort, Params, Reports, View
 
 
@@ -82,7 +82,7 @@ def open_round(inputs: tuple[Server, Local, Array, Array, Array | None, Array], 
     rate = jnp.asarray(local.rate(t), jnp.float32)
     view = server.view(state, t, available, rate, None, losses)
     cohort, state = server.ask(state, view, root)
-    train, upload = (client_words(round_key(root, stream, t), cohort.ids) for stream in (Stream.TRAIN, Stream.UPLOAD))
+    train, upload = (client_seeds(round_key(root, stream, t), cohort.ids) for stream in (Stream.TRAIN, Stream.UPLOAD))
     return view, cohort, state, (train, upload), rate
 
 
@@ -94,7 +94,7 @@ def starts(server: Server, state: ServerState, places: Array) -> Params:
 
 @eqx.filter_jit
 def words(root: Array, stream: Stream, t: Array, places: Array) -> Array:
-    return client_words(round_key(root, stream, t), places)
+    return client_seeds(round_key(root, stream, t), places)
 
 
 @eqx.filter_jit

@@ -87,7 +87,7 @@ def _trial(task: Task, point: Point, worlds: dict[str, World], spread: Spread) -
         strategy=point.strategy.build(num_clients=task.num_clients),
         world=worlds[key],
         local=local,
-        settings=point.server.build(facts=point.facts.build()),
+        server=point.server.build(facts=point.facts.build()),
         uploads=point.uploads.build(),
     )
     with mistakes_at(point.strategy.where, type(trial.strategy).__module__):

@@ -19,7 +19,7 @@ from typing import Any
 from turnout.errors import FolderError, UserError
 from turnout.files.lock import FileLock
 from turnout.files.whole import free_folder
-from turnout.simulator import Watch
+from turnout.simulator.simulate import Watcher
 from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.run import Progress, outcomes
 from turnout.workbench.experiment.store import UNFINISHED
@@ -87,7 +87,9 @@ def joined(
         raise
 
 
-def compute(unfinished: Unfinished, share: Share, progress: Progress | None = None, watch: Watch | None = None) -> None:
+def compute(
+    unfinished: Unfinished, share: Share, progress: Progress | None = None, watch: Watcher | None = None
+) -> None:
     """Simulate and keep the cells of a share that are not kept yet."""
     grid = points(unfinished.experiment)
     for _ in outcomes(unfinished.experiment, grid, progress, watch, unfinished.kept, share.labels(grid)):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from turnout.errors import FolderError
 from turnout.files.whole import whole_file
-from turnout.simulator import Watch
+from turnout.simulator.simulate import Watcher
 
 PROGRESS = "progress.json"
 EVERY = 0.5  # seconds between two notes at least
@@ -20,7 +20,7 @@ EVERY = 0.5  # seconds between two notes at least
 class Noted:
     """Progress that is passed on and noted; without a file to write to, the run goes on."""
 
-    def __init__(self, path: Path, progress: Callable[[float], None] | None, watch: Watch | None) -> None:
+    def __init__(self, path: Path, progress: Callable[[float], None] | None, watch: Watcher | None) -> None:
         self._path, self._progress, self._watch = path, progress, watch
         self._latest: dict[str, float | None] = {}
         self._first: tuple[float, float] | None = None  # when progress was first reported, and the share then

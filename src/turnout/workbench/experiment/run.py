@@ -15,12 +15,13 @@ import jax.random as jr
 import numpy as np
 
 from turnout.metrics import DISTANCE
-from turnout.simulator import Watch, check_metrics, chosen_seeds, share_of_progress
-from turnout.simulator.crew import Latest, Pace
+from turnout.simulator.batching import run_group
+from turnout.simulator.crew import Latest
 from turnout.simulator.history import History
-from turnout.simulator.lanes import run_group
 from turnout.simulator.mesh import Spread
-from turnout.simulator.trial import TrialGroup, grouped
+from turnout.simulator.run_plan import RunPlan
+from turnout.simulator.simulate import Watcher, check_metrics, check_seeds, report_share
+from turnout.simulator.trial import TrialGroup, group_trials
 from turnout.tasks.base import Task
 from turnout.workbench.experiment.build import Batch, build, calibrated
 from turnout.workbench.experiment.circumstances import circumstances
@@ -157,7 +158,10 @@ def _clients(outcome: Outcome) -> pl.DataFrame:
 
 
 def run(
-    experiment: Experiment, out: str | Path | None = None, progress: Progress | None = None, watch: Watch | None = None
+    experiment: Experiment,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    watch: Watcher | None = None,
 ) -> Run:
     """Simulate every point of an experiment; with `out`, leave a run folder there.
 
@@ -176,7 +180,7 @@ def run_points(
     experiment: Experiment,
     grid: Sequence[Point],
     progress: Progress | None = None,
-    watch: Watch | None = None,
+    watch: Watcher | None = None,
     kept: KeptPoints | None = None,
     needed: Sequence[str] = (),
 ) -> Run:
@@ -193,7 +197,7 @@ def outcomes(
     experiment: Experiment,
     grid: Sequence[Point],
     progress: Progress | None = None,
-    watch: Watch | None = None,
+    watch: Watcher | None = None,
     kept: KeptPoints | None = None,
     labels: Collection[str] | None = None,
     needed: Sequence[str] = (),
@@ -210,22 +214,22 @@ def outcomes(
     ]
     segment = max(1, experiment.rounds // SEGMENTS)
     with mistakes_at(""):
-        pace = Pace(experiment.rounds, experiment.evaluate_every, segment, experiment.metrics)
-        seeds = chosen_seeds(experiment.seeds)
+        run_plan = RunPlan(experiment.rounds, experiment.evaluate_every, segment, experiment.metrics)
+        seeds = check_seeds(experiment.seeds)
         for batch in batches:
-            check_metrics(batch.tasks[0], [*(pace.metrics or ()), *needed])
+            check_metrics(batch.tasks[0], [*(run_plan.metrics or ()), *needed])
         programs = [
             (batch, group, wanted)
             for batch in batches
-            for group in grouped([setup.trials for setup in batch.setups])
+            for group in group_trials([setup.trials for setup in batch.setups])
             if (wanted := [i for i in group.members if labels is None or batch.points[i].label in labels])
         ]
         shares = None if progress is None else lambda done, total: progress(done / total)
         for number, (batch, group, wanted) in enumerate(programs):
-            report = share_of_progress(shares, watch, number, len(programs), pace.rounds)
+            report = report_share(shares, watch, number, len(programs), run_plan.rounds)
             finished = _kept(batch, wanted, kept)
             if missing := [i for i in wanted if i not in finished]:
-                finished |= _simulated(batch, group, missing, seeds, pace, report, kept, begun, experiment.spread)
+                finished |= _simulated(batch, group, missing, seeds, run_plan, report, kept, begun, experiment.spread)
                 begun = time.perf_counter()
             for i, point in finished.items():
                 task = batch.tasks[0] if DISTANCE in point.history.metrics and len(batch.tasks) == 1 else None
@@ -251,7 +255,7 @@ def _simulated(
     group: TrialGroup,
     missing: Sequence[int],
     seeds: tuple[int, ...],
-    pace: Pace,
+    run_plan: RunPlan,
     report: Callable[[int, Latest], None],
     kept: KeptPoints | None,
     begun: float,
@@ -261,7 +265,7 @@ def _simulated(
     labels = [batch.points[i].label for i in missing]
     saved = None if kept is None else kept.states(labels)
     chosen = [group.members.index(i) for i in missing]
-    histories = run_group(batch.tasks, group, seeds, pace, report, saved, chosen, spread)
+    histories = run_group(batch.tasks, group, seeds, run_plan, report, saved, chosen, spread)
     factors = [batch.rate_factors[i] if batch.rate_factors else 1.0 for i in missing]
     share = (time.perf_counter() - begun) / len(labels)
     points = [KeptPoint(history, factor, share) for history, factor in zip(histories, factors, strict=True)]

@@ -19,7 +19,7 @@ from typing import Any
 from turnout.errors import FolderError
 from turnout.files.lock import FileLock, is_locked
 from turnout.files.whole import durable_file, free_folder, renewed
-from turnout.simulator import Watch
+from turnout.simulator.simulate import Watcher
 from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError
@@ -50,7 +50,7 @@ class Unfinished:
         """The points that are finished."""
         return KeptPoints(self.folder / UNFINISHED, asked_of(self.experiment))
 
-    def run(self, progress: Progress | None = None, watch: Watch | None = None) -> Run:
+    def run(self, progress: Progress | None = None, watch: Watcher | None = None) -> Run:
         """Simulate what is not finished, and write the run into the folder."""
         noted = Noted(self.folder / UNFINISHED / PROGRESS, progress, watch)
         finished = run_points(self.experiment, points(self.experiment), noted.progress, noted.watch, self.kept)

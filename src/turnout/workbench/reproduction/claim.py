@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from turnout.arguments import MAX_COUNT, at_least
 from turnout.errors import nearest
-from turnout.simulator import chosen_seeds
+from turnout.simulator.simulate import check_seeds
 from turnout.workbench.experiment import registry, toml
 from turnout.workbench.experiment.citations import references
 from turnout.workbench.experiment.config import Experiment
@@ -282,6 +282,6 @@ def _search(table: Any) -> Search | None:
     if "rounds" in table and "seeds" not in table:
         raise ExperimentError("tuning: rounds are for a search of its own, which needs seeds, too")
     with mistakes_at("tuning"):
-        seeds = chosen_seeds(table["seeds"]) if "seeds" in table else None
+        seeds = check_seeds(table["seeds"]) if "seeds" in table else None
         rounds = at_least("rounds", table["rounds"], 1, MAX_COUNT) if "rounds" in table else None
     return Search(table["metric"], tuple(table.get("keep", ())), seeds, rounds)

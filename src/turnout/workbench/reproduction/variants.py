@@ -7,13 +7,14 @@ from dataclasses import replace
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from turnout import tree
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
-from turnout.strategies.last_word import LastWord, LastWordState, blended
-from turnout.types import Cohort, Fleet, Params, PerClient, Reports, Scalar, View, divide
+from turnout.strategies.last_word import LastWord, LastWordState, blend
+from turnout.strategies.memory import rows_of_zeros
+from turnout.types import Cohort, Fleet, Move, Params, PerClient, Reports, Scalar, View, divide
 
 
 class Corrected(Strategy[LastWordState]):
@@ -33,19 +34,19 @@ class Corrected(Strategy[LastWordState]):
 
     def aggregate(
         self, state: LastWordState, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Params, LastWordState]:
-        direction, after = LastWord(self.fading).aggregate(state, params, view, cohort, reports)
-        change = tree.subtract(cohort.read(after.rows), cohort.read(state.rows))
+    ) -> tuple[Move, LastWordState]:
+        move, after = LastWord(self.fading).aggregate(state, params, view, cohort, reports)
+        change = tree.subtract(cohort.read(after.words.rows), cohort.read(state.words.rows))
         weight = jnp.where(cohort.arrived, averaged(cohort, "received"), 0.0)
-        length = divide(jnp.sum(after.weight * after.reach), jnp.sum(after.weight))
-        factor = jnp.asarray(self.share, jnp.float32) * jnp.asarray(view.lr, jnp.float32) * length
-        return tree.add(direction, tree.scale(tree.weighted_sum(change, weight), factor)), after
+        factor = jnp.asarray(self.share, jnp.float32) * jnp.asarray(view.lr, jnp.float32) * after.length
+        more = tree.scale(tree.weighted_sum(change, weight), factor)
+        return Move(move.weight, tree.add(move.direction, more)), after
 
 
 class CompensatedState(eqx.Module):
     """LastWord's state, and the model at which each word was said."""
 
-    words: LastWordState
+    last_word: LastWordState
     models: Params
 
 
@@ -66,21 +67,20 @@ class Compensated(Strategy[CompensatedState]):
 
     def aggregate(
         self, state: CompensatedState, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Params, CompensatedState]:
-        direction, words = LastWord(self.fading).aggregate(state.words, params, view, cohort, reports)
+    ) -> tuple[Move, CompensatedState]:
+        move, after = LastWord(self.fading).aggregate(state.last_word, params, view, cohort, reports)
         _, models = cohort.swap(state.models, tree.repeat(params, cohort.ids.shape[0]))
+        words = after.words
         drift = jax.tree.map(lambda y, x, w: y * y * (w[None] - x), words.rows, models, params)
-        mass = jnp.sum(words.weight)
-        length = divide(jnp.sum(words.weight * words.reach), mass)
-        factor = jnp.asarray(self.strength, jnp.float32) * jnp.asarray(view.lr, jnp.float32) * divide(length, mass)
-        correction = tree.scale(tree.weighted_sum(drift, words.weight), factor)
-        return tree.subtract(direction, correction), CompensatedState(words, models)
+        step = jnp.asarray(view.lr, jnp.float32) * divide(after.length, jnp.sum(words.weight))
+        correction = tree.scale(tree.weighted_sum(drift, words.weight), jnp.asarray(self.strength, jnp.float32) * step)
+        return Move(move.weight, tree.subtract(move.direction, correction)), CompensatedState(after, models)
 
 
 class PooledState(eqx.Module):
     """LastWord's state, and the work behind each word."""
 
-    words: LastWordState
+    last_word: LastWordState
     work: PerClient  # m_k, in which work of s rounds ago counts keep^s
 
 
@@ -103,19 +103,27 @@ class Pooled(Strategy[PooledState]):
 
     def aggregate(
         self, state: PooledState, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Params, PooledState]:
+    ) -> tuple[Move, PooledState]:
         former = state.work * jnp.asarray(self.keep, jnp.float32)
         work = jnp.where(cohort.mask, former + cohort.put(reports.reach), former)
         trust = divide(reports.reach, cohort.take(work), otherwise=1.0)
         effort = reports.reach * jnp.asarray(view.lr, jnp.float32)
-        fresh = tree.scale_rows(reports.updates, divide(jnp.ones_like(effort), effort))
-        word = blended(cohort.read(state.words.rows), fresh, trust)
+        fresh = tree.rows_per_unit(reports.updates, effort)
+        word = blend(cohort.read(state.last_word.words.rows), fresh, trust)
         reports = replace(reports, updates=tree.scale_rows(word, effort))  # from which LastWord reads the word
-        direction, words = LastWord(self.fading).aggregate(state.words, params, view, cohort, reports)
-        return direction, PooledState(words, work)
+        move, after = LastWord(self.fading).aggregate(state.last_word, params, view, cohort, reports)
+        return move, PooledState(after, work)
 
 
-class Shared(Strategy[LastWordState]):
+class SharedState(eqx.Module):
+    """The last word of every group, zero before its first."""
+
+    rows: Params
+    weight: Float[Array, " groups"]
+    reach: Float[Array, " groups"]
+
+
+class Shared(Strategy[SharedState]):
     """LastWord with one row per group of clients: the last word of a group is the mean of those that came together.
 
     Equal groups of neighbours, as `clustered` and `minimum_separation` make them. A group counts by the importance of
@@ -128,12 +136,13 @@ class Shared(Strategy[LastWordState]):
     groups: int = eqx.field(static=True, default=20)
     fading: Scalar = 0.5
 
-    def init(self, fleet: Fleet, params: Params) -> LastWordState:
-        return LastWord(self.fading).init(Fleet(jnp.zeros(self.groups)), params)
+    def init(self, fleet: Fleet, params: Params) -> SharedState:
+        nothing = jnp.zeros(self.groups)
+        return SharedState(rows_of_zeros(Fleet(nothing), params), nothing, nothing)
 
     def aggregate(
-        self, state: LastWordState, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Params, LastWordState]:
+        self, state: SharedState, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Move, SharedState]:
         def by_group(rows: Array, of: Array) -> Array:
             return jax.ops.segment_sum(rows, of, self.groups)
 
@@ -152,4 +161,4 @@ class Shared(Strategy[LastWordState]):
         rows = tree.where_rows(heard, words, state.rows)
         total, mass = tree.weighted_sum(rows, weight), jnp.sum(weight)
         direction = tree.scale(total, rate * divide(jnp.sum(weight * reach), mass * mass))
-        return direction, LastWordState(rows, weight, reach, total)
+        return Move(cohort.factors, direction), SharedState(rows, weight, reach)

@@ -1,0 +1,111 @@
+"""How a client works: it trains, does what the algorithm wants besides, and sends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from turnout import tree
+from turnout.simulator.client_state import ClientState
+from turnout.simulator.local import Jobs, Local, Trained
+from turnout.strategies.client_side import ClientSide
+from turnout.streams import scramble
+from turnout.tasks.base import Task
+from turnout.types import Answer, Download, Params, PerSlot, PyTree, Scalar, Work, says_something
+from turnout.uploads.base import Shapes, Upload
+from turnout.uploads.plain import Plain
+
+
+class Sent(eqx.Module):
+    """What a cohort sends, one row per slot."""
+
+    answers: Answer
+    losses: PerSlot
+    held: ClientState | None = None  # new state of the clients, to be kept if the round counts
+
+
+class Client(eqx.Module):
+    """How clients train, what the algorithm has them do besides, and what happens to their answers on the way."""
+
+    local: Local
+    side: ClientSide | None = None
+    upload: Upload | None = None  # None: answers arrive as they were made
+
+    @property
+    def sends_plainly(self) -> bool:
+        """Whether updates are sent as they are made."""
+        return self.side is None and self.upload is None
+
+    def init(self, params: Params, num_clients: int) -> ClientState | None:
+        """State of clients that have not worked yet, one row per client; None if they keep nothing."""
+        optimizer = self.local.fresh(params) if self.local.lasting else None
+        uploads, algorithm = (None if part is None else part.init(params) for part in (self.upload, self.side))
+        fresh = ClientState(optimizer, uploads, algorithm)
+        if not jax.tree.leaves(fresh):
+            return None
+        return tree.repeat(jax.tree.map(jnp.asarray, fresh), num_clients)
+
+    def num_bytes(self, model: Shapes) -> int:
+        """Bytes of one answer of such a model."""
+        vectors = 2 if self.side is not None and self.side.sends_second else 1
+        return vectors * (self.upload or Plain()).num_bytes(model)
+
+    def push(self, download: Download, jobs: Jobs) -> Params | None:
+        """B of each job, None for zero."""
+        if self.side is None:
+            return None
+        kept = None if jobs.held is None else jobs.held.algorithm
+        return jax.vmap(self.side.push, axis_size=jobs.steps.shape[0])(kept, download.shared)
+
+    def work(self, task: Task, download: Download, jobs: Jobs, most: Scalar, masked: bool) -> Sent:
+        """Training and sending in one go, so that no update need be kept beside what is sent of it."""
+        wanted = () if self.side is None else self.side.gradients
+        push = self.push(download, jobs)
+        return self.send(self.local.train(task, download.model, jobs, most, masked, push, wanted), download, jobs)
+
+    def send(self, trained: Trained, download: Download, jobs: Jobs) -> Sent:
+        """What is sent of finished work, and the state of the clients if it arrives."""
+        held = ClientState() if jobs.held is None else jobs.held
+        answers, algorithm = Answer(trained.updates), None
+        if self.side is None:
+            answers, uploads = self._encode(answers, held.uploads, jobs)
+        else:
+            work = _work_of(trained, download, jobs)
+            worked = says_something(work.reach, work.lr)
+            answers = jax.vmap(self.side.say)(held.algorithm, work)
+            answers = tree.where_rows(worked, answers, tree.zeros_like(answers))
+            answers, uploads = self._encode(answers, held.uploads, jobs)
+            algorithm = jax.vmap(self.side.keep)(held.algorithm, work, answers)
+            algorithm = tree.where_rows(worked, algorithm, held.algorithm)
+        after = None if jobs.held is None else ClientState(trained.optimizer, uploads, algorithm)
+        return Sent(answers, trained.losses, after)
+
+    def _encode(self, answers: Answer, before: PyTree, jobs: Jobs) -> tuple[Answer, PyTree]:
+        """The answers as the server reads them, and the state of the transform; each vector has a seed of its own."""
+        if self.upload is None:
+            return answers, None
+        assert jobs.context is not None  # the loop gives one where there is an upload
+        encode = jax.vmap(self.upload.encode)
+        update, after = encode(answers.update, before, jobs.context)
+        second = answers.second
+        if second is not None:
+            other = replace(jobs.context, seed=scramble(jobs.context.seed + jnp.uint32(1)))
+            second, _ = encode(second, None, other)
+        return Answer(update, second), after
+
+
+def _work_of(trained: Trained, download: Download, jobs: Jobs) -> Work:
+    context = jobs.context
+    assert context is not None  # the loop gives one where the algorithm has a client's side
+    return Work(
+        update=trained.updates,
+        lr=context.lr,
+        reach=context.reach,
+        t=context.t,
+        shared=download.shared,
+        mean_gradient=trained.mean_gradient,
+        last_gradient=trained.last_gradient,
+    )

@@ -1,0 +1,95 @@
+"""What every client said last: kept on the server, or by each client itself, which then sends what has changed."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from turnout import tree
+from turnout.strategies.client_side import ClientSide
+from turnout.strategies.memory import Bits, Keeper, Rows, exchange, rows_of_zeros, sum_rows
+from turnout.types import Answer, Cohort, Fleet, Mask, Params, PerClient, PerSlot, Reports, Scalar, View, Work, divide
+
+
+class Heard(NamedTuple):
+    """What a round has changed in the words of the clients."""
+
+    words: Words
+    change: Params  # of each slot's word, zero where none was heard
+    clients: Mask  # who was heard
+
+
+class Words(eqx.Module):
+    """The last word of every client, zero before its first, and their weighted sum.
+
+    A word is one vector of the model's shape that stands for a client until its next one, such as its last update per
+    unit of learning rate. It leaves the sum by the weight with which it came in, whatever its client's weight is now.
+    """
+
+    rows: Rows | None  # one model per client; None where each client keeps its own word
+    weight: PerClient  # of each word in the sum, zero before the first
+    total: Params  # Σ_k weight_k word_k, kept up to date by differences
+
+    @classmethod
+    def empty(cls, fleet: Fleet, params: Params, keeper: Keeper = "server", bits: Bits = 32) -> Words:
+        rows = rows_of_zeros(fleet, params, bits) if keeper == "server" else None
+        return cls(rows, jnp.zeros_like(fleet.importance), tree.zeros_like(params))
+
+    def hear(self, cohort: Cohort, reports: Reports, said: Params, weight: PerSlot) -> Heard:
+        """Take in what the cohort has said: words, or their changes where the clients keep them.
+
+        The rule for all memories: an update of no work is no word.
+        """
+        cohort = cohort.speaking(reports)
+        held = jnp.where(cohort.mask, cohort.put(weight), self.weight)
+        now, before = (jnp.where(cohort.arrived, cohort.take(each), 0.0) for each in (held, self.weight))
+        if self.rows is None:
+            total = tree.add(self.total, tree.weighted_sum(said, now))
+            return Heard(Words(None, held, total), said, cohort.mask)
+        old, fresh, rows = exchange(self.rows, cohort, said)
+        grown = tree.subtract(tree.weighted_sum(fresh, now), tree.weighted_sum(old, before))
+        change = tree.where_rows(cohort.arrived, tree.subtract(fresh, old), tree.zeros_like(old))
+        return Heard(Words(rows, held, tree.add(self.total, grown)), change, cohort.mask)
+
+    def mean(self, view: View) -> Params:
+        """Σ_k α_k word_k over all clients, zero for those not heard yet."""
+        return tree.scale(self.total, divide(jnp.ones(()), jnp.sum(view.importance)))
+
+    def recount(self) -> Words:
+        """The same with its sum made anew, after rows of clients that have left were reset."""
+        return self if self.rows is None else Words(self.rows, self.weight, sum_rows(self.rows, self.weight))
+
+
+class OwnWord(eqx.Module):
+    """What server and client agree on that the client has sent in all."""
+
+    word: Params
+    t: Float[Array, ""]  # the round of its last upload that arrived
+
+
+class LastUpdate(ClientSide[OwnWord]):
+    """Keeps its last update per unit of learning rate, or also of work, and sends what has changed.
+
+    `fading`: what was sent in round l counts in round t by ((l + 1) / (t + 1))^fading.
+    """
+
+    sends_changes = True
+
+    fading: Scalar = 0.0
+    unit: Literal["rate", "work"] = eqx.field(static=True, default="rate")
+
+    def init(self, params: Params) -> OwnWord:
+        return OwnWord(tree.zeros_like(params), jnp.zeros(()))
+
+    def say(self, kept: OwnWord, work: Work) -> Answer:
+        unit = work.lr * work.reach if self.unit == "work" else work.lr
+        return Answer(tree.subtract(tree.per_unit(work.update, unit), self._fade(kept, work)))
+
+    def keep(self, kept: OwnWord, work: Work, sent: Answer) -> OwnWord:
+        return OwnWord(tree.add(self._fade(kept, work), sent.update), jnp.asarray(work.t))
+
+    def _fade(self, kept: OwnWord, work: Work) -> Params:
+        return tree.scale(kept.word, divide(kept.t + 1.0, work.t + 1.0) ** jnp.asarray(self.fading, jnp.float32))
