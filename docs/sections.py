@@ -60,7 +60,7 @@ def traits() -> str:
         needs = ", ".join(traits["needs"]) or "nothing" if "needs" in traits else "as the one inside"
         asks = "; a loss of everyone first" if traits.get("probes") else ""
         rows.append([f"[`{name}`](strategies/{name}.md)", needs + asks, traits["server_memory"], traits["consistent"]])
-    return table(("strategy", "must be told", "server memory", "trains for whom it should"), rows)
+    return table(("strategy", "must be told", "server memory", "consistent"), rows)
 
 
 # What came out
@@ -232,7 +232,7 @@ def demo() -> str:
         against = "–" if point is numbers["points"][0] else _spread(lead, sign="+")
         rows.append([TITLES[point["label"]], _spread(accuracy), against, off[point["label"]]])
     against = f"against {TITLES[numbers['points'][0]['label']]}, paired by seed"
-    return table(("strategy", "test accuracy (%)", against, "weight that goes to the wrong clients"), rows)
+    return table(("strategy", "test accuracy (%)", against, "weight on the wrong clients"), rows)
 
 
 def _spread(numbers: dict, sign: str = "") -> str:
