@@ -171,7 +171,6 @@ def test_the_version_is_written_once():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert project["project"]["dynamic"] == ["version"]
     assert project["tool"]["hatch"]["version"]["path"] == "src/turnout/__init__.py"
-    assert not re.search(r"^version:", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     holders = [path for path in SOURCE.rglob("*.py") if re.search(r"^__version__ *=", path.read_text(), re.MULTILINE)]
     assert holders == [SOURCE / "__init__.py"]
 
@@ -207,8 +206,21 @@ def test_a_picture_is_readable_on_a_dark_page(picture):
     assert re.search(r'<rect width="\d+" height="\d+" fill="white"/>', picture.read_text()[:1000])
 
 
-def test_the_version_is_a_release():
+def test_the_version_is_a_release_and_what_is_cited_and_changed():
     assert re.fullmatch(r"\d+\.\d+\.\d+", turnout.__version__)
+    assert re.findall(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE) == [turnout.__version__]
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## \[([^]]+)\] - (?:Unreleased|\d{4}-\d\d-\d\d)$", changes, re.MULTILINE)
+    assert versions[0] == turnout.__version__
+    assert len(versions) == len(re.findall(r"^## ", changes, re.MULTILINE))
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}  # those of Keep a Changelog
+    assert set(re.findall(r"^### (.+)$", changes, re.MULTILINE)) <= kinds
+
+
+def test_urls_are_addresses_or_lead_into_the_repository():
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    assert set(urls) >= {"Documentation", "Source", "Changelog", "Issues"}
+    assert all("://" in url or (ROOT / url.split("#")[0]).exists() for url in urls.values())
 
 
 def test_no_two_test_files_share_a_name():
