@@ -129,6 +129,31 @@ def test_every_marker_of_tests_has_its_target_and_ci_calls_targets_that_exist():
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in called)
 
 
+def rows_of(part: str) -> list[tuple[str, str]]:
+    """What the tables of a part of CONTRIBUTING say of folders and files of the package."""
+    (text,) = re.findall(rf"^## {part}\n(.*?)^## ", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE | re.DOTALL)
+    return re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)
+
+
+def paths_in(rows: list[tuple[str, str]]) -> list[str]:
+    named = [name for _, where in rows for name in re.findall(r"`([^`]+)`", where)]
+    return [name for name in named if "/" in name or name.endswith(".py")]
+
+
+@pytest.mark.parametrize("path", paths_in([*rows_of("Where things are"), *rows_of("Twelve tasks, and two more")]))
+def test_contributing_names_files_that_are_there(path):
+    assert list(SOURCE.glob(re.sub(r"<\w+>", "*", path).rstrip("/")))
+
+
+def test_contributing_has_every_room_of_the_package_and_fourteen_tasks():
+    named = paths_in(rows_of("Where things are"))
+    folders = [path for path in SOURCE.iterdir() if path.is_dir()] + list((SOURCE / "workbench").iterdir())
+    rooms = [path.relative_to(SOURCE) for path in folders if (path / "__init__.py").is_file()]
+    assert not [room for room in rooms if not any(name.startswith(f"{room}/") for name in named)]
+    numbers = [task.split(".")[0] for task, _ in rows_of("Twelve tasks, and two more")]
+    assert numbers == ["task", *(str(number) for number in range(1, 15))]
+
+
 def test_decisions_are_numbered_without_gaps():
     folder = ROOT / "docs" / "decisions"
     names = sorted(path.name for path in folder.glob("[0-9]*.md"))
