@@ -1,4 +1,4 @@
-"""Rewrite the parts of pages that come from stored numbers: `make sections`, and a test that says when it is due.
+"""Rewrite the parts of pages that come from stored numbers or from the sources: `make sections`; a test says when.
 
 A part begins with `<!-- from: name -->` and ends with `<!-- end -->`; `SECTIONS` has the function of every name.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
+from public_names import PACKAGES, listed, reference
 from speeds import million, performance, precision, speed
 from tables import NUMBERS, ROOT, table
 
@@ -24,8 +25,12 @@ from turnout.workbench.reproduction.stored import read_result
 from turnout.workbench.reproduction.verdicts import Reproduction
 
 RESULTS = ROOT / "experiments" / "results"
-PAGES = ("README.md", "docs/choose.md", "docs/clusters.md", "docs/matrix.md", "docs/performance.md")
-PART = re.compile(r"(<!-- from: ([a-z ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+PAGES = (
+    "README.md",
+    *(f"docs/{name}.md" for name in ("choose", "clusters", "matrix", "performance", "api/README")),
+    *(f"docs/api/{page}" for page in PACKAGES.values()),
+)
+PART = re.compile(r"(<!-- from: ([a-z .]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 CEILING = "everybody there"  # the world without any trouble
 VERDICTS = [verdict for verdict in get_args(Reproduction) if verdict != "not run"]
 TITLES = {
@@ -60,7 +65,7 @@ def traits() -> str:
         needs = ", ".join(traits["needs"]) or "nothing" if "needs" in traits else "as the one inside"
         asks = "; a loss of everyone first" if traits.get("probes") else ""
         rows.append([f"[`{name}`](strategies/{name}.md)", needs + asks, traits["server_memory"], traits["consistent"]])
-    return table(("strategy", "must be told", "server memory", "trains for whom it should"), rows)
+    return table(("strategy", "must be told", "server memory", "consistent"), rows)
 
 
 # What came out
@@ -232,7 +237,7 @@ def demo() -> str:
         against = "–" if point is numbers["points"][0] else _spread(lead, sign="+")
         rows.append([TITLES[point["label"]], _spread(accuracy), against, off[point["label"]]])
     against = f"against {TITLES[numbers['points'][0]['label']]}, paired by seed"
-    return table(("strategy", "test accuracy (%)", against, "weight that goes to the wrong clients"), rows)
+    return table(("strategy", "test accuracy (%)", against, "weight on the wrong clients"), rows)
 
 
 def _spread(numbers: dict, sign: str = "") -> str:
@@ -270,6 +275,8 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "performance": performance,
     "precision": precision,
     "million": million,
+    "public names": listed,
+    **{f"reference {package}": functools.partial(reference, package) for package in PACKAGES},
 }
 
 if __name__ == "__main__":

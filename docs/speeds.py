@@ -12,9 +12,7 @@ def speed() -> str:
     one = cpu["training"]["turnout, 1 seed"]
     rows = []
     for name, time in cpu["training"].items():
-        times = (
-            "" if time == one else f"{time / one:.0f} times as long" if time > 10 * one else f"{time / one:.1f} times"
-        )
+        times = "" if time == one else f"{time / one:.{0 if time > 10 * one else 1}f} times as long"
         rows.append([name, f"{time:.3g}", times])
     on_gpu = [f"{gpu['training'][f'turnout, {seeds}']:.2g}" for seeds in ("1 seed", "10 seeds")]
     fleets = [f"{time:.2g} ms out of {int(count):,} clients" for count, time in cpu["population"].items()]
@@ -57,7 +55,7 @@ def performance() -> str:
         for kind in numbers.values()
     ]
     peers = [f"{name}: {value:.3g} ms" for name, value in numbers["cpu"].get("peers", {}).items() if name != "version"]
-    beside = [f"\nIn turn on {numbers['cpu']['machine']}: {', '.join(peers)}."] if peers else []
+    beside = [f"\nMeasured alternately on {numbers['cpu']['machine']}: {', '.join(peers)}."] if peers else []
     ceilings = ["Measured ceilings:", "", *(f"- {line}" for line in ceilings), *beside, ""]
     return "\n".join([table(head, rows), "", *ceilings, *_beside_rounds(numbers["gpu"])])
 
@@ -69,8 +67,8 @@ def _beside_rounds(gpu: dict) -> list[str]:
     if "420 trainings" in call:
         lines.append(f"420 such trainings take {call['420 trainings'] / 1e3:.2g} s.")
     if draw is not None:
-        lines.append(f"Who of {draw['clients']:,} independent clients is there takes {draw['ms']:.2g} ms per round")
-        lines.append(f"and {draw['peak GiB']:.2g} GiB (`--availability {draw['clients']}`).")
+        lines.append(f"To draw who of {draw['clients']:,} independent clients is available takes {draw['ms']:.2g} ms")
+        lines.append(f"per round and {draw['peak GiB']:.2g} GiB (`--availability {draw['clients']}`).")
     return lines
 
 
@@ -105,11 +103,11 @@ def million() -> str:
     loads, diagnosis = [row["load"] for row in rows.values()], rows["diagnosis"]
     return "\n".join(
         [
-            table(("", "milliseconds per round", "of all threads together", "peak memory, GiB"), shown),
+            table(("", "wall time, ms per round", "CPU time of all threads, ms per round", "peak memory, GiB"), shown),
             "",
-            f"`{numbers['command']}`, {numbers['machine']}, on which {min(loads):.0f} to {max(loads):.0f} programs",
-            "wanted to run at the same time: the second column is the one to compare. The diagnosis of a log of",
+            f"`{numbers['command']}`, {numbers['machine']}, shared by {min(loads):.0f} to {max(loads):.0f}",
+            "running programs: compare CPU times rather than wall times. The diagnosis of a log of",
             f"{diagnosis['rounds']:,} rounds takes {diagnosis['seconds']:.0f} s and {diagnosis['peak_gib']:.1f} GiB.",
-            f"Memories of one model per client were not run; they would need, in GiB: {memories}.",
+            f"Strategies with one model per client were not run. Their memory would take, in GiB: {memories}.",
         ]
     )

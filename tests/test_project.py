@@ -129,6 +129,31 @@ def test_every_marker_of_tests_has_its_target_and_ci_calls_targets_that_exist():
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in called)
 
 
+def rows_of(part: str) -> list[tuple[str, str]]:
+    """What the tables of a part of CONTRIBUTING say of folders and files of the package."""
+    (text,) = re.findall(rf"^## {part}\n(.*?)^## ", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE | re.DOTALL)
+    return re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)
+
+
+def paths_in(rows: list[tuple[str, str]]) -> list[str]:
+    named = [name for _, where in rows for name in re.findall(r"`([^`]+)`", where)]
+    return [name for name in named if "/" in name or name.endswith(".py")]
+
+
+@pytest.mark.parametrize("path", paths_in([*rows_of("Where things are"), *rows_of("Twelve tasks, and two more")]))
+def test_contributing_names_files_that_are_there(path):
+    assert list(SOURCE.glob(re.sub(r"<\w+>", "*", path).rstrip("/")))
+
+
+def test_contributing_has_every_room_of_the_package_and_fourteen_tasks():
+    named = paths_in(rows_of("Where things are"))
+    folders = [path for path in SOURCE.iterdir() if path.is_dir()] + list((SOURCE / "workbench").iterdir())
+    rooms = [path.relative_to(SOURCE) for path in folders if (path / "__init__.py").is_file()]
+    assert not [room for room in rooms if not any(name.startswith(f"{room}/") for name in named)]
+    numbers = [task.split(".")[0] for task, _ in rows_of("Twelve tasks, and two more")]
+    assert numbers == ["task", *(str(number) for number in range(1, 15))]
+
+
 def test_decisions_are_numbered_without_gaps():
     folder = ROOT / "docs" / "decisions"
     names = sorted(path.name for path in folder.glob("[0-9]*.md"))
@@ -171,7 +196,6 @@ def test_the_version_is_written_once():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert project["project"]["dynamic"] == ["version"]
     assert project["tool"]["hatch"]["version"]["path"] == "src/turnout/__init__.py"
-    assert not re.search(r"^version:", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     holders = [path for path in SOURCE.rglob("*.py") if re.search(r"^__version__ *=", path.read_text(), re.MULTILINE)]
     assert holders == [SOURCE / "__init__.py"]
 
@@ -207,8 +231,21 @@ def test_a_picture_is_readable_on_a_dark_page(picture):
     assert re.search(r'<rect width="\d+" height="\d+" fill="white"/>', picture.read_text()[:1000])
 
 
-def test_the_version_is_a_release():
+def test_the_version_is_a_release_and_what_is_cited_and_changed():
     assert re.fullmatch(r"\d+\.\d+\.\d+", turnout.__version__)
+    assert re.findall(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE) == [turnout.__version__]
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## \[([^]]+)\] - (?:Unreleased|\d{4}-\d\d-\d\d)$", changes, re.MULTILINE)
+    assert versions[0] == turnout.__version__
+    assert len(versions) == len(re.findall(r"^## ", changes, re.MULTILINE))
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}  # those of Keep a Changelog
+    assert set(re.findall(r"^### (.+)$", changes, re.MULTILINE)) <= kinds
+
+
+def test_urls_are_addresses_or_lead_into_the_repository():
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    assert set(urls) >= {"Documentation", "Source", "Changelog", "Issues"}
+    assert all("://" in url or (ROOT / url.split("#")[0]).exists() for url in urls.values())
 
 
 def test_no_two_test_files_share_a_name():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from turnout.workbench.report.run.plots import plots
     from turnout.world import World, compute, links
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Audit",
