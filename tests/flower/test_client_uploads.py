@@ -15,7 +15,7 @@ from inprocess import FakeClock, InProcessGrid
 from test_client_memory import FEEDBACK, MODEL, STEP, by_feedback, losing, play, train
 
 from turnout.files.archive import read_archive, write_archive
-from turnout.flower import FlowerStrategy, client_app
+from turnout.flower import FlowerStrategy, Waiting, client_app
 from turnout.flower.wire.compact import INDICES, LEVELS, SCALES, VALUES, check_parts, most_bytes
 from turnout.flower.wire.layout import Layout, packed
 from turnout.flower.wire.messages import COMPACT, to_numpy, to_record, unpacked_in
@@ -134,7 +134,7 @@ def test_what_goes_over_the_wire_is_what_the_transform_says(upload, monkeypatch)
 
     monkeypatch.setattr(InProcessGrid, "_call", weighed)
     grid = InProcessGrid(client_app(train=big_train, uploads=upload), lambda _t: ["1", "2"])
-    flower = FlowerStrategy(FedAvg(), evaluate_every=0, clock=FakeClock())
+    flower = FlowerStrategy(FedAvg(), evaluate_every=0, waiting=Waiting(clock=FakeClock()))
     flower.start(grid, to_record(BIG), num_rounds=1, timeout=10.0)
     expected = upload.num_bytes(jax.tree.map(jnp.asarray, BIG))
     assert expected < 0.3 * 4 * 10_000

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from every_strategy import SETTINGS
-from turnout.flower.run import books as checkpoint
+from turnout.flower.run import checkpoint
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply
@@ -75,7 +75,7 @@ def test_the_end_of_a_round_is_compiled_while_the_clients_work():
     driver = Driver(FedAvg(), {"x": np.zeros(37, np.float32)})  # a shape that no other test has
     driver.join({"a": 1.0, "b": 1.0})
     driver.open_round(["a", "b"])
-    wait([driver._compiling])
+    wait([driver._compiling.running])
     with Compilations() as closing:
         driver.close_round({"a": reply_of(*np.ones(37))})
     assert closing.count == 0

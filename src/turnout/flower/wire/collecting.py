@@ -9,21 +9,13 @@ from typing import Any
 
 from flwr.app import RecordDict
 
-from turnout.flower.server.compiled_round import Order
 from turnout.flower.server.driver import Driver
+from turnout.flower.server.turn import Order
+from turnout.flower.settings import Limits
 from turnout.flower.wire.compact import check_parts, most_bytes
 from turnout.flower.wire.late import LateOrder
 from turnout.flower.wire.messages import COMPACT, array_records_in, arrays_in, bytes_in, metrics_in, unpacked_in
-from turnout.flower.wire.replies import (
-    OWN_BASE,
-    Dropped,
-    Limits,
-    Reply,
-    check_length,
-    check_loss,
-    check_reply,
-    reach_in,
-)
+from turnout.flower.wire.replies import OWN_BASE, Dropped, Reply, check_length, check_loss, check_reply, reach_in
 
 log = logging.getLogger("turnout.flower")
 
@@ -61,7 +53,7 @@ class Collection:
         for name, content in contents.items():
             self.bytes_uploaded += bytes_in(content)
             self.metrics[name] = metrics_in(content)
-            if array_records_in(content) or self.driver.strategy.admits_all:
+            if array_records_in(content) or not self.driver.demands.lengths:
                 self._keep(name, self._checked(name, content, self.metrics[name]))
             else:
                 self._take_length(name, self.metrics[name])
@@ -98,7 +90,7 @@ class Collection:
         metrics = {**metrics, "num-examples": metrics.get(self.size_key)}
         t = self.driver.t + 1 if late is None else late.t
         rules = {"layout": layout, "t": t, "limits": self.limits, "room": self.driver.room_for(name)}
-        if self.driver.strategy.client_memory is not None and (reason := self._on_another_base(name, metrics)):
+        if self.driver.demands.memory and (reason := self._on_another_base(name, metrics)):
             return Dropped(reason)
         if is_compact:
             return check_parts(arrays, metrics, **rules)
@@ -147,7 +139,7 @@ def losses_in(contents: Mapping[str, RecordDict], t: int, limits: Limits) -> dic
     return losses
 
 
-def ratings_in(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+def numbers_in(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """Metrics of the clients by name and client; values that are not numbers, or far too large, are left out."""
     by_metric: dict[str, dict[str, float]] = {}
     for name, values in metrics.items():
@@ -161,7 +153,7 @@ def means_by_target(by_metric: Mapping[str, Mapping[str, float]], driver: Driver
     """The mean of each metric over the clients that have a value, weighted by the target."""
     means = {}
     for metric, values in by_metric.items():
-        worths = {name: driver.importance[driver.directory.place(name)] for name in values}
+        worths = {name: driver.places.worth(name) for name in values}
         means[metric] = sum(worths[name] * value for name, value in values.items()) / sum(worths.values())
     return means
 

@@ -61,6 +61,12 @@ class Layout:
             for name in self.shapes
         }
 
+    def is_same(self, one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
+        """Whether two models are the same in all that is trained; arrays of another form are an error."""
+        if one.keys() != other.keys() or any(np.shape(one[name]) != np.shape(other[name]) for name in other):
+            raise ValueError("the model handed to the strategy has other arrays or shapes than the one it returned")
+        return all(np.array_equal(one[name], other[name]) for name in self.trained)
+
     def rows(self, slots: int) -> Arrays:
         """Zeros for one update per slot."""
         return {name: _aligned_zeros((slots, *self.shapes[name])) for name in self.trained}

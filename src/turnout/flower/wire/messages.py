@@ -21,7 +21,6 @@ CLIENT_ID = "client-id"
 PROBLEM = "problem"  # in the answer to a greeting: why the client cannot take part
 ROUND = "server-round"
 SIZE = "size"  # in the config of a greeting: whether to report the size of the data
-PROBES = "probes"  # in the config of a greeting: whether the loss of models will be asked for
 KEEP = "keep-update"  # in the config: report the length of the update, and keep it until it is asked for
 # In the config, for the transform of an update before its upload. Rounds count from 1.
 UPLOAD_SEED = "upload-seed"

@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from turnout.flower.settings import Limits
 from turnout.flower.wire.layout import Arrays, Layout
 
 # Metrics of our own client, which no user's can be taken for.
@@ -36,20 +37,6 @@ class Dropped:
     """The reason why a reply is dropped."""
 
     reason: str
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Bounds that a reply must satisfy, besides its form."""
-
-    norm: float | None = None  # longest update, ‖Δ‖
-    loss: float = 1e12  # largest absolute value of a loss
-    reach: float = 1e9  # most local work
-
-    def __post_init__(self) -> None:
-        for name, value in (("norm", self.norm), ("loss", self.loss), ("reach", self.reach)):
-            if value is not None and not value > 0:
-                raise ValueError(f"the limit of {name} must be above 0, not {value}")
 
 
 def check_reply(
