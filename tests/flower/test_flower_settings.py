@@ -15,9 +15,7 @@ from turnout.strategies import FedAvg
 @pytest.mark.parametrize(
     ("kind", "wrong", "message"),
     [
-        (Waiting, {"poll": 0.0}, "poll of Waiting must be above 0 seconds, not 0.0"),
         (Waiting, {"greeting": -1.0}, "greeting of Waiting must be 0 seconds or more, not -1.0"),
-        (Waiting, {"patience": -1.0}, "patience of Waiting must be 0 seconds or more, not -1.0"),
         (Members, {"retire_after": -1.0}, "retire_after must be 0 seconds or more"),
         (Files, {"every": 0}, "every of Files must be 1 or more rounds, not 0"),
         (Limits, {"norm": 0.0}, "the limit of norm must be above 0"),

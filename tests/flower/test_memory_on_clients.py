@@ -105,7 +105,7 @@ def test_a_client_that_loses_its_memory_begins_a_new_epoch():
     flower, model = play(LastWord(memory="clients"), grid=everybody(APP, forget), rounds=60)
     _, undisturbed = play(LastWord(), grid=everybody(APP), rounds=60)
     assert sum(flower.history.records["dropped"][0]) == 1
-    assert flower._started().epoch == 10
+    assert flower._require_driver().epoch == 10
     np.testing.assert_allclose(model, undisturbed, atol=0.02)  # with the ghost of its old update it would be far off
 
 
@@ -127,7 +127,7 @@ def test_a_server_that_falls_back_to_its_checkpoint_agrees_with_its_clients(tmp_
     _, undisturbed = play(LastWord(), grid=everybody(APP), rounds=30)
     np.testing.assert_allclose(model, undisturbed, atol=1e-5)
     assert sum(flower.history.records["dropped"][0]) == 0
-    assert flower._started().epoch == 0
+    assert flower._require_driver().epoch == 0
 
 
 def test_nothing_of_a_client_that_has_left_remains():

@@ -194,10 +194,10 @@ def test_only_errors_that_may_pass_are_waited_for(error, passes):
     assert is_transport_failure(error) is passes
 
 
-@pytest.mark.parametrize("wrong", [{"interval": 0.0}, {"patience": -1.0}])
+@pytest.mark.parametrize("wrong", [{"poll": 0.0}, {"patience": -1.0}])
 def test_times_must_make_sense(wrong):
-    with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
-        PollingGrid(grid_of(lambda _t: []), **wrong)
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} of Waiting must be"):
+        PollingGrid(grid_of(lambda _t: []), Waiting(**wrong))
 
 
 def test_the_log_is_quiet_where_nothing_is_wrong(caplog):

@@ -1,4 +1,5 @@
 """Any strategy of ours as a Flower strategy."""
+# Long: Flower wants one class, and a quarter of it declares and documents the arguments.
 
 from __future__ import annotations
 
@@ -172,12 +173,12 @@ class FlowerStrategy(Base):
     @property
     def history(self) -> History:
         """The history so far, in the form of a simulation's, with the rounds before a restart."""
-        return self._books.chronicle.history(self._started())
+        return self._books.chronicle.history(self._require_driver())
 
     @property
     def estimates(self) -> list[Estimate]:
         """How available each client is and how often its updates arrive, as estimated so far, with intervals."""
-        return estimates_of(self._started())
+        return estimates_of(self._require_driver())
 
     def retire(self, *names: str) -> None:
         """Let clients leave the fleet for good, before the next round; a client that comes back is a new one."""
@@ -206,7 +207,7 @@ class FlowerStrategy(Base):
             if self._driver is not None and self._books.checkpoint is None:
                 self._begin_anew()
             self._ttl, self._evaluations.last = timeout, num_rounds
-            driver, polled = self._ready(initial_arrays, train_config), self._polled(grid)
+            driver, polled = self._ready(initial_arrays, train_config), self._with_retries(grid)
             done, result = driver.t, Result()
             shown.info("Starting %s on Flower: %d rounds, %d done", type(self.strategy).__name__, num_rounds, done)
             self.summary()
@@ -233,7 +234,7 @@ class FlowerStrategy(Base):
         sent, begun = list(self.configure_train(t, arrays, config, grid)), grid.clock.now()
         # A subclass that aggregates in its own way gets the replies; all others are taken in as they come.
         streams = type(self).aggregate_train is FlowerStrategy.aggregate_train
-        take = (lambda reply: self._exchange.take(self._started(), reply)) if streams else None
+        take = (lambda reply: self._exchange.take(self._require_driver(), reply)) if streams else None
         late = self._exchange.late.numbers
         replies = grid.send_and_receive(sent, timeout=timeout, closing=self._closing, late=late, on_reply=take)
         if grid.clock.now() - begun < timeout:  # else the messages have expired
@@ -256,7 +257,7 @@ class FlowerStrategy(Base):
         metrics = None if evaluate_fn is None else evaluate_fn(t, model)
         if metrics is not None:
             shown.info("\t└──> Evaluation by the server: %s", metrics)
-            self._evaluations.add_central(self._started(), metrics)
+            self._evaluations.add_central(self._require_driver(), metrics)
             result.evaluate_metrics_serverapp[t] = metrics
 
     def configure_train(
@@ -264,7 +265,7 @@ class FlowerStrategy(Base):
     ) -> list[Message]:
         """Find out who is available, probe if the strategy asks for it, select, and write to the selected clients."""
         self._begun = time.perf_counter()
-        driver, polled = self._ready(arrays, config), self._polled(grid)
+        driver, polled = self._ready(arrays, config), self._with_retries(grid)
         if driver.is_open:  # a wrapper may leave out a round, for instance if a reply is missing
             shown.warning("round %d was not aggregated: it counts as a round without updates", driver.t + 1)
             self.aggregate_train(server_round - 1, [])
@@ -288,7 +289,7 @@ class FlowerStrategy(Base):
 
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> tuple[ArrayRecord, MetricRecord]:
         """Check every reply, close the round with the valid ones, and write the checkpoint."""
-        driver = self._started()
+        driver = self._require_driver()
         for reply in replies:
             self._exchange.take(driver, reply)
         expiry = self.waiting.clock.now() + (self._ttl or 0.0)
@@ -334,7 +335,7 @@ class FlowerStrategy(Base):
             self._adopt(driver, arrays)
         if driver is None or not self._evaluations.is_due(driver.t):
             return []
-        polled = self._polled(grid)
+        polled = self._with_retries(grid)
         out = driver.directory.silent | self._exchange.late.busy(driver.directory, polled.clock.now())
         names = [name for name in listed_clients(driver, polled.get_node_ids()) if name not in out]
         letters = [(name, arrays, {}) for name in self._shares.to_evaluate(names, self.seed, driver.t)]
@@ -344,7 +345,7 @@ class FlowerStrategy(Base):
         """Means over the clients that answered, weighted by the target."""
         contents, _ = self._mailbox.sort_out(replies)
         metrics = {name: metrics_in(content) for name, content in contents.items()}
-        combined = self._combine("evaluate", metrics, self._evaluations.add(self._started(), metrics))
+        combined = self._combine("evaluate", metrics, self._evaluations.add(self._require_driver(), metrics))
         return MetricRecord(combined) if combined else None
 
     def _combine(
@@ -356,7 +357,7 @@ class FlowerStrategy(Base):
         contents = [RecordDict({METRICS: MetricRecord(users_own(own))}) for own in metrics.values()]
         return dict(combine(contents, self.weighted_by_key))
 
-    def _started(self) -> Driver:
+    def _require_driver(self) -> Driver:
         if self._driver is None:
             raise RuntimeError("training has not begun: call start or configure_train first")
         return self._driver
@@ -397,14 +398,14 @@ class FlowerStrategy(Base):
             shown.info("The model was changed since round %d by what is around the strategy; it is adopted", driver.t)
             self._books.renew(driver)
 
-    def _polled(self, grid: Grid) -> PollingGrid:
+    def _with_retries(self, grid: Grid) -> PollingGrid:
         """The grid with patience, one for the whole training; newcomers are greeted while replies are waited for."""
         if isinstance(grid, PollingGrid):
             self._grid = grid
         elif self._grid is None or self._grid.inner is not grid:
             self._grid = PollingGrid(grid, self.waiting)
         polled = self._grid
-        polled.meanwhile = lambda: self._presence.attend(polled, self._started())
+        polled.meanwhile = lambda: self._presence.attend(polled, self._require_driver())
         return polled
 
 

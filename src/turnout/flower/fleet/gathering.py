@@ -30,14 +30,14 @@ class Listed:
     still_open: set[str] = field(default_factory=set)  # messages that were not answered before the round was closed
 
     def unknown(self, heard: Collection[str], doubted: bool) -> list[str]:
-        """Clients of which nothing is known: listed but not asked, if that is doubted, or still at work."""
-        unasked = self.questioned if doubted else self.asking
+        """Clients that may be there or not: still at work or, if `doubted`, listed but not asked."""
+        asked = self.questioned if doubted else self.asking
         certain = {*heard, *self.probed}
-        return [name for name in self.names if name not in certain and (name not in unasked or name in self.busy)]
+        return [name for name in self.names if name not in certain and (name not in asked or name in self.busy)]
 
 
 class Gathering:
-    """Finds out who is there; before the first client has come nothing counts as a round."""
+    """Finds out who is there. Nothing counts as a round before the first client has come."""
 
     def __init__(self, presence: Presence, shares: Shares, seed: int) -> None:
         self._presence = presence

@@ -136,10 +136,10 @@ class Presence:
                 continue
             self.sessions.note(name, info)
             if is_overdue(info):
-                driver.directory.heard(name, answered=False)
+                driver.directory.note_answer(name, answered=False)
 
     def _recognise(self, grid: PollingGrid, driver: Driver, nodes: Mapping[int, bytes]) -> None:
-        """Give names to the nodes that have answered, or cannot, and let the new ones join."""
+        """Give names to the nodes that have answered, and to those that cannot; let the new ones join."""
         sizes: dict[str | None, int] = {}
         unnamed = [node for node in nodes if driver.directory.client_at(node) is None]
         for node in unnamed:

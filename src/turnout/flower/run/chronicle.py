@@ -176,7 +176,7 @@ class ParticipationLog:
         self._members: set[str] = set()  # clients that the file names
 
     def cut(self, t: int) -> None:
-        """Drop round t and all later ones, which are about to run, perhaps again; if t is 0, begin a new file."""
+        """Drop round t and all later ones, for they are about to run again; if t is 0, begin a new file."""
         kept = []
         if t > 0 and self.path.exists():
             with self.path.open(newline="", encoding="utf-8") as file:

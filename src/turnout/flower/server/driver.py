@@ -66,7 +66,7 @@ class Driver(FleetServer):
         if int(opened.cohort.overflow) != 0:
             raise RuntimeError(f"{self.demands.name} asked {int(opened.cohort.overflow)} clients too many")
         find_start = self._find_starts(opened.cohort)
-        orders = orders_of(opened, self.directory.by_place, self._acknowledged(), find_start)
+        orders = orders_of(opened, self.directory.by_place, self._acknowledged_rounds(), find_start)
         self._turn = turn = Turn.of(opened, orders, [here[place] for place in sorted(here)])
         blank = self._updates(turn.cohort).blank()
         self._compiling.begin(self._server, self._state, turn.view, turn.cohort, self._tally, blank)
@@ -150,7 +150,7 @@ class Driver(FleetServer):
         rate = self.local.learning_rate
         return self.local if callable(rate) else replace(self.local, learning_rate=jnp.asarray(rate, jnp.float32))
 
-    def _acknowledged(self) -> np.ndarray:
+    def _acknowledged_rounds(self) -> np.ndarray:
         """The round of the last update that arrived in this epoch, counted from 1, by place; 0 before the first."""
         last = np.asarray(self._tally.last) + 1
         return np.where((np.asarray(self._tally.arrived) > 0) & (last > self.epoch), last, 0)

@@ -57,11 +57,11 @@ class Recent:
         self._rows[self._last, [self._columns[name] for name in values]] = list(values.values())
 
     def most(self) -> float | None:
-        """The larger of the upper quartiles over the clients, in the last rounds and in this one; None of too few."""
+        """The upper quartile over the clients, of the last rounds or of this one if larger; None for too few."""
         return max(self._quartiles(), default=None)
 
     def least(self) -> float | None:
-        """The smaller of the lower quartiles."""
+        """The lower quartile, likewise the smaller one."""
         return min((-bound for bound in self._quartiles(-1.0)), default=None)
 
     def _quartiles(self, sign: float = 1.0) -> list[float]:
@@ -128,7 +128,7 @@ class Inspector:
         driver.weigh(bounded)
 
     def look(self, norms: Mapping[str, float], rates: Mapping[str, float]) -> dict[str, float]:
-        """Take in the lengths of a round's updates, arrived or only claimed; returns them, none beyond the bound.
+        """Take in the lengths of a round's updates, arrived or only claimed; returns them, cut to the bound.
 
         Lengths are compared per step length, since a strategy may give every client its own.
         """
@@ -201,7 +201,7 @@ class Inspector:
         return plausible
 
     def _plausible_reach(self, name: str, reply: Reply, usual: tuple[float, float, float] | None) -> float:
-        """The reach as claimed, or if that is far from the fleet's, the one at which the fleet makes such updates."""
+        """The reach as claimed; if it is far from the fleet's, the reach that the fleet needs for such an update."""
         factor, own = self.guard.reach, self._pace(name, reply)
         if factor is None or usual is None:
             return reply.reach

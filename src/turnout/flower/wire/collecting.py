@@ -14,8 +14,8 @@ from turnout.flower.server.turn import Order
 from turnout.flower.settings import Limits
 from turnout.flower.wire.compact import check_parts, most_bytes
 from turnout.flower.wire.late import LateOrder
-from turnout.flower.wire.messages import COMPACT, array_records_in, arrays_in, bytes_in, metrics_in, unpacked_in
-from turnout.flower.wire.replies import OWN_BASE, Dropped, Reply, check_length, check_loss, check_reply, reach_in
+from turnout.flower.wire.messages import COMPACT, array_records_in, arrays_in, bytes_in, metrics_in, parts_in
+from turnout.flower.wire.replies import OWN_BASE, Dropped, Reply, Rules, check_length, check_loss, check_reply, reach_in
 
 log = logging.getLogger("turnout.flower")
 
@@ -54,7 +54,7 @@ class Collection:
             self.bytes_uploaded += bytes_in(content)
             self.metrics[name] = metrics_in(content)
             if array_records_in(content) or not self.driver.demands.lengths:
-                self._keep(name, self._checked(name, content, self.metrics[name]))
+                self._keep(name, self._check(name, content, self.metrics[name]))
             else:
                 self._take_length(name, self.metrics[name])
 
@@ -63,13 +63,13 @@ class Collection:
         self.bytes_uploaded += bytes_in(content)
         self.late.add(order.client)
         self.metrics[order.client] = metrics_in(content)
-        self._keep(order.client, self._checked(order.client, content, self.metrics[order.client], order))
+        self._keep(order.client, self._check(order.client, content, self.metrics[order.client], order))
 
     def add_uploads(self, contents: Mapping[str, RecordDict]) -> None:
         """Add updates whose lengths were announced before."""
         for name, content in contents.items():
             self.bytes_uploaded += bytes_in(content)
-            reply, announced = self._checked(name, content, self.metrics[name]), self.lengths[name]
+            reply, announced = self._check(name, content, self.metrics[name]), self.lengths[name]
             if isinstance(reply, Reply) and abs(reply.norm - announced) > _ALIKE * max(reply.norm, announced):
                 reply = Dropped(f"its update has length {reply.norm:.4g}, but it announced {announced:.4g}")
             self._keep(name, reply)
@@ -82,20 +82,20 @@ class Collection:
         """Lengths of all updates, received or still kept by clients."""
         return self.lengths | {name: reply.norm for name, reply in self.good.items()}
 
-    def _checked(self, name: str, content: RecordDict, metrics: dict, late: LateOrder | None = None) -> Reply | Dropped:
+    def _check(self, name: str, content: RecordDict, metrics: dict, late: LateOrder | None = None) -> Reply | Dropped:
         layout, is_compact = self.driver.layout, COMPACT in array_records_in(content)
-        arrays = unpacked_in(content, most_bytes(layout)) if is_compact else arrays_in(content, layout)
+        arrays = parts_in(content, most_bytes(layout)) if is_compact else arrays_in(content, layout)
         if isinstance(arrays, Dropped):
             return arrays
         metrics = {**metrics, "num-examples": metrics.get(self.size_key)}
         t = self.driver.t + 1 if late is None else late.t
-        rules = {"layout": layout, "t": t, "limits": self.limits, "room": self.driver.room_for(name)}
+        rules = Rules(layout, t, self.limits, row=self.driver.room_for(name))
         if self.driver.demands.memory and (reason := self._on_another_base(name, metrics)):
             return Dropped(reason)
         if is_compact:
-            return check_parts(arrays, metrics, **rules)
+            return check_parts(arrays, metrics, rules)
         start = self.orders[name].start if late is None else late.start
-        return check_reply(arrays, metrics, start=start, **rules)
+        return check_reply(arrays, metrics, start, rules)
 
     def _on_another_base(self, name: str, metrics: Mapping[str, Any]) -> str | None:
         """What is wrong if an update is not the difference to the one that arrived last."""

@@ -58,7 +58,7 @@ class Exchange:
         replies = grid.send_and_receive(sent, timeout=timeout, closing=self.closing) if sent else []
         contents, failed = self.mailbox.sort_out(replies)
         for name in asking:  # or a client that was killed could not come back while its old node is listed
-            driver.directory.heard(name, name in contents or name in failed, t)
+            driver.directory.note_answer(name, name in contents or name in failed, t)
         if asking and failed >= set(asking) and t == 1:
             raise ValueError(
                 f"{driver.demands.name} needs the loss of the model on every client, but all {len(failed)} "
@@ -68,13 +68,13 @@ class Exchange:
 
     def take(self, driver: Driver, reply: Message) -> None:
         """Check a reply to training and write its update to its row; the reply is not needed any more."""
-        collection, order = self._collected(driver), self.late.take(reply)
+        collection, order = self._open_collection(driver), self.late.take(reply)
         if order is None:
             collection.add(*self.mailbox.sort_out([reply]))
         elif driver.demands.takes_late and reply.has_content() and order.client in self.orders:
             collection.add_late(order, reply.content)
         else:
-            driver.directory.heard(order.client, answered=True)
+            driver.directory.note_answer(order.client, answered=True)
             t = driver.t + 1
             shown.info("\t\t%s answers in round %d for round %d: too late", order.client, t, order.t)
 
@@ -84,14 +84,14 @@ class Exchange:
         Clients whose messages are still open are at work: their orders are late from now on, until they expire, and
         they are `busy`. Of all others it is noted whether they have answered.
         """
-        collection, unanswered = self._collected(driver), self.mailbox.unanswered
+        collection, unanswered = self._open_collection(driver), self.mailbox.unanswered
         at_work = {name: sent for name, sent in unanswered.items() if sent.message_id in still_open}
         starts = {name: self.orders[name].start for name in at_work}
         self.late.keep(at_work, starts, driver.t + 1, expiry)
         busy |= set(at_work)
         for name in self.orders:
             if name in collection.heard or name not in busy:
-                driver.directory.heard(name, name in collection.heard, driver.t + 1)
+                driver.directory.note_answer(name, name in collection.heard, driver.t + 1)
         self.orders, self._collection = {}, None
         return collection
 
@@ -116,7 +116,7 @@ class Exchange:
                 on_reply=lambda reply: collection.add_uploads(self.mailbox.sort_out([reply])[0]),
             )
 
-    def _collected(self, driver: Driver) -> Collection:
+    def _open_collection(self, driver: Driver) -> Collection:
         """The replies of the open round so far."""
         if self._collection is None:
             keys = {"warned": self._warned, "size_key": self._size_key}

@@ -80,7 +80,7 @@ def _aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
     return room[begin : begin + count].view(np.float32).reshape(shape)
 
 
-def packed(array: np.ndarray) -> bytes:
+def pack(array: np.ndarray) -> bytes:
     """The bytes that `numpy.save` writes, without the copies that a file needs."""
     rows = np.asarray(array, order="C")
     head = BytesIO()
@@ -88,7 +88,7 @@ def packed(array: np.ndarray) -> bytes:
     return b"".join((head.getvalue(), rows.reshape(-1).view(np.uint8).data))
 
 
-def unpacked(data: bytes) -> np.ndarray:
+def unpack(data: bytes) -> np.ndarray:
     """The array that `numpy.load` reads, as a read-only view; raises a ValueError if it is no array of numbers."""
     version = np.lib.format.read_magic(BytesIO(data[:8]))
     if version not in ((1, 0), (2, 0)):

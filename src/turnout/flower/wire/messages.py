@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 
-from turnout.flower.wire.layout import HEADER, Arrays, Layout, packed, unpacked
+from turnout.flower.wire.layout import HEADER, Arrays, Layout, pack, unpack
 from turnout.flower.wire.replies import Dropped
 from turnout.metrics import TRAIN_LOSS
 
@@ -37,7 +37,7 @@ def to_record(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:
 
 
 def _to_array(array: np.ndarray) -> Array:
-    return Array(str(array.dtype), tuple(array.shape), "numpy.ndarray", packed(array))
+    return Array(str(array.dtype), tuple(array.shape), "numpy.ndarray", pack(array))
 
 
 def to_numpy(record: ArrayRecord) -> Arrays:
@@ -65,10 +65,10 @@ def error_in(message: Message) -> str:
 def arrays_in(content: RecordDict, layout: Layout) -> Arrays | Dropped:
     """The model in a reply; nothing larger than the model in double precision is unpacked."""
     sizes = {name: int(np.prod(shape, dtype=np.int64)) for name, shape in layout.shapes.items()}
-    return unpacked_in(content, {name: size * max(8, layout.dtypes[name].itemsize) for name, size in sizes.items()})
+    return parts_in(content, {name: size * max(8, layout.dtypes[name].itemsize) for name, size in sizes.items()})
 
 
-def unpacked_in(content: RecordDict, most_bytes: Mapping[str, int]) -> Arrays | Dropped:
+def parts_in(content: RecordDict, most_bytes: Mapping[str, int]) -> Arrays | Dropped:
     """The arrays of the one record in a reply, by name; an array of more bytes than `most_bytes` is not unpacked."""
     records = list(array_records_in(content).values())
     if len(records) != 1:
@@ -81,7 +81,7 @@ def unpacked_in(content: RecordDict, most_bytes: Mapping[str, int]) -> Arrays | 
         if len(array.data) > room:
             return Dropped(f"array {name!r} takes {len(array.data)} bytes, more than the model's {room}")
         try:
-            arrays[name] = unpacked(array.data) if array.stype == "numpy.ndarray" else array.numpy()
+            arrays[name] = unpack(array.data) if array.stype == "numpy.ndarray" else array.numpy()
         except Exception as error:  # numpy may raise anything for bytes that it cannot read
             return Dropped(f"array {name!r} cannot be read: {type(error).__name__}: {error!s:.200}")
     return arrays
