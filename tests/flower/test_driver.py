@@ -31,7 +31,7 @@ def play(driver, world):
     for available, delivers, steps in stage.natures(world):
         there = [name for name, here in zip(stage.NAMES, available, strict=True) if here]
         losses = None
-        if driver.strategy.probes:
+        if driver.demands.losses:
             seeds = driver.probe_seeds(there)
             losses = {
                 name: stage.probe(driver.directory.place(name), driver.arrays()["x"], seeds[name]) for name in there

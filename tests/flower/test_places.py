@@ -31,7 +31,7 @@ def driver_of(strategy, *names):
 
 
 def play(driver, **updates):
-    driver.open_round(list(updates), dict.fromkeys(updates, 0.5) if driver.strategy.probes else None)
+    driver.open_round(list(updates), dict.fromkeys(updates, 0.5) if driver.demands.losses else None)
     return driver.close_round({name: reply_of(*update) for name, update in updates.items()})
 
 
@@ -75,7 +75,7 @@ def test_the_end_of_a_round_is_compiled_while_the_clients_work():
     driver = Driver(FedAvg(), {"x": np.zeros(37, np.float32)})  # a shape that no other test has
     driver.join({"a": 1.0, "b": 1.0})
     driver.open_round(["a", "b"])
-    wait([driver._compiling.running])
+    wait([driver._compiling])
     with Compilations() as closing:
         driver.close_round({"a": reply_of(*np.ones(37))})
     assert closing.count == 0

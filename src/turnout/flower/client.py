@@ -156,7 +156,7 @@ class _Greeted(ClientApp):
         if self._reach is not None:
             own["reach"] = _read_reach(self._reach, metrics)
         own[OWN_ROUND] = config[wire.ROUND]
-        wants_update = self._transforms or wire.FADING in config
+        wants_update = self._transforms or wire.wants_memory(config)
         if wants_update and wire.COMPACT not in content.array_records:
             self._send_update(message, content, own, context)
         if config.get(wire.KEEP):
@@ -179,7 +179,7 @@ class _Greeted(ClientApp):
         content[wire.COMPACT] = wire.to_record(sent.parts)
         if config.get(wire.KEEP):
             own[OWN_NORM] = sent.length
-        if wire.FADING in config:
+        if wire.wants_memory(config):
             own[OWN_BASE] = sent.based_on
 
     def _upload(self, message: Message, context: Context) -> Message:

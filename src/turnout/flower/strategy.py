@@ -29,22 +29,11 @@ from turnout.flower.server.inspector import Inspector, Suspicion
 from turnout.flower.server.rollback import Rollback
 from turnout.flower.server.turn import RoundRecord
 from turnout.flower.settings import GUARDED, Files, Guard, Limits, Members, Target, Waiting, refuse_unknown
-from turnout.flower.wire import side
+from turnout.flower.wire import messages, side
 from turnout.flower.wire.collecting import Collection, listed_clients, means_by_target, numbers_in
 from turnout.flower.wire.exchange import Exchange
 from turnout.flower.wire.mailbox import Mailbox
-from turnout.flower.wire.messages import (
-    ARRAYS,
-    CONFIG,
-    DURABLE,
-    KEEP,
-    METRICS,
-    RUN_ID,
-    metrics_in,
-    to_numpy,
-    to_record,
-    users_own,
-)
+from turnout.flower.wire.messages import metrics_in, to_numpy, to_record, users_own
 from turnout.flower.wire.retries import Closing, PollingGrid
 from turnout.server.settings import ServerSettings
 from turnout.simulator.history import History
@@ -117,8 +106,8 @@ class FlowerStrategy(Base):
         min_evaluate_nodes: int = 0,
         min_available_nodes: int = 0,
         weighted_by_key: str = "num-examples",
-        arrayrecord_key: str = ARRAYS,
-        configrecord_key: str = CONFIG,
+        arrayrecord_key: str = messages.ARRAYS,
+        configrecord_key: str = messages.CONFIG,
         train_metrics_aggr_fn: Aggregate | None = None,
         evaluate_metrics_aggr_fn: Aggregate | None = None,
         **unknown: Any,
@@ -282,8 +271,8 @@ class FlowerStrategy(Base):
             losses = self._exchange.probe(driver, listed.asking, config, polled, self.waiting.probe)
         orders = {order.client: order for order in driver.open_round(listed.asking, losses)}
         listed.questioned, listed.probed = {*orders} if losses is None else {*listed.asking}, {*(losses or ())}
-        for_all = {RUN_ID: self._books.chronicle.run_id, DURABLE: self._books.durable_round(driver.t)}
-        for_all |= {KEEP: True} if driver.demands.lengths else {}
+        for_all = {messages.RUN_ID: self._books.chronicle.run_id, messages.DURABLE: self._books.durable_round(driver.t)}
+        for_all |= {messages.KEEP: True} if driver.demands.lengths else {}
         for_all |= side.to_config(self.strategy)
         return self._exchange.write_orders(driver, orders, listed.busy, for_all, config, self._ttl)
 
@@ -354,7 +343,7 @@ class FlowerStrategy(Base):
         """Metrics of the clients combined by the user's function; without one, their means."""
         if (combine := self._aggregate[phase]) is None or not metrics:
             return dict(means)
-        contents = [RecordDict({METRICS: MetricRecord(users_own(own))}) for own in metrics.values()]
+        contents = [RecordDict({messages.METRICS: MetricRecord(users_own(own))}) for own in metrics.values()]
         return dict(combine(contents, self.weighted_by_key))
 
     def _require_driver(self) -> Driver:

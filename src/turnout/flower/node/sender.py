@@ -81,8 +81,8 @@ class Sender:
         work = {"reach": jnp.asarray(reach, jnp.float32), "t": jnp.asarray(config[ROUND] - 1, jnp.float32)}
         if not self._noisy:
             return UploadContext(jnp.asarray(config[UPLOAD_SEED], jnp.uint32), lr, **work)
-        word, *key = np.frombuffer(os.urandom(4 + _KEY_BYTES), np.uint32)
-        return UploadContext(jnp.asarray(word), lr, jr.wrap_key_data(jnp.asarray(key), impl="rbg"), **work)
+        seed, *key = np.frombuffer(os.urandom(4 + _KEY_BYTES), np.uint32)
+        return UploadContext(jnp.asarray(seed), lr, jr.wrap_key_data(jnp.asarray(key), impl="rbg"), **work)
 
 
 def _is_finite(state: Any) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -121,29 +122,12 @@ def model(server: Server, state: ServerState) -> Params:
     return server.model(state)
 
 
-class AheadOfTime:
-    """Compiles the end of a round while the clients work, if it is the first with arrays of these shapes."""
-
-    def __init__(self) -> None:
-        self._shape: tuple[int, int] | None = None
-        self.running: Future | None = None
-
-    def begin(
-        self, server: Server, state: ServerState, view: View, cohort: Cohort, tally: Tally, arrivals: Arrivals
-    ) -> None:
-        """Begin to compile `close` for these arguments, of which only the shapes count."""
-        shape = (cohort.num_clients, cohort.ids.shape[0])
-        if shape != self._shape:
-            self._shape, thread = shape, ThreadPoolExecutor(1)
-            arguments = (server, state, view, cohort, tally, arrivals)
-            self.running = thread.submit(lambda: close.lower(*arguments).compile())
-            thread.shutdown(wait=False)
-
-    def wait(self) -> None:
-        """Wait until nothing is compiled any more."""
-        if self.running is not None:
-            wait([self.running])
-            self.running = None
+def compile_close(*arguments: Any) -> Future:
+    """Begin to compile `close` for arguments of these shapes, in a thread of its own."""
+    thread = ThreadPoolExecutor(1)
+    compiling = thread.submit(lambda: close.lower(*arguments).compile())
+    thread.shutdown(wait=False)
+    return compiling
 
 
 def _draw_seeds(root: Array, stream: Stream, t: Array, clients: Array) -> Array:

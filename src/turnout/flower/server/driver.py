@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import replace
 
 import jax
@@ -12,7 +13,7 @@ import jax.random as jr
 import numpy as np
 
 from turnout.flower.server import compiled
-from turnout.flower.server.compiled import AheadOfTime, Opening
+from turnout.flower.server.compiled import Opening
 from turnout.flower.server.fleet_server import FleetServer
 from turnout.flower.server.turn import Order, RoundRecord, Turn, UpdateBuffer, orders_of
 from turnout.flower.wire.layout import Arrays
@@ -46,7 +47,8 @@ class Driver(FleetServer):
         self.seed = seed
         self._root = jr.key(seed)
         self._buffer: UpdateBuffer | None = None
-        self._compiling = AheadOfTime()
+        self._compiled: tuple[int, int] | None = None  # places and slots for which the end of a round is compiled
+        self._compiling: Future | None = None
 
     def open_round(self, available: Collection[str], losses: Mapping[str, float] | None = None) -> list[Order]:
         """One order per selected client, given who is available; `losses` are answers to a probe, if there was one."""
@@ -68,8 +70,10 @@ class Driver(FleetServer):
         find_start = self._find_starts(opened.cohort)
         orders = orders_of(opened, self.directory.by_place, self._acknowledged_rounds(), find_start)
         self._turn = turn = Turn.of(opened, orders, [here[place] for place in sorted(here)])
-        blank = self._updates(turn.cohort).blank()
-        self._compiling.begin(self._server, self._state, turn.view, turn.cohort, self._tally, blank)
+        if (shape := (self.places.count, len(turn.cohort.ids))) != self._compiled:  # compile while the clients work
+            blank, self._compiled = self._updates(turn.cohort).blank(), shape
+            arguments = (self._server, self._state, turn.view, turn.cohort, self._tally, blank)
+            self._compiling = compiled.compile_close(*arguments)
         return list(orders.values())
 
     def probe_seeds(self, names: Collection[str]) -> dict[str, int]:
@@ -135,7 +139,9 @@ class Driver(FleetServer):
             self._turn = self._open_turn().without(absent, self.places.find(absent))
 
     def _close(self, replies: Mapping[str, Reply]) -> compiled.ClosedRound:
-        self._compiling.wait()
+        if self._compiling is not None:
+            wait([self._compiling])
+            self._compiling = None
         turn, (server, state) = self._open_turn(), self._serving()
         arrivals = self._updates(turn.cohort).fill(turn, replies)
         return jax.block_until_ready(compiled.close(server, state, turn.view, turn.cohort, self._tally, arrivals))

@@ -32,6 +32,11 @@ FADING = "memory-fading"
 PER_WORK = "memory-per-work"
 
 
+def wants_memory(config: Mapping[str, Any]) -> bool:
+    """Whether an order wants its client to remember what it has sent."""
+    return FADING in config
+
+
 def to_record(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:
     return ArrayRecord({name: _to_array(np.asarray(array)) for name, array in arrays.items()})
 

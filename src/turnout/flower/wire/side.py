@@ -10,7 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from turnout.flower.wire.messages import FADING, PER_WORK
+from turnout.flower.wire.messages import FADING, PER_WORK, wants_memory
 from turnout.strategies.base import Strategy
 from turnout.types import ClientMemory
 from turnout.uploads import Difference, Upload
@@ -25,7 +25,7 @@ def to_config(strategy: Strategy) -> dict[str, float | bool]:
 
 def from_config(upload: Upload, config: Mapping[str, Any]) -> Upload:
     """The client's own transform, inside the memory that an order wants it to have."""
-    if FADING not in config:
+    if not wants_memory(config):
         return upload
     memory = ClientMemory(jnp.asarray(config[FADING], jnp.float32), per_work=bool(config[PER_WORK]))
     return Difference(upload, memory)

@@ -21,7 +21,7 @@ def main(grid, context):
     chosen = STRATEGIES[str(config["strategy"])]
     strategy = FlowerStrategy(
         chosen,
-        limits=None if chosen.client_memory is None else Limits(norm=50.0),
+        limits=Limits(norm=50.0) if str(config["strategy"]).endswith("on_clients") else None,
         files=Files(checkpoint=folder / "state.npz", participation=folder / "participation.csv", record=folder / "run"),
         stretch=1.25,
         evaluate_every=0,
