@@ -30,7 +30,7 @@ from turnout.flower.server.rollback import Rollback
 from turnout.flower.server.turn import RoundRecord
 from turnout.flower.settings import GUARDED, Files, Guard, Limits, Members, Target, Waiting, refuse_unknown
 from turnout.flower.wire import messages, side
-from turnout.flower.wire.collecting import Collection, listed_clients, means_by_target, numbers_in
+from turnout.flower.wire.collecting import Collection, means_by_target, numbers_in
 from turnout.flower.wire.exchange import Exchange
 from turnout.flower.wire.mailbox import Mailbox
 from turnout.flower.wire.messages import metrics_in, to_numpy, to_record, users_own
@@ -326,7 +326,7 @@ class FlowerStrategy(Base):
             return []
         polled = self._with_retries(grid)
         out = driver.directory.silent | self._exchange.late.busy(driver.directory, polled.clock.now())
-        names = [name for name in listed_clients(driver, polled.get_node_ids()) if name not in out]
+        names = [name for name in driver.directory.clients_at(polled.get_node_ids()) if name not in out]
         letters = [(name, arrays, {}) for name in self._shares.to_evaluate(names, self.seed, driver.t)]
         return self._mailbox.write(driver.directory, MessageType.EVALUATE, letters, config, driver.t, self._ttl)
 

@@ -90,6 +90,11 @@ class Directory:
         """Name of the client at a node, None for a node that was not recognised."""
         return self._nodes.get(node)
 
+    def clients_at(self, nodes: Iterable[int]) -> list[str]:
+        """Clients of the fleet that are at these nodes."""
+        names = dict.fromkeys(self._nodes.get(node) for node in nodes)
+        return [name for name in names if name is not None and name in self]
+
     def node_of(self, name: str) -> int | None:
         """Node of a client, None if it is away."""
         return self._at.get(name)

@@ -13,7 +13,6 @@ from turnout.flower.server.demands import Demands
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.places import WORTHS, can_count
 from turnout.flower.settings import Members, Target
-from turnout.flower.wire.collecting import listed_clients
 from turnout.flower.wire.messages import declared_in, metrics_in, problem_in
 from turnout.flower.wire.replies import Dropped, check_size
 from turnout.flower.wire.retries import PollingGrid
@@ -90,16 +89,16 @@ class Presence:
         else:
             self._greetings.keep_nodes(nodes)
             self._greetings.send(grid, new, t)
-            if not listed_clients(driver, nodes):
+            if not driver.directory.clients_at(nodes):
                 self._greetings.wait(grid)
             self._recognise(grid, driver, {node: info.public_key for node, info in nodes.items()})
         self._retire(driver, nodes, grid.clock.now())
-        return listed_clients(driver, nodes)
+        return driver.directory.clients_at(nodes)
 
     def attend(self, grid: PollingGrid, driver: Driver) -> None:
         """Greet new nodes and collect their answers, while others train; they join at the start of a round."""
         nodes = list(grid.get_node_ids())
-        self.sessions.go_on(listed_clients(driver, nodes))
+        self.sessions.go_on(driver.directory.clients_at(nodes))
         if self.greets:
             new = [node for node in nodes if driver.directory.client_at(node) is None]
             self._greetings.send(grid, new, driver.t + 1)
@@ -109,7 +108,7 @@ class Presence:
         self._leaving |= {self._full(name) for name in names}
 
     def _retire(self, driver: Driver, nodes: Collection[int], now: float) -> None:
-        here = set(listed_clients(driver, nodes))
+        here = set(driver.directory.clients_at(nodes))
         names = set(driver.directory.names)
         self._gone_since = {name: self._gone_since.get(name, now) for name in names - here}
         unused = {name for name, since in self._gone_since.items() if now - since >= self._grace(name)}

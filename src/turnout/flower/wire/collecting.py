@@ -156,9 +156,3 @@ def means_by_target(by_metric: Mapping[str, Mapping[str, float]], driver: Driver
         worths = {name: driver.places.worth(name) for name in values}
         means[metric] = sum(worths[name] * value for name, value in values.items()) / sum(worths.values())
     return means
-
-
-def listed_clients(driver: Driver, nodes: Iterable[int]) -> list[str]:
-    """Clients of the fleet that are at these nodes."""
-    names = dict.fromkeys(driver.directory.client_at(node) for node in nodes)
-    return [name for name in names if name is not None and name in driver.directory]
