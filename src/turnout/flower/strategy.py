@@ -135,7 +135,6 @@ class FlowerStrategy(Base):
         self._gathering = Gathering(self._presence, self._shares, seed)
         self._mailbox = Mailbox(arrayrecord_key, configrecord_key)
         self._grid: PollingGrid | None = None
-        self._ttl: float | None = None
         self._begun = time.perf_counter()
         self._listed = Listed()
         self._begin_anew()
@@ -195,7 +194,7 @@ class FlowerStrategy(Base):
         with hold(self._books.checkpoint):
             if self._driver is not None and self._books.checkpoint is None:
                 self._begin_anew()
-            self._ttl, self._evaluations.last = timeout, num_rounds
+            self._exchange.timeout, self._evaluations.last = timeout, num_rounds
             driver, polled = self._ready(initial_arrays, train_config), self._with_retries(grid)
             done, result = driver.t, Result()
             shown.info("Starting %s on Flower: %d rounds, %d done", type(self.strategy).__name__, num_rounds, done)
@@ -263,8 +262,8 @@ class FlowerStrategy(Base):
         self._rollback.keep_good(driver)
         if self.local is None:
             driver.local = _read_local(config, driver.local)
-        late = self._exchange.late
-        listed = self._listed = self._gathering.gather(polled, driver, late, self._inspector, self._ttl)
+        late, timeout = self._exchange.late, self._exchange.timeout
+        listed = self._listed = self._gathering.gather(polled, driver, late, self._inspector, timeout)
         self._tempo.begin(polled.clock.now())
         losses = None
         if driver.demands.losses:
@@ -274,15 +273,15 @@ class FlowerStrategy(Base):
         for_all = {messages.RUN_ID: self._books.chronicle.run_id, messages.DURABLE: self._books.durable_round(driver.t)}
         for_all |= {messages.KEEP: True} if driver.demands.lengths else {}
         for_all |= side.to_config(self.strategy)
-        return self._exchange.write_orders(driver, orders, listed.busy, for_all, config, self._ttl)
+        return self._exchange.write_orders(driver, orders, listed.busy, for_all, config)
 
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> tuple[ArrayRecord, MetricRecord]:
         """Check every reply, close the round with the valid ones, and write the checkpoint."""
         driver = self._require_driver()
         for reply in replies:
             self._exchange.take(driver, reply)
-        expiry = self.waiting.clock.now() + (self._ttl or 0.0)
-        collection = self._exchange.finish(driver, self._listed.still_open, self._listed.busy, expiry)
+        now, listed = self.waiting.clock.now(), self._listed
+        collection = self._exchange.finish(driver, listed.still_open, listed.busy, now)
         record = self._close_round(driver, collection)
         self.records.append(record)
         self._books.add(driver, record, time.perf_counter() - self._begun, collection.dropped)
@@ -298,8 +297,7 @@ class FlowerStrategy(Base):
         silent = [] if driver.demands.losses else [name for name in orders if name not in heard]
         norms = self._inspector.look(collection.norms(), {name: order.rate for name, order in orders.items()})
         if driver.demands.lengths and orders:
-            admitted = driver.admit_round(norms, silent)
-            self._exchange.fetch_uploads(driver, collection, admitted, self._grid, self._ttl)
+            self._exchange.fetch_uploads(driver, collection, driver.admit_round(norms, silent), self._grid)
         good = self._inspector.correct(t, collection.good)
         self._inspector.note(t, good, collection.refused)
         if self._presence.target == "examples":
@@ -328,7 +326,9 @@ class FlowerStrategy(Base):
         out = driver.directory.silent | self._exchange.late.busy(driver.directory, polled.clock.now())
         names = [name for name in driver.directory.clients_at(polled.get_node_ids()) if name not in out]
         letters = [(name, arrays, {}) for name in self._shares.to_evaluate(names, self.seed, driver.t)]
-        return self._mailbox.write(driver.directory, MessageType.EVALUATE, letters, config, driver.t, self._ttl)
+        return self._mailbox.write(
+            driver.directory, MessageType.EVALUATE, letters, config, driver.t, self._exchange.timeout
+        )
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Means over the clients that answered, weighted by the target."""

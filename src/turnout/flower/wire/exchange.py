@@ -25,6 +25,7 @@ class Exchange:
     def __init__(self, mailbox: Mailbox, closing: Closing, limits: Limits, size_key: str) -> None:
         self.mailbox = mailbox
         self.closing = closing
+        self.timeout: float | None = None  # seconds after which messages expire, for training and for evaluation
         self.late = LateOrders()
         self.orders: dict[str, Order] = {}  # of the open round
         self._limits = limits
@@ -34,19 +35,13 @@ class Exchange:
         self._warned: set[str] = set()  # metrics of clients that are ignored
 
     def write_orders(
-        self,
-        driver: Driver,
-        orders: Mapping[str, Order],
-        busy: Iterable[str],
-        for_all: Settings,
-        config: ConfigRecord,
-        ttl: float | None,
+        self, driver: Driver, orders: Mapping[str, Order], busy: Iterable[str], for_all: Settings, config: ConfigRecord
     ) -> list[Message]:
         """Messages with the orders of a round, except to clients that are still at work on an earlier one."""
         self.orders, self._config, self._collection = dict(orders), config, None
         fresh = [order for order in orders.values() if order.client not in busy]
         letters = train_letters(fresh, driver.demands.shared_start, for_all)
-        return self.mailbox.write(driver.directory, MessageType.TRAIN, letters, config, driver.t + 1, ttl)
+        return self.mailbox.write(driver.directory, MessageType.TRAIN, letters, config, driver.t + 1, self.timeout)
 
     def probe(
         self, driver: Driver, asking: list[str], config: ConfigRecord, grid: PollingGrid, timeout: float
@@ -78,7 +73,7 @@ class Exchange:
             t = driver.t + 1
             shown.info("\t\t%s answers in round %d for round %d: too late", order.client, t, order.t)
 
-    def finish(self, driver: Driver, still_open: set[str], busy: set[str], expiry: float) -> Collection:
+    def finish(self, driver: Driver, still_open: set[str], busy: set[str], now: float) -> Collection:
         """The replies of the round, of which no more are waited for.
 
         Clients whose messages are still open are at work: their orders are late from now on, until they expire, and
@@ -87,7 +82,7 @@ class Exchange:
         collection, unanswered = self._open_collection(driver), self.mailbox.unanswered
         at_work = {name: sent for name, sent in unanswered.items() if sent.message_id in still_open}
         starts = {name: self.orders[name].start for name in at_work}
-        self.late.keep(at_work, starts, driver.t + 1, expiry)
+        self.late.keep(at_work, starts, driver.t + 1, now + (self.timeout or 0.0))
         busy |= set(at_work)
         for name in self.orders:
             if name in collection.heard or name not in busy:
@@ -96,25 +91,19 @@ class Exchange:
         return collection
 
     def fetch_uploads(
-        self,
-        driver: Driver,
-        collection: Collection,
-        admitted: Iterable[str],
-        grid: PollingGrid | None,
-        timeout: float | None,
+        self, driver: Driver, collection: Collection, admitted: Iterable[str], grid: PollingGrid | None
     ) -> None:
         """Ask admitted clients for the updates that they have kept; the others never send theirs."""
         letters = [(name, None, {}) for name in admitted if name in collection.lengths]
         if grid is None or not letters:
             return
-        sent = self.mailbox.write(driver.directory, UPLOAD, letters, self._config, driver.t + 1, timeout)
+        sent = self.mailbox.write(driver.directory, UPLOAD, letters, self._config, driver.t + 1, self.timeout)
+
+        def take(reply: Message) -> None:
+            collection.add_uploads(self.mailbox.sort_out([reply])[0])
+
         if sent:
-            grid.send_and_receive(
-                sent,
-                timeout=timeout,
-                closing=self.closing,
-                on_reply=lambda reply: collection.add_uploads(self.mailbox.sort_out([reply])[0]),
-            )
+            grid.send_and_receive(sent, timeout=self.timeout, closing=self.closing, on_reply=take)
 
     def _open_collection(self, driver: Driver) -> Collection:
         """The replies of the open round so far."""
