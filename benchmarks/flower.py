@@ -36,7 +36,7 @@ from flwr.serverapp.strategy import FedAvg as FlowersFedAvg
 from flwr.serverapp.strategy import Strategy as Base
 from flwr.supercore.task_identity import TaskIdentity
 
-from turnout.flower import FlowerStrategy, client_app
+from turnout.flower import FlowerStrategy, Waiting, client_app
 from turnout.flower.wire.messages import to_record
 from turnout.strategies import MIFA, CAFed, FedAU, FedAvg, FedAWE, FedLaAvg, FedVARP, OptimalSampling
 
@@ -132,8 +132,11 @@ def measure(name: str, clients: int, megabytes: float, rounds: int) -> dict[str,
     arrays = to_record({"w": np.zeros((size // 64, 64), np.float32), "b": np.zeros(64, np.float32)})
     crowd, config, spent = Crowd(client_app(train=train, loss=loss), clients), ConfigRecord({"lr": 0.1}), []
     ours = next((one for one in STRATEGIES if type(one).__name__ == name), None)
-    strategy: Base = FlowersFedAvg(fraction_evaluate=0.0) if ours is None else FlowerStrategy(ours, evaluate_every=0)
-    strategy.poll = 0.001
+    strategy: Base = (
+        FlowersFedAvg(fraction_evaluate=0.0)
+        if ours is None
+        else FlowerStrategy(ours, evaluate_every=0, waiting=Waiting(poll=0.001))
+    )
 
     def stamp(t: int, model: Any) -> None:  # both servers evaluate before the first round, and after each
         spent.append((Cost.now(), crowd.spent))

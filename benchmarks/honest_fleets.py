@@ -23,7 +23,7 @@ import numpy as np
 
 from turnout import tasks, tree
 from turnout.flower import Guard
-from turnout.flower.server.guard import Watch
+from turnout.flower.server.inspector import Inspector
 from turnout.flower.server.rollback import has_collapsed
 from turnout.flower.wire.replies import Reply
 from turnout.metrics import TEST_ACCURACY, TEST_LOSS
@@ -71,7 +71,7 @@ def play(task: Any, rate: float, work: str, seed: int) -> Counter[str]:
     """Train, and count what the guard would have done."""
     count, draw, local = task.num_clients, np.random.default_rng(seed), Local(learning_rate=rate, batch_size=BATCH)
     pi, own = draw.permutation(np.linspace(0.15, 0.9, count)), draw.integers(1, MOST_STEPS + 1, count)
-    params, watch, curves = task.init(jr.key(seed)), Watch(Guard(), FedAvg()), {TEST_LOSS: [], TEST_ACCURACY: []}
+    params, inspector, curves = task.init(jr.key(seed)), Inspector(Guard(), FedAvg()), {TEST_LOSS: [], TEST_ACCURACY: []}
     told: Counter[str] = Counter()
     for t in range(ROUNDS):
         here = np.flatnonzero(draw.random(count) < pi)
@@ -79,8 +79,8 @@ def play(task: Any, rate: float, work: str, seed: int) -> Counter[str]:
         words = jnp.asarray(draw.integers(0, 2**32, count, dtype=np.uint32))
         updates, lengths = train(task, local, params, jnp.asarray(steps, jnp.int32), words)
         norms = {str(place): float(lengths[place]) for place in here}
-        watch.look(norms, dict.fromkeys(norms, rate))
-        watch.correct(t, {str(k): Reply({}, norms[str(k)], None, float(steps[k]), 0) for k in here})
+        inspector.look(norms, dict.fromkeys(norms, rate))
+        inspector.correct(t, {str(k): Reply({}, norms[str(k)], None, float(steps[k]), 0) for k in here})
         weights = np.zeros(count, np.float32)
         weights[here] = np.asarray(task.importance)[here] / max(float(np.asarray(task.importance)[here].sum()), 1e-9)
         params, metrics = move(task, params, updates, jnp.asarray(weights))
@@ -92,8 +92,8 @@ def play(task: Any, rate: float, work: str, seed: int) -> Counter[str]:
             good += [] if collapsed else [bad]
         told["updates"] += len(here)
         told["evaluations"] += 1
-    told["shortened"] = sum(suspicion.clipped for suspicion in watch.suspects.values())
-    told["not believed"] = sum(suspicion.doubted for suspicion in watch.suspects.values())
+    told["shortened"] = sum(suspicion.clipped for suspicion in inspector.suspects.values())
+    told["not believed"] = sum(suspicion.doubted for suspicion in inspector.suspects.values())
     return told
 
 

@@ -28,7 +28,7 @@ from flwr.proto.node_pb2 import NodeInfo
 
 from flower import Crowd
 from turnout import tasks
-from turnout.flower import FlowerStrategy, Guard, client_app
+from turnout.flower import FlowerStrategy, Guard, Waiting, client_app
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.flower.wire.replies import OWN_NORM
 from turnout.metrics import TEST_ACCURACY, TEST_LOSS
@@ -184,7 +184,9 @@ def play(case: Case, guard: Guard | None, seed: int, lies: bool = True) -> float
     app = app_of(task, steps, seed, LIES[lie])
     grid = Fleet(FalseLength(app, 1e14) if lie == "norm 1e14" else app, CLIENTS, present=present)
     target = "size" if lie == "size 2⁵³" else "uniform"
-    flower = FlowerStrategy(case.strategy, target=target, local=LOCAL, guard=guard, seed=seed, poll=0.001)
+    flower = FlowerStrategy(
+        case.strategy, target=target, local=LOCAL, guard=guard, seed=seed, waiting=Waiting(poll=0.001)
+    )
     start = {name: np.asarray(part) for name, part in task.init(jr.key(seed)).items()}
     result = flower.start(grid, to_record(start), num_rounds=rounds, timeout=0.01, train_config=ConfigRecord())
     final = {name: jnp.asarray(part) for name, part in to_numpy(result.arrays).items()}

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from turnout.flower.run.books import Books
-from turnout.flower.run.chronicle import ParticipationLog, RunFolder
 from turnout.flower.server.driver import Driver
-from turnout.flower.server.guard import DEFAULT, Watch
+from turnout.flower.server.inspector import Inspector
+from turnout.flower.settings import Files, Guard
 from turnout.flower.wire.replies import Reply
 from turnout.strategies import MIFA
 
@@ -19,8 +19,8 @@ def serve(folder: str, rounds: str = "12") -> None:
     place = Path(folder)
     strategy = MIFA()
     driver = Driver(strategy, {"w": np.zeros(3, np.float32)}, seed=4)
-    record = RunFolder(place / "run", "by key", "uniform")
-    books = Books(place / "state.npz", 1, record, ParticipationLog(place / "log.csv"), Watch(DEFAULT, strategy))
+    files = Files(place / "state.npz", record=place / "run", participation=place / "log.csv")
+    books = Books(files, {"identity": "by key", "target": "uniform"}, Inspector(Guard(), strategy))
     books.open(driver)
     if not len(driver.directory):
         driver.join(dict.fromkeys(NAMES, 1.0))

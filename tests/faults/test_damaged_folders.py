@@ -21,7 +21,7 @@ from tiny_experiment import TINY
 from turnout.errors import UserError
 from turnout.files.archive import read_archive, write_archive
 from turnout.files.manifest import Manifest
-from turnout.flower.run import books as checkpoint
+from turnout.flower.run import checkpoint
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply

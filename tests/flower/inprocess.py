@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import count
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -10,11 +10,20 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
-from turnout.flower.wire.polling import Clock
+from turnout.flower import Files, Members, Waiting
+from turnout.flower.settings import Clock
 
 LINK = 1  # the node in whose name the link reports errors
 Listed = Callable[[int], list[str]]
 Behaviour = Callable[[str, int, Message], str]
+
+
+def grouped(**options):
+    """Options of a `FlowerStrategy`, with each field of its groups of settings in its group."""
+    for argument, kind in (("waiting", Waiting), ("members", Members), ("files", Files)):
+        own = {one.name: options.pop(one.name) for one in fields(kind) if one.name in options}
+        options |= {argument: kind(**own)} if own else {}
+    return options
 
 
 def always(_name, _turn, _message):

@@ -8,9 +8,9 @@ pytest.importorskip("flwr")
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
-from inprocess import FakeClock, InProcessGrid, TimeIsUp
+from inprocess import FakeClock, InProcessGrid, TimeIsUp, grouped
 
-from turnout.flower import FlowerStrategy, client_app, greet
+from turnout.flower import Files, FlowerStrategy, Members, Waiting, client_app, greet
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.simulator.local import Local
 from turnout.strategies import F3AST, MIFA, CAFed, FedAU, FedAvg, FedLaAvg, FedNova, FedVARP, LastWord, OptimalSampling
@@ -56,7 +56,7 @@ def play(
     grid = InProcessGrid(app, listed or (lambda _t: list(names)), clock=clock)
     grid.takes = takes or grid.takes
     settings = {"local": Local(learning_rate=0.5), "evaluate_every": 0} | options
-    flower = FlowerStrategy(strategy or FedAvg(), clock=clock, **settings)
+    flower = FlowerStrategy(strategy or FedAvg(), **grouped(clock=clock, **settings))
     result = flower.start(grid, to_record(MODEL), num_rounds=rounds, timeout=timeout)
     flower.grid = grid
     return flower, to_numpy(result.arrays)["w"][0], clock
@@ -155,7 +155,7 @@ def test_a_client_that_restarts_is_not_locked_out_while_its_old_node_is_listed(s
     names = lambda _t: ["1", "2", "2 again"] if clock.time > 60 else ["1", "2"]  # noqa: E731
     grid = InProcessGrid(app_of_numbers(), names, clock=clock, takes=on_train({"1": 20.0, "2": 20.0, "2 again": 20.0}))
     grid.behave = lambda name, _t, _m: "silent" if name == "2" and killed() else "answer"
-    flower = FlowerStrategy(strategy, clock=clock, evaluate_every=0, local=Local(learning_rate=0.5))
+    flower = FlowerStrategy(strategy, waiting=Waiting(clock=clock), evaluate_every=0, local=Local(learning_rate=0.5))
     flower.start(grid, to_record(MODEL), num_rounds=10, timeout=100.0)
     missed = [record.t for record in flower.records if "id:2" not in record.arrived]
     assert len(missed) <= 2, missed
@@ -185,7 +185,7 @@ def test_a_memory_of_nodes_without_names_forgets_those_that_are_gone():
                 return Message(Error(2, str(error)), reply_to=message)
 
     clock = FakeClock(end=1e5)
-    flower = FlowerStrategy(MIFA(), clock=clock, evaluate_every=0, local=Local(learning_rate=0.5))
+    flower = FlowerStrategy(MIFA(), waiting=Waiting(clock=clock), evaluate_every=0, local=Local(learning_rate=0.5))
     grid = Nodes(app, listed, clock=clock)
     result = flower.start(grid, to_record(MODEL), num_rounds=36, timeout=100.0)
     assert to_numpy(result.arrays)["w"][0] == pytest.approx(2.0, abs=0.05)
@@ -196,7 +196,13 @@ def test_clients_can_leave_for_good():
     flower, _, _ = play(app_of_numbers(), MIFA(), listed=lambda t: ["1", "2"] if t < 3 else ["1"], rounds=2)
     clock = FakeClock(end=1e5)
     grid = InProcessGrid(app_of_numbers(), lambda t: ["1", "3"] if t < 3 else ["1"], clock=clock)
-    flower = FlowerStrategy(MIFA(), clock=clock, evaluate_every=0, local=Local(learning_rate=0.5), retire_after=500.0)
+    flower = FlowerStrategy(
+        MIFA(),
+        waiting=Waiting(clock=clock),
+        evaluate_every=0,
+        local=Local(learning_rate=0.5),
+        members=Members(retire_after=500.0),
+    )
     grid.takes = on_train({"1": 100.0, "3": 100.0})
     result = flower.start(grid, to_record(MODEL), num_rounds=30, timeout=200.0)
     assert to_numpy(result.arrays)["w"][0] == pytest.approx(1.0, abs=0.05)
@@ -214,7 +220,7 @@ def test_unasked_is_unknown_and_not_available():
     )
     clock = FakeClock(end=1e6)
     flower = FlowerStrategy(
-        F3AST(cohort=4), clock=clock, evaluate_every=0, local=Local(learning_rate=0.1), greeting_timeout=0.1
+        F3AST(cohort=4), waiting=Waiting(clock=clock, greeting=0.1), evaluate_every=0, local=Local(learning_rate=0.1)
     )
     flower.start(grid, to_record(MODEL), num_rounds=150, timeout=1.0)
     estimates = flower.estimates
@@ -271,7 +277,7 @@ def test_a_client_that_is_silent_again_and_again_is_left_alone_for_a_while():
     clock = FakeClock(end=1e5)
     grid = InProcessGrid(app_of_numbers(), lambda _t: ["1", "2"], clock=clock)
     grid.behave = lambda name, _t, m: "silent" if name == "2" and m.metadata.message_type == "train" else "answer"
-    flower = FlowerStrategy(FedAvg(), clock=clock, evaluate_every=0)
+    flower = FlowerStrategy(FedAvg(), waiting=Waiting(clock=clock), evaluate_every=0)
     flower.start(grid, to_record(MODEL), num_rounds=16, timeout=100.0)
     asked = [record.t for record in flower.records if "id:2" in record.asked]
     assert asked == [0, 1, 3, 6, 11]
@@ -283,7 +289,7 @@ def test_evaluation_leaves_out_who_was_just_silent():
     clock = FakeClock(end=1e5)
     grid = InProcessGrid(app, lambda _t: ["1", "2"], clock=clock)
     grid.behave = lambda name, _t, m: "silent" if name == "2" and m.metadata.message_type != "query.hello" else "answer"
-    flower = FlowerStrategy(FedAvg(), clock=clock)
+    flower = FlowerStrategy(FedAvg(), waiting=Waiting(clock=clock))
     flower.start(grid, to_record(MODEL), num_rounds=2, timeout=100.0)
     assert grid.seen.count(("2", "evaluate", "silent")) == 1  # before the first round, when nothing was known of it
 
@@ -301,9 +307,13 @@ def test_rounds_have_the_same_numbers_everywhere(tmp_path, options):
     sent, grid = [], InProcessGrid(app_of_numbers(), lambda _t: ["1"])
     grid.behave = lambda _n, _t, m: sent.append(m.content.config_records["config"].get("lr")) or "answer"
     checkpoint = tmp_path / "state.npz" if options else None
-    flower = Decaying(FedAvg(), checkpoint=checkpoint, evaluate_every=0, poll=0.01)
+    flower = Decaying(FedAvg(), files=Files(checkpoint=checkpoint), evaluate_every=0, waiting=Waiting(poll=0.01))
     flower.start(grid, to_record(MODEL), num_rounds=2, timeout=5.0)
-    other = Decaying(FedAvg(), checkpoint=checkpoint, evaluate_every=0, poll=0.01) if options else flower
+    other = (
+        Decaying(FedAvg(), files=Files(checkpoint=checkpoint), evaluate_every=0, waiting=Waiting(poll=0.01))
+        if options
+        else flower
+    )
     result = other.start(grid, to_record(MODEL), num_rounds=3, timeout=5.0, train_config=ConfigRecord({"lr": 1.0}))
     again = [3] if options else [1, 2, 3]
     assert rounds == [1, 2, *again]
@@ -327,7 +337,7 @@ def test_a_push_that_is_too_large_is_cut_up_or_an_error():
         clock = FakeClock(end=1e5)
         grid = Refusing(app_of_numbers(), lambda _t: ["1", "2", "3"], clock=clock)
         grid.most = most
-        flower = FlowerStrategy(FedAvg(), clock=clock, evaluate_every=0)
+        flower = FlowerStrategy(FedAvg(), waiting=Waiting(clock=clock), evaluate_every=0)
         if fits:
             flower.start(grid, to_record(MODEL), num_rounds=1, timeout=50.0)
             assert len(flower.records[0].arrived) == 3
@@ -340,7 +350,9 @@ def test_the_model_of_flowers_own_fedavg():
     """Same app, everybody there, weights by examples: the same model and the same mean metrics."""
     grid = InProcessGrid(own_app(), lambda _t: ["1", "2", "3"])
     theirs = FlowerFedAvg().start(grid, to_record(MODEL), num_rounds=3)
-    ours = FlowerStrategy(FedAvg(), target="examples", poll=0.01).start(grid, to_record(MODEL), num_rounds=3)
+    ours = FlowerStrategy(FedAvg(), target="examples", waiting=Waiting(poll=0.01)).start(
+        grid, to_record(MODEL), num_rounds=3
+    )
     np.testing.assert_allclose(to_numpy(ours.arrays)["w"], to_numpy(theirs.arrays)["w"], rtol=1e-6)
     for t in (1, 2, 3):
         for metric, value in theirs.train_metrics_clientapp[t].items():
@@ -353,7 +365,9 @@ def test_a_users_own_function_combines_the_metrics():
         assert not any(name.startswith("turnout.") for value in values for name in value)
         return MetricRecord({"largest": max(value["extra"] for value in values), "by": float(len(key))})
 
-    flower = FlowerStrategy(FedAvg(), poll=0.01, train_metrics_aggr_fn=combine, weighted_by_key="batches")
+    flower = FlowerStrategy(
+        FedAvg(), waiting=Waiting(poll=0.01), train_metrics_aggr_fn=combine, weighted_by_key="batches"
+    )
     grid = InProcessGrid(greet(own_app()), lambda _t: ["1", "2"])
     metrics = flower.start(grid, to_record(MODEL), num_rounds=1).train_metrics_clientapp[1]
     assert (metrics["largest"], metrics["by"], metrics["arrived"]) == (2.0, 7.0, 2)
@@ -362,7 +376,9 @@ def test_a_users_own_function_combines_the_metrics():
 def test_shares_of_the_fleet_train_and_evaluate():
     names = [str(number) for number in range(1, 11)]
     grid = InProcessGrid(greet(own_app()), lambda _t: names)
-    flower = FlowerStrategy(FedAvg(), poll=0.01, fraction_train=0.3, fraction_evaluate=0.1, min_evaluate_nodes=2)
+    flower = FlowerStrategy(
+        FedAvg(), waiting=Waiting(poll=0.01), fraction_train=0.3, fraction_evaluate=0.1, min_evaluate_nodes=2
+    )
     flower.start(grid, to_record(MODEL), num_rounds=5)
     assert [len(record.asked) for record in flower.records] == [3] * 5
     assert len({name for record in flower.records for name in record.asked}) > 5
@@ -382,7 +398,7 @@ def test_shares_of_the_fleet_train_and_evaluate():
 )
 def test_arguments_must_make_sense(wrong, message):
     with pytest.raises(ValueError, match=message):
-        FlowerStrategy(FedAvg(), **wrong)
+        FlowerStrategy(FedAvg(), **grouped(**wrong))
 
 
 def test_a_server_whose_clients_are_all_refused_waits():

@@ -3,13 +3,13 @@ import sys
 
 import pytest
 
-from turnout.flower.run.books import held
+from turnout.flower.run.checkpoint import hold
 
 HOLD = """
 import sys
 from pathlib import Path
-from turnout.flower.run.books import held
-with held(Path(sys.argv[1])):
+from turnout.flower.run.checkpoint import hold
+with hold(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -24,12 +24,12 @@ def test_a_second_server_is_kept_off_until_the_first_has_died(tmp_path):
             assert other.stdout.readline() == "held\n"
             with (
                 pytest.raises(RuntimeError, match=r"another server is at work on .*state\.npz: end it first"),
-                held(path),
+                hold(path),
             ):
                 pass
         finally:
             other.kill()
-    with held(path):
+    with hold(path):
         pass
 
 
@@ -38,12 +38,14 @@ def test_a_strategy_holds_its_checkpoint_while_it_trains(tmp_path):
     import numpy as np
     from inprocess import InProcessGrid
 
-    from turnout.flower import FlowerStrategy, client_app
+    from turnout.flower import Files, FlowerStrategy, Waiting, client_app
     from turnout.flower.wire.messages import to_record
     from turnout.strategies import FedAvg
 
     def strategy():
-        return FlowerStrategy(FedAvg(), checkpoint=tmp_path / "state.npz", poll=0.01, evaluate_every=0)
+        return FlowerStrategy(
+            FedAvg(), files=Files(checkpoint=tmp_path / "state.npz"), waiting=Waiting(poll=0.01), evaluate_every=0
+        )
 
     model = to_record({"w": np.zeros(1)})
 

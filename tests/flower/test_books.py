@@ -5,8 +5,8 @@ pytest.importorskip("flwr")
 
 from inprocess import InProcessGrid
 
-from turnout.flower import FlowerStrategy, client_app
-from turnout.flower.run import books as checkpoint
+from turnout.flower import Files, FlowerStrategy, Waiting, client_app
+from turnout.flower.run import checkpoint
 from turnout.flower.wire.messages import to_record
 from turnout.strategies import FedAvg
 
@@ -15,8 +15,8 @@ def test_a_server_that_dies_at_its_checkpoint_leaves_no_gap_in_the_log(tmp_path,
     grid = InProcessGrid(client_app(train=lambda arrays, *_: (arrays, {})), lambda _t: ["1", "2"])
 
     def train():
-        files = {"checkpoint": tmp_path / "state.npz", "participation": tmp_path / "log.csv"}
-        flower = FlowerStrategy(FedAvg(), **files, poll=0.01, evaluate_every=0)
+        files = Files(checkpoint=tmp_path / "state.npz", participation=tmp_path / "log.csv")
+        flower = FlowerStrategy(FedAvg(), waiting=Waiting(poll=0.01), evaluate_every=0, files=files)
         flower.start(grid, to_record({"w": np.zeros(1)}), num_rounds=4, timeout=0.05)
 
     save, deaths = checkpoint.save, {2: ["before"], 3: ["after"]}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from turnout.files.archive import read_archive, write_archive
-from turnout.flower.run import books as checkpoint
+from turnout.flower.run import checkpoint
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply

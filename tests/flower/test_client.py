@@ -7,7 +7,7 @@ from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from inprocess import InProcessGrid
 
-from turnout.flower import FlowerStrategy, client_app, greet
+from turnout.flower import FlowerStrategy, Waiting, client_app, greet
 from turnout.flower.wire.messages import PROBE, ROUND, to_record
 from turnout.strategies import FedAvg
 
@@ -21,7 +21,7 @@ def test_a_client_without_its_data_can_still_say_who_it_is():
         raise FileNotFoundError("/data is not mounted")
 
     grid = InProcessGrid(client_app(train=missing, size=missing), lambda _t: ["1"])
-    flower = FlowerStrategy(FedAvg(), poll=0.01, evaluate_every=0)
+    flower = FlowerStrategy(FedAvg(), waiting=Waiting(poll=0.01), evaluate_every=0)
     flower.start(grid, to_record(MODEL), num_rounds=2, timeout=0.05)
     assert [(record.available, record.arrived) for record in flower.records] == [(("id:1",), ())] * 2
     assert [kind for _, kind, _ in grid.seen] == ["query.hello", "train", "train"]
@@ -32,7 +32,7 @@ def test_where_sizes_matter_a_client_that_cannot_tell_its_own_does_not_join(capl
         return {"1": 0, "2": 7}[context.node_config["client-id"]]
 
     grid = InProcessGrid(client_app(train=lambda arrays, *_: (arrays, {}), size=size), lambda _t: ["1", "2", "3"])
-    flower = FlowerStrategy(FedAvg(), target="size", poll=0.01, evaluate_every=0)
+    flower = FlowerStrategy(FedAvg(), target="size", waiting=Waiting(poll=0.01), evaluate_every=0)
     flower.start(grid, to_record(MODEL), num_rounds=1, timeout=0.05)
     assert flower.records[0].available == ("id:2",)
     assert "cannot join: 'num-examples' is 0" in caplog.text

@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from inprocess import FakeClock, InProcessGrid
+from inprocess import FakeClock, InProcessGrid, grouped
 
 from turnout.files.archive import read_archive
 from turnout.flower import FlowerStrategy, client_app
 from turnout.flower.node.memory import REMEMBERED
-from turnout.flower.run import books as checkpoint
+from turnout.flower.run import checkpoint
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.simulator.local import Local
 from turnout.strategies import FedAvg
@@ -35,7 +35,7 @@ def play(app, *, names=("1",), behave=None, lie=None, rounds=3, strategy=None, g
     grid = grid or InProcessGrid(app, listed or (lambda _t: list(names)))
     grid.app, grid.behave, grid.lie = app, behave or grid.behave, lie or grid.lie
     options = {"local": Local(learning_rate=0.5), "evaluate_every": 0, "clock": FakeClock()} | options
-    flower = FlowerStrategy(strategy or FedAvg(), **options)
+    flower = FlowerStrategy(strategy or FedAvg(), **grouped(**options))
     result = flower.start(grid, to_record(MODEL), num_rounds=rounds, timeout=10.0)
     arrays = to_numpy(result.arrays)
     assert arrays["seen"] == 5
@@ -146,7 +146,7 @@ def test_the_file_is_on_the_disk_before_the_reply(tmp_path, monkeypatch):
 @pytest.mark.parametrize("every", [1, 3])
 def test_a_server_that_goes_back_to_its_checkpoint_finds_the_memory_of_then(every, tmp_path, monkeypatch):
     """It dies before the checkpoint of round 6; what the clients did since the last one does not count."""
-    files = {"checkpoint": tmp_path / "server.npz", "checkpoint_every": every}
+    files = {"checkpoint": tmp_path / "server.npz", "every": every}
     app = client_app(train=train, uploads=FEEDBACK, state=tmp_path / "memory.npz")
     save, calls = checkpoint.save, []
 
@@ -168,7 +168,7 @@ def test_versions_that_no_server_can_ask_for_are_forgotten(tmp_path):
     app = client_app(train=train, uploads=FEEDBACK, state=tmp_path / "memory.npz")
     sizes = {}
     for every in (1, 4):
-        files = {"checkpoint": tmp_path / f"{every}.npz", "checkpoint_every": every}
+        files = {"checkpoint": tmp_path / f"{every}.npz", "every": every}
         play(app, rounds=8, **files)
         sizes[every] = len(read_archive(tmp_path / "memory.npz")[1])
     assert sizes == {1: 2, 4: 5}  # rounds 7 and 8; rounds 4, at which the server might begin again, to 8

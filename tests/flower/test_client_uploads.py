@@ -15,11 +15,11 @@ from inprocess import FakeClock, InProcessGrid
 from test_client_memory import FEEDBACK, MODEL, STEP, by_feedback, losing, play, train
 
 from turnout.files.archive import read_archive, write_archive
-from turnout.flower import FlowerStrategy, client_app
+from turnout.flower import FlowerStrategy, Waiting, client_app
 from turnout.flower.wire.compact import INDICES, LEVELS, SCALES, VALUES, check_parts, most_bytes
-from turnout.flower.wire.layout import Layout, packed
-from turnout.flower.wire.messages import COMPACT, to_numpy, to_record, unpacked_in
-from turnout.flower.wire.replies import Dropped, Limits, Reply
+from turnout.flower.wire.layout import Layout, pack
+from turnout.flower.wire.messages import COMPACT, parts_in, to_numpy, to_record
+from turnout.flower.wire.replies import Dropped, Reply, Rules
 from turnout.strategies import FedAvg, OptimalSampling
 from turnout.uploads import Chain, Clip, Difference, EightBit, ErrorFeedback, Noise, TopK
 from turnout.workbench.experiment import load
@@ -92,7 +92,7 @@ def test_uploads_are_checked_like_any_reply(lie, caplog):
     np.testing.assert_allclose(weight, STEP)
 
 
-WHOLE = packed(np.arange(4, dtype=np.uint32))
+WHOLE = pack(np.arange(4, dtype=np.uint32))
 DATA = st.one_of(st.binary(max_size=200), st.integers(0, len(WHOLE)).map(lambda cut: WHOLE[:cut]))
 RECORDS = st.dictionaries(
     st.one_of(st.sampled_from([INDICES, VALUES, LEVELS, SCALES]), st.text(max_size=3)),
@@ -104,9 +104,9 @@ RECORDS = st.dictionaries(
 @given(RECORDS)
 def test_whatever_bytes_are_sent_nothing_raises(arrays):
     layout = Layout.of(MODEL)
-    parts = unpacked_in(RecordDict({COMPACT: ArrayRecord(arrays)}), most_bytes(layout))
+    parts = parts_in(RecordDict({COMPACT: ArrayRecord(arrays)}), most_bytes(layout))
     if not isinstance(parts, Dropped):
-        parts = check_parts(parts, {}, layout=layout, t=1, limits=Limits())
+        parts = check_parts(parts, {}, Rules(layout, t=1))
     assert isinstance(parts, Reply) or parts.reason
 
 
@@ -134,7 +134,7 @@ def test_what_goes_over_the_wire_is_what_the_transform_says(upload, monkeypatch)
 
     monkeypatch.setattr(InProcessGrid, "_call", weighed)
     grid = InProcessGrid(client_app(train=big_train, uploads=upload), lambda _t: ["1", "2"])
-    flower = FlowerStrategy(FedAvg(), evaluate_every=0, clock=FakeClock())
+    flower = FlowerStrategy(FedAvg(), evaluate_every=0, waiting=Waiting(clock=FakeClock()))
     flower.start(grid, to_record(BIG), num_rounds=1, timeout=10.0)
     expected = upload.num_bytes(jax.tree.map(jnp.asarray, BIG))
     assert expected < 0.3 * 4 * 10_000

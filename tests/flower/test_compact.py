@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
+from turnout.flower import Limits
 from turnout.flower.wire.compact import INDICES, LEVELS, SCALES, VALUES, check_parts, compact, most_bytes
 from turnout.flower.wire.layout import Layout
-from turnout.flower.wire.replies import Dropped, Limits, Reply
+from turnout.flower.wire.replies import Dropped, Reply, Rules
 from turnout.uploads import Chain, Clip, EightBit, Noise, Plain, TopK, UploadContext
 from turnout.uploads.eight_bit import as_levels
 
@@ -56,7 +57,7 @@ def encoded(name, seed=0):
 
 
 def check(parts, metrics=None, limits=None, room=None):
-    return check_parts(parts, metrics or {}, layout=LAYOUT, t=4, limits=limits or Limits(), reach=5.0, room=room)
+    return check_parts(parts, metrics or {}, Rules(LAYOUT, 4, limits or Limits(), reach=5.0, row=room))
 
 
 @pytest.mark.parametrize("name", UPLOADS)
@@ -185,7 +186,7 @@ METRICS = st.dictionaries(
 @settings(max_examples=400, deadline=None)
 @given(PARTS, METRICS)
 def test_whatever_is_sent_nothing_raises_and_what_counts_is_finite(parts, metrics):
-    result = check_parts(parts, metrics, layout=LAYOUT, t=4, limits=Limits())
+    result = check_parts(parts, metrics, Rules(LAYOUT, t=4))
     if isinstance(result, Reply):
         assert np.isfinite([result.norm, result.reach]).all()
         assert all(np.isfinite(part).all() for part in result.update.values())

@@ -17,7 +17,7 @@ def test_places_are_given_in_the_order_of_joining_and_kept():
 def test_a_place_that_a_client_has_left_goes_to_the_next_newcomer():
     directory = Directory(["id:a", "id:b", "id:c"])
     directory.recognise(7, declared="b")
-    directory.heard("id:b", False)
+    directory.note_answer("id:b", False)
     assert directory.leave(["id:b"]) == [1]
     assert (directory.by_place, directory.names, len(directory)) == (("id:a", None, "id:c"), ("id:a", "id:c"), 2)
     assert (directory.client_at(7), directory.node_of("id:b")) == (None, None)
@@ -69,7 +69,7 @@ def test_a_name_in_use_cannot_be_claimed(caplog):
 def test_a_client_that_was_killed_comes_back_while_its_old_node_is_listed():
     directory = Directory()
     directory.recognise(1, declared="a")
-    directory.heard("id:a", answered=False)
+    directory.note_answer("id:a", answered=False)
     assert directory.recognise(2, declared="a") == "id:a"
     directory.keep_nodes([1, 2])
     assert directory.node_of("id:a") == 2

@@ -7,7 +7,7 @@ import stage
 
 from every_strategy import SETTINGS
 from turnout.flower.server.driver import Driver
-from turnout.flower.wire.replies import Limits, Reply, check_reply
+from turnout.flower.wire.replies import Reply, Rules, check_reply
 from turnout.server.facts import Online, Oracle
 from turnout.server.settings import ServerSettings
 from turnout.simulator.local import Local
@@ -31,7 +31,7 @@ def play(driver, world):
     for available, delivers, steps in stage.natures(world):
         there = [name for name, here in zip(stage.NAMES, available, strict=True) if here]
         losses = None
-        if driver.strategy.probes:
+        if driver.demands.losses:
             seeds = driver.probe_seeds(there)
             losses = {
                 name: stage.probe(driver.directory.place(name), driver.arrays()["x"], seeds[name]) for name in there
@@ -42,8 +42,8 @@ def play(driver, world):
             place = driver.directory.place(order.client)
             end, loss = stage.work(place, order.start["x"], steps[place], order.rate, order.seed)
             told = {"loss": loss, "reach": int(steps[place]), "turnout.round": driver.t}
-            rules = {"start": order.start, "layout": driver.layout, "t": driver.t, "limits": Limits()}
-            replies[order.client] = check_reply({"x": end}, told, **rules)
+            rules = Rules(driver.layout, driver.t)
+            replies[order.client] = check_reply({"x": end}, told, order.start, rules)
         if not driver.strategy.admits_all:
             driver.admit_round({name: reply.norm for name, reply in replies.items()})
         driver.close_round({name: reply for name, reply in replies.items() if delivers[driver.directory.place(name)]})
@@ -164,8 +164,8 @@ def test_a_single_number_is_trained_like_any_array():
     driver.join({"a": 1.0})
     driver.open_round(["a"])
     end = {"temperature": np.array(3.0, np.float32)}
-    rules = {"start": start, "layout": driver.layout, "t": 0, "limits": Limits(), "room": driver.room_for("a")}
-    driver.close_round({"a": check_reply(end, {}, **rules)})
+    rules = Rules(driver.layout, 0, row=driver.room_for("a"))
+    driver.close_round({"a": check_reply(end, {}, start, rules)})
     np.testing.assert_array_equal(driver.arrays()["temperature"], 3.0)
 
 

@@ -9,7 +9,7 @@ pytest.importorskip("flwr")
 from flwr.app import Context, RecordDict
 from inprocess import InProcessGrid
 
-from turnout.flower import FlowerStrategy
+from turnout.flower import FlowerStrategy, Waiting
 from turnout.flower.wire.messages import to_record
 from turnout.strategies import CAFed, FedAvg
 from turnout.workbench.experiment import load
@@ -31,7 +31,7 @@ def test_the_apps_of_the_page_work(tmp_path, monkeypatch):
     assert (tmp_path / "state.npz").exists()
     assert load(tmp_path / "runs" / "fleet").points[0].history.final("test_accuracy") == pytest.approx(0.9)
     assert sum(kind == "evaluate" for _, kind, _ in grid.seen) == 202
-    probed = FlowerStrategy(CAFed(), poll=0.01)
+    probed = FlowerStrategy(CAFed(), waiting=Waiting(poll=0.01))
     result = probed.start(grid, to_record({"w": np.ones(2, np.float32)}), num_rounds=1, timeout=1.0)
     assert probed.records[0].arrived == ("id:a", "id:b")
     assert result.evaluate_metrics_clientapp[1]["accuracy"] == pytest.approx(0.9)
@@ -39,7 +39,7 @@ def test_the_apps_of_the_page_work(tmp_path, monkeypatch):
     assert isinstance(there["strategy"], FlowerStrategy)
     exec(smaller, here)
     flower, grid = (
-        FlowerStrategy(FedAvg(), poll=0.01, evaluate_every=0),
+        FlowerStrategy(FedAvg(), waiting=Waiting(poll=0.01), evaluate_every=0),
         InProcessGrid(here["app"], lambda _t: ["a", "b"]),
     )
     flower.start(grid, to_record({"w": np.ones(1000, np.float32)}), num_rounds=2, timeout=1.0)

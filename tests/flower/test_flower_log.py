@@ -7,7 +7,7 @@ pytest.importorskip("flwr")
 
 from inprocess import InProcessGrid
 
-from turnout.flower import FlowerStrategy, client_app
+from turnout.flower import Files, FlowerStrategy, Waiting, client_app
 from turnout.flower.wire.messages import to_record
 from turnout.strategies import FedAvg
 
@@ -16,7 +16,9 @@ def test_what_is_trained_and_where_it_goes_on_stands_in_flowers_log(tmp_path, ca
     caplog.set_level(logging.INFO, logger="flwr")
     grid = InProcessGrid(client_app(train=lambda arrays, *_: (arrays, {})), lambda _t: ["1", "2"])
     for rounds in (2, 3):
-        flower = FlowerStrategy(FedAvg(), checkpoint=tmp_path / "state.npz", poll=0.01, evaluate_every=0)
+        flower = FlowerStrategy(
+            FedAvg(), files=Files(checkpoint=tmp_path / "state.npz"), waiting=Waiting(poll=0.01), evaluate_every=0
+        )
         flower.start(grid, to_record({"w": np.zeros(1)}), num_rounds=rounds, timeout=0.05)
     said = [record.getMessage() for record in caplog.records if record.name == "flwr"]
     assert "Going on after round 2 with 2 clients" in said

@@ -35,7 +35,7 @@ def changed(source, number):
     return source
 
 
-class Watched(InProcessGrid):
+class Inspectored(InProcessGrid):
     """A grid that notes the losses of evaluations by round."""
 
     def _call(self, name, message):
@@ -66,7 +66,7 @@ class App:
         there, here = {"__name__": "server"}, {"__name__": "client"}
         exec(compile(server or self.source("serverapp"), "server_app.py", "exec"), there)
         exec(compile(client or self.source("clientapp"), "client_app.py", "exec"), here)
-        grid = Watched(here["app"], lambda _t: NAMES, run_config=self.config)
+        grid = Inspectored(here["app"], lambda _t: NAMES, run_config=self.config)
         grid.node_config = lambda name: {"partition-id": int(name), "num-partitions": len(NAMES)}
         grid.losses = {}
         there["app"](grid, Context(7, 1, {}, RecordDict(), self.config))

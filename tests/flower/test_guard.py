@@ -10,13 +10,13 @@ from scipy import optimize
 pytest.importorskip("flwr")
 
 from flwr.app import MetricRecord
-from inprocess import InProcessGrid
+from inprocess import InProcessGrid, grouped
 from test_strategy import MODEL, on_train, pull, run
 
 from turnout.flower import FlowerStrategy, Guard, client_app
 from turnout.flower.server.centre import fill_with_centre
 from turnout.flower.server.driver import Driver
-from turnout.flower.server.guard import Recent, Suspicion, Watch, high_quartile
+from turnout.flower.server.inspector import Inspector, Recent, Suspicion, high_quartile
 from turnout.flower.server.rollback import Rollback, badness_of, typical
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.flower.wire.replies import OWN_NORM, Reply
@@ -77,7 +77,7 @@ def test_one_endless_update_of_six_does_not_ruin_the_model(strategy):
 
 
 def test_too_long_is_beyond_four_upper_quartiles_and_halves_each_time_in_a_row():
-    watch = Watch(Guard(), FedAvg())
+    watch = Inspector(Guard(), FedAvg())
     for t, most in enumerate([4.0, 2.0, 1.0]):
         good = corrected(watch, {"a": reply(1.0, 0.0), "b": reply(0.0, 1.0), "c": reply(0.0, 50.0)}, t)
         np.testing.assert_allclose(good["c"].update["w"], [0.0, most], rtol=1e-6)
@@ -91,27 +91,27 @@ def test_too_long_is_beyond_four_upper_quartiles_and_halves_each_time_in_a_row()
 
 def test_lengths_are_compared_per_step_length():
     """A strategy may give every client a step length of its own, as debiased FedAvg does."""
-    watch, rates = Watch(Guard(), FedAvg()), {"a": 0.1, "b": 0.1, "c": 1.0}
+    watch, rates = Inspector(Guard(), FedAvg()), {"a": 0.1, "b": 0.1, "c": 1.0}
     good = corrected(watch, {"a": reply(0.1), "b": reply(0.1), "c": reply(1.0)}, rates=rates)
     assert good["c"].norm == 1.0
     assert not watch.suspects
 
 
 def test_a_fleet_that_grows_longer_all_at_once_is_left_alone():
-    watch = Watch(Guard(), FedAvg())
+    watch = Inspector(Guard(), FedAvg())
     for length in (0.01,) * 10 + (1.0,):
         good = corrected(watch, {name: reply(length) for name in "abc"})
     assert all(one.norm == 1.0 for one in good.values())
 
 
 def test_before_three_clients_have_replied_there_is_no_bound():
-    watch = Watch(Guard(), FedAvg())
+    watch = Inspector(Guard(), FedAvg())
     assert corrected(watch, {"a": reply(1.0), "b": reply(100.0)})["b"].norm == 100.0
     assert corrected(watch, {"c": reply(2.0), "b": reply(100.0)})["b"].norm == pytest.approx(8.0)
 
 
 def test_where_the_others_stand_still_who_moves_is_believed():
-    watch = Watch(Guard(), FedAvg())
+    watch = Inspector(Guard(), FedAvg())
     good = corrected(watch, {"a": reply(0.0), "b": reply(0.0), "c": reply(5.0)})
     assert good["c"].norm == 5.0
 
@@ -151,7 +151,7 @@ def test_a_false_reach_does_not_ruin_fednova():
 
 
 def test_unequal_work_is_believed():
-    watch = Watch(Guard(), FedNova())
+    watch = Inspector(Guard(), FedNova())
     claims = {"a": reply(1.0, reach=1.0), "b": reply(8.0, reach=10.0), "c": reply(15.0, reach=19.0)}
     assert [one.reach for one in corrected(watch, claims).values()] == [1.0, 10.0, 19.0]
     assert not watch.suspects
@@ -179,7 +179,9 @@ def test_the_first_to_come_cannot_claim_more_either():
 
 
 def test_num_examples_of_replies_are_bounded():
-    good = corrected(Watch(Guard(), FedAvg()), {name: reply(1.0, size=2**53 if name == "c" else 10) for name in "abc"})
+    good = corrected(
+        Inspector(Guard(), FedAvg()), {name: reply(1.0, size=2**53 if name == "c" else 10) for name in "abc"}
+    )
     assert [one.size for one in good.values()] == [10, 10, 40]
 
 
@@ -300,8 +302,8 @@ class Scripted:
     def __init__(self, losses, liar=None, strategy=None, **options):
         self.losses, self.liar = losses, liar
         app = client_app(train=self.train, evaluate=self.evaluate)
-        settings = {"local": Local(learning_rate=1.0), "poll": 0.01, "greeting_timeout": 0.05} | options
-        self.flower = FlowerStrategy(strategy or FedAvg(), **settings)
+        settings = {"local": Local(learning_rate=1.0), "poll": 0.01, "greeting": 0.05} | options
+        self.flower = FlowerStrategy(strategy or FedAvg(), **grouped(**settings))
         self.grid = InProcessGrid(app, lambda _t: list("123"))
 
     def train(self, arrays, config, context):

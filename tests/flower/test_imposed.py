@@ -11,7 +11,7 @@ import stage
 from inprocess import InProcessGrid
 
 from turnout.availability import markov
-from turnout.flower import FlowerStrategy, ImposedGrid, client_app
+from turnout.flower import FlowerStrategy, ImposedGrid, Waiting, client_app
 from turnout.flower.wire.messages import to_record
 from turnout.strategies import FedAvg
 
@@ -26,7 +26,7 @@ def grid():
 
 def test_only_those_that_the_process_has_there_take_part():
     inner, process = grid(), markov(4, pi=[1.0, 0.5, 0.5, 0.1])
-    flower = FlowerStrategy(FedAvg(), poll=0.01)
+    flower = FlowerStrategy(FedAvg(), waiting=Waiting(poll=0.01))
     flower.start(ImposedGrid(inner, process, seed=3), to_record({"w": np.zeros(1)}), num_rounds=40, timeout=0.05)
     rates = [np.mean([f"id:{name}" in record.arrived for record in flower.records]) for name in NAMES]
     assert rates[0] == 1.0

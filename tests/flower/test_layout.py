@@ -3,7 +3,7 @@ import io
 import numpy as np
 import pytest
 
-from turnout.flower.wire.layout import packed, unpacked
+from turnout.flower.wire.layout import pack, unpack
 
 ARRAYS = [
     np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -23,9 +23,9 @@ def saved(array):
 
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype}{array.shape}")
 def test_the_format_is_that_of_numpy(array):
-    assert packed(array) == saved(array)
+    assert pack(array) == saved(array)
     for data in (saved(array), saved(np.asfortranarray(array))):
-        found = unpacked(data)
+        found = unpack(data)
         np.testing.assert_array_equal(found, array)
         assert found.dtype == array.dtype
         assert not found.flags.writeable
@@ -40,4 +40,4 @@ def objects():
 @pytest.mark.parametrize("data", [b"", b"x", b"\x93NUMPY", saved(np.zeros(3))[:-1], objects()])
 def test_what_is_no_array_of_numbers_is_refused(data):
     with pytest.raises(ValueError):  # noqa: PT011
-        unpacked(data)
+        unpack(data)

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from inprocess import FakeClock, InProcessGrid, TimeIsUp
+from inprocess import FakeClock, InProcessGrid, TimeIsUp, grouped
 
 from turnout.availability import markov
 from turnout.flower import FlowerStrategy, ImposedGrid, client_app
@@ -16,7 +16,7 @@ APP = client_app(train=lambda arrays, *_: (arrays, {"loss": 1.0}))
 
 
 def arrivals(grid, clock, rounds=3, **options):
-    flower = FlowerStrategy(FedAvg(), poll=1.0, evaluate_every=0, clock=clock, **options)
+    flower = FlowerStrategy(FedAvg(), **grouped(poll=1.0, evaluate_every=0, clock=clock, **options))
     flower.start(grid, to_record({"w": np.zeros(1)}), num_rounds=rounds, timeout=100.0)
     return [len(record.arrived) for record in flower.records]
 

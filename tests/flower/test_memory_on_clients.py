@@ -7,9 +7,9 @@ pytest.importorskip("flwr")
 
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from inprocess import FakeClock, InProcessGrid
+from inprocess import FakeClock, InProcessGrid, grouped
 
-from turnout.flower import FlowerStrategy, client_app, greet
+from turnout.flower import FlowerStrategy, Waiting, client_app, greet
 from turnout.flower.node.memory import REMEMBERED
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.messages import to_numpy, to_record
@@ -69,7 +69,7 @@ def play(strategy, app=APP, *, rounds=ROUNDS, grid=None, **options):
         listed, behave = absences()
         grid = InProcessGrid(app, listed, behave)
     flower = FlowerStrategy(
-        strategy, local=Local(learning_rate=0.1), evaluate_every=0, clock=FakeClock(), guard=None, **options
+        strategy, **grouped(local=Local(learning_rate=0.1), evaluate_every=0, clock=FakeClock(), guard=None, **options)
     )
     result = flower.start(grid, to_record(MODEL), num_rounds=rounds, timeout=10.0)
     return flower, to_numpy(result.arrays)["w"]
@@ -105,14 +105,14 @@ def test_a_client_that_loses_its_memory_begins_a_new_epoch():
     flower, model = play(LastWord(memory="clients"), grid=everybody(APP, forget), rounds=60)
     _, undisturbed = play(LastWord(), grid=everybody(APP), rounds=60)
     assert sum(flower.history.records["dropped"][0]) == 1
-    assert flower._started().epoch == 10
+    assert flower._require_driver().epoch == 10
     np.testing.assert_allclose(model, undisturbed, atol=0.02)  # with the ghost of its old update it would be far off
 
 
 def test_a_server_that_falls_back_to_its_checkpoint_agrees_with_its_clients(tmp_path):
     """It loses the rounds since, of which the clients remember every version."""
     app = client_app(train=train, state=lambda context: tmp_path / f"{context.node_config['client-id']}.npz")
-    places = {"checkpoint": tmp_path / "state.npz", "checkpoint_every": 4}
+    places = {"checkpoint": tmp_path / "state.npz", "every": 4}
 
     class Killed(BaseException):
         pass
@@ -127,12 +127,14 @@ def test_a_server_that_falls_back_to_its_checkpoint_agrees_with_its_clients(tmp_
     _, undisturbed = play(LastWord(), grid=everybody(APP), rounds=30)
     np.testing.assert_allclose(model, undisturbed, atol=1e-5)
     assert sum(flower.history.records["dropped"][0]) == 0
-    assert flower._started().epoch == 0
+    assert flower._require_driver().epoch == 0
 
 
 def test_nothing_of_a_client_that_has_left_remains():
     strategy = LastWord(memory="clients")
-    flower = FlowerStrategy(strategy, local=Local(learning_rate=0.1), evaluate_every=0, clock=FakeClock())
+    flower = FlowerStrategy(
+        strategy, local=Local(learning_rate=0.1), evaluate_every=0, waiting=Waiting(clock=FakeClock())
+    )
 
     def leave(grid, turn):
         if turn == 20:

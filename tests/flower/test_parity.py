@@ -10,7 +10,7 @@ pytest.importorskip("flwr")
 
 from inprocess import InProcessGrid
 
-from turnout.flower import FlowerStrategy, client_app
+from turnout.flower import FlowerStrategy, Members, client_app
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.strategies import FedAvg, OptimalSampling
 from turnout.uploads import Chain, Clip, EightBit, ErrorFeedback, TopK
@@ -55,7 +55,9 @@ def losing_in(world):
 def play(strategy, world, app=APP):
     grid = InProcessGrid(app, listed_in(world), losing_in(world))
     # Here the list of nodes is the truth, as availability is in the simulator.
-    flower = FlowerStrategy(strategy, target=TARGET, local=stage.LOCAL, evaluate_every=0, listed="available")
+    flower = FlowerStrategy(
+        strategy, target=TARGET, local=stage.LOCAL, evaluate_every=0, members=Members(listed="available")
+    )
     result = flower.start(grid, to_record(stage.START), num_rounds=stage.ROUNDS, timeout=5.0)
     assert len(flower.records) == stage.ROUNDS
     return to_numpy(result.arrays)["x"]

@@ -2,7 +2,7 @@ import numpy as np
 
 from turnout import read_log
 from turnout.flower.run.chronicle import ParticipationLog
-from turnout.flower.server.compiled_round import RoundRecord
+from turnout.flower.server.turn import RoundRecord
 
 
 def record(t, available, uploads=(), arrived=()):

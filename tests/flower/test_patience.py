@@ -9,9 +9,9 @@ pytest.importorskip("flwr")
 
 from inprocess import FakeClock, InProcessGrid
 
-from turnout.flower import FlowerStrategy, client_app
+from turnout.flower import FlowerStrategy, Waiting, client_app
 from turnout.flower.wire.messages import to_numpy, to_record
-from turnout.flower.wire.polling import PollingGrid, is_transport_failure
+from turnout.flower.wire.retries import PollingGrid, is_transport_failure
 from turnout.simulator.local import Local
 from turnout.strategies import FedAvg
 
@@ -23,10 +23,12 @@ def train(arrays, config, context):
     return {"w": arrays["w"] + np.float32(config["lr"]) * gap}, {"loss": 1.0}
 
 
-def play(grid, rounds=6, **options):
+def play(grid, rounds=6, **waiting):
     """A run on a clock of its own; returns the strategy, the final weight and the seconds that have passed."""
     clock = FakeClock()
-    flower = FlowerStrategy(FedAvg(), local=Local(learning_rate=0.5), evaluate_every=0, clock=clock, **options)
+    flower = FlowerStrategy(
+        FedAvg(), local=Local(learning_rate=0.5), evaluate_every=0, waiting=Waiting(clock=clock, **waiting)
+    )
     result = flower.start(grid, to_record(MODEL), num_rounds=rounds, timeout=100.0)
     return flower, to_numpy(result.arrays)["w"][0], clock.time
 
@@ -53,7 +55,7 @@ def test_a_dead_node_costs_nothing_where_others_are_known():
 
 def test_a_dead_node_in_the_first_round_costs_one_greeting():
     grid = grid_of(lambda _t: ["1", "2", "dead"], dead)
-    flower, _, seconds = play(grid, greeting_timeout=30.0)
+    flower, _, seconds = play(grid, greeting=30.0)
     assert seconds == pytest.approx(30.0, abs=1.5)
     assert [len(record.arrived) for record in flower.records] == [2] * 6
     assert hellos(grid, "dead") == 1
@@ -65,7 +67,7 @@ def test_a_silent_node_has_one_greeting_that_lies_at_the_link():
         return "silent" if name == "dead" or (name == "slow" and train) else "answer"
 
     grid = grid_of(lambda _t: ["slow", "dead"], behave)  # each round takes its 100 seconds
-    _, _, seconds = play(grid, rounds=4, greeting_timeout=30.0)
+    _, _, seconds = play(grid, rounds=4, greeting=30.0)
     assert seconds == pytest.approx(4 * 100 + 30, abs=30)
     assert hellos(grid, "dead") == 1
 
@@ -192,10 +194,10 @@ def test_only_errors_that_may_pass_are_waited_for(error, passes):
     assert is_transport_failure(error) is passes
 
 
-@pytest.mark.parametrize("wrong", [{"interval": 0.0}, {"patience": -1.0}])
+@pytest.mark.parametrize("wrong", [{"poll": 0.0}, {"patience": -1.0}])
 def test_times_must_make_sense(wrong):
-    with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
-        PollingGrid(grid_of(lambda _t: []), **wrong)
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} of Waiting must be"):
+        PollingGrid(grid_of(lambda _t: []), Waiting(**wrong))
 
 
 def test_the_log_is_quiet_where_nothing_is_wrong(caplog):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from every_strategy import SETTINGS
-from turnout.flower.run import books as checkpoint
+from turnout.flower.run import checkpoint
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply
@@ -31,7 +31,7 @@ def driver_of(strategy, *names):
 
 
 def play(driver, **updates):
-    driver.open_round(list(updates), dict.fromkeys(updates, 0.5) if driver.strategy.probes else None)
+    driver.open_round(list(updates), dict.fromkeys(updates, 0.5) if driver.demands.losses else None)
     return driver.close_round({name: reply_of(*update) for name, update in updates.items()})
 
 

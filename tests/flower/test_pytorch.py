@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 import torch
 from inprocess import InProcessGrid
 
-from turnout.flower import FlowerStrategy
+from turnout.flower import FlowerStrategy, Waiting
 from turnout.flower.wire.messages import to_numpy
 from turnout.simulator.local import Local
 from turnout.strategies import CAFed, FedAU
@@ -32,7 +32,9 @@ def page():
 @pytest.mark.parametrize("strategy", [FedAU(), CAFed()], ids=["fedau", "ca_fed"])
 def test_the_client_of_the_page_learns(page, strategy):
     grid = InProcessGrid(page["app"], lambda _t: ["a", "b", "c"])
-    flower = FlowerStrategy(strategy, local=Local(learning_rate=0.1), target="size", poll=0.01, evaluate_every=1)
+    flower = FlowerStrategy(
+        strategy, local=Local(learning_rate=0.1), target="size", waiting=Waiting(poll=0.01), evaluate_every=1
+    )
     result = flower.start(grid, page["first_model"], num_rounds=8, timeout=5.0)
     measured = result.evaluate_metrics_clientapp
     assert all(record.steady for record in flower.records)

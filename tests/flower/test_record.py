@@ -12,13 +12,13 @@ from every_strategy import SETTINGS
 
 pytest.importorskip("flwr")
 
-from inprocess import FakeClock, InProcessGrid
+from inprocess import FakeClock, InProcessGrid, grouped
 from test_parity import APP, TARGET, listed_in, losing_in
 from typer.testing import CliRunner
 
 from turnout import simulate
 from turnout.errors import FolderError
-from turnout.flower import FlowerStrategy, client_app
+from turnout.flower import Files, FlowerStrategy, Members, Waiting, client_app
 from turnout.flower.run.chronicle import Chronicle, ParticipationLog
 from turnout.flower.run.estimates import Estimate
 from turnout.flower.wire.messages import to_record
@@ -50,7 +50,9 @@ SMALL = client_app(train=train, evaluate=evaluate)
 
 def play(folder=None, *, strategy=None, rounds=3, names=("1", "2", "3"), app=SMALL, **options):
     grid = InProcessGrid(app, names if callable(names) else lambda _t: list(names))
-    flower = FlowerStrategy(strategy or FedAU(), record=folder, local=Local(learning_rate=0.5), poll=0.01, **options)
+    flower = FlowerStrategy(
+        strategy or FedAU(), **grouped(record=folder, local=Local(learning_rate=0.5), poll=0.01, **options)
+    )
     flower.start(grid, to_record(MODEL), num_rounds=rounds, timeout=0.05)
     return flower
 
@@ -119,7 +121,13 @@ def test_the_folder_holds_the_estimates_with_their_intervals(tmp_path):
     grid.behave = lambda name, t, message: (
         "silent" if name == "3" and t % 2 and message.metadata.message_type == "train" else "answer"
     )
-    flower = FlowerStrategy(FedAU(), record=tmp_path / "run", clock=clock, retire_after=300.0, evaluate_every=0)
+    flower = FlowerStrategy(
+        FedAU(),
+        files=Files(record=tmp_path / "run"),
+        waiting=Waiting(clock=clock),
+        members=Members(retire_after=300.0),
+        evaluate_every=0,
+    )
     flower.start(grid, to_record(MODEL), num_rounds=12, timeout=200.0)
     assert flower._driver.directory.by_place == (None, "id:2", "id:3")
     table = load(tmp_path / "run").clients_frame()
@@ -163,7 +171,7 @@ def test_report_shows_the_folder(tmp_path):
 def test_a_restarted_server_has_one_history(tmp_path):
     for cut, rounds in (("whole", (6,)), ("cut", (3, 6))):
         for count in rounds:
-            options = {"checkpoint": tmp_path / f"{cut}.npz", "checkpoint_every": 2, "evaluate_every": 2}
+            options = {"checkpoint": tmp_path / f"{cut}.npz", "every": 2, "evaluate_every": 2}
             flower = play(tmp_path / cut, strategy=MIFA(), rounds=count, **options)
         assert len(flower.records) == rounds[-1] - sum(rounds[:-1])
     whole, cut = (load(tmp_path / name).points[0].history for name in ("whole", "cut"))
@@ -191,7 +199,7 @@ def test_a_checkpoint_that_lacks_a_newer_record_is_read():
 
 def test_a_crash_keeps_what_was_written(tmp_path, monkeypatch):
     """The server dies in round 5; checkpoint and folder hold the first 4, and the next server plays on from there."""
-    options = {"checkpoint": tmp_path / "state.npz", "checkpoint_every": 2, "evaluate_every": 0}
+    options = {"checkpoint": tmp_path / "state.npz", "every": 2, "evaluate_every": 0}
     with monkeypatch.context() as patch:
         add = ParticipationLog.add
 

@@ -12,7 +12,7 @@ from flwr.proto.node_pb2 import NodeInfo
 from inprocess import FakeClock, InProcessGrid
 from test_record import MODEL, SMALL
 
-from turnout.flower import FlowerStrategy
+from turnout.flower import Files, FlowerStrategy, Waiting
 from turnout.flower.fleet.sessions import Sessions, is_overdue
 from turnout.flower.wire.messages import to_record
 from turnout.simulator.local import Local
@@ -98,7 +98,9 @@ def test_the_run_folder_tells_when_clients_were_online(tmp_path, monkeypatch):
         clock=clock,
         takes=lambda _name, _turn, message: 50.0 if message.metadata.message_type == "train" else 0.0,
     )
-    flower = FlowerStrategy(FedAvg(), record=tmp_path / "run", local=Local(learning_rate=0.5), clock=clock)
+    flower = FlowerStrategy(
+        FedAvg(), files=Files(record=tmp_path / "run"), local=Local(learning_rate=0.5), waiting=Waiting(clock=clock)
+    )
     flower.start(grid, to_record(MODEL), num_rounds=4, timeout=300.0)
     log = read_log(tmp_path / "run" / "sessions.csv", slot_seconds=20.0)
     assert log.names.tolist() == ["id:1", "id:2", "id:3"]

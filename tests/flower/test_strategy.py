@@ -11,10 +11,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.clientapp import ClientApp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from inprocess import InProcessGrid
+from inprocess import InProcessGrid, grouped
 
 from turnout import read_log
-from turnout.flower import FlowerStrategy, Limits, client_app
+from turnout.flower import Files, FlowerStrategy, Limits, Waiting, client_app
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.server.settings import ServerSettings
 from turnout.simulator.local import Local
@@ -57,13 +57,8 @@ def run(
     grid = InProcessGrid(app, listed or (lambda _t: list(names)), keys=keys or {})
     grid.behave = behave or grid.behave
     grid.lie = lie or grid.lie
-    settings = {
-        "local": Local(learning_rate=0.5),
-        "poll": 0.01,
-        "evaluate_every": 0,
-        "greeting_timeout": 0.05,
-    } | options
-    flower = FlowerStrategy(strategy or FedAvg(), **settings)
+    settings = {"local": Local(learning_rate=0.5), "poll": 0.01, "evaluate_every": 0, "greeting": 0.05} | options
+    flower = FlowerStrategy(strategy or FedAvg(), **grouped(**settings))
     result = flower.start(grid, to_record(MODEL), num_rounds=rounds, timeout=0.05)
     arrays = to_numpy(result.arrays)
     assert np.isfinite(arrays["w"]).all()
@@ -154,7 +149,7 @@ def test_metrics_of_no_use_are_told_once_and_all_others_are_passed_on(caplog):
 
     grid = InProcessGrid(app, lambda _t: ["1", "2", "3"])
     flower = FlowerStrategy(
-        FedAvg(), local=Local(learning_rate=0.5), poll=0.01, evaluate_every=0, greeting_timeout=0.05
+        FedAvg(), local=Local(learning_rate=0.5), waiting=Waiting(poll=0.01, greeting=0.05), evaluate_every=0
     )
     result = flower.start(grid, to_record(MODEL), num_rounds=4, timeout=0.05)
     np.testing.assert_allclose(to_numpy(result.arrays)["w"], 2.0 * (1 - 0.5**4))
@@ -184,7 +179,7 @@ def test_a_restarted_node_is_the_same_client_though_the_old_one_is_still_listed(
         return "silent" if name == "2" and t >= 1 else "answer"
 
     grid = InProcessGrid(APP, lambda t: ghosts.get(t, ["1", "2 again", "3"] if t else ["1", "2", "3"]), behave)
-    flower = FlowerStrategy(FedAvg(), poll=0.01, evaluate_every=0)
+    flower = FlowerStrategy(FedAvg(), waiting=Waiting(poll=0.01), evaluate_every=0)
     flower.start(grid, to_record(MODEL), num_rounds=5, timeout=0.05)
     assert flower._driver.directory.names == ("id:1", "id:2", "id:3")
     assert [len(record.arrived) for record in flower.records] == [3, 2, 3, 3, 3]
@@ -218,7 +213,7 @@ def test_an_app_of_ones_own_needs_no_change():
 
 def test_without_local_the_rate_is_that_of_the_config():
     grid = InProcessGrid(APP, lambda _t: ["1"])
-    flower = FlowerStrategy(FedAvg(), poll=0.01)
+    flower = FlowerStrategy(FedAvg(), waiting=Waiting(poll=0.01))
     settings = ConfigRecord({"lr": 0.25})
     result = flower.start(grid, to_record(MODEL), num_rounds=1, timeout=0.05, train_config=settings)
     np.testing.assert_allclose(to_numpy(result.arrays)["w"], 0.25)
@@ -248,7 +243,7 @@ def test_probes_decide_who_is_there():
         kind = message.metadata.message_type
         return "silent" if (name, kind) in {("2", "query.probe"), ("3", "train")} else "answer"
 
-    flower, _, _ = run(CAFed(), behave=behave, probe_timeout=0.05)
+    flower, _, _ = run(CAFed(), behave=behave, probe=0.05)
     assert flower.records[-1].asked == ("id:1", "id:3")
     np.testing.assert_array_equal(flower._driver.state.facts.on[:3], [4, 0, 4])
     np.testing.assert_array_equal(flower._driver.state.facts.arrived[:3], [4, 0, 0])
@@ -256,7 +251,9 @@ def test_probes_decide_who_is_there():
 
 def test_evaluation_is_weighted_by_the_target():
     grid = InProcessGrid(APP, lambda _t: ["1", "2", "3"])
-    flower = FlowerStrategy(FedAvg(), target={"1": 3.0, "2": 1.0, "3": 1.0}, poll=0.01, evaluate_every=2)
+    flower = FlowerStrategy(
+        FedAvg(), target={"1": 3.0, "2": 1.0, "3": 1.0}, waiting=Waiting(poll=0.01), evaluate_every=2
+    )
     result = flower.start(grid, to_record(MODEL), num_rounds=4, timeout=0.05)
     assert set(result.evaluate_metrics_clientapp) == {0, 2, 4}
     assert result.evaluate_metrics_clientapp[2]["name"] == pytest.approx(8 / 5)
@@ -274,7 +271,11 @@ def test_a_server_that_is_started_again_goes_on(tmp_path):
         for count in rounds:
             grid = InProcessGrid(APP, lambda _t: ["1", "2", "3"], on_train({"3": "silent"}))
             flower = FlowerStrategy(
-                FedAWE(), local=Local(learning_rate=0.5), poll=0.01, checkpoint=path, evaluate_every=0
+                FedAWE(),
+                local=Local(learning_rate=0.5),
+                waiting=Waiting(poll=0.01),
+                files=Files(checkpoint=path),
+                evaluate_every=0,
             )
             rated.clear()
             result = flower.start(

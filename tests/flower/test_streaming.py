@@ -9,7 +9,7 @@ pytest.importorskip("flwr")
 
 from inprocess import FakeClock, InProcessGrid
 
-from turnout.flower import FlowerStrategy, client_app
+from turnout.flower import FlowerStrategy, Waiting, client_app
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.simulator.local import Local
 from turnout.strategies import FedAvg, OptimalSampling
@@ -56,7 +56,9 @@ class LazyGrid(InProcessGrid):
 
 def play(kind=FlowerStrategy, strategy=None):
     grid = LazyGrid(client_app(train=train), lambda _t: NAMES)
-    flower = kind(strategy or FedAvg(), local=Local(learning_rate=0.5), evaluate_every=0, clock=FakeClock())
+    flower = kind(
+        strategy or FedAvg(), local=Local(learning_rate=0.5), evaluate_every=0, waiting=Waiting(clock=FakeClock())
+    )
     result = flower.start(grid, to_record(MODEL), num_rounds=2, timeout=10.0)
     return grid, flower, result
 

@@ -9,7 +9,7 @@ from flwr.app import Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from inprocess import FakeClock, InProcessGrid
 
-from turnout.flower import FlowerStrategy, client_app
+from turnout.flower import FlowerStrategy, Members, Waiting, client_app
 from turnout.flower.client import KEPT
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.simulator.local import Local
@@ -31,7 +31,10 @@ def play(app=APP, behave=lambda *_: "answer", lie=None, rounds=4, names=NAMES, c
     grid = InProcessGrid(app, lambda _t: list(names), behave)
     grid.lie = lie or grid.lie
     flower = FlowerStrategy(
-        OptimalSampling(cohort=cohort), local=Local(learning_rate=0.5), evaluate_every=0, clock=FakeClock()
+        OptimalSampling(cohort=cohort),
+        local=Local(learning_rate=0.5),
+        evaluate_every=0,
+        waiting=Waiting(clock=FakeClock()),
     )
     result = flower.start(grid, to_record(MODEL), num_rounds=rounds, timeout=10.0)
     return flower, to_numpy(result.arrays)["w"], grid
@@ -80,7 +83,7 @@ def test_a_node_that_has_started_again_has_nothing_to_upload(caplog):
     grid_of = []
     grid = InProcessGrid(APP, lambda _t: ["1", "2"], behave)
     grid_of.append(grid)
-    flower = FlowerStrategy(OptimalSampling(cohort=2), evaluate_every=0, clock=FakeClock())
+    flower = FlowerStrategy(OptimalSampling(cohort=2), evaluate_every=0, waiting=Waiting(clock=FakeClock()))
     flower.start(grid, to_record(MODEL), num_rounds=1, timeout=10.0)
     assert flower.records[0].uploads == ("id:1", "id:2")
     assert flower.records[0].arrived == ()
@@ -126,7 +129,12 @@ def test_an_app_of_ones_own_uploads_at_once():
         return Message(RecordDict({"arrays": to_record(trained)}), reply_to=message)
 
     grid = InProcessGrid(app, lambda _t: ["1", "2"])
-    flower = FlowerStrategy(OptimalSampling(cohort=2), identity="node", evaluate_every=0, clock=FakeClock())
+    flower = FlowerStrategy(
+        OptimalSampling(cohort=2),
+        members=Members(identity="node"),
+        evaluate_every=0,
+        waiting=Waiting(clock=FakeClock()),
+    )
     result = flower.start(grid, to_record(MODEL), num_rounds=1, timeout=10.0)
     assert len(flower.records[0].arrived) == 2
     np.testing.assert_allclose(to_numpy(result.arrays)["w"], 1.5)

@@ -10,12 +10,12 @@ from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping
 from inprocess import InProcessGrid
 from test_strategy import APP, MODEL, on_train
 
-from turnout.flower import FlowerStrategy
+from turnout.flower import Files, FlowerStrategy, Waiting
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.simulator.local import Local
 from turnout.strategies import FedAvg, FedAWE
 
-SETTINGS = {"local": Local(learning_rate=0.5), "poll": 0.01, "greeting_timeout": 0.05}
+SETTINGS = {"local": Local(learning_rate=0.5), "waiting": Waiting(poll=0.01, greeting=0.05)}
 
 
 class Shifted(FlowerStrategy):
@@ -36,11 +36,11 @@ def grid_of(names="123", behave=None):
 def test_a_subclass_that_changes_the_model_is_heeded(tmp_path):
     """w ← w + (2 - w) / 2 + 1, from 0: 2, 3, 3.5; the checkpoint and the record have it too."""
     saved = tmp_path / "saved.npz"
-    flower = Shifted(FedAvg(), checkpoint=saved, record=tmp_path / "run", evaluate_every=1, **SETTINGS)
+    flower = Shifted(FedAvg(), files=Files(checkpoint=saved, record=tmp_path / "run"), evaluate_every=1, **SETTINGS)
     flower.start(grid_of(), to_record(MODEL), num_rounds=3, timeout=0.05)
     np.testing.assert_allclose(flower._driver.model()["w"], 3.5)
     np.testing.assert_allclose(flower.history.metrics["mean"][0], [0.0, 2.0, 3.0, 3.5])
-    again = Shifted(FedAvg(), checkpoint=saved, evaluate_every=0, **SETTINGS)
+    again = Shifted(FedAvg(), files=Files(checkpoint=saved), evaluate_every=0, **SETTINGS)
     again.start(grid_of(), to_record(MODEL), num_rounds=4, timeout=0.05)
     np.testing.assert_allclose(again._driver.model()["w"], 3.75)
 
@@ -85,10 +85,10 @@ def test_what_cannot_be_adopted_is_refused(tmp_path):
     with pytest.raises(ValueError, match="not finite"):
         driver.adopt({"w": np.full((2, 2), np.nan, np.float32), "seen": np.array(5)})
     saved = tmp_path / "saved.npz"
-    FlowerStrategy(FedAvg(), checkpoint=saved, evaluate_every=0, **SETTINGS).start(
+    FlowerStrategy(FedAvg(), files=Files(checkpoint=saved), evaluate_every=0, **SETTINGS).start(
         grid_of(), to_record(MODEL), num_rounds=2, timeout=0.05
     )
-    resumed = FlowerStrategy(FedAvg(), checkpoint=saved, evaluate_every=0, **SETTINGS)
+    resumed = FlowerStrategy(FedAvg(), files=Files(checkpoint=saved), evaluate_every=0, **SETTINGS)
     private = DifferentialPrivacyServerSideFixedClipping(resumed, 1.0, 0.3, num_sampled_clients=3)
     with pytest.raises(ValueError, match="a wrapper cannot continue a checkpoint"):
         private.start(grid_of(), to_record(MODEL), num_rounds=3, timeout=0.05)
@@ -97,7 +97,7 @@ def test_what_cannot_be_adopted_is_refused(tmp_path):
 def test_a_checkpoint_that_leaves_no_rounds_says_so(tmp_path, caplog):
     saved = tmp_path / "saved.npz"
     for _ in range(2):
-        flower = FlowerStrategy(FedAvg(), checkpoint=saved, evaluate_every=0, **SETTINGS)
+        flower = FlowerStrategy(FedAvg(), files=Files(checkpoint=saved), evaluate_every=0, **SETTINGS)
         assert "Nothing is trained" not in caplog.text
         with caplog.at_level("WARNING", logger="flwr"):
             flower.start(grid_of(), to_record(MODEL), num_rounds=2, timeout=0.05)

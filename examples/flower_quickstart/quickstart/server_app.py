@@ -9,7 +9,7 @@ from flwr.serverapp import Grid, ServerApp
 from quickstart.task import NUM_FEATURES
 from turnout import Local
 from turnout.availability import markov
-from turnout.flower import FlowerStrategy, ImposedGrid, Limits
+from turnout.flower import Files, FlowerStrategy, ImposedGrid, Limits, Members, Waiting
 from turnout.strategies import FedAU
 
 app = ServerApp()
@@ -23,12 +23,10 @@ def main(grid: Grid, context: Context) -> None:
         FedAU(),
         target="uniform",
         local=Local(learning_rate=float(config["learning-rate"])),
-        checkpoint=folder / "state.npz",
-        participation=folder / "participation.csv",
-        record=folder / "run",
-        identity=config["identity"],
+        files=Files(checkpoint=folder / "state.npz", participation=folder / "participation.csv", record=folder / "run"),
+        members=Members(identity=config["identity"]),
         limits=Limits(norm=10.0),
-        greeting_timeout=timeout,
+        waiting=Waiting(greeting=timeout),
         evaluate_every=int(config["evaluate-every"]),
     )
     if float(config["availability"]) < 1.0:  # for simulated nodes, which are never absent

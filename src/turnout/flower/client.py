@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,11 +57,15 @@ def greet(
             memory on the clients. If not given, it is lost when the node restarts.
 
     """
-    return _Greeted(app, name=name, size=size, loss=loss, reach=reach, make_sender=partial(_sender, None, state))
+    return _Greeted(app, name=name, size=size, loss=loss, reach=reach, state=state)
 
 
 class _Greeted(ClientApp):
-    """Answers greetings, probes and requests for kept updates; everything else is the other app's."""
+    """Answers greetings, probes and requests for kept updates; everything else is the other app's.
+
+    What that app has trained is sent as it is, or as an update: if it is to be transformed, or if the server's strategy
+    wants the client to remember what it has sent.
+    """
 
     def __init__(
         self,
@@ -72,12 +75,13 @@ class _Greeted(ClientApp):
         size: Size | None = None,
         loss: Loss | None = None,
         reach: Reach | None = None,
-        check: Callable[[Settings], None] = lambda _config: None,
-        make_sender: Callable[[], Sender],
+        uploads: Upload | None = None,
+        state: Place | None = None,
     ) -> None:
         super().__init__()
-        self._make_sender, self._sender = make_sender, None
-        self._app, self._name, self._size, self._loss, self._reach, self._check = app, name, size, loss, reach, check
+        self._app, self._name, self._size, self._loss, self._reach = app, name, size, loss, reach
+        self._transforms, self._place = uploads is not None, state
+        self._sender = None if uploads is None else _make_sender(uploads, state)
         # Functions may be registered before or after: both end up with the app inside.
         self.train, self.evaluate, self.query, self.lifespan = app.train, app.evaluate, app.query, app.lifespan
         self._answers = {wire.HELLO: self._hello, wire.PROBE: self._probe, wire.UPLOAD: self._upload}
@@ -86,14 +90,18 @@ class _Greeted(ClientApp):
         kind = message.metadata.message_type
         if kind in self._answers:
             return self._answers[kind](message, context)
-        reply = self._app(message, context)
-        return self._trained(message, reply, context) if kind == MessageType.TRAIN else reply
+        if kind != MessageType.TRAIN:
+            return self._app(message, context)
+        if self._transforms and self._sender is not None:
+            self._sender.check_order(wire.config_in(message))
+        return self._complete(message, self._app(message, context), context)
 
     def _hello(self, message: Message, context: Context) -> Message:
         """Who this is; what is wrong is told, for an error would look like an app that knows no greetings."""
         config, counts, who = wire.config_in(message), MetricRecord(), ConfigRecord()
         try:
-            self._check(config)
+            if self._sender is not None:
+                self._sender.check(config)
             name = wire.client_name(context) if self._name is None else str(self._name(context))
             if name is not None:
                 who[wire.CLIENT_ID] = name
@@ -117,7 +125,7 @@ class _Greeted(ClientApp):
 
     def _probe(self, message: Message, context: Context) -> Message:
         if self._loss is not None:
-            arrays, config = _received(message)
+            arrays, config = _read_order(message)
             return _reply(message, {"loss": self._loss(arrays, config, context)})
         message.metadata.message_type = MessageType.EVALUATE
         reply = self._app(message, context)
@@ -134,7 +142,7 @@ class _Greeted(ClientApp):
             )
         return _reply(message, {"loss": metrics[own]})
 
-    def _trained(self, message: Message, reply: Message, context: Context) -> Message:
+    def _complete(self, message: Message, reply: Message, context: Context) -> Message:
         """The app's reply with reach and round; the model stays here if only its length is wanted now."""
         if reply.has_error() or not reply.has_content():
             return reply
@@ -146,27 +154,33 @@ class _Greeted(ClientApp):
         if (size := metrics.get("num-examples")) is not None and isinstance(size, int):
             context.state[OWN_SIZE] = ConfigRecord({"num-examples": size})
         if self._reach is not None:
-            own["reach"] = _reached(self._reach, metrics)
+            own["reach"] = _read_reach(self._reach, metrics)
         own[OWN_ROUND] = config[wire.ROUND]
-        if wire.FADING in config and wire.COMPACT not in content.array_records:
-            self._send_difference(message, content, own, context)
+        wants_update = self._transforms or wire.wants_memory(config)
+        if wants_update and wire.COMPACT not in content.array_records:
+            self._send_update(message, content, own, context)
         if config.get(wire.KEEP):
             key, record = next(iter(content.array_records.items()))
-            own[OWN_NORM] = metrics.get(OWN_NORM) or _moved(wire.to_numpy(record), _received(message)[0])
+            if OWN_NORM not in own:
+                own[OWN_NORM] = _distance(wire.to_numpy(record), _read_order(message)[0])
             context.state[KEPT] = record
             context.state[KEPT_IN] = ConfigRecord({wire.ROUND: config[wire.ROUND], "record": key})
             del content[key]
         return reply
 
-    def _send_difference(self, message: Message, content: RecordDict, own: MetricRecord, context: Context) -> None:
-        """Replace the trained model by what has changed since the last update that arrived."""
-        self._sender = self._make_sender() if self._sender is None else self._sender
+    def _send_update(self, message: Message, content: RecordDict, own: MetricRecord, context: Context) -> None:
+        """Replace the trained model by its update, as it is to be sent."""
+        self._sender = _make_sender(None, self._place) if self._sender is None else self._sender
         key, record = next(iter(content.array_records.items()))
-        start, config = _received(message)
+        start, config = _read_order(message)  # read again, since a model may be trained in place
         reach: Any = own.get("reach", 1.0)
         sent = self._sender.pack(wire.to_numpy(record), start, config, context, float(reach))
         del content[key]
-        content[wire.COMPACT], own[OWN_BASE] = wire.to_record(sent.parts), sent.based_on
+        content[wire.COMPACT] = wire.to_record(sent.parts)
+        if config.get(wire.KEEP):
+            own[OWN_NORM] = sent.length
+        if wire.wants_memory(config):
+            own[OWN_BASE] = sent.based_on
 
     def _upload(self, message: Message, context: Context) -> Message:
         wanted = wire.config_in(message)[wire.ROUND]
@@ -203,39 +217,29 @@ def client_app(
             lost when the node restarts.
 
     """
-    app, sender = ClientApp(), None if uploads is None else _sender(uploads, state)
+    app = ClientApp()
 
     @app.train()
     def work(message: Message, context: Context) -> Message:
-        arrays, config = _received(message)
-        if sender is None:
-            trained, metrics = train(arrays, config, context)
-            return _reply(message, metrics, {wire.ARRAYS: wire.to_record(trained)})
-        sender.check_order(config)
-        trained, metrics = train(arrays, config, context)
-        # The start is read again from the message, since a model may be trained in place.
-        sent = sender.pack(trained, _received(message)[0], config, context, float(metrics.get("reach", 1.0)))
-        own = {OWN_NORM: sent.length} if config.get(wire.KEEP) else {}
-        own |= {OWN_BASE: sent.based_on} if wire.FADING in config else {}
-        return _reply(message, {**metrics, **own}, {wire.COMPACT: wire.to_record(sent.parts)})
+        trained, metrics = train(*_read_order(message), context)
+        return _reply(message, metrics, {wire.ARRAYS: wire.to_record(trained)})
 
     if evaluate is not None:
 
         @app.evaluate()
         def measure(message: Message, context: Context) -> Message:
-            return _reply(message, evaluate(*_received(message), context))
+            return _reply(message, evaluate(*_read_order(message), context))
 
-    check = (lambda _config: None) if sender is None else sender.check
-    return _Greeted(app, size=size, loss=loss, check=check, make_sender=partial(_sender, None, state))
+    return _Greeted(app, size=size, loss=loss, uploads=uploads, state=state)
 
 
-def _sender(uploads: Upload | None, state: Place | None) -> Sender:
+def _make_sender(uploads: Upload | None, state: Place | None) -> Sender:
     from turnout.flower.node.sender import Sender  # imports jax, which a client that sends models does not need
 
     return Sender(uploads, state)
 
 
-def _reached(reach: Reach, metrics: Mapping[str, Any]) -> float:
+def _read_reach(reach: Reach, metrics: Mapping[str, Any]) -> float:
     if isinstance(reach, str):
         if reach not in metrics:
             raise ValueError(f"reach is the metric {reach!r}, but training reports only {sorted(metrics)}")
@@ -243,13 +247,13 @@ def _reached(reach: Reach, metrics: Mapping[str, Any]) -> float:
     return float(reach(metrics) if callable(reach) else reach)
 
 
-def _moved(trained: Mapping[str, np.ndarray], start: Arrays) -> float:
+def _distance(trained: Mapping[str, np.ndarray], start: Arrays) -> float:
     """Distance between the model before and after training."""
     floats = {name: array for name, array in trained.items() if name in start and array.dtype.kind == "f"}
     return length({name: array.astype(np.float32) - start[name].astype(np.float32) for name, array in floats.items()})
 
 
-def _received(message: Message) -> tuple[Arrays, Settings]:
+def _read_order(message: Message) -> tuple[Arrays, Settings]:
     record: ArrayRecord = next(iter(message.content.array_records.values()))
     return wire.to_numpy(record), wire.config_in(message)
 

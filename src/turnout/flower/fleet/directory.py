@@ -83,12 +83,17 @@ class Directory:
             del self._places[name]
             self._by_place[place] = None
             self._nodes.pop(self._at.pop(name, -1), None)
-            self.heard(name, answered=True)
+            self.note_answer(name, answered=True)
         return list(leaving.values())
 
     def client_at(self, node: int) -> str | None:
         """Name of the client at a node, None for a node that was not recognised."""
         return self._nodes.get(node)
+
+    def clients_at(self, nodes: Iterable[int]) -> list[str]:
+        """Clients of the fleet that are at these nodes."""
+        names = dict.fromkeys(self._nodes.get(node) for node in nodes)
+        return [name for name in names if name is not None and name in self]
 
     def node_of(self, name: str) -> int | None:
         """Node of a client, None if it is away."""
@@ -117,10 +122,10 @@ class Directory:
             log.warning("node %d calls itself %s, but node %d has that name and answers", node, name, holder)
             return None
         self._nodes[node], self._at[name] = name, node
-        self.heard(name, answered=True)
+        self.note_answer(name, answered=True)
         return name
 
-    def heard(self, name: str, answered: bool, t: int | None = None) -> None:
+    def note_answer(self, name: str, answered: bool, t: int | None = None) -> None:
         """Note whether a client answered when it was last asked, in round t."""
         if answered:
             self._silent.pop(name, None)

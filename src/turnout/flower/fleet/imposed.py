@@ -12,7 +12,8 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from turnout.availability import Process
-from turnout.flower.wire.polling import PollingGrid
+from turnout.flower.settings import Waiting
+from turnout.flower.wire.retries import PollingGrid
 from turnout.world import World
 
 
@@ -23,8 +24,8 @@ class ImposedGrid(PollingGrid):
     those of a simulation with the same seed, also if a training continues from a checkpoint.
     """
 
-    def __init__(self, grid: Grid, process: Process, seed: int = 0, interval: float = 1.0) -> None:
-        super().__init__(grid, interval)
+    def __init__(self, grid: Grid, process: Process, seed: int = 0, waiting: Waiting | None = None) -> None:
+        super().__init__(grid, waiting)
         self._world, self._root, self._t = World(process), jr.key(seed), 0
         self._state = self._world.init(self._root)
         self._step = eqx.filter_jit(self._world.step)

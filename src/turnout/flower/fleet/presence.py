@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from turnout.flower.fleet.greetings import Greetings
 from turnout.flower.fleet.sessions import Sessions, is_overdue
+from turnout.flower.server.demands import Demands
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.places import WORTHS, can_count
-from turnout.flower.wire.collecting import listed_clients
+from turnout.flower.settings import Members, Target
 from turnout.flower.wire.messages import declared_in, metrics_in, problem_in
-from turnout.flower.wire.polling import PollingGrid
 from turnout.flower.wire.replies import Dropped, check_size
+from turnout.flower.wire.retries import PollingGrid
 from turnout.strategies.base import Strategy
 
 log = logging.getLogger("turnout.flower")
-
-Identity = Literal["declared", "key", "node"]
-Target = Literal["uniform", "size", "examples"] | Mapping[str, float] | Callable[[str], float]
 
 _A_DAY = 24 * 3600.0
 
@@ -31,30 +29,20 @@ class Presence:
     A new node is asked who it is, if its name or the size of its data is needed. A mapping as target names the whole
     fleet: its clients have their places from the start, and others are turned away. Apps that are not ours know no
     greetings: their nodes have no name, unless the strategy needs what only a greeted app can give.
-
-    `retire_after` is the time in seconds after which a client that is not listed any more has left for good. If it is
-    not given, clients with a name never do, and nodes without one after a day, or at once if the strategy remembers a
-    model for each client: that of a node under its former number would count twice.
     """
 
-    def __init__(
-        self, identity: Identity, target: Target, timeout: float, strategy: Strategy, retire_after: float | None = None
-    ) -> None:
-        if identity not in ("declared", "key", "node"):
-            raise ValueError(f"identity must be 'declared', 'key' or 'node', not {identity!r}")
+    def __init__(self, members: Members, target: Target, timeout: float, strategy: Strategy) -> None:
         if isinstance(target, str) and target not in ("uniform", "size", "examples"):
             raise ValueError(
                 f"target must be 'uniform', 'size', 'examples', a mapping or a function of the name, not {target!r}"
             )
-        if retire_after is not None and not retire_after >= 0:
-            raise ValueError(f"retire_after must be 0 seconds or more, not {retire_after}")
-        self.identity: Identity = identity
+        self.identity = members.identity
         self.target: Target = target
         self.sessions = Sessions()
-        self._strategy = strategy
-        self._greetings = Greetings(timeout, target == "size", not strategy.admits_all, strategy.probes)
+        self._demands = Demands.of(strategy)
+        self._greetings = Greetings(timeout, target == "size", self._demands.lengths)
         self._refused: set[str] = set()
-        self._retire_after = retire_after
+        self._retire_after = members.retire_after
         self._gone_since: dict[str, float] = {}
         self._leaving: set[str] = set()
 
@@ -66,10 +54,10 @@ class Presence:
     @property
     def _demand(self) -> str | None:
         """What only an app that answers greetings can give."""
-        if self._strategy.probes:
-            return f"{type(self._strategy).__name__} asks clients for the loss of the model before it selects"
-        if self._strategy.client_memory is not None:
-            return f"{type(self._strategy).__name__} has its memory on the clients"
+        if self._demands.losses:
+            return f"{self._demands.name} asks clients for the loss of the model before it selects"
+        if self._demands.memory:
+            return f"{self._demands.name} has its memory on the clients"
         return "target='size' asks clients for the size of their data" if self.target == "size" else None
 
     @property
@@ -101,16 +89,16 @@ class Presence:
         else:
             self._greetings.keep_nodes(nodes)
             self._greetings.send(grid, new, t)
-            if not listed_clients(driver, nodes):
+            if not driver.directory.clients_at(nodes):
                 self._greetings.wait(grid)
             self._recognise(grid, driver, {node: info.public_key for node, info in nodes.items()})
         self._retire(driver, nodes, grid.clock.now())
-        return listed_clients(driver, nodes)
+        return driver.directory.clients_at(nodes)
 
     def attend(self, grid: PollingGrid, driver: Driver) -> None:
         """Greet new nodes and collect their answers, while others train; they join at the start of a round."""
         nodes = list(grid.get_node_ids())
-        self.sessions.go_on(listed_clients(driver, nodes))
+        self.sessions.go_on(driver.directory.clients_at(nodes))
         if self.greets:
             new = [node for node in nodes if driver.directory.client_at(node) is None]
             self._greetings.send(grid, new, driver.t + 1)
@@ -120,7 +108,7 @@ class Presence:
         self._leaving |= {self._full(name) for name in names}
 
     def _retire(self, driver: Driver, nodes: Collection[int], now: float) -> None:
-        here = set(listed_clients(driver, nodes))
+        here = set(driver.directory.clients_at(nodes))
         names = set(driver.directory.names)
         self._gone_since = {name: self._gone_since.get(name, now) for name in names - here}
         unused = {name for name, since in self._gone_since.items() if now - since >= self._grace(name)}
@@ -138,7 +126,7 @@ class Presence:
             return self._retire_after
         if not name.startswith("node:"):
             return math.inf
-        return 0.0 if self._strategy.remembers_models else _A_DAY
+        return 0.0 if self._demands.models else _A_DAY
 
     def _note_signs_of_life(self, driver: Driver, nodes: Mapping[int, Any]) -> None:
         """A node whose heartbeat is overdue counts as one that does not answer, before Flower takes it off the list."""
@@ -147,10 +135,10 @@ class Presence:
                 continue
             self.sessions.note(name, info)
             if is_overdue(info):
-                driver.directory.heard(name, answered=False)
+                driver.directory.note_answer(name, answered=False)
 
     def _recognise(self, grid: PollingGrid, driver: Driver, nodes: Mapping[int, bytes]) -> None:
-        """Give names to the nodes that have answered, or cannot, and let the new ones join."""
+        """Give names to the nodes that have answered, and to those that cannot; let the new ones join."""
         sizes: dict[str | None, int] = {}
         unnamed = [node for node in nodes if driver.directory.client_at(node) is None]
         for node in unnamed:

@@ -32,7 +32,7 @@ class Sessions:
         self._open: dict[str, float] = {}  # start of the present session, by client
 
     def note(self, client: str, node: Any, now: float | None = None) -> None:
-        """Take down what the link tells of a client's node."""
+        """Record what the link tells of a client's node."""
         now = time.time() if now is None else now
         self._begun = now if self._begun is None else self._begun
         if not node.online_until or not node.last_activated_at:
@@ -46,7 +46,7 @@ class Sessions:
             self._open[client] = start
 
     def go_on(self, listed: Iterable[str], now: float | None = None) -> None:
-        """Take down that these clients are still listed, where nothing more is known; the sessions of others end."""
+        """Record that these clients are still listed, where nothing more is known; the sessions of others end."""
         self._open = {client: self._open[client] for client in listed if client in self._open}
         for client, start in self._open.items():
             self._extend(client, start, time.time() if now is None else now)
@@ -57,7 +57,7 @@ class Sessions:
     def rows(self) -> list[tuple[str, str, str]]:
         """Client, start and end of every session, as `turnout diagnose` reads them."""
         return [
-            (client, _written(start), _written(end))
+            (client, _timestamp(start), _timestamp(end))
             for client, sessions in sorted(self._ends.items())
             for start, end in sorted(sessions.items())
             if end > start
@@ -75,5 +75,5 @@ class Sessions:
         }
 
 
-def _written(seconds: float) -> str:
+def _timestamp(seconds: float) -> str:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")

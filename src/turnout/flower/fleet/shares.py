@@ -27,14 +27,14 @@ class Shares:
 
     def to_train(self, names: Sequence[str], seed: int, t: int) -> list[str]:
         """Clients that may be asked to train in round t."""
-        return _drawn(names, self.fraction_train, self.min_train_nodes, f"train {seed} {t}")
+        return _draw(names, self.fraction_train, self.min_train_nodes, f"train {seed} {t}")
 
     def to_evaluate(self, names: Sequence[str], seed: int, t: int) -> list[str]:
         """Clients that evaluate the model after round t."""
-        return _drawn(names, self.fraction_evaluate, self.min_evaluate_nodes, f"evaluate {seed} {t}")
+        return _draw(names, self.fraction_evaluate, self.min_evaluate_nodes, f"evaluate {seed} {t}")
 
 
-def _drawn(names: Sequence[str], fraction: float, least: int, seed: str) -> list[str]:
+def _draw(names: Sequence[str], fraction: float, least: int, seed: str) -> list[str]:
     count = min(len(names), max(int(len(names) * fraction), least if fraction else 0))
     if count == len(names):
         return list(names)

@@ -15,12 +15,13 @@ from flwr.app import Context
 
 from turnout import tree
 from turnout.flower.node.memory import Memory, Place
+from turnout.flower.wire import side
 from turnout.flower.wire.compact import compact
 from turnout.flower.wire.layout import Arrays, Layout
-from turnout.flower.wire.messages import ACKNOWLEDGED, DURABLE, FADING, KEEP, PER_WORK, ROUND, RUN_ID, UPLOAD_SEED
+from turnout.flower.wire.messages import ACKNOWLEDGED, DURABLE, KEEP, ROUND, RUN_ID, UPLOAD_SEED
 from turnout.flower.wire.replies import length
-from turnout.types import ClientMemory, Params
-from turnout.uploads import Difference, Plain, Upload, UploadContext
+from turnout.types import Params
+from turnout.uploads import Plain, Upload, UploadContext
 from turnout.uploads.base import all_parts
 
 _KEY_BYTES = 16  # of a key that cannot be guessed: 32 bits could be tried one by one
@@ -39,14 +40,9 @@ class Sender:
 
     def __init__(self, upload: Upload | None = None, place: Place | None = None) -> None:
         upload = Plain() if upload is None else upload
-        parts = list(all_parts(upload))
-        if any(isinstance(part, Difference) for part in parts):
-            raise ValueError(
-                "Difference is placed by strategies with their memory on the clients, such as "
-                "LastWord(memory='clients'): give the transform inside alone"
-            )
+        side.refuse_difference(upload)
         self._upload = upload
-        self._noisy = [type(part).__name__ for part in parts if part.adds_noise]
+        self._noisy = [type(part).__name__ for part in all_parts(upload) if part.adds_noise]
         self._memory = Memory(place)
         self._encode = eqx.filter_jit(lambda whole, update, state, context: whole.encode(update, state, context))
 
@@ -68,7 +64,7 @@ class Sender:
         self, trained: Mapping[str, Any], start: Arrays, config: Mapping[str, Any], context: Context, reach: float = 1.0
     ) -> Sending:
         """The upload of a model trained with this reach; the memory of it is stored before this returns."""
-        update, upload = _update(trained, start), self._ordered(config)
+        update, upload = _update(trained, start), side.from_config(self._upload, config)
         fresh = upload.init(tree.zeros_like(update))
         remembers = bool(jax.tree.leaves(fresh))
         states = self._memory.recall(fresh, config, context) if remembers else {}
@@ -79,21 +75,14 @@ class Sender:
         rows = {name: np.asarray(part) for name, part in sent.items()}
         return Sending(compact(rows), length(rows), config[ACKNOWLEDGED] if before is not fresh else 0)
 
-    def _ordered(self, config: Mapping[str, Any]) -> Upload:
-        """The client's transform, inside the memory that the server's strategy wants it to have."""
-        if FADING not in config:
-            return self._upload
-        memory = ClientMemory(jnp.asarray(config[FADING], jnp.float32), per_work=bool(config[PER_WORK]))
-        return Difference(self._upload, memory)
-
     def _context(self, config: Mapping[str, Any], reach: float) -> UploadContext:
         """Where noise is added, nothing is drawn from the server's seed, or the server could remove the noise."""
         lr = jnp.asarray(config["lr"] / (config.get("step-scale") or 1.0), jnp.float32)
         work = {"reach": jnp.asarray(reach, jnp.float32), "t": jnp.asarray(config[ROUND] - 1, jnp.float32)}
         if not self._noisy:
             return UploadContext(jnp.asarray(config[UPLOAD_SEED], jnp.uint32), lr, **work)
-        word, *key = np.frombuffer(os.urandom(4 + _KEY_BYTES), np.uint32)
-        return UploadContext(jnp.asarray(word), lr, jr.wrap_key_data(jnp.asarray(key), impl="rbg"), **work)
+        seed, *key = np.frombuffer(os.urandom(4 + _KEY_BYTES), np.uint32)
+        return UploadContext(jnp.asarray(seed), lr, jr.wrap_key_data(jnp.asarray(key), impl="rbg"), **work)
 
 
 def _is_finite(state: Any) -> bool:

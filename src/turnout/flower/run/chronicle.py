@@ -20,8 +20,8 @@ from turnout.files.whole import durable_file, free_folder
 from turnout.flower.fleet import sessions
 from turnout.flower.fleet.sessions import Sessions
 from turnout.flower.run.estimates import estimated_columns
-from turnout.flower.server.compiled_round import RoundRecord
 from turnout.flower.server.driver import Driver
+from turnout.flower.server.turn import RoundRecord
 from turnout.flower.wire.layout import Arrays
 from turnout.metrics import BYTES_UPLOADED, RECORDS, TEST_ACCURACY, TRAIN_LOSS, WORST_DECILE, usual_name
 from turnout.simulator.history import History
@@ -70,7 +70,7 @@ class Chronicle:
             self.losses[record.t + 1] = record.loss
         self.seconds += seconds
 
-    def rate(
+    def add_evaluation(
         self, t: int, means: Mapping[str, float], by_client: Mapping[str, Mapping[str, float]], num_clients: int
     ) -> None:
         """Add the clients' metrics of the model after t rounds: means, and each client's own values by metric."""
@@ -81,11 +81,11 @@ class Chronicle:
             if usual_name(name) == TEST_ACCURACY and values:
                 self.by_clients.setdefault(WORST_DECILE, {})[t] = _worst_decile(values, num_clients)
 
-    def is_rated(self, t: int) -> bool:
+    def is_evaluated(self, t: int) -> bool:
         """Whether clients have evaluated the model after t rounds."""
         return any(t in values for values in self.by_clients.values())
 
-    def rate_centrally(self, t: int, metrics: Mapping[str, Any]) -> None:
+    def add_central(self, t: int, metrics: Mapping[str, Any]) -> None:
         """Add the server's own evaluation of the model after t rounds."""
         for name, value in metrics.items():
             if isinstance(value, int | float):
@@ -97,7 +97,7 @@ class Chronicle:
         own = {
             metric: np.array([[values.get(name, math.nan) for name in names]]) for metric, values in self.latest.items()
         }
-        estimates, importance = estimated_columns(driver), np.array(driver.importance)[driver.places]
+        estimates, importance = estimated_columns(driver), np.array(driver.importance)[driver.places.taken]
         pi, lam = estimates.pop("pi", None), estimates.pop("lam", None)
         by_client = driver.sums() | estimates
         return History(
@@ -176,7 +176,7 @@ class ParticipationLog:
         self._members: set[str] = set()  # clients that the file names
 
     def cut(self, t: int) -> None:
-        """Drop round t and all later ones, which are about to run, perhaps again; if t is 0, begin a new file."""
+        """Drop round t and all later ones, for they are about to run again; if t is 0, begin a new file."""
         kept = []
         if t > 0 and self.path.exists():
             with self.path.open(newline="", encoding="utf-8") as file:
@@ -221,9 +221,9 @@ class RunFolder:
     chronicle, so a server that was restarted from a checkpoint writes the same as one that never stopped.
     """
 
-    def __init__(self, path: str | Path, identity: str, target: str) -> None:
+    def __init__(self, path: str | Path, notes: Mapping[str, str]) -> None:
         self.path = Path(path)
-        self._notes = {"deployed": True, "identity": identity, "target": target}
+        self._notes = {"deployed": True, **notes}
         self._log = ParticipationLog(self.path / LOG)
         self._waiting: list[RoundRecord] = []  # rounds before there is a folder for the log
 

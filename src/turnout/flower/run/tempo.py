@@ -19,7 +19,7 @@ class Tempo:
         self.span = 1.0  # from the begin of the last round to the begin of this one, in usual rounds
 
     def begin(self, now: float) -> None:
-        """Note the begin of a round."""
+        """Note that a round begins now."""
         if self._last is not None:
             length = max(now - self._last, _SHORT)
             self._lengths.append(length)

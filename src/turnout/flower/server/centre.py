@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
 
 import numpy as np
 
+from turnout.flower.settings import Robust
 from turnout.flower.wire.layout import Arrays
-
-Robust = Literal["median", "trimmed", "geometric"]
 
 _PIECE = 2**24  # numbers in memory at once, of all updates together
 _TRIMMED = 0.2  # share of the updates that is left out at either end, one at least

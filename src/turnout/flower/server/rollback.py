@@ -35,8 +35,8 @@ class Rollback:
         self._kept: tuple[int, ServerState] | None = None
         self._in_a_row = 0
 
-    def settle(self, driver: Driver) -> None:
-        """Keep the present model if it was evaluated, and found in order; to be called before a round opens."""
+    def keep_good(self, driver: Driver) -> None:
+        """Keep the present model if it was evaluated, and found good; to be called before a round opens."""
         if self._fresh and (state := driver.keep()) is not None:
             self._kept, self._in_a_row = (driver.t, state), 0
             for source, value in self._fresh.items():
@@ -103,5 +103,5 @@ def typical(by_client: Mapping[str, Badness], driver: Driver) -> Badness:
 
 def _median(values: Mapping[str, float], driver: Driver) -> float:
     names = sorted(values, key=lambda name: values[name])
-    worths = np.cumsum([driver.importance[driver.directory.place(name)] for name in names])
+    worths = np.cumsum([driver.places.worth(name) for name in names])
     return values[names[int(np.searchsorted(worths, worths[-1] / 2))]]

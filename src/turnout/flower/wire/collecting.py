@@ -9,21 +9,13 @@ from typing import Any
 
 from flwr.app import RecordDict
 
-from turnout.flower.server.compiled_round import Order
 from turnout.flower.server.driver import Driver
+from turnout.flower.server.turn import Order
+from turnout.flower.settings import Limits
 from turnout.flower.wire.compact import check_parts, most_bytes
 from turnout.flower.wire.late import LateOrder
-from turnout.flower.wire.messages import COMPACT, array_records_in, arrays_in, bytes_in, metrics_in, unpacked_in
-from turnout.flower.wire.replies import (
-    OWN_BASE,
-    Dropped,
-    Limits,
-    Reply,
-    check_length,
-    check_loss,
-    check_reply,
-    reach_in,
-)
+from turnout.flower.wire.messages import COMPACT, array_records_in, arrays_in, bytes_in, metrics_in, parts_in
+from turnout.flower.wire.replies import OWN_BASE, Dropped, Reply, Rules, check_length, check_loss, check_reply, reach_in
 
 log = logging.getLogger("turnout.flower")
 
@@ -61,8 +53,8 @@ class Collection:
         for name, content in contents.items():
             self.bytes_uploaded += bytes_in(content)
             self.metrics[name] = metrics_in(content)
-            if array_records_in(content) or self.driver.strategy.admits_all:
-                self._keep(name, self._checked(name, content, self.metrics[name]))
+            if array_records_in(content) or not self.driver.demands.lengths:
+                self._keep(name, self._check(name, content, self.metrics[name]))
             else:
                 self._take_length(name, self.metrics[name])
 
@@ -71,13 +63,13 @@ class Collection:
         self.bytes_uploaded += bytes_in(content)
         self.late.add(order.client)
         self.metrics[order.client] = metrics_in(content)
-        self._keep(order.client, self._checked(order.client, content, self.metrics[order.client], order))
+        self._keep(order.client, self._check(order.client, content, self.metrics[order.client], order))
 
     def add_uploads(self, contents: Mapping[str, RecordDict]) -> None:
         """Add updates whose lengths were announced before."""
         for name, content in contents.items():
             self.bytes_uploaded += bytes_in(content)
-            reply, announced = self._checked(name, content, self.metrics[name]), self.lengths[name]
+            reply, announced = self._check(name, content, self.metrics[name]), self.lengths[name]
             if isinstance(reply, Reply) and abs(reply.norm - announced) > _ALIKE * max(reply.norm, announced):
                 reply = Dropped(f"its update has length {reply.norm:.4g}, but it announced {announced:.4g}")
             self._keep(name, reply)
@@ -90,20 +82,20 @@ class Collection:
         """Lengths of all updates, received or still kept by clients."""
         return self.lengths | {name: reply.norm for name, reply in self.good.items()}
 
-    def _checked(self, name: str, content: RecordDict, metrics: dict, late: LateOrder | None = None) -> Reply | Dropped:
+    def _check(self, name: str, content: RecordDict, metrics: dict, late: LateOrder | None = None) -> Reply | Dropped:
         layout, is_compact = self.driver.layout, COMPACT in array_records_in(content)
-        arrays = unpacked_in(content, most_bytes(layout)) if is_compact else arrays_in(content, layout)
+        arrays = parts_in(content, most_bytes(layout)) if is_compact else arrays_in(content, layout)
         if isinstance(arrays, Dropped):
             return arrays
         metrics = {**metrics, "num-examples": metrics.get(self.size_key)}
         t = self.driver.t + 1 if late is None else late.t
-        rules = {"layout": layout, "t": t, "limits": self.limits, "room": self.driver.room_for(name)}
-        if self.driver.strategy.client_memory is not None and (reason := self._on_another_base(name, metrics)):
+        rules = Rules(layout, t, self.limits, row=self.driver.room_for(name))
+        if self.driver.demands.memory and (reason := self._on_another_base(name, metrics)):
             return Dropped(reason)
         if is_compact:
-            return check_parts(arrays, metrics, **rules)
+            return check_parts(arrays, metrics, rules)
         start = self.orders[name].start if late is None else late.start
-        return check_reply(arrays, metrics, start=start, **rules)
+        return check_reply(arrays, metrics, start, rules)
 
     def _on_another_base(self, name: str, metrics: Mapping[str, Any]) -> str | None:
         """What is wrong if an update is not the difference to the one that arrived last."""
@@ -147,7 +139,7 @@ def losses_in(contents: Mapping[str, RecordDict], t: int, limits: Limits) -> dic
     return losses
 
 
-def ratings_in(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+def numbers_in(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """Metrics of the clients by name and client; values that are not numbers, or far too large, are left out."""
     by_metric: dict[str, dict[str, float]] = {}
     for name, values in metrics.items():
@@ -161,12 +153,6 @@ def means_by_target(by_metric: Mapping[str, Mapping[str, float]], driver: Driver
     """The mean of each metric over the clients that have a value, weighted by the target."""
     means = {}
     for metric, values in by_metric.items():
-        worths = {name: driver.importance[driver.directory.place(name)] for name in values}
+        worths = {name: driver.places.worth(name) for name in values}
         means[metric] = sum(worths[name] * value for name, value in values.items()) / sum(worths.values())
     return means
-
-
-def listed_clients(driver: Driver, nodes: Iterable[int]) -> list[str]:
-    """Clients of the fleet that are at these nodes."""
-    names = dict.fromkeys(driver.directory.client_at(node) for node in nodes)
-    return [name for name in names if name is not None and name in driver.directory]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from turnout.flower.wire.layout import Arrays, Layout
-from turnout.flower.wire.replies import Dropped, Limits, Reply, counted, length, no_records, of_another_round
+from turnout.flower.wire.replies import Dropped, Reply, Rules, accept, length, no_records, of_another_round
 from turnout.uploads.eight_bit import as_levels
 
 INDICES, VALUES, LEVELS, SCALES = "indices", "values", "levels", "scales"
@@ -23,7 +23,7 @@ def compact(update: Mapping[str, np.ndarray]) -> Arrays:
     """The parts of an update, in the shortest of its equivalent forms."""
     rows = [np.ravel(update[name]) for name in sorted(update)]
     forms = [{VALUES: np.concatenate(rows)}]
-    if (rounded := _rounded(rows)) is not None:
+    if (rounded := _round_to_levels(rows)) is not None:
         forms.append(rounded)
     forms += [_without_zeros(form) for form in forms]
     return min(forms, key=lambda form: sum(part.nbytes for part in form.values()))
@@ -36,29 +36,20 @@ def most_bytes(layout: Layout) -> dict[str, int]:
     return {name: count * _DTYPES[name].itemsize for name, count in counts.items()}
 
 
-def check_parts(
-    parts: object,
-    metrics: object,
-    *,
-    layout: Layout,
-    t: int,
-    limits: Limits,
-    reach: float = 1.0,
-    room: Arrays | None = None,
-) -> Reply | Dropped:
+def check_parts(parts: object, metrics: object, rules: Rules) -> Reply | Dropped:
     """The update that these parts make up, or why it is dropped; everything else as in `check_reply`."""
     if not isinstance(parts, Mapping) or not isinstance(metrics, Mapping):
         return Dropped(no_records(parts, metrics))
-    arrays, sizes = _in_form(parts), _sizes(layout)
+    layout, arrays, sizes = rules.layout, _in_form(parts), _sizes(rules.layout)
     if isinstance(arrays, Dropped):
         return arrays
     reason = _wrong_entries(arrays, sum(sizes.values())) or _wrong_numbers(arrays, len(sizes))
-    reason = reason or of_another_round(metrics, t)
+    reason = reason or of_another_round(metrics, rules.t)
     if reason is not None:
         return Dropped(reason)
-    update = {name: rows[0, ...] for name, rows in layout.rows(1).items()} if room is None else room
+    update = {name: rows[0, ...] for name, rows in layout.rows(1).items()} if rules.row is None else rules.row
     _write(update, arrays, sizes)
-    return counted(update, length(update), metrics, limits, reach)
+    return accept(update, length(update), metrics, rules)
 
 
 def _sizes(layout: Layout) -> dict[str, int]:
@@ -66,7 +57,7 @@ def _sizes(layout: Layout) -> dict[str, int]:
     return {name: int(np.prod(layout.shapes[name], dtype=np.int64)) for name in sorted(layout.trained)}
 
 
-def _rounded(rows: list[np.ndarray]) -> Arrays | None:
+def _round_to_levels(rows: list[np.ndarray]) -> Arrays | None:
     levels, scales = [], []
     for row in rows:
         if (pair := as_levels(row)) is None:

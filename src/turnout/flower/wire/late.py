@@ -23,7 +23,7 @@ class LateOrder:
 
 
 class LateOrders:
-    """By message; a client that works on one gets no other, or it would work on old orders for ever."""
+    """Late orders by message. A client at work on one gets no other, or it would work on old orders for ever."""
 
     def __init__(self) -> None:
         self._orders: dict[str, LateOrder] = {}

@@ -61,6 +61,12 @@ class Layout:
             for name in self.shapes
         }
 
+    def is_same(self, one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
+        """Whether two models are the same in all that is trained; arrays of another form are an error."""
+        if one.keys() != other.keys() or any(np.shape(one[name]) != np.shape(other[name]) for name in other):
+            raise ValueError("the model handed to the strategy has other arrays or shapes than the one it returned")
+        return all(np.array_equal(one[name], other[name]) for name in self.trained)
+
     def rows(self, slots: int) -> Arrays:
         """Zeros for one update per slot."""
         return {name: _aligned_zeros((slots, *self.shapes[name])) for name in self.trained}
@@ -74,7 +80,7 @@ def _aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
     return room[begin : begin + count].view(np.float32).reshape(shape)
 
 
-def packed(array: np.ndarray) -> bytes:
+def pack(array: np.ndarray) -> bytes:
     """The bytes that `numpy.save` writes, without the copies that a file needs."""
     rows = np.asarray(array, order="C")
     head = BytesIO()
@@ -82,7 +88,7 @@ def packed(array: np.ndarray) -> bytes:
     return b"".join((head.getvalue(), rows.reshape(-1).view(np.uint8).data))
 
 
-def unpacked(data: bytes) -> np.ndarray:
+def unpack(data: bytes) -> np.ndarray:
     """The array that `numpy.load` reads, as a read-only view; raises a ValueError if it is no array of numbers."""
     version = np.lib.format.read_magic(BytesIO(data[:8]))
     if version not in ((1, 0), (2, 0)):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from flwr.app import ArrayRecord, ConfigRecord, Message, Metadata, RecordDict
 
 from turnout.flower.fleet.directory import Directory
-from turnout.flower.server.compiled_round import Order
+from turnout.flower.server.turn import Order
 from turnout.flower.wire import messages
 
 log = logging.getLogger("turnout.flower")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 
-from turnout.flower.wire.layout import HEADER, Arrays, Layout, packed, unpacked
+from turnout.flower.wire.layout import HEADER, Arrays, Layout, pack, unpack
 from turnout.flower.wire.replies import Dropped
 from turnout.metrics import TRAIN_LOSS
 
@@ -21,7 +21,6 @@ CLIENT_ID = "client-id"
 PROBLEM = "problem"  # in the answer to a greeting: why the client cannot take part
 ROUND = "server-round"
 SIZE = "size"  # in the config of a greeting: whether to report the size of the data
-PROBES = "probes"  # in the config of a greeting: whether the loss of models will be asked for
 KEEP = "keep-update"  # in the config: report the length of the update, and keep it until it is asked for
 # In the config, for the transform of an update before its upload. Rounds count from 1.
 UPLOAD_SEED = "upload-seed"
@@ -33,12 +32,17 @@ FADING = "memory-fading"
 PER_WORK = "memory-per-work"
 
 
+def wants_memory(config: Mapping[str, Any]) -> bool:
+    """Whether an order wants its client to remember what it has sent."""
+    return FADING in config
+
+
 def to_record(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:
     return ArrayRecord({name: _to_array(np.asarray(array)) for name, array in arrays.items()})
 
 
 def _to_array(array: np.ndarray) -> Array:
-    return Array(str(array.dtype), tuple(array.shape), "numpy.ndarray", packed(array))
+    return Array(str(array.dtype), tuple(array.shape), "numpy.ndarray", pack(array))
 
 
 def to_numpy(record: ArrayRecord) -> Arrays:
@@ -66,10 +70,10 @@ def error_in(message: Message) -> str:
 def arrays_in(content: RecordDict, layout: Layout) -> Arrays | Dropped:
     """The model in a reply; nothing larger than the model in double precision is unpacked."""
     sizes = {name: int(np.prod(shape, dtype=np.int64)) for name, shape in layout.shapes.items()}
-    return unpacked_in(content, {name: size * max(8, layout.dtypes[name].itemsize) for name, size in sizes.items()})
+    return parts_in(content, {name: size * max(8, layout.dtypes[name].itemsize) for name, size in sizes.items()})
 
 
-def unpacked_in(content: RecordDict, most_bytes: Mapping[str, int]) -> Arrays | Dropped:
+def parts_in(content: RecordDict, most_bytes: Mapping[str, int]) -> Arrays | Dropped:
     """The arrays of the one record in a reply, by name; an array of more bytes than `most_bytes` is not unpacked."""
     records = list(array_records_in(content).values())
     if len(records) != 1:
@@ -82,7 +86,7 @@ def unpacked_in(content: RecordDict, most_bytes: Mapping[str, int]) -> Arrays | 
         if len(array.data) > room:
             return Dropped(f"array {name!r} takes {len(array.data)} bytes, more than the model's {room}")
         try:
-            arrays[name] = unpacked(array.data) if array.stype == "numpy.ndarray" else array.numpy()
+            arrays[name] = unpack(array.data) if array.stype == "numpy.ndarray" else array.numpy()
         except Exception as error:  # numpy may raise anything for bytes that it cannot read
             return Dropped(f"array {name!r} cannot be read: {type(error).__name__}: {error!s:.200}")
     return arrays

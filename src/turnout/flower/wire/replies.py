@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 import numpy as np
 
+from turnout.flower.settings import Limits
 from turnout.flower.wire.layout import Arrays, Layout
 
 # Metrics of our own client, which no user's can be taken for.
@@ -39,63 +40,49 @@ class Dropped:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Bounds that a reply must satisfy, besides its form."""
+class Rules:
+    """What a reply is checked against, and where its update goes."""
 
-    norm: float | None = None  # longest update, ‖Δ‖
-    loss: float = 1e12  # largest absolute value of a loss
-    reach: float = 1e9  # most local work
-
-    def __post_init__(self) -> None:
-        for name, value in (("norm", self.norm), ("loss", self.loss), ("reach", self.reach)):
-            if value is not None and not value > 0:
-                raise ValueError(f"the limit of {name} must be above 0, not {value}")
+    layout: Layout
+    t: int  # the round that was asked for
+    limits: Limits = field(default_factory=Limits)
+    reach: float = 1.0  # to assume if the client reports none
+    row: Arrays | None = None  # the update is written here if given, also when it is dropped
 
 
-def check_reply(
-    arrays: object,
-    metrics: object,
-    *,
-    start: Mapping[str, np.ndarray],
-    layout: Layout,
-    t: int,
-    limits: Limits,
-    reach: float = 1.0,
-    room: Arrays | None = None,
-) -> Reply | Dropped:
+def check_reply(arrays: object, metrics: object, start: Mapping[str, np.ndarray], rules: Rules) -> Reply | Dropped:
     """The update in a reply, or why it is dropped.
 
-    `arrays` is the model after local work, `metrics` the client's report on it: `loss`, `reach` and `num-examples`, all
-    optional, and ignored where they are of no use. `start` is the model before local work, `reach` the one to assume if
-    the client reports none, and t the round that was asked for. The update is written to `room` if given, also when it
-    is dropped.
+    `arrays` is the model after local work, `start` the one before, `metrics` the client's report: `loss`, `reach` and
+    `num-examples`, all optional, and ignored where they are of no use.
     """
     if not isinstance(arrays, Mapping) or not isinstance(metrics, Mapping):
         return Dropped(no_records(arrays, metrics))
-    reason = _misfit(arrays, layout) or of_another_round(metrics, t)
+    layout, rows = rules.layout, rules.row or {}
+    reason = _misfit(arrays, layout) or of_another_round(metrics, rules.t)
     if reason is not None:
         return Dropped(reason)
-    rows = {} if room is None else room
     update = {name: _difference(arrays[name], start[name], rows.get(name)) for name in layout.trained}
     norm = length(update)
     if not math.isfinite(norm) and (infinite := _not_finite(arrays, layout)) is not None:
         return Dropped(f"array {infinite!r} holds a value that is not finite")
-    return counted(update, norm, metrics, limits, reach)
+    return accept(update, norm, metrics, rules)
 
 
-def counted(update: Arrays, norm: float, metrics: Mapping[Any, Any], limits: Limits, reach: float) -> Reply | Dropped:
-    """The reply with this update of this length, unless the update is too long."""
+def accept(update: Arrays, norm: float, metrics: Mapping[Any, Any], rules: Rules) -> Reply | Dropped:
+    """The reply with this update of this length, unless it is too long."""
+    limits = rules.limits
     if not norm <= _most(limits):
         return Dropped(_too_long(norm, limits))
     loss, done, size = (metrics.get(name) for name in ("loss", "reach", "num-examples"))
     ignored = tuple(filter(None, (_no_loss(loss, limits), _no_reach(done, limits), _no_size(size))))
     loss = None if loss is None or _no_loss(loss, limits) else float(loss)
     size = 0 if size is None or _no_size(size) else int(size)
-    return Reply(update, norm, loss, reach_in(metrics, limits, reach), size, ignored)
+    return Reply(update, norm, loss, reach_in(metrics, limits, rules.reach), size, ignored)
 
 
 def length(update: Mapping[str, np.ndarray]) -> float:
-    """Euclidean length of an update; not finite if the update is not, or is far beyond any limit."""
+    """Euclidean length of an update; infinite or NaN if an entry is, or if it is far beyond any limit."""
     return math.sqrt(sum(_square(part) for part in update.values()))
 
 

@@ -71,7 +71,7 @@ class KeptPoints:
         return self._path(label).exists()
 
     def lock(self, label: str) -> Path:
-        """The file to lock by who computes the point of this label beside others."""
+        """The file that a process locks while it computes the point of this label, beside others at work."""
         return self._path(label).with_suffix(".lock")
 
     def find(self, label: str) -> KeptPoint | None:

@@ -6,7 +6,7 @@ import numpy as np
 from flwr.app import ArrayRecord
 from flwr.serverapp import ServerApp
 
-from turnout.flower import FlowerStrategy, Limits
+from turnout.flower import Files, FlowerStrategy, Limits
 from turnout.strategies import MIFA, CAFed, LastWord
 
 STRATEGIES = {"mifa": MIFA(), "ca_fed": CAFed(), "last_word_on_clients": LastWord(memory="clients")}
@@ -21,10 +21,8 @@ def main(grid, context):
     chosen = STRATEGIES[str(config["strategy"])]
     strategy = FlowerStrategy(
         chosen,
-        limits=None if chosen.client_memory is None else Limits(norm=50.0),  # there the guard shortens no update
-        checkpoint=folder / "state.npz",
-        participation=folder / "participation.csv",
-        record=folder / "run",
+        limits=Limits(norm=50.0) if str(config["strategy"]).endswith("on_clients") else None,
+        files=Files(checkpoint=folder / "state.npz", participation=folder / "participation.csv", record=folder / "run"),
         stretch=1.25,
         evaluate_every=0,
         min_available_nodes=3,

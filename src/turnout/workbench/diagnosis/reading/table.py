@@ -99,7 +99,8 @@ def _recognise(path: str, file: Path, start: IO[bytes]) -> LogTable:
     if CONSOLE.match(text):
         raise LogError(
             f"{path}: is what a server printed, which does not say which clients took part; give the folder of "
-            'FlowerStrategy(..., record="runs/fleet"), or write one row round,client per result in aggregate_train'
+            'FlowerStrategy(..., files=Files(record="runs/fleet")), or write one row round,client per result in '
+            "aggregate_train"
         )
     text = text.rstrip("\r\n")
     delimiter = max(DELIMITERS, key=text.count)

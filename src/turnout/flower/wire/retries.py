@@ -1,10 +1,9 @@
-"""Flower's grid with our own polling interval, and with repeated calls where it fails."""
+"""Retries: Flower's grid with calls that are repeated where they fail, and with our own polling interval."""
 
 from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
+from turnout.flower.settings import Clock, Waiting
 from turnout.flower.wire.messages import bytes_in
 
 log = logging.getLogger("turnout.flower")
@@ -61,16 +61,6 @@ class Closing:
         return self.stretch * answered[half - 1] if self.stretch and len(answered) >= half else math.inf
 
 
-class Clock:
-    """Real time; tests have a clock of their own."""
-
-    def now(self) -> float:
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-
 class PollingGrid(Grid):
     """Another grid whose replies are fetched at once, then every `interval` seconds, and a last time at the end.
 
@@ -79,15 +69,12 @@ class PollingGrid(Grid):
     Errors other than transport failures, such as an invalid message, are raised.
     """
 
-    def __init__(self, grid: Grid, interval: float = 1.0, patience: float = 600.0, clock: Clock | None = None) -> None:
-        if not interval > 0:
-            raise ValueError(f"the interval must be above 0 seconds, not {interval}")
-        if not patience >= 0:
-            raise ValueError(f"patience must be 0 seconds or more, not {patience}")
+    def __init__(self, grid: Grid, waiting: Waiting | None = None) -> None:
+        waiting = Waiting() if waiting is None else waiting
         self.inner = grid
-        self.interval = interval
-        self._patience = patience
-        self.clock = Clock() if clock is None else clock
+        self.interval = waiting.poll
+        self._patience = waiting.patience
+        self.clock: Clock = waiting.clock
         self.meanwhile: Callable[[], None] = lambda: None  # called every few seconds while replies are waited for
         self.unanswered: set[str] = set()  # messages of the last call that were sent, and not answered before its end
         self._last_look = -math.inf

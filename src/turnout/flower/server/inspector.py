@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from turnout.flower.server.centre import Robust, fill_with_centre
+from turnout.flower.server.centre import fill_with_centre
+from turnout.flower.server.demands import Demands
 from turnout.flower.server.driver import Driver
+from turnout.flower.settings import UNGUARDED, Guard
 from turnout.flower.wire.layout import Arrays
 from turnout.flower.wire.replies import Reply
 from turnout.strategies.base import Strategy
@@ -20,51 +22,8 @@ from turnout.strategies.base import Strategy
 log = logging.getLogger("turnout.flower")
 
 _FEWEST = 3  # clients that make a fleet to compare with: of two, nobody can say which one lies
-_LEAST_TRUST = 2.0**-6  # what remains of a bound that is halved each time a client is beyond it in a row
+_LEAST_TRUST = 2.0**-6  # what remains of a bound, which is halved for each round in a row in which a client exceeds it
 _HIGH = 0.75  # the upper quartile: above it are fewer than the clients that may lie
-
-
-@dataclass(frozen=True)
-class Guard:
-    """What protects the model from clients that lie; every part can be turned off.
-
-    Bounds are factors of the upper quartile over the clients, each of which counts once, by the median of what it sent
-    in the last `window` rounds, or of the upper quartile of this round alone if that is larger. So one client of three
-    cannot move them, nor two of eight, and no bound holds before three clients have replied.
-    """
-
-    clip: float | None = 4.0  # longest update, per step length; it halves for a client each time in a row it is beyond
-    reach: float | None = 10.0  # furthest claim of local work, in either direction, that is believed
-    size: float | None = 4.0  # largest number of samples that is believed
-    window: int = 10  # rounds
-    rollback: bool | None = None  # to the last good model; None: unless its copy has one model per client
-    robust: Robust | None = None  # centre that stands for every update of a round, in place of the updates themselves
-    strikes: int | None = 3  # replies dropped in a row after which a client is not asked, where not everyone can be
-    rest: int = 10  # rounds for which it is not asked
-
-    def __post_init__(self) -> None:
-        for name in ("clip", "reach", "size"):
-            if (factor := getattr(self, name)) is not None and not factor >= 1:
-                raise ValueError(f"{name} of a guard must be a factor of 1 or more, or None, not {factor}")
-        for name in ("window", "strikes", "rest"):
-            if (count := getattr(self, name)) is not None and count < 1:
-                raise ValueError(f"{name} of a guard must be 1 or more, not {count}")
-        if self.robust is not None and self.robust not in get_args(Robust):
-            raise ValueError(f"robust must be one of {', '.join(get_args(Robust))}, or None, not {self.robust!r}")
-
-    def check(self, strategy: Strategy) -> None:
-        """Refuse a robust centre where a strategy needs every client's own update."""
-        name, why = type(strategy).__name__, None
-        if strategy.remembers_models or strategy.client_memory is not None:
-            why = "remembers every client's own update"
-        elif not strategy.admits_all:
-            why = "weighs every update by its own length"
-        if self.robust is not None and why is not None:
-            raise ValueError(f"{name} {why}, for which no centre can stand: robust={self.robust!r} is not possible")
-
-
-DEFAULT = Guard()
-_OFF = Guard(clip=None, reach=None, size=None, rollback=False, strikes=None)
 
 
 @dataclass
@@ -98,11 +57,11 @@ class Recent:
         self._rows[self._last, [self._columns[name] for name in values]] = list(values.values())
 
     def most(self) -> float | None:
-        """The larger of the upper quartiles over the clients, in the last rounds and in this one; None of too few."""
+        """The upper quartile over the clients, of the last rounds or of this one if larger; None for too few."""
         return max(self._quartiles(), default=None)
 
     def least(self) -> float | None:
-        """The smaller of the lower quartiles."""
+        """The lower quartile, likewise the smaller one."""
         return min((-bound for bound in self._quartiles(-1.0)), default=None)
 
     def _quartiles(self, sign: float = 1.0) -> list[float]:
@@ -129,16 +88,16 @@ def high_quartile(values: np.ndarray) -> float:
     return float(np.sort(values)[math.floor(_HIGH * (len(values) - 1))])
 
 
-class Watch:
+class Inspector:
     """A guard at work in one training: what clients sent lately, and what they are suspected of."""
 
     def __init__(self, guard: Guard | None, strategy: Strategy) -> None:
-        self.guard = _OFF if guard is None else guard
-        if strategy.client_memory is not None:  # server and client would not agree on an update that was shortened
+        self.guard = UNGUARDED if guard is None else guard
+        self._demands = Demands.of(strategy)
+        if self._demands.memory:  # server and client would not agree on an update that was shortened
             self.guard = replace(self.guard, clip=None)
-        self.guard.check(strategy)
+        _check_robust(self.guard, self._demands)
         self.suspects: dict[str, Suspicion] = {}  # by client; those never beyond a bound are not in it
-        self._strategy = strategy
         self._rates: dict[str, float] = {}
         self._longest: dict[str, float] = {}  # of the updates of this round that are too long
         self._claims: dict[str, float] = {}  # sizes as they were claimed, by client
@@ -148,15 +107,15 @@ class Watch:
     def rolls_back(self) -> bool:
         """Whether the server goes back to the last good model where an evaluation collapses."""
         wanted = self.guard.rollback
-        return not self._strategy.remembers_models if wanted is None else wanted
+        return not self._demands.models if wanted is None else wanted
 
-    def awake(self, names: Iterable[str], t: int) -> list[str]:
-        """The clients that may be asked in round t, without those whose last replies were all dropped."""
-        return [name for name in names if name not in self.suspects or self.suspects[name].until <= t]
+    def rests(self, name: str, t: int) -> bool:
+        """Whether a client is not asked in round t, since its last replies were all dropped."""
+        return name in self.suspects and self.suspects[name].until > t
 
     def bound_sizes(self, driver: Driver) -> None:
         """Let no client of a fleet weighed by size count far more than the others, whatever size it has claimed."""
-        claims = {name: driver.importance[driver.directory.place(name)] for name in driver.directory.names}
+        claims = {name: driver.places.worth(name) for name in driver.directory.names}
         self._claims = {**claims, **self._claims}
         if self.guard.size is None or len(claims) < _FEWEST:
             return
@@ -169,7 +128,7 @@ class Watch:
         driver.weigh(bounded)
 
     def look(self, norms: Mapping[str, float], rates: Mapping[str, float]) -> dict[str, float]:
-        """Take in the lengths of a round's updates, arrived or only claimed; returns them, none beyond the bound.
+        """Take in the lengths of a round's updates, arrived or only claimed; returns them, cut to the bound.
 
         Lengths are compared per step length, since a strategy may give every client its own.
         """
@@ -189,8 +148,8 @@ class Watch:
 
     def correct(self, t: int, replies: Mapping[str, Reply]) -> dict[str, Reply]:
         """The replies of round t within the bounds; updates are changed in place."""
-        shortened = {name: self._shortened(t, name, reply) for name, reply in replies.items()}
-        corrected = self._with_plausible_claims(t, shortened)
+        shortened = {name: self._shorten(t, name, reply) for name, reply in replies.items()}
+        corrected = self._correct_claims(t, shortened)
         if self.guard.robust is not None:
             fill_with_centre(
                 [reply.update for reply in corrected.values()],
@@ -207,8 +166,7 @@ class Watch:
             if name in self.suspects:
                 self.suspects[name].dropped_in_a_row = 0
         # Where all are asked, one that is dropped takes nobody's place.
-        everyone = self._strategy.admits_all and getattr(self._strategy, "cohort", None) is None
-        strikes = math.inf if everyone or self.guard.strikes is None else self.guard.strikes
+        strikes = math.inf if self._demands.everyone or self.guard.strikes is None else self.guard.strikes
         for name in dropped:
             suspicion = self._suspect(name)
             suspicion.dropped, suspicion.dropped_in_a_row = suspicion.dropped + 1, suspicion.dropped_in_a_row + 1
@@ -216,7 +174,7 @@ class Watch:
                 suspicion.until = t + 1 + self.guard.rest
                 log.warning("%s is not asked for %d rounds: its replies are dropped", name, self.guard.rest)
 
-    def _shortened(self, t: int, name: str, reply: Reply) -> Reply:
+    def _shorten(self, t: int, name: str, reply: Reply) -> Reply:
         most = self._longest.get(name)
         if most is None:
             return reply
@@ -225,7 +183,7 @@ class Watch:
         _scale(reply.update, most / reply.norm)
         return replace(reply, norm=most)
 
-    def _with_plausible_claims(self, t: int, replies: Mapping[str, Reply]) -> dict[str, Reply]:
+    def _correct_claims(self, t: int, replies: Mapping[str, Reply]) -> dict[str, Reply]:
         self._recent["reach"].add({name: reply.reach for name, reply in replies.items()})
         self._recent["pace"].add({name: self._pace(name, reply) for name, reply in replies.items()})
         self._recent["size"].add({name: float(reply.size) for name, reply in replies.items() if reply.size > 0})
@@ -243,7 +201,7 @@ class Watch:
         return plausible
 
     def _plausible_reach(self, name: str, reply: Reply, usual: tuple[float, float, float] | None) -> float:
-        """The reach as claimed, or if that is far from the fleet's, the one at which the fleet makes such updates."""
+        """The reach as claimed; if it is far from the fleet's, the reach that the fleet needs for such an update."""
         factor, own = self.guard.reach, self._pace(name, reply)
         if factor is None or usual is None:
             return reply.reach
@@ -280,6 +238,14 @@ class Watch:
         self._claims = dict(plain.get("claims", {}))
         for what, description in plain.get("recent", {}).items():
             self._recent[what].restore(description, arrays[what])
+
+
+def _check_robust(guard: Guard, demands: Demands) -> None:
+    """Refuse a robust centre where a strategy needs every client's own update."""
+    why = "weighs every update by its own length" if demands.lengths else None
+    why = "remembers every client's own update" if demands.models or demands.memory else why
+    if guard.robust is not None and why is not None:
+        raise ValueError(f"{demands.name} {why}, for which no centre can stand: robust={guard.robust!r} is impossible")
 
 
 def _scale(update: Arrays, factor: float) -> None:

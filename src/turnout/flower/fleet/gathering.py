@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from turnout.flower.fleet.presence import Presence
 from turnout.flower.fleet.shares import Shares
 from turnout.flower.server.driver import Driver
-from turnout.flower.server.guard import Watch
+from turnout.flower.server.inspector import Inspector
 from turnout.flower.wire.late import LateOrders
-from turnout.flower.wire.polling import PollingGrid
-from turnout.strategies.base import Strategy
+from turnout.flower.wire.retries import PollingGrid
 
 shown = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
 
@@ -20,10 +19,10 @@ _PATIENT_LOG = 60.0  # seconds between two lines that say that clients are waite
 
 
 @dataclass
-class Turnout:
-    """Who is there in a round, and what is known of them."""
+class Listed:
+    """The clients that are listed in a round, and what is known of them."""
 
-    listed: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
     asking: list[str] = field(default_factory=list)  # the strategy selects from these
     busy: set[str] = field(default_factory=set)  # still at work on an earlier order
     questioned: set[str] = field(default_factory=set)  # asked to train, or for their loss
@@ -31,47 +30,41 @@ class Turnout:
     still_open: set[str] = field(default_factory=set)  # messages that were not answered before the round was closed
 
     def unknown(self, heard: Collection[str], doubted: bool) -> list[str]:
-        """Clients of which nothing is known: listed but not asked, if that is doubted, or still at work."""
-        unasked = self.questioned if doubted else self.asking
+        """Clients that may be there or not: still at work or, if `doubted`, listed but not asked."""
+        asked = self.questioned if doubted else self.asking
         certain = {*heard, *self.probed}
-        return [name for name in self.listed if name not in certain and (name not in unasked or name in self.busy)]
+        return [name for name in self.names if name not in certain and (name not in asked or name in self.busy)]
 
 
 class Gathering:
-    """Finds out who is there; before the first client has come nothing counts as a round."""
+    """Finds out who is there. Nothing counts as a round before the first client has come."""
 
-    def __init__(self, attendance: Presence, shares: Shares, strategy: Strategy, seed: int) -> None:
-        self._attendance = attendance
+    def __init__(self, presence: Presence, shares: Shares, seed: int) -> None:
+        self._presence = presence
         self._shares = shares
-        self._strategy = strategy
         self._seed = seed
         self._anybody = False  # whether any client was ever there
 
-    @property
-    def takes_late(self) -> bool:
-        """Whether an update of an earlier round is as good as one of this: memories are of earlier rounds anyway."""
-        return self._strategy.remembers_models and self._strategy.starts_shared and self._strategy.admits_all
-
     def gather(
-        self, grid: PollingGrid, driver: Driver, late: LateOrders, watch: Watch, timeout: float | None
-    ) -> Turnout:
+        self, grid: PollingGrid, driver: Driver, late: LateOrders, inspector: Inspector, timeout: float | None
+    ) -> Listed:
         """Who is listed in the next round, and may be asked; `timeout` is the length of a round with nobody."""
         t, listed = driver.t + 1, self._wait_for_enough(grid, driver)
-        if self._attendance.target == "size":
-            watch.bound_sizes(driver)
+        if self._presence.target == "size":
+            inspector.bound_sizes(driver)
         if not listed and timeout is not None:  # else a fleet away for a minute would miss the whole training
             grid.lull(timeout)
         busy = late.busy(driver.directory, grid.clock.now())
         free = [name for name in listed if name not in busy]
-        awake = [name for name in watch.awake(free, t) if not driver.directory.rests(name, t)]
+        awake = [name for name in free if not inspector.rests(name, t) and not driver.directory.rests(name, t)]
         asking = self._shares.to_train(awake or free, self._seed, t)
-        asking += [name for name in listed if name in busy] if self.takes_late else []
-        return Turnout(listed, asking, busy)
+        asking += [name for name in listed if name in busy] if driver.demands.takes_late else []
+        return Listed(listed, asking, busy)
 
     def _wait_for_enough(self, grid: PollingGrid, driver: Driver) -> list[str]:
         said = -_PATIENT_LOG
         while True:
-            listed = self._attendance.take(grid, driver, driver.t + 1)
+            listed = self._presence.take(grid, driver, driver.t + 1)
             self._anybody |= bool(listed) or driver.t > 0
             least = max(self._shares.min_available_nodes, 0 if self._anybody else 1)
             if len(listed) >= least or not grid.takes_time:

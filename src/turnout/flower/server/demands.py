@@ -1,0 +1,51 @@
+"""What a strategy demands of real nodes; other parts of this room ask here, not the strategy itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from turnout.server.facts import Online, Oracle
+from turnout.server.settings import ServerSettings
+from turnout.strategies.base import Strategy
+
+_MANY = 2**20  # clients: a strategy with fewer slots for them asks only some
+
+
+@dataclass(frozen=True)
+class Demands:
+    """What a strategy demands of clients, and of the server that it runs on."""
+
+    name: str  # of its class
+    losses: bool  # the loss of the model on every listed client, before it selects
+    lengths: bool  # lengths of updates first, and then only the updates that it admits
+    memory: bool  # clients that remember what they have sent, and send what has changed
+    shared_start: bool  # every client starts from the server's model
+    models: bool  # the server keeps a model or an update per client
+    everyone: bool  # all clients that are there train and upload
+
+    @classmethod
+    def of(cls, strategy: Strategy) -> Demands:
+        """The demands of a strategy."""
+        return cls(
+            name=type(strategy).__name__,
+            losses=strategy.probes,
+            lengths=not strategy.admits_all,
+            memory=strategy.client_memory is not None,
+            shared_start=strategy.starts_shared,
+            models=strategy.remembers_models,
+            everyone=strategy.admits_all and strategy.capacity(_MANY) >= _MANY,
+        )
+
+    @property
+    def takes_late(self) -> bool:
+        """Whether an update of an earlier round is as good as one of this: memories are of earlier rounds anyway."""
+        return self.models and self.shared_start and not self.lengths
+
+
+def for_real_nodes(settings: ServerSettings | None, strategy: Strategy) -> ServerSettings:
+    """The settings of a server on real nodes, where facts are only estimated; a ValueError if it cannot run there."""
+    settings = (settings or ServerSettings()).with_facts(Online())
+    settings.check(strategy)
+    if isinstance(settings.facts, Oracle):
+        raise ValueError("an Oracle needs the true availability, which is unknown for a real fleet: use Online")
+    return settings
