@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -35,7 +35,10 @@ __all__ = [
 ]
 
 RandomKey = PRNGKeyArray
-Params = PyTree[Shaped[Array, "..."]]
+if TYPE_CHECKING:
+    Params = Any  # what a PyTree is to a type checker
+else:
+    Params = PyTree[Shaped[Array, "..."]]
 Scalar = float | int | Float[Array, ""] | Int[Array, ""]
 Round = int | Int[Array, ""]
 Schedule = Callable[[Round], Scalar]

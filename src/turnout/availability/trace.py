@@ -8,7 +8,7 @@ import io
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -192,7 +192,7 @@ def _csv(path: str) -> dict[str, list[str | None]]:
 
 def _opened(path: str) -> io.TextIOWrapper:
     if path.endswith(".gz"):
-        return cast(io.TextIOWrapper, gzip.open(path, "rt", newline="", encoding="utf-8"))
+        return gzip.open(path, "rt", newline="", encoding="utf-8")
     return open(path, newline="", encoding="utf-8")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,7 +103,7 @@ def _write(response: Any, file: BinaryIO, name: str, bytes_before: int) -> None:
 
 
 @contextmanager
-def _bar(name: str, bytes_before: int, total: int) -> Iterator[Callable[[int], None]]:
+def _bar(name: str, bytes_before: int, total: int) -> Generator[Callable[[int], None]]:
     try:
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn

@@ -139,6 +139,7 @@ def _iterated_law(matrix: sp.csr_array) -> np.ndarray:
     """Iterate the chain that stays put with probability 1/2, which has the same law and no period."""
     backward = sp.csr_array(matrix.T)
     law, earlier, rate = np.full(num_states(matrix), 1 / num_states(matrix)), np.inf, 1.0
+    change = np.inf
     for step in range(MAX_STEPS):
         after = (law + backward @ law) / 2
         change = float(np.abs(after - law).sum())

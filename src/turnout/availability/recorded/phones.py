@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from turnout.files.data_folder import given
 from turnout.files.downloads import Remote, local_copy
@@ -38,7 +39,7 @@ def flash(text: str) -> Iterator[Interval]:
             yield from _joined(name, _ready_or_not(device))
 
 
-def _ready_or_not(device: dict) -> Iterator[tuple[int, int, int]]:
+def _ready_or_not(device: dict[str, Any]) -> Iterator[tuple[int, int, int]]:
     now, end = int(device["trace_start"]), int(device["trace_end"])
     for begin, until in sorted(device["ready_time"]):
         begin, until = max(int(begin), now), min(int(until), end)
