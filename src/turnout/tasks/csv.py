@@ -25,7 +25,5 @@ class CsvOptions(TableOptions):
 @with_arguments_of(CsvOptions)
 def csv(options: CsvOptions) -> DataTask:
     """Make a task of a CSV (also .csv.gz) or Parquet file; the arguments are explained in the docs on your own data."""
-    table = read_table(
-        options.path, options.client, options.label, tuple(options.features), options.part, options.loss
-    )
+    table = read_table(options.path, options.client, options.label, tuple(options.features), options.part, options.loss)
     return table_task(table, options)

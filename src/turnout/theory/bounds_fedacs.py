@@ -8,8 +8,6 @@ import numpy as np
 from scipy.optimize import root_scalar
 
 from turnout.arguments import Values, at_least, check_nonnegative, check_positive, check_step, law, positive, shares
-from turnout.theory.decomposition import GradientDecomposition, gradient_decomposition
-from turnout.theory.effective_weights import effective_importance_sampling
 from turnout.theory.terms import Terms
 
 
@@ -63,40 +61,6 @@ def sampling_bound(
         noise=4 * learning_rate * smoothness * square * noise**2,
         drift_noise=_drift(u) * noise**2,
     )
-
-
-def surrogate_bound(
-    target: Values,
-    failure: Values,
-    reach: Values,
-    *,
-    learning_rate: float,
-    rounds: int,
-    smoothness: float,
-    dissimilarity: float,
-    noise: float,
-    gap: float,
-    dissimilarity_slope: float = 1.0,
-) -> GradientDecomposition:
-    """Bound on the mean of E‖∇F(X_r)‖² when clients are drawn by the target itself (theorem 2).
-
-    `gradient_decomposition` with Ω_m ∝ ω_m (1 − q_m) ‖a_m‖₁ and the total of `sampling_bound` for ε_opt; η ∝ 1/√R and
-    R → ∞ leave χ²_{ω‖Ω} κ².
-    """
-    surrogate = sampling_bound(
-        target,
-        failure,
-        reach,
-        learning_rate=learning_rate,
-        rounds=rounds,
-        smoothness=smoothness,
-        dissimilarity=dissimilarity,
-        noise=noise,
-        gap=gap,
-        dissimilarity_slope=dissimilarity_slope,
-    )
-    effective = effective_importance_sampling(target, failure, reach)
-    return gradient_decomposition(target, effective, surrogate.total, dissimilarity, dissimilarity_slope)
 
 
 def fedacs_bound(

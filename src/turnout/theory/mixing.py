@@ -47,7 +47,7 @@ def mixing_time(transition: Transition, error: float = 0.25, start: Start = None
         now = now @ matrix
     raise RuntimeError(
         f"after {MAX_ROUNDS} rounds the chain is still {_distance(now, law):.3g} from its law, more than {error:g}: "
-        "too slow to follow; relaxation_time says how slow"
+        "too slow to follow; second_eigenvalue says how slow"
     )
 
 

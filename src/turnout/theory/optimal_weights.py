@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 from scipy.optimize import root_scalar
 
-from turnout.arguments import Values, check_nonnegative, check_positive, positive, vector
+from turnout.arguments import Values, check_nonnegative, check_positive, positive
 
 MAX_STEPS = 200  # of one Newton search; some 10 are usual
 TOLERANCE = 1e-11  # error of Σ p and of the scaled Σ p/π at which a search ends: rounding is not far below
@@ -40,13 +40,6 @@ def fastest_weights(rates: Values, noise: Values, offset: float, total: float) -
     return weights
 
 
-def fastest_value(rates: Values, noise: Values, offset: float, weights: Values) -> float:
-    """(½ Σ_k A_k q_k² + B) / Σ_k π_k q_k at given weights: what `fastest_weights` minimises."""
-    q = vector("weights", weights)
-    pi, a = _checked(rates, noise, offset, float(q.sum()))
-    return float((a @ q**2 / 2 + offset) / (pi @ q))
-
-
 def trade_off_weights(
     rates: Values, noise: Values, offset: float, total: float, target: Values, bias: float
 ) -> np.ndarray:
@@ -69,15 +62,6 @@ def trade_off_weights(
         p = problem.solve(_best_sum(problem, offset / total, float((1 / pi) @ (alpha / alpha.sum()))))
     q = p / pi
     return total * q / q.sum()
-
-
-def trade_off_value(rates: Values, noise: Values, offset: float, target: Values, bias: float, weights: Values) -> float:
-    """(½ Σ_k A_k q_k² + B) / Σ_k π_k q_k + c χ²_{α‖p} at given positive weights: what `trade_off_weights` minimises."""
-    alpha, q = positive("target", target), positive("weights", weights)
-    pushed = np.asarray(rates) * q
-    p = pushed / pushed.sum()
-    alpha = alpha / alpha.sum()
-    return fastest_value(rates, noise, offset, weights) + bias * float(((alpha - p) ** 2 / p).sum())
 
 
 def _checked(rates: Values, noise: Values, offset: float, total: float) -> tuple[np.ndarray, np.ndarray]:

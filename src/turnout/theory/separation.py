@@ -21,7 +21,7 @@ def minimum_separation(p: Sequence[float] | np.ndarray, batch: int = 1, separati
         π_R(i) = p_i e_{n-1}(p without i) / (n e_n(p)),      n = batch · (separation + 1),
 
     with e the elementary symmetric polynomials. Only the ratios of the weights `p` matter. The probability of being in
-    a given round's batch is `batch` times the share: see `participation_probability`.
+    a given round's batch is `batch` times the share.
 
     The cost is O(N) for any batch and separation. The error of n π_R(i), a probability, is below 1e-13 for up to
     100,000 clients, as measured by benchmarks/theory.py. For N = 500 and every separation it is at most 6e-15, against
@@ -30,11 +30,6 @@ def minimum_separation(p: Sequence[float] | np.ndarray, batch: int = 1, separati
     """
     odds, size = checked_weights(p, batch, separation)
     return inclusion_probabilities(odds, size) / size
-
-
-def participation_probability(p: Sequence[float] | np.ndarray, batch: int = 1, separation: int = 0) -> np.ndarray:
-    """Probability that each client is in a given round's batch, B π_R(i); the probabilities sum to `batch`."""
-    return batch * minimum_separation(p, batch, separation)
 
 
 def separation_curve(

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from turnout.availability.mathematics.symmetric import inclusion_of_log_odds, log_symmetric
-from turnout.theory.separation import checked_weights, participation_probability
+from turnout.theory.separation import checked_weights, minimum_separation
 
 SPACING, FIRST_NODE, LAST_NODE = 0.08, -4.0, 6.0  # of the trapezoidal rule in `shortest_gap`
 
 
 def mean_gap(p: Sequence[float] | np.ndarray, batch: int = 1, separation: int = 0) -> np.ndarray:
     """Mean number of rounds from one participation of a client to its next, 1 / (B π_R(i)), by Kac's formula."""
-    return 1 / participation_probability(p, batch, separation)
+    return 1 / (batch * minimum_separation(p, batch, separation))
 
 
 def shortest_gap(p: Sequence[float] | np.ndarray, separation: int = 0) -> np.ndarray:

@@ -49,17 +49,6 @@ def second_eigenvalue(transition: Transition) -> float:
     return float(min(np.abs(eigenvalues(matrix, 2)[1]), 1.0))
 
 
-def spectral_gap(transition: Transition) -> float:
-    """1 - λ(P), the absolute spectral gap."""
-    return 1.0 - second_eigenvalue(transition)
-
-
-def relaxation_time(transition: Transition) -> float:
-    """1 / (1 - λ(P)): rounds in which the slowest mode of a reversible chain decays by a factor of about e."""
-    gap = spectral_gap(transition)
-    return 1 / gap if gap > 0 else np.inf
-
-
 def _ends(matrix: sp.csr_array, count: int) -> np.ndarray:
     """Both ends of the spectrum of a reversible chain, which is that of the symmetric matrix sqrt(P_xy P_yx)."""
     symmetric = sp.csr_array((matrix * matrix.T).sqrt())
