@@ -53,11 +53,11 @@ def _is_raised_in(error: BaseException, packages: set[str]) -> bool:
     return dis.opname[calls[-1].tb_frame.f_code.co_code[calls[-1].tb_lasti]] == "RAISE_VARARGS"
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
-    """A hint that names the closest known word and all that exist, for the end of a message."""
-    names = sorted(words)
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint that tells the closest of the known names and all of them, for the end of a message."""
+    names = sorted(known)
     if not names:
         return "there are none"
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     suggestion = f"did you mean {close[0]!r}? " if close else ""
     return f"{suggestion}known: {', '.join(names)}"

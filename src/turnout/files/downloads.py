@@ -28,10 +28,10 @@ class Remote:
 
 def local_copy(remote: Remote, module: str) -> Path:
     """The file in the user's folder or in the cache, downloaded into the cache if it is in neither."""
-    return given(remote.path) or fetched(remote, module)
+    return given(remote.path) or download(remote, module)
 
 
-def fetched(remote: Remote, module: str) -> Path:
+def download(remote: Remote, module: str) -> Path:
     """The file in the cache, downloaded from the first mirror that delivers it; `module.load` is what a user can call.
 
     A file gets its name only if its checksum is right. An interrupted download is resumed, from the next mirror if need

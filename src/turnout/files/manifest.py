@@ -41,10 +41,10 @@ class Manifest:
     def read(cls, folder: Path) -> Manifest | None:
         """The manifest of a folder, None if it has none; an EditedError if it cannot be read."""
         text = content_of(folder, MANIFEST)
-        return None if text is None else cls.parsed(text, folder / MANIFEST)
+        return None if text is None else cls.parse(text, folder / MANIFEST)
 
     @classmethod
-    def parsed(cls, text: bytes, path: Path) -> Manifest:
+    def parse(cls, text: bytes, path: Path) -> Manifest:
         """The manifest that a file holds; the path is for the error."""
         try:
             document = json.loads(text)

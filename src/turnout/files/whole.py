@@ -111,7 +111,7 @@ def settle(folder: Path) -> None:
     names = sorted(file.name for file in renewal.iterdir() if file.name not in (LOCK, MANIFEST))
     with suppress(FileNotFoundError, EditedError):  # without manifests, nothing is removed
         before, after = (
-            Manifest.parsed((place / MANIFEST).read_bytes(), place / MANIFEST) for place in (folder, renewal)
+            Manifest.parse((place / MANIFEST).read_bytes(), place / MANIFEST) for place in (folder, renewal)
         )
         for name in before.files.keys() - after.files.keys():
             (folder / name).unlink(missing_ok=True)

@@ -125,7 +125,7 @@ class Local(eqx.Module):
     def _step(self, task: Task, start: Params, job: Jobs, samples: Any, s: Int[Array, ""], now: Any) -> Any:
         (params, state, losses), (batch, present) = now, samples
         if self.precision == "bfloat16":
-            batch = task.shortened(batch)
+            batch = task.shorten(batch)
         loss, gradient = jax.value_and_grad(task.training_loss)(params, batch, present, noise(job.words, s))
         params, state = self._move(params, start, gradient, state, s, job.rates)
         return params, state, losses + loss

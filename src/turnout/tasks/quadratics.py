@@ -136,7 +136,7 @@ def check_curvature(curvature: np.ndarray, num_clients: int, dimension: int) -> 
     return curvature
 
 
-def quadratics(
+def quadratics(  # noqa: PLR0913 (the keys of a task's table)
     num_clients: int = 20,
     dimension: int = 10,
     curvature: float | Sequence[float] = 1.0,

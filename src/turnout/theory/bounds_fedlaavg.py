@@ -58,8 +58,9 @@ def fedlaavg_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
         stale_noise  2 γ I C L (G² + σ²) / √N
         staleness    (2 (I C)² / (1 − 2γL) + 2 J² + 2 (I + 1)² C²) γ² L² G²
 
-    For C = 1 the last bracket is 2 I² / (1 − 2γL) + 4 I². The gradients are those at x^{rC−1}. Rounds are counted from when every client has taken part once. Before that the
-    memory holds zeros, for which lemmas 2 and 4 of the paper do not hold.
+    For C = 1 the last bracket is 2 I² / (1 − 2γL) + 4 I². The gradients are those at x^{rC−1}. Rounds are counted from
+    when every client has taken part once. Before that the memory holds zeros, for which lemmas 2 and 4 of the paper do
+    not hold.
 
     Deviation: the paper has I C for J in its (36). A local model differs from the server's by up to 2 (C − 1) steps
     even when everyone takes part in every round, I = 0. So I C is too small for I < 2.

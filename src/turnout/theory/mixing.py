@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from turnout.arguments import at_least
-from turnout.theory.chains import Checked, Transition, checked_transition, num_states, require_ergodic, stationary_law
+from turnout.theory.chains import Checked, Transition, check_transition, num_states, require_ergodic, stationary_law
 
 MAX_STARTS = 3000  # all starts together are one dense matrix
 MAX_ROUNDS = 1_000_000  # followed one by one from a given start
@@ -19,7 +19,7 @@ def total_variation_over_time(transition: Transition, rounds: int, start: Start 
 
     `start` is a state or a law; if none is given, d(t) is that of the worst start, max_x ‖P^t(x, ·) - π‖.
     """
-    matrix = checked_transition(transition)
+    matrix = check_transition(transition)
     law, now = stationary_law(matrix), _start(matrix, start)
     distances = np.empty(at_least("rounds", rounds, 0) + 1)
     for t in range(distances.size):
@@ -36,7 +36,7 @@ def mixing_time(transition: Transition, error: float = 0.25, start: Start = None
     """
     if not 0 < error < 1:
         raise ValueError(f"error = {error:g}: must lie in (0, 1)")
-    matrix = checked_transition(transition)
+    matrix = check_transition(transition)
     require_ergodic(matrix)
     law, now = stationary_law(matrix), _start(matrix, start)
     if now.ndim == 2:

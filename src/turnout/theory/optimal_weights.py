@@ -28,7 +28,7 @@ def fastest_weights(rates: Values, noise: Values, offset: float, total: float) -
 
     The best n whose weights are not negative is the answer: O(N log N), no iteration.
     """
-    pi, a = _checked(rates, noise, offset, total)
+    pi, a = _check(rates, noise, offset, total)
     order = np.argsort(-pi, kind="stable")
     sorted_pi, sorted_a = pi[order], a[order]
     iota, theta = _multipliers(sorted_pi, sorted_a, offset, total)
@@ -52,7 +52,7 @@ def trade_off_weights(
     fixed σ = Σ p_k / π_k it separates: p_k is the positive root of a cubic in two multipliers, which Newton's method
     finds from the concave dual. σ is then the root of an increasing function. Each step is O(N).
     """
-    pi, a = _checked(rates, noise, offset, total)
+    pi, a = _check(rates, noise, offset, total)
     alpha = positive("target", target, pi.size)
     check_positive(bias=bias)
     problem = _FixedSum(total * a / pi**2, bias * (alpha / alpha.sum()) ** 2, 1 / pi)
@@ -64,7 +64,7 @@ def trade_off_weights(
     return total * q / q.sum()
 
 
-def _checked(rates: Values, noise: Values, offset: float, total: float) -> tuple[np.ndarray, np.ndarray]:
+def _check(rates: Values, noise: Values, offset: float, total: float) -> tuple[np.ndarray, np.ndarray]:
     pi = positive("rates", rates)
     if (pi > 1).any():
         raise ValueError(f"rates has {pi.max():g}: an availability is at most 1")

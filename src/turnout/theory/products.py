@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from turnout.arguments import at_least, refuse
-from turnout.theory.chains import checked_transition
+from turnout.theory.chains import check_transition
 from turnout.theory.two_state import Numbers, wake_and_sleep
 
 MAX_STATES = 2**13
@@ -29,7 +29,7 @@ def client_chains(pi: Numbers, lam: Numbers) -> list[np.ndarray]:
 def product_chain(transitions: Sequence[np.ndarray]) -> np.ndarray:
     """Transition matrix of independent chains side by side, their Kronecker product; the last chain moves fastest."""
     _check(transitions)
-    checked = [np.asarray(checked_transition(matrix)) for matrix in transitions]
+    checked = [np.asarray(check_transition(matrix)) for matrix in transitions]
     return functools.reduce(lambda slow, fast: np.kron(slow, fast), checked)
 
 

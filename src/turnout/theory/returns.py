@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from turnout.arguments import at_least
-from turnout.theory.chains import Transition, checked_transition, num_states, stationary_law
+from turnout.theory.chains import Transition, check_transition, num_states, stationary_law
 
 
 def return_law(transition: Transition, inside: np.ndarray, longest: int) -> np.ndarray:
@@ -15,7 +15,7 @@ def return_law(transition: Transition, inside: np.ndarray, longest: int) -> np.n
     probability to step inside from x: P(return after s) = ν Q^{s-1} r. 1 minus their sum is the probability of a longer
     absence. By Kac's formula the mean is one over the stationary probability of the set.
     """
-    matrix = checked_transition(transition)
+    matrix = check_transition(transition)
     longest = at_least("longest", longest, 1)
     if inside.shape != (num_states(matrix),):
         raise ValueError(

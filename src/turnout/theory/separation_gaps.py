@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from turnout.availability.mathematics.symmetric import inclusion_of_log_odds, log_symmetric
-from turnout.theory.separation import checked_weights, minimum_separation
+from turnout.theory.separation import check_weights, minimum_separation
 
 SPACING, FIRST_NODE, LAST_NODE = 0.08, -4.0, 6.0  # of the trapezoidal rule in `shortest_gap`
 
@@ -32,7 +32,7 @@ def shortest_gap(p: Sequence[float] | np.ndarray, separation: int = 0) -> np.nda
     computes the integral, at 250 times the cost of `minimum_separation`. The error is near 1e-12. It is larger where
     the clients left while the heaviest rest have only a tiny share of the weight.
     """
-    odds, size = checked_weights(p, 1, separation)
+    odds, size = check_weights(p, 1, separation)
     odds = odds / odds.sum()
     if size == odds.size:
         return np.ones(size)

@@ -10,7 +10,8 @@ import numpy as np
 
 from turnout.tasks.data.checks import in_32_bits
 from turnout.tasks.data.dealing import ROW, Partitioner, deal_by
-from turnout.tasks.data.sample_table import PARTS, SampleTable, Where, table_of
+from turnout.tasks.data.partition import PARTS
+from turnout.tasks.data.sample_table import SampleTable, Where, table_of
 
 if TYPE_CHECKING:
     import polars as pl

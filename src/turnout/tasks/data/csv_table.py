@@ -41,7 +41,7 @@ def text_rows(path: str) -> pl.DataFrame:
             with panics_refused(path):
                 rows = pl.read_parquet(file).cast(pl.String)
         else:
-            content = _unpacked(file)
+            content = _unpack(file)
             rows = pl.read_csv(content, infer_schema=False, separator=_delimiter(content))
     except UserError:
         raise
@@ -55,7 +55,7 @@ def text_rows(path: str) -> pl.DataFrame:
     return stripped.with_columns(pl.when(pl.all() != "").then(pl.all()))
 
 
-def _unpacked(file: Path) -> bytes:
+def _unpack(file: Path) -> bytes:
     """The content of a file; unlike polars, gzip notices when it is cut off or damaged."""
     content = file.read_bytes()
     return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content

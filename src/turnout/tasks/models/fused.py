@@ -17,7 +17,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jaxtyping import Array, Float, UInt8
 
-from turnout.tasks.models.windows import Kind, Patches, Tiles, Window, divided, power, tiles_for
+from turnout.tasks.models.windows import Kind, Patches, Tiles, Window, divide_whole, power, tiles_for
 
 NOWHERE = 255  # the place of a maximum that ReLU cuts off
 
@@ -48,11 +48,12 @@ def _backwards(window: Window, kept: tuple[Array, ...], gradient: Array) -> tupl
 convolve_and_pool.defvjp(_forwards, _backwards)
 
 
+# Long: the kernel and its call share their sizes.
 def _outputs(window: Window, weight: Array, bias: Array, images: Array) -> tuple[Array, UInt8[Array, "..."]]:
     """Pooled outputs, and the place of each in its square."""
     channels, height, width, batch = images.shape
-    features, (down, across) = weight.shape[1], window.pooled(height, width)
-    tiles, options = _tiled("outputs", window, channels)
+    features, (down, across) = weight.shape[1], window.pooled_size(height, width)
+    tiles, options = _tile("outputs", window, channels)
     columns, rows = min(tiles.columns, power(across * batch)), min(tiles.rows, power(features))
     patches = Patches(window, images.shape, tiles)
 
@@ -95,11 +96,12 @@ def _outputs(window: Window, weight: Array, bias: Array, images: Array) -> tuple
     return outputs.reshape(features, down, across, batch), places.reshape(features, down, across, batch)
 
 
+# Long: the kernel and its call share their sizes.
 def _by_images(window: Window, weight: Array, gradient: Array, places: Array, shape: tuple[int, ...]) -> Array:
     """The gradient by the images: what each pixel did to the outputs whose kernel lay over it."""
     (channels, height, width, batch), (features, down, across) = shape, gradient.shape[:3]
     size, pool, padding = window.size, window.pool, window.padding
-    tiles, options = _tiled("images", window, channels)
+    tiles, options = _tile("images", window, channels)
     lines, length = -(-height // pool), -(-width // pool) * batch
     columns, rows = min(tiles.columns, power(length)), min(tiles.rows, power(channels))
     depth = min(tiles.rows, power(features))
@@ -113,11 +115,11 @@ def _by_images(window: Window, weight: Array, gradient: Array, places: Array, sh
 
     def kernel(weight_ref: Any, gradient_ref: Any, place_ref: Any, out_ref: Any) -> None:
         line, number = pl.program_id(0), pl.program_id(1) * columns + jnp.arange(columns)
-        channel, (square, sample) = pl.program_id(2) * rows + jnp.arange(rows), divided(number, batch)
+        channel, (square, sample) = pl.program_id(2) * rows + jnp.arange(rows), divide_whole(number, batch)
         real_channel = channel < channels
 
         def add(turn: Any, sums: tuple[Array, ...]) -> tuple[Array, ...]:
-            i, part = divided(turn, -(-features // depth))
+            i, part = divide_whole(turn, -(-features // depth))
             feature, added = part * depth + jnp.arange(depth), list(sums)
             mask = real_channel[:, None] & (feature < features)[None, :]
             at = [(i * size + j) * channels + channel for j in range(size)]
@@ -125,7 +127,7 @@ def _by_images(window: Window, weight: Array, gradient: Array, places: Array, sh
             kernels = [each.astype(gradient.dtype) for each in kernels]
             for ey in range(pool):
                 y = pool * line + ey - i + padding  # of the output before pooling
-                above, dy = divided(jnp.maximum(y, 0), pool)
+                above, dy = divide_whole(jnp.maximum(y, 0), pool)
                 for shift, pairs in sightings.items():
                     x = square + shift
                     inside = (x >= 0) & (x < across) & (y >= 0) & (y < pool * down)
@@ -156,10 +158,11 @@ def _by_images(window: Window, weight: Array, gradient: Array, places: Array, sh
     )(weight, gradient.reshape(flat), places.reshape(flat)).reshape(shape)
 
 
+# Long: the kernel and its call share their sizes.
 def _by_weight(window: Window, images: Array, gradient: Array, places: Array, shape: tuple[int, ...]) -> Array:
     """The gradient by the kernel: patches times gradients, summed over all pixels."""
     (channels, height, width, batch), (features, down, across) = images.shape, gradient.shape[:3]
-    tiles, options = _tiled("weight", window, channels)
+    tiles, options = _tile("weight", window, channels)
     columns, rows = min(tiles.columns, power(across * batch)), min(tiles.rows, power(features))
     patches = Patches(window, images.shape, tiles)
     in_line, splits = -(-across * batch // columns), min(tiles.splits, down)
@@ -171,7 +174,7 @@ def _by_weight(window: Window, images: Array, gradient: Array, places: Array, sh
         real_feature = feature < features
 
         def add(tile: Any, sums: tuple[Array, ...]) -> tuple[Array, ...]:
-            line, part = divided(tile, in_line)
+            line, part = divide_whole(tile, in_line)
             y, number = split * lines + line, part * columns + jnp.arange(columns)
             inside, added = (number < across * batch) & (y < down), list(sums)
             here, mask = (feature[:, None], y, number[None, :]), real_feature[:, None] & inside[None, :]
@@ -199,7 +202,7 @@ def _by_weight(window: Window, images: Array, gradient: Array, places: Array, sh
     return parts.sum(axis=0)
 
 
-def _tiled(kind: Kind, window: Window, channels: int) -> tuple[Tiles, dict[str, Any]]:
+def _tile(kind: Kind, window: Window, channels: int) -> tuple[Tiles, dict[str, Any]]:
     tiles = tiles_for(kind, channels, window.size)
     settings = triton.CompilerParams(num_warps=tiles.warps, num_stages=tiles.stages)
     return tiles, {"compiler_params": settings, "interpret": window.interpreted}

@@ -25,7 +25,7 @@ class Window:
     pool: int
     interpreted: bool = False  # slowly, on whatever device: for tests
 
-    def pooled(self, height: int, width: int) -> tuple[int, int]:
+    def pooled_size(self, height: int, width: int) -> tuple[int, int]:
         shrink = 2 * self.padding - self.size + 1
         return (height + shrink) // self.pool, (width + shrink) // self.pool
 
@@ -81,8 +81,8 @@ class Patches:
         """For each pixel of the squares of a tile: its place in the square, a block, and that block of its patches."""
         size, pool = self._window.size, self._window.pool
         if self._small:
-            pixel, channel = divided(jnp.arange(self.rows), self._channels)
-            i, j = divided(pixel, size)
+            pixel, channel = divide_whole(jnp.arange(self.rows), self._channels)
+            i, j = divide_whole(pixel, size)
             real = jnp.arange(self.rows) < self._whole
             for dy in range(pool):
                 for dx in range(pool):
@@ -97,7 +97,7 @@ class Patches:
                         yield dy * pool + dx, right - dx, pixels
 
     def _row_and_channels(self, turn: Any) -> tuple[Any, Array]:
-        i, part = divided(turn, self._parts)
+        i, part = divide_whole(turn, self._parts)
         return i, part * self.rows + jnp.arange(self.rows)
 
     def _cut(
@@ -105,14 +105,14 @@ class Patches:
     ) -> Array:
         """Pixels so far below and to the right of the first pixel of every square, zero beyond the border."""
         pool, padding = self._window.pool, self._window.padding
-        square, sample = divided(number, self._batch)
+        square, sample = divide_whole(number, self._batch)
         row, x = pool * y + below - padding, pool * square[None, :] + jnp.reshape(right - padding, (-1, 1))
         row = jnp.reshape(row, (-1, 1))
         mask = real[:, None] & inside[None, :] & (x >= 0) & (x < self._width) & (row >= 0) & (row < self._height)
         return triton.load(image_ref.at[channel[:, None], row, x * self._batch + sample[None, :]], mask=mask, other=0.0)
 
 
-def divided(number: Any, by: int) -> tuple[Any, Any]:
+def divide_whole(number: Any, by: int) -> tuple[Any, Any]:
     """Of numbers that are not negative; the usual operators mind signs, which hides what stands side by side."""
     divisor = jnp.full_like(number, by)
     return jax.lax.div(number, divisor), jax.lax.rem(number, divisor)
