@@ -221,11 +221,8 @@ def test_what_is_long_says_why(path):
     if path.relative_to(SOURCE).parts[0] in NOT_YET_SHORT:
         return
     lines = path.read_text().splitlines()
-    functions = [
-        node
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+    nodes = ast.walk(ast.parse(path.read_text()))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     long = [node for node in functions if node.end_lineno - node.lineno >= LONGEST_FUNCTION]
     assert not [node.name for node in long if not has_reason(lines, node)]
     assert len(lines) <= LONGEST_FILE or any(line.startswith(REASON) for line in lines[:5])

@@ -17,7 +17,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jaxtyping import Array, Float, UInt8
 
-from turnout.tasks.models.windows import Kind, Patches, Tiles, Window, divide_whole, power, tiles_for
+from turnout.tasks.models.windows import Kind, Patches, Tiles, Window, divide_whole, power_of_two, tiles_for
 
 NOWHERE = 255  # the place of a maximum that ReLU cuts off
 
@@ -54,7 +54,7 @@ def _outputs(window: Window, weight: Array, bias: Array, images: Array) -> tuple
     channels, height, width, batch = images.shape
     features, (down, across) = weight.shape[1], window.pooled_size(height, width)
     tiles, options = _tile("outputs", window, channels)
-    columns, rows = min(tiles.columns, power(across * batch)), min(tiles.rows, power(features))
+    columns, rows = min(tiles.columns, power_of_two(across * batch)), min(tiles.rows, power_of_two(features))
     patches = Patches(window, images.shape, tiles)
 
     def kernel(weight_ref: Any, bias_ref: Any, image_ref: Any, out_ref: Any, place_ref: Any) -> None:
@@ -103,8 +103,8 @@ def _by_images(window: Window, weight: Array, gradient: Array, places: Array, sh
     size, pool, padding = window.size, window.pool, window.padding
     tiles, options = _tile("images", window, channels)
     lines, length = -(-height // pool), -(-width // pool) * batch
-    columns, rows = min(tiles.columns, power(length)), min(tiles.rows, power(channels))
-    depth = min(tiles.rows, power(features))
+    columns, rows = min(tiles.columns, power_of_two(length)), min(tiles.rows, power_of_two(channels))
+    depth = min(tiles.rows, power_of_two(features))
     # Of an output whose square is `shift` squares away, and which lies `dx` pixels into it, which pixel `ex` of our own
     # square was seen by which column j of the kernel:
     sightings = {(ex - j + padding) // pool: [] for ex in range(pool) for j in range(size)}
@@ -163,7 +163,7 @@ def _by_weight(window: Window, images: Array, gradient: Array, places: Array, sh
     """The gradient by the kernel: patches times gradients, summed over all pixels."""
     (channels, height, width, batch), (features, down, across) = images.shape, gradient.shape[:3]
     tiles, options = _tile("weight", window, channels)
-    columns, rows = min(tiles.columns, power(across * batch)), min(tiles.rows, power(features))
+    columns, rows = min(tiles.columns, power_of_two(across * batch)), min(tiles.rows, power_of_two(features))
     patches = Patches(window, images.shape, tiles)
     in_line, splits = -(-across * batch // columns), min(tiles.splits, down)
     lines = -(-down // splits)  # of one split

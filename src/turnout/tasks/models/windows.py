@@ -65,7 +65,7 @@ class Patches:
         self._window, (self._channels, self._height, self._width, self._batch) = window, shape
         self._whole = window.size**2 * self._channels
         self._small = self._whole <= _FEW
-        self.rows = power(self._whole) if self._small else min(tiles.rows, power(self._channels))
+        self.rows = power_of_two(self._whole) if self._small else min(tiles.rows, power_of_two(self._channels))
         self._parts = -(-self._channels // self.rows)
         self.turns = 1 if self._small else window.size * self._parts
 
@@ -113,10 +113,15 @@ class Patches:
 
 
 def divide_whole(number: Any, by: int) -> tuple[Any, Any]:
-    """Of numbers that are not negative; the usual operators mind signs, which hides what stands side by side."""
+    """Quotient and remainder of numbers that are not negative.
+
+    `//` and `%` also handle negative numbers. In that code the compiler no longer sees which numbers lie side by side in
+    memory, and loads them one by one.
+    """
     divisor = jnp.full_like(number, by)
     return jax.lax.div(number, divisor), jax.lax.rem(number, divisor)
 
 
-def power(count: int) -> int:
+def power_of_two(count: int) -> int:
+    """The least power of two that is not below a count, and at least what a product needs."""
     return max(_LEAST, 1 << (count - 1).bit_length())
