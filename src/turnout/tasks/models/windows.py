@@ -115,8 +115,8 @@ class Patches:
 def divide_whole(number: Any, by: int) -> tuple[Any, Any]:
     """Quotient and remainder of numbers that are not negative.
 
-    `//` and `%` also handle negative numbers. In that code the compiler no longer sees which numbers lie side by side in
-    memory, and loads them one by one.
+    `//` and `%` also handle negative numbers. In that code the compiler no longer sees which numbers lie side by side
+    in memory, and loads them one by one.
     """
     divisor = jnp.full_like(number, by)
     return jax.lax.div(number, divisor), jax.lax.rem(number, divisor)
