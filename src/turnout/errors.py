@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import dis
+import importlib.util
 from collections.abc import Iterable
 from types import TracebackType
 
@@ -14,6 +15,12 @@ class UserError(ValueError):
 
 class FolderError(UserError):
     """A folder or file that cannot be written."""
+
+
+def check_installed(package: str, what: str) -> None:
+    """Refuse what needs a package that the core does without, where that package is not installed."""
+    if importlib.util.find_spec(package) is None:
+        raise ImportError(f"{what} needs {package}: pip install {package}")
 
 
 def is_mistake(error: BaseException, *modules: str) -> bool:

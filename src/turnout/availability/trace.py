@@ -19,6 +19,7 @@ from turnout.arguments import at_least
 from turnout.availability.base import Process
 from turnout.availability.recorded.phones import is_published, read_published
 from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS, slots_covered, slots_within
+from turnout.errors import check_installed
 from turnout.files.data_folder import table_file
 from turnout.files.panics import panics_refused
 from turnout.types import Mask, RandomKey, Round
@@ -197,6 +198,7 @@ def _open(path: str) -> io.TextIOWrapper:
 
 
 def _parquet(path: str) -> dict[str, list[Any]]:
+    check_installed("polars", f"{path}: a Parquet file")
     import polars
 
     try:

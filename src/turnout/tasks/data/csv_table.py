@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnout.errors import UserError
+from turnout.errors import UserError, check_installed
 from turnout.files.data_folder import table_file
 from turnout.files.panics import panics_refused
 from turnout.tasks.data.sample_table import SampleTable, Where, table_of
@@ -33,9 +33,10 @@ def read_table(
 
 def text_rows(path: str) -> pl.DataFrame:
     """Every cell as text, so that an error can quote it; blank cells are missing."""
+    file = table_file(path)
+    check_installed("polars", f"{path}: a table of samples")
     import polars as pl
 
-    file = table_file(path)
     try:
         if file.suffix == ".parquet":
             with panics_refused(path):
