@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -35,7 +34,7 @@ def inverse_time(first: float, half: float = 1.0) -> Schedule:
     return InverseTime(first, half)
 
 
-def check_rates(**named: Any) -> None:
+def check_rates(**named: object) -> None:
     """Refuse numbers that would send every model away: negative, infinite or none; arrays and schedules pass."""
     for name, rate in named.items():
         if isinstance(rate, str):

@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -145,7 +145,7 @@ def gather_pages(pages: Iterable[Page]) -> Writing:
     )
 
 
-def as_bytes(pixels: Any) -> np.ndarray:
+def as_bytes(pixels: object) -> np.ndarray:
     """Images of one writer, whose pixels go from 0 to 1."""
     shares = np.asarray(pixels, np.float64)
     if not ((shares >= 0) & (shares <= 1)).all():

@@ -3,12 +3,12 @@
 A bound is returned as its terms, see `Terms`.
 """
 
-from turnout.theory.alternating import alternating_limit
 from turnout.theory.biased_optimum import biased_optimum, biased_optimum_of_quadratics
 from turnout.theory.bounds_ca_fed import markov_bound
 from turnout.theory.bounds_fedacs import fedacs_bound, largest_sampling_step, sampling_bound
 from turnout.theory.bounds_fedavg import correlated_fedavg_bound
 from turnout.theory.bounds_fedlaavg import (
+    alternating_limit,
     fedlaavg_alternating_bound,
     fedlaavg_bound,
     fedlaavg_learning_rate,
@@ -34,13 +34,11 @@ from turnout.theory.effective_weights import (
     normalised_round_weights,
     normalised_round_weights_of_law,
 )
-from turnout.theory.mixing import mixing_time, total_variation_over_time
+from turnout.theory.mixing import mixing_time, return_law, total_variation_over_time
 from turnout.theory.optimal_weights import fastest_weights, trade_off_weights
 from turnout.theory.order_chain import gap_law, order_chain, participation_law
 from turnout.theory.products import client_chains, product_chain, product_masks, product_mixing_bounds
-from turnout.theory.returns import return_law
-from turnout.theory.separation import minimum_separation, separation_curve
-from turnout.theory.separation_gaps import mean_gap, shortest_gap
+from turnout.theory.separation import mean_gap, minimum_separation, separation_curve, shortest_gap
 from turnout.theory.spectrum import eigenvalues, second_eigenvalue
 from turnout.theory.terms import Terms
 from turnout.theory.two_state import (

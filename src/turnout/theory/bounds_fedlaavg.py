@@ -1,4 +1,7 @@
-"""How FedLaAvg converges: theorems 2 to 4 of Yan et al. 2020 with the learning rates they suggest, term by term."""
+"""How FedLaAvg converges: theorems 2 to 4 of Yan et al. 2020 with the learning rates they suggest, term by term.
+
+And where FedAvg ends in their example of two clients that take turns.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +81,25 @@ def fedlaavg_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
         stale_noise=2 * learning_rate * age * c * smoothness * (gradient_bound**2 + noise**2) / np.sqrt(n),
         staleness=(stale + moved) * (learning_rate * smoothness * gradient_bound) ** 2,
     )
+
+
+def alternating_limit(
+    *, learning_rate: float, first_stay: int, second_stay: int, centres: tuple[float, float]
+) -> float:
+    """Model of FedAvg after the second client's turn, in the long run; exact gradients of f_i(x) = (x − e_i)².
+
+    Client 1 is available for t_1 rounds, then client 2 for t_2, and so on; a round is one step of rate γ < ½. A turn of
+    t rounds shrinks the distance to e_i by s^t, s = 1 − 2γ. So the fixed point of a period is
+
+        x = e_2 + (e_1 − e_2) s^{t_2} (1 − s^{t_1}) / (1 − s^{t_1 + t_2}).
+
+    As γ → 0 it tends to (t_1 e_1 + t_2 e_2) / (t_1 + t_2), equation 16 of the paper. The optimum is (e_1 + e_2) / 2.
+    """
+    check_step("learning_rate", learning_rate, float(np.nextafter(0.5, 0.0)), "the two-client example")
+    first, second = at_least("first_stay", first_stay, 1), at_least("second_stay", second_stay, 1)
+    shrink = np.log1p(-2 * learning_rate)  # log s, without cancellation where the step is small
+    share = np.exp(second * shrink) * np.expm1(first * shrink) / np.expm1((first + second) * shrink)
+    return float(centres[1] + (centres[0] - centres[1]) * share)
 
 
 def fedlaavg_alternating_bound(

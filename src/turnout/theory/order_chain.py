@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from turnout.theory.chains import stationary_law
-from turnout.theory.returns import return_law
+from turnout.theory.mixing import return_law
 from turnout.theory.separation import check_weights
 
 MAX_STATES = 200_000

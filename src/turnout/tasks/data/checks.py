@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +13,8 @@ from turnout.tasks.data import partition
 from turnout.tasks.models.losses import Loss
 from turnout.tasks.models.model import Model
 
-Samples = tuple[Any, Any, Any]  # inputs, labels, owners: one row, one label and one client (index or name) per sample
+# Inputs, labels and owners: one row, one label and one client (index or name) per sample.
+Samples = tuple[object, object, object]
 Checked = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 

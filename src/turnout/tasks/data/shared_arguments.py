@@ -24,7 +24,7 @@ def with_arguments_of(
     """
     hints = typing.get_type_hints(options)
     fields = [field for field in dataclasses.fields(typing.cast(Any, options)) if field.init]
-    fields.sort(key=lambda field: field.kw_only)  # those by keyword alone come last
+    fields.sort(key=lambda field: field.kw_only is True)  # those by keyword alone come last
     signature = inspect.Signature([_parameter(field, hints) for field in fields], return_annotation=DataTask)
 
     def decorate(builder: Callable[[Options], DataTask]) -> Callable[Arguments, DataTask]:

@@ -17,7 +17,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jaxtyping import Array, Float, UInt8
 
-from turnout.tasks.models.windows import Kind, Patches, Tiles, Window, divide_whole, power_of_two, tiles_for
+from turnout.tasks.models.windows import Kind, Patches, Ref, Tiles, Window, divide_whole, power_of_two, tiles_for
 
 NOWHERE = 255  # the place of a maximum that ReLU cuts off
 
@@ -57,12 +57,12 @@ def _outputs(window: Window, weight: Array, bias: Array, images: Array) -> tuple
     columns, rows = min(tiles.columns, power_of_two(across * batch)), min(tiles.rows, power_of_two(features))
     patches = Patches(window, images.shape, tiles)
 
-    def kernel(weight_ref: Any, bias_ref: Any, image_ref: Any, out_ref: Any, place_ref: Any) -> None:
+    def kernel(weight_ref: Ref, bias_ref: Ref, image_ref: Ref, out_ref: Ref, place_ref: Ref) -> None:
         y, number = pl.program_id(0), pl.program_id(1) * columns + jnp.arange(columns)
         feature, inside = pl.program_id(2) * rows + jnp.arange(rows), number < across * batch
         real_feature = feature < features
 
-        def add(turn: Any, sums: tuple[Array, ...]) -> tuple[Array, ...]:
+        def add(turn: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
             kernels = [
                 triton.load(
                     weight_ref.at[at[:, None], feature[None, :]], mask=real[:, None] & real_feature[None, :], other=0.0
@@ -113,12 +113,12 @@ def _by_images(window: Window, weight: Array, gradient: Array, places: Array, sh
             shift, dx = divmod(ex - j + padding, pool)
             sightings[shift].append((dx, ex, j))
 
-    def kernel(weight_ref: Any, gradient_ref: Any, place_ref: Any, out_ref: Any) -> None:
+    def kernel(weight_ref: Ref, gradient_ref: Ref, place_ref: Ref, out_ref: Ref) -> None:
         line, number = pl.program_id(0), pl.program_id(1) * columns + jnp.arange(columns)
         channel, (square, sample) = pl.program_id(2) * rows + jnp.arange(rows), divide_whole(number, batch)
         real_channel = channel < channels
 
-        def add(turn: Any, sums: tuple[Array, ...]) -> tuple[Array, ...]:
+        def add(turn: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
             i, part = divide_whole(turn, -(-features // depth))
             feature, added = part * depth + jnp.arange(depth), list(sums)
             mask = real_channel[:, None] & (feature < features)[None, :]
@@ -168,12 +168,12 @@ def _by_weight(window: Window, images: Array, gradient: Array, places: Array, sh
     in_line, splits = -(-across * batch // columns), min(tiles.splits, down)
     lines = -(-down // splits)  # of one split
 
-    def kernel(image_ref: Any, gradient_ref: Any, place_ref: Any, out_ref: Any) -> None:
+    def kernel(image_ref: Ref, gradient_ref: Ref, place_ref: Ref, out_ref: Ref) -> None:
         split, turn = pl.program_id(0), pl.program_id(1)
         feature = pl.program_id(2) * rows + jnp.arange(rows)
         real_feature = feature < features
 
-        def add(tile: Any, sums: tuple[Array, ...]) -> tuple[Array, ...]:
+        def add(tile: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
             line, part = divide_whole(tile, in_line)
             y, number = split * lines + line, part * columns + jnp.arange(columns)
             inside, added = (number < across * batch) & (y < down), list(sums)

@@ -12,6 +12,7 @@ from jax.experimental.pallas import triton
 from jaxtyping import Array
 
 Kind = Literal["outputs", "images", "weight"]  # what a kernel makes: outputs, or the gradient by one of the others
+Ref = Any  # a reference of Pallas, which gives it no type
 _FEW = 128  # numbers of a patch that are multiplied in one go
 _LEAST = 16  # rows and columns that a product must have
 
@@ -69,7 +70,7 @@ class Patches:
         self._parts = -(-self._channels // self.rows)
         self.turns = 1 if self._small else window.size * self._parts
 
-    def of_kernel(self, turn: Any) -> list[tuple[Array, Array]]:
+    def of_kernel(self, turn: Array) -> list[tuple[Array, Array]]:
         """Per block its rows of the kernel, and which of them there are."""
         if self._small:
             return [(jnp.arange(self.rows), jnp.arange(self.rows) < self._whole)]
@@ -77,7 +78,9 @@ class Patches:
         size = self._window.size
         return [((i * size + j) * self._channels + channel, channel < self._channels) for j in range(size)]
 
-    def of_images(self, turn: Any, image_ref: Any, y: Any, number: Array, inside: Array) -> Iterator[Any]:
+    def of_images(
+        self, turn: Array, image_ref: Ref, y: Array, number: Array, inside: Array
+    ) -> Iterator[tuple[int, int, Array]]:
         """For each pixel of the squares of a tile: its place in the square, a block, and that block of its patches."""
         size, pool = self._window.size, self._window.pool
         if self._small:
@@ -96,12 +99,20 @@ class Patches:
                     if 0 <= right - dx < size:
                         yield dy * pool + dx, right - dx, pixels
 
-    def _row_and_channels(self, turn: Any) -> tuple[Any, Array]:
+    def _row_and_channels(self, turn: Array) -> tuple[Array, Array]:
         i, part = divide_whole(turn, self._parts)
         return i, part * self.rows + jnp.arange(self.rows)
 
     def _cut(
-        self, image_ref: Any, channel: Array, real: Array, y: Any, below: Any, number: Array, right: Any, inside: Array
+        self,
+        image_ref: Ref,
+        channel: Array,
+        real: Array,
+        y: Array,
+        below: Array,
+        number: Array,
+        right: Array | int,
+        inside: Array,
     ) -> Array:
         """Pixels so far below and to the right of the first pixel of every square, zero beyond the border."""
         pool, padding = self._window.pool, self._window.padding
@@ -112,7 +123,7 @@ class Patches:
         return triton.load(image_ref.at[channel[:, None], row, x * self._batch + sample[None, :]], mask=mask, other=0.0)
 
 
-def divide_whole(number: Any, by: int) -> tuple[Any, Any]:
+def divide_whole(number: Array, by: int) -> tuple[Array, Array]:
     """Quotient and remainder of numbers that are not negative.
 
     `//` and `%` also handle negative numbers. In that code the compiler no longer sees which numbers lie side by side
