@@ -21,7 +21,7 @@ from turnout.availability.recorded.phones import is_published, read_published
 from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS, slots_covered, slots_within
 from turnout.errors import check_installed
 from turnout.files.data_folder import table_file
-from turnout.files.panics import panics_refused
+from turnout.files.panics import refuse_panics
 from turnout.types import Mask, RandomKey, Round
 
 MAX_BYTES = 2**32  # of a recording, at one bit per client and slot
@@ -202,7 +202,7 @@ def _parquet(path: str) -> dict[str, list[Any]]:
     import polars
 
     try:
-        with panics_refused(path):
+        with refuse_panics(path):
             return polars.read_parquet(path).to_dict(as_series=False)
     except polars.exceptions.PolarsError as error:
         raise ValueError(f"{path}: cannot be read as a {Path(path).suffix} file: {error}") from error

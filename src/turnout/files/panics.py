@@ -12,7 +12,7 @@ from turnout.errors import UserError
 
 
 @contextmanager
-def panics_refused(path: str) -> Generator[None]:
+def refuse_panics(path: str) -> Generator[None]:
     """Turn a panic of polars inside into an error of one line, without the pages that Rust prints about it.
 
     Everything else that is printed meanwhile appears at the end.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from turnout.errors import UserError, check_installed
 from turnout.files.data_folder import table_file
-from turnout.files.panics import panics_refused
+from turnout.files.panics import refuse_panics
 from turnout.tasks.data.sample_table import SampleTable, Where, table_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def text_rows(path: str) -> pl.DataFrame:
 
     try:
         if file.suffix == ".parquet":
-            with panics_refused(path):
+            with refuse_panics(path):
                 rows = pl.read_parquet(file).cast(pl.String)
         else:
             content = _unpack(file)
