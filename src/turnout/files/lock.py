@@ -16,7 +16,7 @@ from turnout.errors import FolderError
 
 
 class FileLock:
-    """Held from its making to `release`, by one process at a time; the file holds the number of that process.
+    """Held from its creation to `release`, by one process at a time; the file holds the number of that process.
 
     With `shared`, by any number of processes that share it, while none has it alone. Where the file system has no
     locks, as some network drives, nothing is locked.

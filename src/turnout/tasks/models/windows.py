@@ -19,12 +19,12 @@ _LEAST = 16  # rows and columns that a product must have
 
 @dataclass(frozen=True)
 class Window:
-    """What becomes of one convolution: its kernel, and the squares of pixels of which the largest is kept."""
+    """One convolution and the pooling after it, which keeps the largest pixel of every square."""
 
     size: int
     padding: int
     pool: int
-    interpreted: bool = False  # slowly, on whatever device: for tests
+    interpreted: bool = False  # on any device, but slowly: for tests
 
     def pooled_size(self, height: int, width: int) -> tuple[int, int]:
         shrink = 2 * self.padding - self.size + 1
