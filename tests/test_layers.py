@@ -38,7 +38,7 @@ LAYERS = (*CORE, *WORKBENCH, *NODES, {ROOT}, {"cli"}, {"__main__"})
 # Parts that see even less than what lies below them.
 NARROW = {
     "files": {"errors"},
-    "availability": {"types", "arguments", "files"},
+    "availability": {"errors", "types", "arguments", "files"},
     "strategies": {"types", "tree"},
     "tasks": {"errors", "types", "streams", "tree", "metrics", "files"},
     "theory": {"types", "arguments", "availability"},

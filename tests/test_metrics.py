@@ -8,7 +8,7 @@ import pytest
 
 import turnout
 from turnout import metrics
-from turnout.metrics import BYTES_UPLOADED, METRICS, RECORDS, matched, metric_named, record_named, usual_name
+from turnout.metrics import BYTES_UPLOADED, METRICS, RECORDS, match_digits, metric_named, record_named, usual_name
 
 SOURCE = Path(turnout.__file__).parent
 
@@ -82,7 +82,7 @@ def test_the_ends_of_an_interval_have_the_same_decimals():
 
 
 def test_what_is_not_finite_is_shown_as_it_is():
-    assert matched((np.inf, np.nan), 0.0) == ["inf", "nan"]
+    assert match_digits((np.inf, np.nan), 0.0) == ["inf", "nan"]
 
 
 def test_apps_may_call_a_metric_otherwise():

@@ -18,6 +18,8 @@ TEXT = {".md", ".py", ".toml", ".txt", ".cff", ".yml", ".yaml", ".csv", ".json",
 
 # Written in pieces, so that this file does not match itself.
 MACHINE = re.compile("|".join(("/" + "tmp/", "/" + r"root/", "/" + r"home/\w", "/" + r"Users/\w", "index" + "-url")))
+LONGEST_FILE, LONGEST_FUNCTION, REASON = 300, 40, "# Long: "
+NOT_YET_SHORT = {"flower", "simulator", "workbench"}  # rooms with longer ones that do not say why
 PAGE_PARTS = ("Idea", "Update", "Assumes", "Consistent when", "Cost", "Deviations", "Reference")
 
 
@@ -229,6 +231,25 @@ def test_the_number_of_claims_is_the_same_on_every_page():
 @pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "images").glob("*.svg")), ids=name_of)
 def test_a_picture_is_readable_on_a_dark_page(picture):
     assert re.search(r'<rect width="\d+" height="\d+" fill="white"/>', picture.read_text()[:1000])
+
+
+def has_reason(lines: list[str], node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function says why it is long, above itself or where it begins."""
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    return any(REASON in lines[number - 1] for number in (max(first - 1, 1), node.lineno))
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=name_of)
+def test_what_is_long_says_why(path):
+    """Files and functions, docstrings included: a longer one has a line `# Long: …` with its reason."""
+    if path.relative_to(SOURCE).parts[0] in NOT_YET_SHORT:
+        return
+    lines = path.read_text().splitlines()
+    nodes = ast.walk(ast.parse(path.read_text()))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    long = [node for node in functions if node.end_lineno - node.lineno >= LONGEST_FUNCTION]
+    assert not [node.name for node in long if not has_reason(lines, node)]
+    assert len(lines) <= LONGEST_FILE or any(line.startswith(REASON) for line in lines[:5])
 
 
 def test_the_version_is_a_release_and_what_is_cited_and_changed():

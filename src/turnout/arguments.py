@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ NUM_SEEDS = 2**32  # a seed has 32 bits
 MAX_RUNS = 10**6  # with as many seeds; more are refused before anything is allocated
 
 
-def check_kind(name: str, value: Any, kind: type, example: str) -> None:
+def check_kind(name: str, value: object, kind: type, example: str) -> None:
     """Refuse anything but an object of a class, as a name, a number or the class itself are easily given instead."""
     if isinstance(value, type):
         raise TypeError(f"{name}: {value.__name__} is a class; call it: {value.__name__}()")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import dis
+import importlib.util
 from collections.abc import Iterable
 from types import TracebackType
 
@@ -14,6 +15,12 @@ class UserError(ValueError):
 
 class FolderError(UserError):
     """A folder or file that cannot be written."""
+
+
+def check_installed(package: str, what: str) -> None:
+    """Refuse what needs a package that the core does without, where that package is not installed."""
+    if importlib.util.find_spec(package) is None:
+        raise ImportError(f"{what} needs {package}: pip install {package}")
 
 
 def is_mistake(error: BaseException, *modules: str) -> bool:
@@ -53,11 +60,11 @@ def _is_raised_in(error: BaseException, packages: set[str]) -> bool:
     return dis.opname[calls[-1].tb_frame.f_code.co_code[calls[-1].tb_lasti]] == "RAISE_VARARGS"
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
-    """A hint that names the closest known word and all that exist, for the end of a message."""
-    names = sorted(words)
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint that tells the closest of the known names and all of them, for the end of a message."""
+    names = sorted(known)
     if not names:
         return "there are none"
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     suggestion = f"did you mean {close[0]!r}? " if close else ""
     return f"{suggestion}known: {', '.join(names)}"

@@ -73,17 +73,17 @@ class Metric:
         deviation = float(values.std(ddof=1))
         if self.percent:
             return f"{self.number(mean, signed)} ± {self.number(deviation)}"
-        first, second = matched((mean, deviation), deviation)
+        first, second = match_digits((mean, deviation), deviation)
         return f"{'+' if signed and mean >= 0 else ''}{first} ± {second}"
 
     def ends(self, low: float, high: float) -> str:
         """An interval of differences, with signs."""
         if self.percent:
             return f"{self.number(low, signed=True)} to {self.number(high, signed=True)}"
-        return " to ".join(matched((low, high), (high - low) / 2, "+"))
+        return " to ".join(match_digits((low, high), (high - low) / 2, "+"))
 
 
-def matched(values: Sequence[float], spread: float, sign: str = "") -> list[str]:
+def match_digits(values: Sequence[float], spread: float, sign: str = "") -> list[str]:
     """Numbers with the same decimals: two digits of their spread, but no more than five digits of the largest."""
     largest = max(map(abs, values))
     if not 0 < largest < math.inf or not all(map(math.isfinite, values)):

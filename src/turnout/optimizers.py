@@ -1,9 +1,8 @@
-"""An optimizer and a schedule that optax lacks, and what any transformation does to a step, seen by trying it."""
+"""An optimizer and a schedule that optax lacks, and a trial of what any transformation does to a step."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -35,8 +34,8 @@ def inverse_time(first: float, half: float = 1.0) -> Schedule:
     return InverseTime(first, half)
 
 
-def check_rates(**named: Any) -> None:
-    """Refuse numbers that would send every model away: negative, infinite or none; arrays and schedules pass."""
+def check_rates(**named: object) -> None:
+    """Refuse rates with which no model trains: negative, infinite or NaN; arrays and schedules pass."""
     for name, rate in named.items():
         if isinstance(rate, str):
             raise TypeError(f"{name} must be a number or a schedule, not {rate!r}")

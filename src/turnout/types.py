@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -44,7 +45,10 @@ __all__ = [
 
 RandomKey = PRNGKeyArray
 RandomKeys = Key[Array, "*lanes"]  # one, or one per lane
-Params = PyTree[Shaped[Array, "..."]]
+if TYPE_CHECKING:
+    Params = Any  # what a PyTree is to a type checker
+else:
+    Params = PyTree[Shaped[Array, "..."]]
 Scalar = float | int | Float[Array, ""] | Int[Array, ""]
 Round = int | Int[Array, ""]
 Schedule = Callable[[Round], Scalar]

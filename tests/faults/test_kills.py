@@ -12,7 +12,7 @@ from counts import Counts
 from sessions import Sessions, kill_somewhere, note
 
 from tiny_experiment import TINY
-from turnout.files.verification import verified
+from turnout.files.verification import verify_results
 from turnout.workbench.experiment import toml
 
 LONGER = TINY | {"rounds": 12, "task": TINY["task"] | {"num_clients": 6, "noise": 0.5}}
@@ -194,7 +194,7 @@ def campaign(sessions: Sessions, name: str, kills: int, seed: int) -> Counts:
 
 def intact(out: Path, command: Command, whole: Path, counts: Counts) -> None:
     """A stored result is whole at any moment, though a command that replaces it was killed."""
-    for one in verified(out):
+    for one in verify_results(out):
         if one.complaints:
             counts.lost += 1
             counts.kinds.setdefault(f"{out.name} is damaged", "; ".join(one.complaints))

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from turnout.files.downloads import Remote, fetched, local_copy
+from turnout.files.downloads import Remote, download, local_copy
 
 pooch = pytest.importorskip("pooch")
 CONTENT = bytes(range(256)) * 4000
@@ -62,14 +62,14 @@ def most_of_half(wanted):
 
 def test_a_file_is_downloaded_once(server):
     for _ in range(2):
-        path = fetched(remote(server, "whole"), "turnout.tasks.mnist")
+        path = download(remote(server, "whole"), "turnout.tasks.mnist")
         assert path.read_bytes() == CONTENT
     assert Shelf.asked == [("/whole", None)]
     assert [file.name for file in path.parent.iterdir()] == ["file.bin"]
 
 
 def test_the_next_mirror_takes_up_what_a_cut_one_left(server):
-    path = fetched(remote(server, "missing", "cut", "whole"), "turnout.tasks.mnist")
+    path = download(remote(server, "missing", "cut", "whole"), "turnout.tasks.mnist")
     assert path.read_bytes() == CONTENT
     assert [place for place, _ in Shelf.asked] == ["/missing", "/cut", "/whole"]
     assert most_of_half(Shelf.asked[-1][1])
@@ -77,46 +77,46 @@ def test_the_next_mirror_takes_up_what_a_cut_one_left(server):
 
 def test_a_file_may_be_known_by_its_name_in_git(server):
     name = hashlib.sha1(b"blob %d\0" % len(CONTENT) + CONTENT, usedforsecurity=False).hexdigest()
-    path = fetched(remote(server, "other", "whole", checksum=f"git:{name}"), "turnout.tasks.mnist")
+    path = download(remote(server, "other", "whole", checksum=f"git:{name}"), "turnout.tasks.mnist")
     assert path.read_bytes() == CONTENT
     assert [place for place, _ in Shelf.asked] == ["/other", "/whole"]
     with pytest.raises(FileNotFoundError, match="the checksum is wrong"):
-        fetched(remote(server, "whole", checksum=f"git:{name[::-1]}"), "turnout.tasks.mnist")
+        download(remote(server, "whole", checksum=f"git:{name[::-1]}"), "turnout.tasks.mnist")
     assert not path.exists()
 
 
 def test_a_later_call_takes_up_what_an_earlier_one_left(server):
     with pytest.raises(FileNotFoundError, match="is missing"):
-        fetched(remote(server, "cut"), "turnout.tasks.mnist")
-    path = fetched(remote(server, "whole"), "turnout.tasks.mnist")
+        download(remote(server, "cut"), "turnout.tasks.mnist")
+    path = download(remote(server, "whole"), "turnout.tasks.mnist")
     assert path.read_bytes() == CONTENT
     assert most_of_half(Shelf.asked[-1][1])
 
 
 def test_a_server_without_ranges_sends_all_again(server):
-    assert fetched(remote(server, "cut", "deaf"), "turnout.tasks.mnist").read_bytes() == CONTENT
+    assert download(remote(server, "cut", "deaf"), "turnout.tasks.mnist").read_bytes() == CONTENT
 
 
 def test_a_part_that_was_whole_already_is_used(server):
-    fetched(remote(server, "whole"), "turnout.tasks.mnist")
-    path = fetched(remote(server, "whole"), "turnout.tasks.mnist")
+    download(remote(server, "whole"), "turnout.tasks.mnist")
+    path = download(remote(server, "whole"), "turnout.tasks.mnist")
     path.rename(path.with_name("file.bin.part"))
-    assert fetched(remote(server, "whole"), "turnout.tasks.mnist").read_bytes() == CONTENT
+    assert download(remote(server, "whole"), "turnout.tasks.mnist").read_bytes() == CONTENT
 
 
 def test_wrong_bytes_are_never_left_under_the_name(server):
     with pytest.raises(FileNotFoundError, match="the checksum is wrong") as caught:
-        fetched(remote(server, "other"), "turnout.tasks.mnist")
+        download(remote(server, "other"), "turnout.tasks.mnist")
     assert "\n" not in str(caught.value)
     folder = pooch.os_cache("turnout") / "data" / "set"
     assert list(folder.iterdir()) == []
-    assert fetched(remote(server, "other", "whole"), "turnout.tasks.mnist").read_bytes() == CONTENT
+    assert download(remote(server, "other", "whole"), "turnout.tasks.mnist").read_bytes() == CONTENT
 
 
 def test_without_a_network_the_error_is_one_line_with_both_ways():
     closed = Remote("set/file.bin", SHA256, ("http://127.0.0.1:9/file.bin",))
     with pytest.raises(FileNotFoundError, match=r"127.0.0.1:9: ConnectionError.*TURNOUT_DATA") as caught:
-        fetched(closed, "turnout.tasks.mnist")
+        download(closed, "turnout.tasks.mnist")
     assert "from turnout.tasks.mnist import load" in str(caught.value)
     assert "\n" not in str(caught.value)
 

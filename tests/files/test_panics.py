@@ -4,12 +4,12 @@ import polars as pl
 import pytest
 
 from turnout.errors import UserError
-from turnout.files.panics import panics_refused
+from turnout.files.panics import refuse_panics
 
 
 def read(printed, error):
     """A reader that prints and fails as polars does."""
-    with panics_refused("a.parquet"):
+    with refuse_panics("a.parquet"):
         os.write(2, printed)
         raise error
 

@@ -9,8 +9,8 @@ import pytest
 
 from turnout.errors import FolderError
 from turnout.files.lock import FileLock, is_locked
-from turnout.files.manifest import EditedError, Manifest, checked_contents
-from turnout.files.whole import durable_file, renewed, replaced, settle, whole_file, whole_or_absent
+from turnout.files.manifest import EditedError, Manifest, read_contents
+from turnout.files.whole import durable_file, renew_folder, replace_folder, settle, whole_file, whole_or_absent
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def folder(tmp_path):
 
 
 def texts(folder, *names):
-    return [content.decode() for content in checked_contents(folder, names).values()]
+    return [content.decode() for content in read_contents(folder, names).values()]
 
 
 def test_a_folder_has_a_manifest_of_its_files(folder):
@@ -35,11 +35,11 @@ def test_a_folder_has_a_manifest_of_its_files(folder):
 def test_an_edited_file_is_named(folder):
     (folder / "a.txt").write_text("new a")
     with pytest.raises(EditedError, match=r"a\.txt: edited or damaged since it was written; `turnout verify"):
-        checked_contents(folder, ["a.txt", "b.txt"])
+        read_contents(folder, ["a.txt", "b.txt"])
     assert texts(folder, "b.txt") == ["old b"]
     (folder / "b.txt").unlink()
     with pytest.raises(EditedError, match=r"b\.txt: missing"):
-        checked_contents(folder, ["b.txt"])
+        read_contents(folder, ["b.txt"])
 
 
 @pytest.mark.parametrize(
@@ -57,35 +57,35 @@ def test_an_edited_file_is_named(folder):
 def test_a_damaged_manifest_is_named(folder, text, complaint):
     (folder / "manifest.json").write_text(text)
     with pytest.raises(EditedError, match=complaint):
-        checked_contents(folder, ["a.txt"])
+        read_contents(folder, ["a.txt"])
 
 
 def test_a_folder_without_a_manifest_is_read_as_it_is(folder):
     (folder / "manifest.json").unlink()
     (folder / "a.txt").write_text("new a")
     assert texts(folder, "a.txt", "absent.txt") == ["new a"]
-    with renewed(folder) as work:
+    with renew_folder(folder) as work:
         (work / "b.txt").write_text("new b")
     assert not (folder / "manifest.json").exists()  # it would vouch for a file of which nothing is known
 
 
 def test_a_renewal_keeps_other_files_and_their_sums(folder):
     (folder / "a.txt").write_text("edited")
-    with renewed(folder) as work:
+    with renew_folder(folder) as work:
         (work / "b.txt").write_text("new b")
         (work / "c.txt").write_text("new c")
     assert texts(folder, "b.txt", "c.txt") == ["new b", "new c"]
     with pytest.raises(EditedError, match=r"a\.txt"):
-        checked_contents(folder, ["a.txt"])
+        read_contents(folder, ["a.txt"])
     assert {file.name for file in folder.iterdir()} == {"a.txt", "b.txt", "c.txt", "manifest.json"}
 
 
 def test_a_replacement_leaves_nothing_of_before(folder):
-    with replaced(folder) as work:
+    with replace_folder(folder) as work:
         (work / "b.txt").write_text("new b")
     assert {file.name for file in folder.iterdir()} == {"b.txt", "manifest.json"}
     (folder / "manifest.json").unlink()
-    with replaced(folder) as work:
+    with replace_folder(folder) as work:
         (work / "c.txt").write_text("new c")
     assert {file.name for file in folder.iterdir()} == {"c.txt", "manifest.json"}
 
@@ -96,7 +96,7 @@ def test_a_failure_leaves_what_was_there(folder):
             (work / "a.txt").write_text("new a")
             raise OSError("disk full")
 
-    for change in (renewed, replaced):
+    for change in (renew_folder, replace_folder):
         with pytest.raises(OSError, match="disk full") as caught:
             fail(change)
         assert caught.value.filename == str(folder)
@@ -127,7 +127,7 @@ with getattr(whole, sys.argv[1])(Path(sys.argv[2])) as work:
 """
 
 
-@pytest.mark.parametrize("change", ["renewed", "replaced"])
+@pytest.mark.parametrize("change", ["renew_folder", "replace_folder"])
 @pytest.mark.parametrize("steps", range(0, 16, 2))
 def test_a_process_that_is_killed_leaves_the_old_or_the_new(folder, change, steps):
     """After any number of steps on the disk, readers meet one of the two, and the next writer finishes."""
@@ -136,12 +136,12 @@ def test_a_process_that_is_killed_leaves_the_old_or_the_new(folder, change, step
     def held():
         return sorted(texts(folder, *Manifest.read(folder).files))
 
-    new = ["new a", "new c"] if change == "replaced" else ["new a", "new c", "old b"]
+    new = ["new a", "new c"] if change == "replace_folder" else ["new a", "new c", "old b"]
     before = held()
     assert before in (["old a", "old b"], new)
     settle(folder)
     assert held() == before
-    with renewed(folder) as work:
+    with renew_folder(folder) as work:
         (work / "a.txt").write_text("newest a")
     assert texts(folder, "a.txt") == ["newest a"]
     assert not [file.name for file in folder.iterdir() if file.name.startswith(".draft") or file.name == ".renewal"]

@@ -1,4 +1,5 @@
 import gzip
+import importlib.util
 from dataclasses import replace
 
 import equinox as eqx
@@ -184,3 +185,9 @@ def test_a_damaged_gzip_is_one_line(tmp_path, spoil):
     with pytest.raises(ValueError, match=r"data.csv.gz: cannot be read as a table: ") as caught:
         read_table(str(path))
     assert "\n" not in str(caught.value)
+
+
+def test_without_polars_the_error_names_it(file, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="a table of samples needs polars: pip install polars"):
+        from_csv(file())

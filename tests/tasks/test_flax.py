@@ -51,7 +51,7 @@ def test_a_linen_module_is_a_model_by_a_sample_or_its_shape():
 def test_dropout_is_drawn_from_the_word_and_left_out_of_evaluation():
     model = from_flax(Dense(), (4,), train={"train": True}, evaluate={"train": False})
     params = model.init(jr.key(0))
-    drawn = [jax.jit(model.apply_noisily)(params, INPUTS, jnp.uint32(word)) for word in (1, 1, 2)]
+    drawn = [jax.jit(model.apply_noisily)(params, INPUTS, jnp.uint32(seed)) for seed in (1, 1, 2)]
     np.testing.assert_array_equal(drawn[0], drawn[1])
     assert (drawn[0] != drawn[2]).any()
     assert (model.apply(params, INPUTS) != 0).all()

@@ -93,7 +93,7 @@ def test_dropout_keeps_the_mean_and_rests_when_a_model_is_judged():
     out = np.asarray(layer.apply({}, ones, jnp.uint32(7)))
     assert set(np.unique(out).tolist()) == {0.0, 1.25}
     assert (out == 0).mean() == pytest.approx(0.2, abs=4 * math.sqrt(0.2 * 0.8 / out.size))
-    again, other = (np.asarray(layer.apply({}, ones, jnp.uint32(word))) for word in (7, 8))
+    again, other = (np.asarray(layer.apply({}, ones, jnp.uint32(seed))) for seed in (7, 8))
     np.testing.assert_array_equal(out, again)
     assert ((out == 0) & (other == 0)).mean() == pytest.approx(0.04, abs=0.01)
 
@@ -166,7 +166,7 @@ def test_training_drops_and_judging_does_not(small):
     batch = small.batch(jnp.asarray(0), jnp.arange(8))
     present = jnp.ones(8)
     assert small.one_by_one_on_cpu
-    noisy = jax.jit(lambda word: small.training_loss(params, batch, present, word))
+    noisy = jax.jit(lambda seed: small.training_loss(params, batch, present, seed))
     assert float(noisy(jnp.uint32(1))) == float(noisy(jnp.uint32(1)))
     assert float(noisy(jnp.uint32(1))) != float(noisy(jnp.uint32(2)))
     plain = from_arrays((np.ones((4, 3), np.float32), np.arange(4) % 2, np.zeros(4, int)), model=linear(3, 2))

@@ -63,6 +63,28 @@ def test_a_derived_class_changes_a_default_and_takes_an_argument_away():
     assert own(2, "linear").model is tasks.linear(2, 2)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    size: int = 3
+
+
+@dataclass(frozen=True)
+class Whose(Common):
+    num_clients: int
+
+
+@with_arguments_of(Whose)
+def whose(options: Whose) -> DataTask:
+    return task_of(Shared(options.num_clients, options.size))
+
+
+def test_arguments_by_keyword_come_last():
+    assert list(inspect.signature(whose).parameters) == ["num_clients", "size"]
+    assert whose(2, size=1).sizes.tolist() == [1, 1]
+    with pytest.raises(TypeError, match="missing a required argument: 'num_clients'"):
+        whose()
+
+
 @pytest.mark.parametrize(
     ("given", "named", "message"),
     [

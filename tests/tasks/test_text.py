@@ -84,7 +84,7 @@ def test_text_that_is_no_text_is_refused(tmp_path):
 def test_tokens_are_not_shortened():
     task = text(context=3, stride=50, width=4)
     with pytest.raises(ValueError, match="leave precision at 'float32'"):
-        task.shortened(task.batch(jnp.asarray(0), jnp.arange(2)))
+        task.shorten(task.batch(jnp.asarray(0), jnp.arange(2)))
 
 
 @pytest.mark.slow

@@ -5,9 +5,9 @@ from turnout.theory import (
     chi_square_to_effective,
     effective_importance_sampling,
     fedacs_bound,
+    gradient_decomposition,
     largest_sampling_step,
     sampling_bound,
-    surrogate_bound,
 )
 
 TARGET, FAILURE, REACH = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.4, 0.6]), np.array([1.0, 2.0, 4.0])
@@ -36,7 +36,7 @@ def test_theorem_2_leaves_the_chi_square():
     effective = effective_importance_sampling(TARGET, FAILURE, REACH)
     limit = chi_square_to_effective(TARGET, effective) * 9
     found = [
-        surrogate_bound(TARGET, FAILURE, REACH, rounds=rounds, **(CONSTANTS | {"learning_rate": 0.1 / np.sqrt(rounds)}))
+        gradient_decomposition(TARGET, effective, bound(rounds, learning_rate=0.1 / np.sqrt(rounds)).total, 3.0)
         for rounds in (10**4, 10**8, 10**12)
     ]
     totals = [terms.total for terms in found]

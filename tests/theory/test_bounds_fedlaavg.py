@@ -1,13 +1,7 @@
 import numpy as np
 import pytest
 
-from turnout.theory import (
-    fedlaavg_alternating_bound,
-    fedlaavg_bound,
-    fedlaavg_learning_rate,
-    fedlaavg_local_steps_bound,
-    longest_staleness,
-)
+from turnout.theory import fedlaavg_alternating_bound, fedlaavg_bound, fedlaavg_learning_rate, longest_staleness
 
 CONSTANTS = {
     "learning_rate": 0.01,
@@ -38,11 +32,11 @@ def test_theorem_2_by_hand():
 
 
 def test_theorem_3_by_hand():
-    found = fedlaavg_local_steps_bound(local_steps=5, **CONSTANTS)
+    found = fedlaavg_bound(local_steps=5, **CONSTANTS)
     assert found.start == pytest.approx(28 / 5)
     assert found.stale_noise == pytest.approx(5 * 2 * 0.01 * 3 * 2 * 26 / 2)
     assert found.staleness == pytest.approx((2 * 225 / 0.96 + 2 * 225 + 2 * 400) * 1e-4 * 4 * 25)
-    fresh = fedlaavg_local_steps_bound(local_steps=5, **(CONSTANTS | {"staleness": 0}))
+    fresh = fedlaavg_bound(local_steps=5, **(CONSTANTS | {"staleness": 0}))
     assert fresh.staleness == pytest.approx((2 * 64 + 2 * 25) * 1e-4 * 4 * 25)
 
 
@@ -117,7 +111,7 @@ def test_measured_gradients_are_below_theorem_3_when_all_take_part():
         seen.append(gradient(np.array(last)).mean() ** 2)
         x = own.mean()
     best = (CURVATURE @ CENTRES) / CURVATURE.sum()
-    found = fedlaavg_local_steps_bound(
+    found = fedlaavg_bound(
         learning_rate=rate,
         rounds=rounds,
         local_steps=local,

@@ -14,7 +14,6 @@ from turnout.theory import (
     minimum_separation,
     order_chain,
     participation_law,
-    participation_probability,
     separation_curve,
     shortest_gap,
 )
@@ -104,8 +103,7 @@ def test_one_more_round_of_rest_draws_among_those_outside_the_window(p, data):
 def test_the_process_has_these_probabilities():
     p = drawn(9)
     found = process(9, weights=p.tolist(), batch=2, separation=2).stationary()
-    assert np.allclose(found, participation_probability(p, 2, 2), rtol=1e-6)
-    assert participation_probability(p, 2, 2).sum() == pytest.approx(2, abs=1e-13)
+    assert np.allclose(found, 2 * minimum_separation(p, 2, 2), rtol=1e-6)
 
 
 def leave_one_out(p, sizes):
@@ -192,7 +190,7 @@ def test_equal_weights_rest_and_then_wait_geometrically(batch, separation):
 
 def test_without_separation_gaps_are_geometric():
     p = drawn(5)
-    law, chance = gap_law(order_chain(p, 2, 0), 3, 9), participation_probability(p, 2, 0)[3]
+    law, chance = gap_law(order_chain(p, 2, 0), 3, 9), 2 * minimum_separation(p, 2, 0)[3]
     assert law == pytest.approx(chance * (1 - chance) ** np.arange(9), abs=1e-13)
 
 

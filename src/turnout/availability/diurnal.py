@@ -61,7 +61,7 @@ class Diurnal(Process[Mask]):
         return jax.vmap(self.chance)(jnp.arange(self.rounds_per_day))
 
 
-def diurnal(
+def diurnal(  # noqa: PLR0913 (the keys of a table of availability)
     num_clients: int,
     rounds_per_day: int,
     mean: float | Sequence[float] | None = None,
@@ -87,7 +87,7 @@ def diurnal(
         raise ValueError("shape is given together with peak_hour, sharpness or profile: it replaces these")
     if profile is None:
         smooth = (4.0 if peak_hour is None else peak_hour, 0.0 if sharpness is None else sharpness)
-        course = _day(*smooth) if shape is None else _scaled(shape)
+        course = _day(*smooth) if shape is None else _scale(shape)
         level = spread("mean", 0.3 if mean is None else mean, num_clients)
         swing = spread("amplitude", 0.2 if amplitude is None else amplitude, num_clients)
     elif mean is None and amplitude is None and peak_hour is None and sharpness is None:
@@ -122,7 +122,7 @@ def _hours(profile: Sequence[float]) -> np.ndarray:
     return values
 
 
-def _scaled(shape: Sequence[float]) -> np.ndarray:
+def _scale(shape: Sequence[float]) -> np.ndarray:
     """The course of a day with mean 0 and height 1."""
     if len(shape) != 24:
         raise ValueError(f"shape has {len(shape)} values: give 24, one for each hour from midnight")

@@ -54,7 +54,7 @@ def markov(
     if pi is not None and wake is None and sleep is None:
         rates = switching_rates(spread("pi", pi, num_clients), spread("lam", 0.0 if lam is None else lam, num_clients))
     elif wake is not None and sleep is not None and pi is None and lam is None:
-        rates = _checked(spread("wake", wake, num_clients), spread("sleep", sleep, num_clients))
+        rates = _check_rates(spread("wake", wake, num_clients), spread("sleep", sleep, num_clients))
     else:
         given = {"pi": pi, "lam": lam, "wake": wake, "sleep": sleep}
         names = [name for name, value in given.items() if value is not None]
@@ -88,7 +88,7 @@ def switching_rates(pi: np.ndarray, lam: np.ndarray, of: str = "client") -> tupl
     return np.minimum((1 - lam) * pi, 1), np.minimum((1 - lam) * (1 - pi), 1)
 
 
-def _checked(wake: np.ndarray, sleep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _check_rates(wake: np.ndarray, sleep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     refuse(~((wake > 0) & (wake <= 1)), lambda k: f"client {k} has wake = {wake[k]:g}", "must lie in (0, 1]")
     refuse(~((sleep >= 0) & (sleep <= 1)), lambda k: f"client {k} has sleep = {sleep[k]:g}", "must lie in [0, 1]")
     refuse(

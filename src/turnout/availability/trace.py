@@ -8,7 +8,7 @@ import io
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,10 +17,11 @@ from jaxtyping import Array, Int, UInt8
 
 from turnout.arguments import at_least
 from turnout.availability.base import Process
-from turnout.availability.recorded.phones import is_published, published
+from turnout.availability.recorded.phones import is_published, read_published
 from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS, slots_covered, slots_within
+from turnout.errors import check_installed
 from turnout.files.data_folder import table_file
-from turnout.files.panics import panics_refused
+from turnout.files.panics import refuse_panics
 from turnout.types import Mask, RandomKey, Round
 
 MAX_BYTES = 2**32  # of a recording, at one bit per client and slot
@@ -164,7 +165,7 @@ def _columns(path: str, table: dict[str, list[Any]]) -> tuple[np.ndarray, np.nda
 def _table(path: str) -> tuple[str, dict[str, list[Any]]]:
     """The path of a trace, and its columns as they are in the file."""
     if is_published(path):
-        return path, dict(zip(COLUMNS, map(list, zip(*published(path), strict=True)), strict=True))
+        return path, dict(zip(COLUMNS, map(list, zip(*read_published(path), strict=True)), strict=True))
     file = str(table_file(path))
     return file, _parquet(file) if file.endswith(".parquet") else _csv(file)
 
@@ -172,7 +173,7 @@ def _table(path: str) -> tuple[str, dict[str, list[Any]]]:
 def _csv(path: str) -> dict[str, list[str | None]]:
     """Columns as text, by the standard library alone, since polars may not be installed."""
     try:
-        with _opened(path) as file:
+        with _open(path) as file:
             rows = list(csv.reader(file))
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         if isinstance(error, FileNotFoundError):
@@ -190,17 +191,18 @@ def _csv(path: str) -> dict[str, list[str | None]]:
     }
 
 
-def _opened(path: str) -> io.TextIOWrapper:
+def _open(path: str) -> io.TextIOWrapper:
     if path.endswith(".gz"):
-        return cast(io.TextIOWrapper, gzip.open(path, "rt", newline="", encoding="utf-8"))
+        return gzip.open(path, "rt", newline="", encoding="utf-8")
     return open(path, newline="", encoding="utf-8")
 
 
 def _parquet(path: str) -> dict[str, list[Any]]:
+    check_installed("polars", f"{path}: a Parquet file")
     import polars
 
     try:
-        with panics_refused(path):
+        with refuse_panics(path):
             return polars.read_parquet(path).to_dict(as_series=False)
     except polars.exceptions.PolarsError as error:
         raise ValueError(f"{path}: cannot be read as a {Path(path).suffix} file: {error}") from error

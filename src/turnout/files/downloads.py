@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +28,10 @@ class Remote:
 
 def local_copy(remote: Remote, module: str) -> Path:
     """The file in the user's folder or in the cache, downloaded into the cache if it is in neither."""
-    return given(remote.path) or fetched(remote, module)
+    return given(remote.path) or download(remote, module)
 
 
-def fetched(remote: Remote, module: str) -> Path:
+def download(remote: Remote, module: str) -> Path:
     """The file in the cache, downloaded from the first mirror that delivers it; `module.load` is what a user can call.
 
     A file gets its name only if its checksum is right. An interrupted download is resumed, from the next mirror if need
@@ -103,7 +103,7 @@ def _write(response: Any, file: BinaryIO, name: str, bytes_before: int) -> None:
 
 
 @contextmanager
-def _bar(name: str, bytes_before: int, total: int) -> Iterator[Callable[[int], None]]:
+def _bar(name: str, bytes_before: int, total: int) -> Generator[Callable[[int], None]]:
     try:
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn

@@ -16,7 +16,7 @@ from turnout.errors import FolderError
 
 
 class FileLock:
-    """Held from its making to `release`, by one process at a time; the file holds the number of that process.
+    """Held from its creation to `release`, by one process at a time; the file holds the number of that process.
 
     With `shared`, by any number of processes that share it, while none has it alone. Where the file system has no
     locks, as some network drives, nothing is locked.
@@ -26,10 +26,10 @@ class FileLock:
         """Take the lock, or raise a FolderError if another process has it, at once or after so many seconds."""
         self.path, self._shared = path, shared
         until = time.monotonic() + wait
-        while not self._is_taken(patient=time.monotonic() < until):
+        while not self._take(patient=time.monotonic() < until):
             time.sleep(0.05)
 
-    def _is_taken(self, patient: bool) -> bool:
+    def _take(self, patient: bool) -> bool:
         """Try to take the lock; if it cannot be had, a FolderError unless one is patient."""
         path = self.path
         self._file = path.open("a+b")

@@ -12,7 +12,7 @@ from pathlib import Path
 from turnout.errors import UserError
 
 MANIFEST = "manifest.json"
-RENEWAL = ".renewal"  # files that are about to replace those beside it, see `whole.renewed`
+RENEWAL = ".renewal"  # files that are about to replace those beside it, see `whole.renew_folder`
 FORMAT = 1  # of folders; a reader refuses a later one
 UNLISTED = ("participation.csv",)  # grows by a line per event while a fleet trains, so it has no sum
 
@@ -41,10 +41,10 @@ class Manifest:
     def read(cls, folder: Path) -> Manifest | None:
         """The manifest of a folder, None if it has none; an EditedError if it cannot be read."""
         text = content_of(folder, MANIFEST)
-        return None if text is None else cls.parsed(text, folder / MANIFEST)
+        return None if text is None else cls.parse(text, folder / MANIFEST)
 
     @classmethod
-    def parsed(cls, text: bytes, path: Path) -> Manifest:
+    def parse(cls, text: bytes, path: Path) -> Manifest:
         """The manifest that a file holds; the path is for the error."""
         try:
             document = json.loads(text)
@@ -104,7 +104,7 @@ def content_of(folder: Path, name: str) -> bytes | None:
     return None
 
 
-def checked_contents(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
+def read_contents(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
     """Contents of those files that exist; each is as the manifest says, if the folder has one."""
     wanted = list(names)
     for attempt in range(ATTEMPTS):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from turnout.errors import UserError
 
 
 @contextmanager
-def panics_refused(path: str) -> Iterator[None]:
+def refuse_panics(path: str) -> Generator[None]:
     """Turn a panic of polars inside into an error of one line, without the pages that Rust prints about it.
 
     Everything else that is printed meanwhile appears at the end.

@@ -36,7 +36,7 @@ class Verified:
         ]
 
 
-def verified(path: Path) -> list[Verified]:
+def verify_results(path: Path) -> list[Verified]:
     """A file with a digest, or a folder of results and all those inside it."""
     if path.is_file():
         return [_file(path)]

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from io import BufferedRandom
 from pathlib import Path
@@ -31,7 +31,7 @@ def free_folder(out: str | Path) -> Path:
 
 
 @contextmanager
-def created(folder: Path) -> Iterator[None]:
+def create_folder(folder: Path) -> Generator[None]:
     """Create a folder and those above it; if anything fails, those that were created and are empty are removed."""
     new = [place for place in (folder, *folder.parents) if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True)
@@ -45,9 +45,9 @@ def created(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def whole_or_absent(folder: Path) -> Iterator[Path]:
+def whole_or_absent(folder: Path) -> Generator[Path]:
     """A temporary folder that is renamed to `folder` only when everything is done, and on the disk, with a manifest."""
-    with created(folder.parent), _draft(folder.parent, f".{folder.name}-") as work:
+    with create_folder(folder.parent), _draft(folder.parent, f".{folder.name}-") as work:
         yield work
         (work / MANIFEST).write_text(Manifest.of(work).text(), encoding="utf-8")
         _sync(work)
@@ -59,10 +59,10 @@ def whole_or_absent(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def renewed(folder: Path, everything: bool = False) -> Iterator[Path]:
+def renew_folder(folder: Path, everything: bool = False) -> Generator[Path]:
     """A temporary folder whose files replace those of `folder` of the same name, all together.
 
-    Its files are whole and on the disk before the first is replaced, and `checked_contents` reads them from that moment
+    Its files are whole and on the disk before the first is replaced, and `read_contents` reads them from that moment
     on. A process that is killed while it replaces them leaves that to the next one. The manifest follows; a folder
     without one gets none, as nothing is known of its other files. With `everything`, files that were listed before and
     are not written now are removed.
@@ -85,10 +85,10 @@ def renewed(folder: Path, everything: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def replaced(folder: Path) -> Iterator[Path]:
+def replace_folder(folder: Path) -> Generator[Path]:
     """A temporary folder that becomes `folder`, or replaces everything in it that a manifest lists."""
     holds = folder.is_dir() and any(folder.iterdir())
-    with renewed(folder, everything=True) if holds else whole_or_absent(folder) as work:
+    with renew_folder(folder, everything=True) if holds else whole_or_absent(folder) as work:
         yield work
 
 
@@ -111,7 +111,7 @@ def settle(folder: Path) -> None:
     names = sorted(file.name for file in renewal.iterdir() if file.name not in (LOCK, MANIFEST))
     with suppress(FileNotFoundError, EditedError):  # without manifests, nothing is removed
         before, after = (
-            Manifest.parsed((place / MANIFEST).read_bytes(), place / MANIFEST) for place in (folder, renewal)
+            Manifest.parse((place / MANIFEST).read_bytes(), place / MANIFEST) for place in (folder, renewal)
         )
         for name in before.files.keys() - after.files.keys():
             (folder / name).unlink(missing_ok=True)
@@ -123,7 +123,7 @@ def settle(folder: Path) -> None:
 
 
 @contextmanager
-def _draft(parent: Path, prefix: str) -> Iterator[Path]:
+def _draft(parent: Path, prefix: str) -> Generator[Path]:
     """A hidden folder to write in, removed unless it was renamed; those that killed processes left are removed."""
     for left in parent.iterdir():
         if re.fullmatch(re.escape(prefix) + "[0-9a-f]{8}", left.name) and not is_locked(left / LOCK):
@@ -156,7 +156,7 @@ def _sync(work: Path) -> None:
 
 
 @contextmanager
-def whole_file(out: Path) -> Iterator[Path]:
+def whole_file(out: Path) -> Generator[Path]:
     """A temporary file that is renamed to `out`, and replaces it, only when everything is done.
 
     If the folder of the file has a manifest, that lists the new file.
@@ -164,7 +164,7 @@ def whole_file(out: Path) -> Iterator[Path]:
     if not out.absolute().parent.is_dir():
         raise FolderError(f"{out}: there is no folder {out.parent}")
     if (out.parent / MANIFEST).is_file() and not out.name.startswith("."):
-        with renewed(out.parent) as work:
+        with renew_folder(out.parent) as work:
             yield work / out.name
         return
     draft = out.with_name(f".{uuid.uuid4().hex[:8]}-{out.name}")
@@ -176,7 +176,7 @@ def whole_file(out: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def durable_file(out: Path) -> Iterator[BufferedRandom]:
+def durable_file(out: Path) -> Generator[BufferedRandom]:
     """A file to write to that takes its place when all of it is on the disk; a crash leaves the one before it."""
     out.parent.mkdir(parents=True, exist_ok=True)
     draft = out.with_name(f"{out.name}.part")

@@ -165,7 +165,7 @@ class Local(eqx.Module):
     ) -> Any:
         (params, state, losses, raw), (batch, present) = now, samples
         if self.precision == "bfloat16":
-            batch = task.shortened(batch)
+            batch = task.shorten(batch)
         loss, gradient = jax.value_and_grad(task.training_loss)(params, batch, present, noise(job.seeds, s))
         steered = gradient if push is None else tree.add(gradient, push)
         params, state = self._move(params, start, steered, state, s, job.rates)

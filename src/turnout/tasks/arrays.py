@@ -8,20 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from turnout.tasks.data import partition
-from turnout.tasks.data.checks import Samples, check_names, check_parts, check_pool, check_ridge, numbered
+from turnout.tasks.data import checks, partition
+from turnout.tasks.data.checks import Samples
 from turnout.tasks.data.data_task import ClientNames, DataTask, Factor, Split
 from turnout.tasks.models.losses import Loss, loss_named
 from turnout.tasks.models.model import Model
 from turnout.types import PerClient
 
 Importance = str | Sequence[float] | np.ndarray  # "size", "uniform", or one number per client
-PARTS = {"train": partition.TRAIN, "validation": partition.VALIDATION, "test": partition.TEST}
 
 CHUNK_NUMBERS = 2**21  # input numbers evaluated at once, 8 MiB of floats
 
 
-def from_arrays(
+# Long: one line for each of many arguments.
+def from_arrays(  # noqa: PLR0913 (all but data by name)
     train: Samples,
     test: Samples | None = None,
     validation: Samples | None = None,
@@ -46,10 +46,10 @@ def from_arrays(
     """
     judge = loss_named(loss)
     given = {"train": train, "validation": validation, "test": test}
-    given, names = numbered({name: part for name, part in given.items() if part is not None})
-    checked = check_parts(given, model, judge)
+    given, names = checks.number_clients({name: part for name, part in given.items() if part is not None})
+    checked = checks.check_parts(given, model, judge)
     inputs, labels, owners = (np.concatenate(arrays) for arrays in zip(*checked.values(), strict=True))
-    parts = np.concatenate([np.full(len(labels), PARTS[name]) for name, (_, labels, _) in checked.items()])
+    parts = np.concatenate([np.full(len(labels), partition.PARTS[name]) for name, (_, labels, _) in checked.items()])
     if validation is None:
         of_train = checked["train"][2]
         parts[: of_train.size] = partition.divide(of_train, validation=validation_share, seed=seed)
@@ -69,7 +69,8 @@ def from_arrays(
     )
 
 
-def from_pool(
+# Long: one line for each of many arguments.
+def from_pool(  # noqa: PLR0913 (all but data by name)
     inputs: Shaped[np.ndarray, "pool ..."],
     labels: Shaped[np.ndarray, " entries"],
     owners: Int[np.ndarray, " entries"],
@@ -93,8 +94,11 @@ def from_pool(
     judge = loss_named(loss)
     num_clients = int(owners.max()) + 1 if num_clients is None else num_clients
     pool_rows = np.arange(owners.size) if rows is None else rows
-    check_names(names, num_clients)
-    labels = check_pool(inputs, labels, owners, parts, pool_rows, num_clients, model, judge, names)
+    checks.check_names(names, num_clients)
+    checks.check_finite("pool", "inputs", inputs)
+    checks.check_owners(owners, parts, num_clients, names)
+    checks.check_rows(pool_rows, len(inputs))
+    labels = checks.check_labels("pool", labels, judge, checks.num_outputs(model, inputs))
     pool = jnp.asarray(inputs)
 
     def split(part: int) -> Split | None:
@@ -103,8 +107,8 @@ def from_pool(
             return None
         return Split.group(pool, labels[entries], owners[entries], num_clients, pool_rows[entries], scale, shift)
 
-    train, validation, test = (split(part) for part in PARTS.values())
-    assert train is not None  # check_pool has found a training sample of every client
+    train, validation, test = (split(part) for part in partition.PARTS.values())
+    assert train is not None  # check_owners has found a training sample of every client
     return DataTask(
         train,
         validation,
@@ -112,7 +116,7 @@ def from_pool(
         model=model,
         judge=judge,
         worth=importance_of(importance, np.asarray(train.sizes)),
-        ridge=check_ridge(ridge),
+        ridge=checks.check_ridge(ridge),
         chunk=int(np.clip(CHUNK_NUMBERS // max(1, inputs[0].size), 256, 8192)),
         client_names=None if names is None else ClientNames(names),
     )

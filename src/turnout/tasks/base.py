@@ -48,12 +48,12 @@ class Task(eqx.Module):
         """Mean loss over the batch, penalties included; `present` is 0 for padding, else 1."""
 
     def training_loss(
-        self, params: Params, batch: Batch, present: Float[Array, " batch"], word: UInt32[Array, ""]
+        self, params: Params, batch: Batch, present: Float[Array, " batch"], seed: UInt32[Array, ""]
     ) -> Float[Array, ""]:
-        """The loss whose gradient is followed; `word` is a seed for random numbers of the model, such as dropout."""
+        """The loss whose gradient is followed; `seed` is for random numbers of the model, such as dropout."""
         return self.loss(params, batch, present)
 
-    def shortened(self, batch: Batch) -> Batch:
+    def shorten(self, batch: Batch) -> Batch:
         """The batch with its inputs in bfloat16, so that the model computes in it; for tasks whose model can."""
         raise ValueError(f"{type(self).__name__} computes in 32 bits only: leave precision at 'float32'")
 

@@ -85,12 +85,12 @@ def read_differenced(part: str) -> Images:
             differences, classes = read_npz(path, ("delta", "labels"))
             if differences.dtype != np.uint8 or differences.shape != (3, classes.size, 32, 32):
                 raise ValueError(f"its differences are {differences.dtype} of shape {differences.shape}")
-            pixels.append(summed(differences))
+            pixels.append(sum_differences(differences))
             labels.append(classes)
-    return checked(path, part, np.concatenate(pixels), np.concatenate(labels))
+    return verify_images(path, part, np.concatenate(pixels), np.concatenate(labels))
 
 
-def summed(differences: np.ndarray) -> np.ndarray:
+def sum_differences(differences: np.ndarray) -> np.ndarray:
     """Colours of differences: planes green, red − green, blue − green, each differenced along x, then y, modulo 256."""
     planes = np.cumsum(np.cumsum(differences, axis=-1, dtype=np.uint8), axis=-2, dtype=np.uint8)
     green = planes[0]
@@ -104,7 +104,7 @@ def read_archive(path: Path) -> tuple[Images, Images]:
         files = {Path(name).name: content for name, content in read_members(path, lambda n: Path(n).name in wanted)}
         records = {name: parse_records(name, files[name]) for name in wanted}
     train, test = (np.concatenate([records[name] for name in MEMBERS[part]]) for part in MEMBERS)
-    return checked(path, "train", *split_records(train)), checked(path, "test", *split_records(test))
+    return verify_images(path, "train", *split_records(train)), verify_images(path, "test", *split_records(test))
 
 
 def parse_records(name: str, content: bytes) -> np.ndarray:
@@ -117,7 +117,7 @@ def split_records(records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), records[:, 0]
 
 
-def checked(path: Path, part: str, pixels: np.ndarray, labels: np.ndarray) -> Images:
+def verify_images(path: Path, part: str, pixels: np.ndarray, labels: np.ndarray) -> Images:
     """The images once their checksums are right."""
     pixels = np.ascontiguousarray(pixels)
     with reading(path):

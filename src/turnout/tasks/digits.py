@@ -17,7 +17,8 @@ NUM_PIXELS, NUM_CLASSES, BRIGHTEST = 64, 10, 16
 MIN_SIZE = 5  # so that with the default shares every client has training, validation and test images
 
 
-def digits(
+# Long: the docstring explains many arguments.
+def digits(  # noqa: PLR0913 (the keys of a task's table)
     num_clients: int = 20,
     partition: Way | Literal["shared"] | Partitioner = "dirichlet",
     alpha: float = 0.5,

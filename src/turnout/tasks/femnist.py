@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class Writing(NamedTuple):
     split: np.ndarray
 
 
-def femnist(
+def femnist(  # noqa: PLR0913 (the keys of a task's table)
     num_clients: int | None = None,
     min_size: int = 10,
     classes: Literal["all", "digits"] = "all",
@@ -105,7 +105,7 @@ def load() -> Writing:
     if (path := given(CONVERTED)) is not None:
         return read_arrays(path)
     if (path := given(FOLDER)) is not None:
-        return gathered(read_leaf(path))
+        return gather_pages(read_leaf(path))
     if (path := given(SAMPLE)) is not None and given(ARCHIVE.path) is None:
         written = read_arrays(path)
         with reading(path):
@@ -132,7 +132,7 @@ def read_arrays(path: Path) -> Writing:
 Page = tuple[int, str, np.ndarray, np.ndarray]  # split, writer, images, classes
 
 
-def gathered(pages: Iterable[Page]) -> Writing:
+def gather_pages(pages: Iterable[Page]) -> Writing:
     """One array of each; writers are numbered by name."""
     splits, names, pixels, labels = zip(*pages, strict=True)
     sizes = [len(classes) for classes in labels]
@@ -145,7 +145,7 @@ def gathered(pages: Iterable[Page]) -> Writing:
     )
 
 
-def as_bytes(pixels: Any) -> np.ndarray:
+def as_bytes(pixels: object) -> np.ndarray:
     """Images of one writer, whose pixels go from 0 to 1."""
     shares = np.asarray(pixels, np.float64)
     if not ((shares >= 0) & (shares <= 1)).all():
@@ -170,7 +170,7 @@ def convert(archive: Path, converted: Path) -> Writing:
     """Writing from TensorFlow Federated's archive, kept as arrays beside it."""
     with reading(archive):
         verify_file(archive, ARCHIVE.checksum)
-        written = gathered(read_federated(archive))
+        written = gather_pages(read_federated(archive))
     keep_npz(converted, **written._asdict())
     return written
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -39,11 +39,11 @@ class Quadratics(Task):
     @classmethod
     def of(
         cls,
-        centres: Any,
-        curvature: Any = 1.0,
-        offsets: Any = None,
+        centres: object,
+        curvature: object = 1.0,
+        offsets: object = None,
         importance: Importance = "uniform",
-        start: Any = None,
+        start: object = None,
     ) -> Quadratics:
         """Quadratics from plain arrays or nested lists; one number for the curvature holds for all clients."""
         points = check_finite("centres", centres, (2,))
@@ -112,7 +112,7 @@ def bend_all(curvature: Array, gaps: Float[Array, "clients dimension"]) -> Float
     return (curvature[:, None] if curvature.ndim == 1 else curvature) * gaps
 
 
-def check_finite(name: str, values: Any, ranks: tuple[int, ...]) -> np.ndarray:
+def check_finite(name: str, values: object, ranks: tuple[int, ...]) -> np.ndarray:
     array = np.asarray(values, np.float64)
     if array.ndim not in ranks or array.size == 0 or not np.isfinite(array).all():
         raise ValueError(
@@ -136,7 +136,7 @@ def check_curvature(curvature: np.ndarray, num_clients: int, dimension: int) -> 
     return curvature
 
 
-def quadratics(
+def quadratics(  # noqa: PLR0913 (the keys of a task's table)
     num_clients: int = 20,
     dimension: int = 10,
     curvature: float | Sequence[float] = 1.0,

@@ -12,7 +12,8 @@ from turnout.tasks.data.partition import TEST, TRAIN, VALIDATION, draw_groups
 from turnout.tasks.models.model import linear
 
 
-def synthetic_binary(
+# Long: the docstring explains many arguments.
+def synthetic_binary(  # noqa: PLR0913 (the keys of a task's table)
     num_clients: int = 24,
     num_features: int = 10,
     samples_per_client: int = 150,

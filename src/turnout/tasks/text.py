@@ -17,7 +17,8 @@ from turnout.tasks.models.sequences import lstm, transformer
 OTHER = 0  # token of all characters that are too rare for one of their own
 
 
-def text(
+# Long: the docstring explains many arguments.
+def text(  # noqa: PLR0913 (the keys of a task's table)
     path: str | None = None,
     client: str = "client",
     column: str = "text",

@@ -98,7 +98,7 @@ def _minimiser(
     def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
         return float(weights @ losses(w)), weights @ gradients(w)
 
-    w = begin
+    w, norm = begin, np.inf
     for _ in range(MAX_RESTARTS):
         w = minimize(objective, w, jac=True, method="BFGS", options={"gtol": tolerance / 10, "maxiter": 10_000}).x
         norm = float(np.linalg.norm(weights @ gradients(w)))

@@ -32,7 +32,8 @@ class MarkovBound(Terms):
     correlation: float  # J_t: how far the model moves while the chain mixes
 
 
-def markov_bound(
+# Long: the docstring states the theorem.
+def markov_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     rates: Values,
     weights: Values,
     steps: Values,

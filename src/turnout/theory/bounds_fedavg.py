@@ -21,6 +21,7 @@ class CorrelatedBound(Terms):
     bias: float  # participation that is not uniform: never vanishes
 
 
+# Long: the docstring states the theorem.
 def correlated_fedavg_bound(
     participation: Values,
     *,

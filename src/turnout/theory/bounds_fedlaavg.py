@@ -1,4 +1,7 @@
-"""How FedLaAvg converges: theorems 2 to 4 of Yan et al. 2020 with the learning rates they suggest, term by term."""
+"""How FedLaAvg converges: theorems 2 to 4 of Yan et al. 2020 with the learning rates they suggest, term by term.
+
+And where FedAvg ends in their example of two clients that take turns.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,8 @@ def longest_staleness(num_clients: int, cohort: int, longest_absence: int) -> in
     return -(-n // k) * at_least("longest_absence", longest_absence, 1) - 1
 
 
-def fedlaavg_bound(
+# Long: the docstring states two theorems.
+def fedlaavg_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     *,
     learning_rate: float,
     rounds: int,
@@ -44,66 +48,58 @@ def fedlaavg_bound(
     gradient_bound: float,
     noise: float,
     gap: float,
+    local_steps: int = 1,
 ) -> StaleBound:
-    """Bound on the mean of E‖∇f(x^{t−1})‖² over T rounds of one gradient step each (theorem 2).
+    """Bound on the mean of E‖∇f‖² over R rounds, of one gradient step each (theorem 2) or of C (theorem 3).
 
-    Symbols of the paper: `learning_rate` γ < 1/(2L), `rounds` T, `num_clients` N, `staleness` I (see
-    `longest_staleness`), `smoothness` L, `gradient_bound` G, `noise` σ, `gap` f(x⁰) − f*:
-
-        start        4 (f(x⁰) − f*) / (γ T)
-        noise        4 γ L σ² / N
-        stale_noise  2 γ I L (G² + σ²) / √N
-        staleness    (2 I² / (1 − 2γL) + 4 I²) γ² L² G²
-
-    Rounds are counted from when every client has taken part once. Before that the memory holds zeros, for which lemmas
-    2 and 4 of the paper do not hold.
-    """
-    n, age = _check(rounds, num_clients, staleness, smoothness, gradient_bound, noise, gap)
-    room = _room(learning_rate, smoothness)
-    move = (learning_rate * smoothness * gradient_bound) ** 2
-    return StaleBound(
-        start=4 * gap / (learning_rate * rounds),
-        noise=4 * learning_rate * smoothness * noise**2 / n,
-        stale_noise=2 * learning_rate * age * smoothness * (gradient_bound**2 + noise**2) / np.sqrt(n),
-        staleness=(2 * age**2 / room + 4 * age**2) * move,
-    )
-
-
-def fedlaavg_local_steps_bound(
-    *,
-    learning_rate: float,
-    rounds: int,
-    local_steps: int,
-    num_clients: int,
-    staleness: int,
-    smoothness: float,
-    gradient_bound: float,
-    noise: float,
-    gap: float,
-) -> StaleBound:
-    """Bound on the mean of E‖∇f(x^{rC−1})‖² over R rounds of C local steps each (theorem 3).
-
-    As `fedlaavg_bound`, with `local_steps` C and J = max(I C, 2 (C − 1)):
+    Symbols of the paper: `learning_rate` γ < 1/(2L), `rounds` R (T in theorem 2), `num_clients` N, `staleness` I (see
+    `longest_staleness`), `smoothness` L, `gradient_bound` G, `noise` σ, `gap` f(x⁰) − f*, `local_steps` C; with
+    J = max(I C, 2 (C − 1)):
 
         start        4 (f(x⁰) − f*) / (γ R C)
         noise        4 γ L σ² / N
         stale_noise  2 γ I C L (G² + σ²) / √N
         staleness    (2 (I C)² / (1 − 2γL) + 2 J² + 2 (I + 1)² C²) γ² L² G²
 
+    For C = 1 the last bracket is 2 I² / (1 − 2γL) + 4 I². The gradients are those at x^{rC−1}. Rounds are counted from
+    when every client has taken part once. Before that the memory holds zeros, for which lemmas 2 and 4 of the paper do
+    not hold.
+
     Deviation: the paper has I C for J in its (36). A local model differs from the server's by up to 2 (C − 1) steps
     even when everyone takes part in every round, I = 0. So I C is too small for I < 2.
     """
-    n, age = _check(rounds, num_clients, staleness, smoothness, gradient_bound, noise, gap)
-    c = at_least("local_steps", local_steps, 1)
-    room = _room(learning_rate, smoothness)
-    move = (learning_rate * smoothness * gradient_bound) ** 2
-    longest_drift = max(age * c, 2 * (c - 1))
+    n, age = at_least("num_clients", num_clients, 1), at_least("staleness", staleness, 0)
+    c, horizon = at_least("local_steps", local_steps, 1), at_least("rounds", rounds, 1)
+    check_positive(smoothness=smoothness)
+    check_nonnegative(gradient_bound=gradient_bound, noise=noise, gap=gap)
+    check_step("learning_rate", learning_rate, float(np.nextafter(1 / (2 * smoothness), 0.0)), "γ < 1/(2L)")
+    moved = 4 * age**2 if c == 1 else 2 * max(age * c, 2 * (c - 1)) ** 2 + 2 * ((age + 1) * c) ** 2
+    stale = 2 * (age * c) ** 2 / (1 - 2 * learning_rate * smoothness)
     return StaleBound(
-        start=4 * gap / (learning_rate * rounds * c),
+        start=4 * gap / (learning_rate * horizon * c),
         noise=4 * learning_rate * smoothness * noise**2 / n,
         stale_noise=2 * learning_rate * age * c * smoothness * (gradient_bound**2 + noise**2) / np.sqrt(n),
-        staleness=(2 * (age * c) ** 2 / room + 2 * longest_drift**2 + 2 * ((age + 1) * c) ** 2) * move,
+        staleness=(stale + moved) * (learning_rate * smoothness * gradient_bound) ** 2,
     )
+
+
+def alternating_limit(
+    *, learning_rate: float, first_stay: int, second_stay: int, centres: tuple[float, float]
+) -> float:
+    """Model of FedAvg after the second client's turn, in the long run; exact gradients of f_i(x) = (x − e_i)².
+
+    Client 1 is available for t_1 rounds, then client 2 for t_2, and so on; a round is one step of rate γ < ½. A turn of
+    t rounds shrinks the distance to e_i by s^t, s = 1 − 2γ. So the fixed point of a period is
+
+        x = e_2 + (e_1 − e_2) s^{t_2} (1 − s^{t_1}) / (1 − s^{t_1 + t_2}).
+
+    As γ → 0 it tends to (t_1 e_1 + t_2 e_2) / (t_1 + t_2), equation 16 of the paper. The optimum is (e_1 + e_2) / 2.
+    """
+    check_step("learning_rate", learning_rate, float(np.nextafter(0.5, 0.0)), "the two-client example")
+    first, second = at_least("first_stay", first_stay, 1), at_least("second_stay", second_stay, 1)
+    shrink = np.log1p(-2 * learning_rate)  # log s, without cancellation where the step is small
+    share = np.exp(second * shrink) * np.expm1(first * shrink) / np.expm1((first + second) * shrink)
+    return float(centres[1] + (centres[0] - centres[1]) * share)
 
 
 def fedlaavg_alternating_bound(
@@ -138,19 +134,3 @@ def fedlaavg_learning_rate(
     check_positive(smoothness=smoothness)
     absence = at_least("longest_absence", longest_absence, 1)
     return float(np.sqrt(k / n) * n**0.25 / (2 * smoothness * c * np.sqrt(absence * horizon)))
-
-
-def _room(learning_rate: float, smoothness: float) -> float:
-    """1 − 2γL, positive or refused."""
-    largest = np.nextafter(1 / (2 * smoothness), 0.0)
-    check_step("learning_rate", learning_rate, float(largest), "γ < 1/(2L)")
-    return 1 - 2 * learning_rate * smoothness
-
-
-def _check(
-    rounds: int, num_clients: int, staleness: int, smoothness: float, gradient_bound: float, noise: float, gap: float
-) -> tuple[int, int]:
-    at_least("rounds", rounds, 1)
-    check_positive(smoothness=smoothness)
-    check_nonnegative(gradient_bound=gradient_bound, noise=noise, gap=gap)
-    return at_least("num_clients", num_clients, 1), at_least("staleness", staleness, 0)

@@ -24,7 +24,8 @@ class LastWordBound(Terms):
     fading: float  # weights of old words are below the target
 
 
-def last_word_bound(
+# Long: the docstring states the theorem.
+def last_word_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     *,
     learning_rate: float | Sequence[float] | Float[np.ndarray, " rounds"],
     rounds: int,

@@ -26,7 +26,7 @@ LAW_ERROR = 1e-13  # Σ |error| of an iterated law
 MAX_RESIDUAL = 1e-12  # Σ |πP - π| above which a computed law is refused
 
 
-def checked_transition(transition: Transition) -> Checked:
+def check_transition(transition: Transition) -> Checked:
     """The matrix in float64, rows summing to one exactly; refused where it is not square or not stochastic."""
     shape = _shape(transition)
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
@@ -51,7 +51,7 @@ def stationary_law(transition: Transition) -> np.ndarray:
     entry. One whose states can be ordered into a narrow band is factorised. Any other is iterated to an error below
     1e-13 in total; a RuntimeError says where that takes too long.
     """
-    matrix = checked_transition(transition)
+    matrix = check_transition(transition)
     require_irreducible(matrix)
     if isinstance(matrix, np.ndarray):
         return law_by_elimination(matrix)
@@ -61,7 +61,7 @@ def stationary_law(transition: Transition) -> np.ndarray:
     if log_law is not None:
         law = np.exp(log_law - log_law.max())
         return law / law.sum()
-    return _verified(matrix, _factorised_law(matrix) if has_narrow_band(matrix) else _iterated_law(matrix))
+    return _verify(matrix, _factorised_law(matrix) if has_narrow_band(matrix) else _iterated_law(matrix))
 
 
 def period(transition: Transition) -> int:
@@ -69,7 +69,7 @@ def period(transition: Transition) -> int:
 
     With d(x) the fewest steps from state 0, it is the greatest common divisor of d(x) + 1 - d(y) over all steps x → y.
     """
-    matrix = checked_transition(transition)
+    matrix = check_transition(transition)
     require_irreducible(matrix)
     distance = shortest_path(sp.csr_array(matrix), unweighted=True, indices=0).astype(np.int64)
     before, after = matrix.nonzero()
@@ -78,7 +78,7 @@ def period(transition: Transition) -> int:
 
 def is_reversible(transition: Transition) -> bool:
     """Whether π_x P_xy = π_y P_yx for all x, y, up to rounding, for an irreducible chain."""
-    matrix = sp.csr_array(checked_transition(transition))
+    matrix = sp.csr_array(check_transition(transition))
     require_irreducible(matrix)
     return _balanced_log_law(matrix) is not None
 
@@ -139,6 +139,7 @@ def _iterated_law(matrix: sp.csr_array) -> np.ndarray:
     """Iterate the chain that stays put with probability 1/2, which has the same law and no period."""
     backward = sp.csr_array(matrix.T)
     law, earlier, rate = np.full(num_states(matrix), 1 / num_states(matrix)), np.inf, 1.0
+    change = np.inf
     for step in range(MAX_STEPS):
         after = (law + backward @ law) / 2
         change = float(np.abs(after - law).sum())
@@ -155,7 +156,7 @@ def _iterated_law(matrix: sp.csr_array) -> np.ndarray:
     )
 
 
-def _verified(matrix: sp.csr_array, law: np.ndarray) -> np.ndarray:
+def _verify(matrix: sp.csr_array, law: np.ndarray) -> np.ndarray:
     law = law / law.sum()
     residual = float(np.abs(law @ matrix - law).sum())
     if not residual <= MAX_RESIDUAL or law.min() < 0:

@@ -1,11 +1,11 @@
-"""How far a finite chain is from its stationary law, round after round, and when it has forgotten its start."""
+"""How far a finite chain is from its law, round after round; when it forgets its start, and when it comes back."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from turnout.arguments import at_least
-from turnout.theory.chains import Checked, Transition, checked_transition, num_states, require_ergodic, stationary_law
+from turnout.theory.chains import Checked, Transition, check_transition, num_states, require_ergodic, stationary_law
 
 MAX_STARTS = 3000  # all starts together are one dense matrix
 MAX_ROUNDS = 1_000_000  # followed one by one from a given start
@@ -19,7 +19,7 @@ def total_variation_over_time(transition: Transition, rounds: int, start: Start 
 
     `start` is a state or a law; if none is given, d(t) is that of the worst start, max_x ‖P^t(x, ·) - π‖.
     """
-    matrix = checked_transition(transition)
+    matrix = check_transition(transition)
     law, now = stationary_law(matrix), _start(matrix, start)
     distances = np.empty(at_least("rounds", rounds, 0) + 1)
     for t in range(distances.size):
@@ -36,7 +36,7 @@ def mixing_time(transition: Transition, error: float = 0.25, start: Start = None
     """
     if not 0 < error < 1:
         raise ValueError(f"error = {error:g}: must lie in (0, 1)")
-    matrix = checked_transition(transition)
+    matrix = check_transition(transition)
     require_ergodic(matrix)
     law, now = stationary_law(matrix), _start(matrix, start)
     if now.ndim == 2:
@@ -47,8 +47,34 @@ def mixing_time(transition: Transition, error: float = 0.25, start: Start = None
         now = now @ matrix
     raise RuntimeError(
         f"after {MAX_ROUNDS} rounds the chain is still {_distance(now, law):.3g} from its law, more than {error:g}: "
-        "too slow to follow; relaxation_time says how slow"
+        "too slow to follow; second_eigenvalue says how slow"
     )
+
+
+def return_law(transition: Transition, inside: np.ndarray, longest: int) -> np.ndarray:
+    """P(the chain comes back to a set of states s rounds after a visit), s = 1 … longest, in the long run.
+
+    With ν the stationary law given that the state is inside, Q the transitions that end outside and r(x) the
+    probability to step inside from x: P(return after s) = ν Q^{s-1} r. 1 minus their sum is the probability of a longer
+    absence. By Kac's formula the mean is one over the stationary probability of the set.
+    """
+    matrix = check_transition(transition)
+    longest = at_least("longest", longest, 1)
+    if inside.shape != (num_states(matrix),):
+        raise ValueError(
+            f"inside has shape {inside.shape}: must be one truth value for each of {num_states(matrix)} states"
+        )
+    in_set = inside.astype(bool)
+    if not in_set.any():
+        raise ValueError("inside names no state: at least one must be in the set")
+    now = np.where(in_set, stationary_law(matrix), 0.0)
+    now /= now.sum()
+    law = np.empty(longest)
+    for s in range(longest):
+        after = now @ matrix
+        law[s] = after[in_set].sum()
+        now = np.where(in_set, 0.0, after)
+    return law
 
 
 def _by_doubling(matrix: np.ndarray, law: np.ndarray, error: float) -> int:

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 from scipy.optimize import root_scalar
 
-from turnout.arguments import Values, check_nonnegative, check_positive, positive, vector
+from turnout.arguments import Values, check_nonnegative, check_positive, positive
 
 MAX_STEPS = 200  # of one Newton search; some 10 are usual
 TOLERANCE = 1e-11  # error of Σ p and of the scaled Σ p/π at which a search ends: rounding is not far below
@@ -28,7 +28,7 @@ def fastest_weights(rates: Values, noise: Values, offset: float, total: float) -
 
     The best n whose weights are not negative is the answer: O(N log N), no iteration.
     """
-    pi, a = _checked(rates, noise, offset, total)
+    pi, a = _check(rates, noise, offset, total)
     order = np.argsort(-pi, kind="stable")
     sorted_pi, sorted_a = pi[order], a[order]
     iota, theta = _multipliers(sorted_pi, sorted_a, offset, total)
@@ -38,13 +38,6 @@ def fastest_weights(rates: Values, noise: Values, offset: float, total: float) -
     raw = np.maximum((iota[best - 1] * sorted_pi[:best] - theta[best - 1]) / sorted_a[:best], 0.0)
     weights[order[:best]] = total * raw / raw.sum()
     return weights
-
-
-def fastest_value(rates: Values, noise: Values, offset: float, weights: Values) -> float:
-    """(½ Σ_k A_k q_k² + B) / Σ_k π_k q_k at given weights: what `fastest_weights` minimises."""
-    q = vector("weights", weights)
-    pi, a = _checked(rates, noise, offset, float(q.sum()))
-    return float((a @ q**2 / 2 + offset) / (pi @ q))
 
 
 def trade_off_weights(
@@ -59,7 +52,7 @@ def trade_off_weights(
     fixed σ = Σ p_k / π_k it separates: p_k is the positive root of a cubic in two multipliers, which Newton's method
     finds from the concave dual. σ is then the root of an increasing function. Each step is O(N).
     """
-    pi, a = _checked(rates, noise, offset, total)
+    pi, a = _check(rates, noise, offset, total)
     alpha = positive("target", target, pi.size)
     check_positive(bias=bias)
     problem = _FixedSum(total * a / pi**2, bias * (alpha / alpha.sum()) ** 2, 1 / pi)
@@ -71,16 +64,7 @@ def trade_off_weights(
     return total * q / q.sum()
 
 
-def trade_off_value(rates: Values, noise: Values, offset: float, target: Values, bias: float, weights: Values) -> float:
-    """(½ Σ_k A_k q_k² + B) / Σ_k π_k q_k + c χ²_{α‖p} at given positive weights: what `trade_off_weights` minimises."""
-    alpha, q = positive("target", target), positive("weights", weights)
-    pushed = np.asarray(rates) * q
-    p = pushed / pushed.sum()
-    alpha = alpha / alpha.sum()
-    return fastest_value(rates, noise, offset, weights) + bias * float(((alpha - p) ** 2 / p).sum())
-
-
-def _checked(rates: Values, noise: Values, offset: float, total: float) -> tuple[np.ndarray, np.ndarray]:
+def _check(rates: Values, noise: Values, offset: float, total: float) -> tuple[np.ndarray, np.ndarray]:
     pi = positive("rates", rates)
     if (pi > 1).any():
         raise ValueError(f"rates has {pi.max():g}: an availability is at most 1")

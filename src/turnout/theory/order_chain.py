@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from turnout.theory.chains import stationary_law
-from turnout.theory.returns import return_law
-from turnout.theory.separation import checked_weights
+from turnout.theory.mixing import return_law
+from turnout.theory.separation import check_weights
 
 MAX_STATES = 200_000
 
@@ -39,7 +39,7 @@ def order_chain(
     It has N! / (B!^R (N - BR)!) states, so it is for small fleets only. It is irreducible and aperiodic where
     B(R+1) < N. Where B(R+1) = N it splits into cycles of R+1 states; every client takes part once in each.
     """
-    odds, _ = checked_weights(p, batch, separation)
+    odds, _ = check_weights(p, batch, separation)
     if sampling not in ("product", "successive"):
         raise ValueError(f'sampling = "{sampling}": must be "product" or "successive"')
     depth = max(separation, 1)

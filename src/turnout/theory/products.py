@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from turnout.arguments import at_least, refuse
-from turnout.theory.chains import checked_transition, stationary_law
-from turnout.theory.spectrum import second_eigenvalue
+from turnout.theory.chains import check_transition
 from turnout.theory.two_state import Numbers, wake_and_sleep
 
 MAX_STATES = 2**13
@@ -30,14 +29,8 @@ def client_chains(pi: Numbers, lam: Numbers) -> list[np.ndarray]:
 def product_chain(transitions: Sequence[np.ndarray]) -> np.ndarray:
     """Transition matrix of independent chains side by side, their Kronecker product; the last chain moves fastest."""
     _check(transitions)
-    checked = [np.asarray(checked_transition(matrix)) for matrix in transitions]
+    checked = [np.asarray(check_transition(matrix)) for matrix in transitions]
     return functools.reduce(lambda slow, fast: np.kron(slow, fast), checked)
-
-
-def product_law(transitions: Sequence[np.ndarray]) -> np.ndarray:
-    """Stationary law of independent chains side by side, in the order of `product_chain`."""
-    _check(transitions)
-    return functools.reduce(np.kron, map(stationary_law, transitions))
 
 
 def product_masks(num_clients: int) -> np.ndarray:
@@ -45,13 +38,6 @@ def product_masks(num_clients: int) -> np.ndarray:
     count = at_least("num_clients", num_clients, 1)
     _check_states(2.0**count, f"{count} on/off clients")
     return np.array(list(itertools.product((False, True), repeat=count)))
-
-
-def product_second_eigenvalue(transitions: Sequence[np.ndarray]) -> float:
-    """λ of independent chains side by side, max_k λ(P_k); for on/off clients, max_k |λ_k|."""
-    if not transitions:
-        raise ValueError("transitions is empty: give the matrix of at least one chain")
-    return max(map(second_eigenvalue, transitions))
 
 
 def product_mixing_bounds(pi: Numbers, lam: Numbers, error: float = 0.25) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigs, eigsh
 
 from turnout.arguments import at_least
 from turnout.availability.mathematics.transition import require_irreducible
-from turnout.theory.chains import Transition, checked_transition, has_narrow_band, is_reversible, num_states, period
+from turnout.theory.chains import Transition, check_transition, has_narrow_band, is_reversible, num_states, period
 
 DENSE_STATES = 1000  # up to here all eigenvalues are computed, by dense algebra
 SHIFT_MARGIN = 1e-8  # distance of the shift of shift-and-invert above the largest eigenvalue
@@ -24,7 +24,7 @@ def eigenvalues(transition: Transition, count: int | None = None) -> np.ndarray:
     All of them, or the first `count`. Above 1,000 states give a `count`, at most the number of states minus 3. If such
     a chain is not reversible, only eigenvalues that stand apart from the others can be computed, else a RuntimeError.
     """
-    matrix = checked_transition(transition)
+    matrix = check_transition(transition)
     require_irreducible(matrix)
     size = num_states(matrix)
     wanted = size if count is None else min(at_least("count", count, 1), size)
@@ -35,13 +35,13 @@ def eigenvalues(transition: Transition, count: int | None = None) -> np.ndarray:
     if wanted > size - 3:
         raise ValueError(f"count = {wanted} of {size} states: must be at most {size - 3}")
     sparse = sp.csr_array(matrix)
-    values = _ends(sparse, wanted) if is_reversible(sparse) else _converged(eigs, sparse, wanted, "LM", _start(size))
+    values = _ends(sparse, wanted) if is_reversible(sparse) else _converge(eigs, sparse, wanted, "LM", _start(size))
     return _by_modulus(values)[:wanted]
 
 
 def second_eigenvalue(transition: Transition) -> float:
     """λ(P), the largest modulus among the eigenvalues other than 1; it is 1 for a periodic chain, 0 for one state."""
-    matrix = checked_transition(transition)
+    matrix = check_transition(transition)
     if period(matrix) > 1:
         return 1.0
     if num_states(matrix) == 1:
@@ -49,23 +49,12 @@ def second_eigenvalue(transition: Transition) -> float:
     return float(min(np.abs(eigenvalues(matrix, 2)[1]), 1.0))
 
 
-def spectral_gap(transition: Transition) -> float:
-    """1 - λ(P), the absolute spectral gap."""
-    return 1.0 - second_eigenvalue(transition)
-
-
-def relaxation_time(transition: Transition) -> float:
-    """1 / (1 - λ(P)): rounds in which the slowest mode of a reversible chain decays by a factor of about e."""
-    gap = spectral_gap(transition)
-    return 1 / gap if gap > 0 else np.inf
-
-
 def _ends(matrix: sp.csr_array, count: int) -> np.ndarray:
     """Both ends of the spectrum of a reversible chain, which is that of the symmetric matrix sqrt(P_xy P_yx)."""
     symmetric = sp.csr_array((matrix * matrix.T).sqrt())
     start = _start(num_states(matrix))
     if not has_narrow_band(matrix):
-        return np.concatenate([_converged(eigsh, symmetric, count, which, start) for which in ("LA", "SA")])
+        return np.concatenate([_converge(eigsh, symmetric, count, which, start) for which in ("LA", "SA")])
     # Both ends of S are one end of S², near which a factorisation works however slow the chain is. S within the
     # subspace gives the signs back. One more than asked for, so that a pair of opposite signs is not cut in half.
     squared = sp.csc_matrix(symmetric @ symmetric)
@@ -73,7 +62,7 @@ def _ends(matrix: sp.csr_array, count: int) -> np.ndarray:
     return np.linalg.eigvalsh(vectors.T @ (symmetric @ vectors))
 
 
-def _converged(
+def _converge(
     solver: Callable[..., Any], matrix: sp.csr_array, count: int, which: str, start: np.ndarray
 ) -> np.ndarray:
     vectors = min(num_states(matrix) - 1, max(MIN_SUBSPACE, 2 * count + 1))

@@ -22,26 +22,12 @@ def wake_and_sleep(pi: Numbers, lam: Numbers) -> tuple[np.ndarray, np.ndarray]:
     return wake.reshape(rate.shape), sleep.reshape(rate.shape)
 
 
-def rate_and_correlation(wake: Numbers, sleep: Numbers) -> tuple[np.ndarray, np.ndarray]:
-    """π = wake / (wake + sleep) and λ = 1 - wake - sleep: the inverse of `wake_and_sleep`."""
-    up, down = _pair(wake, sleep)
-    _check_share("wake", up.ravel())
-    _check_share("sleep", down.ravel())
-    refuse((up + down == 0).ravel(), lambda k: f"client {k} never changes", "wake or sleep must be positive")
-    return np.asarray(up / (up + down)), np.asarray(1 - up - down)
-
-
 def feasible_correlation(pi: Numbers) -> tuple[np.ndarray, np.ndarray]:
     """The range [max(1 - 1/π, 1 - 1/(1 - π)), 1) in which λ may lie; the upper end is excluded."""
     rate = np.asarray(pi, dtype=np.float64)
     flat = rate.ravel()
     refuse(~((flat > 0) & (flat < 1)), lambda k: f"client {k} has pi = {flat[k]:g}", "must lie in (0, 1)")
     return lowest_correlation(flat).reshape(rate.shape), np.ones_like(rate)
-
-
-def autocorrelation(lam: Numbers, lag: int | Sequence[int] | np.ndarray) -> np.ndarray:
-    """Correlation between the states of a client `lag` rounds apart, λ^lag."""
-    return np.asarray(np.asarray(lam, dtype=np.float64) ** np.abs(np.asarray(lag)))
 
 
 def mean_on_run(pi: Numbers, lam: Numbers) -> np.ndarray:
@@ -54,13 +40,6 @@ def mean_off_run(pi: Numbers, lam: Numbers) -> np.ndarray:
     """Expected number of rounds that an absent client stays away, 1 / ((1 - λ) π)."""
     wake, _ = wake_and_sleep(pi, lam)
     return np.asarray(1 / wake)
-
-
-def integrated_autocorrelation_time(lam: Numbers) -> np.ndarray:
-    """Σ_s λ^|s| over all lags = (1 + λ)/(1 - λ): rounds of a long run worth one independent round."""
-    correlation = np.asarray(lam, dtype=np.float64)
-    _check_correlation(correlation)
-    return np.asarray((1 + correlation) / (1 - correlation))
 
 
 def effective_rounds(lam: Numbers, rounds: int) -> np.ndarray:
@@ -115,10 +94,6 @@ def _summed_correlations(lam: Numbers, rounds: int) -> np.ndarray:
         if bit == "1":
             total, geometric, power = total + 1 + 2 * correlation * geometric, geometric + power, power * correlation
     return np.asarray(np.maximum(total, 0.0))
-
-
-def _check_share(name: str, rate: np.ndarray) -> None:
-    refuse(~((rate >= 0) & (rate <= 1)), lambda k: f"client {k} has {name} = {rate[k]:g}", "must lie in [0, 1]")
 
 
 def _check_correlation(lam: np.ndarray) -> None:

@@ -42,12 +42,12 @@ class World(eqx.Module):
     By default uploads always arrive and every client does five local steps. `compute` may be a whole number of steps.
     """
 
-    availability: Process
+    availability: Process[Any]
     links: all_links.Links
     compute: computes.Compute
 
     def __init__(
-        self, availability: Process, links: all_links.Links | None = None, compute: computes.Compute | int = 5
+        self, availability: Process[Any], links: all_links.Links | None = None, compute: computes.Compute | int = 5
     ) -> None:
         check_kind("availability", availability, Process, "a process, such as bernoulli(num_clients=10, pi=0.5)")
         count = availability.num_clients

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from turnout.files.data_folder import given
 from turnout.files.downloads import Remote, local_copy
@@ -35,10 +36,10 @@ def flash(text: str) -> Iterator[Interval]:
     for name in sorted(devices, key=int):
         device = devices[name]
         if device["isSuccess"]:
-            yield from _joined(name, _ready_or_not(device))
+            yield from _join(name, _ready_or_not(device))
 
 
-def _ready_or_not(device: dict) -> Iterator[tuple[int, int, int]]:
+def _ready_or_not(device: dict[str, Any]) -> Iterator[tuple[int, int, int]]:
     now, end = int(device["trace_start"]), int(device["trace_end"])
     for begin, until in sorted(device["ready_time"]):
         begin, until = max(int(begin), now), min(int(until), end)
@@ -59,7 +60,7 @@ def stunner(text: str) -> Iterator[Interval]:
         user, *rest = line.split()
         by_user.setdefault(user, []).append(rest)
     for number, windows in enumerate(by_user.values()):
-        yield from _joined(str(number), (piece for window in windows for piece in _in_turn(window)))
+        yield from _join(str(number), (piece for window in windows for piece in _in_turn(window)))
 
 
 def _in_turn(window: list[str]) -> Iterator[tuple[int, int, int]]:
@@ -74,7 +75,7 @@ def _seconds(milliseconds: int) -> int:
     return (milliseconds + 500) // 1000
 
 
-def _joined(client: str, pieces: Iterable[tuple[int, int, int]]) -> Iterator[Interval]:
+def _join(client: str, pieces: Iterable[tuple[int, int, int]]) -> Iterator[Interval]:
     """Drop empty pieces and merge neighbours of the same state."""
     pending: tuple[int, int, int] | None = None
     for begin, end, state in pieces:
@@ -125,7 +126,7 @@ def is_published(path: str) -> bool:
     return path in RECORDINGS and not Path(path).is_file() and given(path) is None
 
 
-def published(path: str) -> list[Interval]:
+def read_published(path: str) -> list[Interval]:
     """The intervals of a published recording, downloaded the first time."""
     recording = RECORDINGS[path]
     file = local_copy(recording.remote, __name__)
@@ -144,4 +145,4 @@ def as_lines(intervals: Iterable[Interval]) -> str:
 def load() -> None:
     """Download all recordings."""
     for path in RECORDINGS:
-        published(path)
+        read_published(path)

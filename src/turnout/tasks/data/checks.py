@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +13,12 @@ from turnout.tasks.data import partition
 from turnout.tasks.models.losses import Loss
 from turnout.tasks.models.model import Model
 
-Samples = tuple[Any, Any, Any]  # inputs, labels, owners: one row, one label and one client (index or name) per sample
+# Inputs, labels and owners: one row, one label and one client (index or name) per sample.
+Samples = tuple[object, object, object]
 Checked = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def numbered(given: dict[str, Samples]) -> tuple[dict[str, Samples], tuple[str, ...] | None]:
+def number_clients(given: dict[str, Samples]) -> tuple[dict[str, Samples], tuple[str, ...] | None]:
     """The parts with clients as numbers, and their names in sorted order; no names where they are numbers already."""
     owners = {name: np.asarray(part[2]) for name, part in given.items()}
     if owners["train"].dtype.kind not in "UO" or owners["train"].ndim != 1:
@@ -59,23 +59,10 @@ def check_parts(given: dict[str, Samples], model: Model, judge: Loss) -> dict[st
     return checked
 
 
-def check_pool(
-    inputs: np.ndarray,
-    labels: np.ndarray,
-    owners: np.ndarray,
-    parts: np.ndarray,
-    rows: np.ndarray,
-    num_clients: int,
-    model: Model,
-    judge: Loss,
-    names: Sequence[str] | None = None,
-) -> np.ndarray:
-    """The labels of entries over a pool, after all checks."""
-    check_finite("pool", "inputs", inputs)
-    check_owners(owners, parts, num_clients, names)
-    if rows.min() < 0 or rows.max() >= len(inputs):
-        raise ValueError(f"rows go from {rows.min()} to {rows.max()}; the pool has rows 0 to {len(inputs) - 1}")
-    return check_labels("pool", labels, judge, num_outputs(model, inputs))
+def check_rows(rows: np.ndarray, num_rows: int) -> None:
+    """Entries must point at rows of the pool."""
+    if rows.min() < 0 or rows.max() >= num_rows:
+        raise ValueError(f"rows go from {rows.min()} to {rows.max()}; the pool has rows 0 to {num_rows - 1}")
 
 
 def check_samples(name: str, samples: Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

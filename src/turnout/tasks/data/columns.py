@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from turnout.errors import check_installed
 from turnout.tasks.data.checks import in_32_bits
 from turnout.tasks.data.dealing import ROW, Partitioner, deal_by
-from turnout.tasks.data.sample_table import PARTS, SampleTable, Where, table_of
+from turnout.tasks.data.partition import PARTS
+from turnout.tasks.data.sample_table import SampleTable, Where, table_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -111,6 +113,7 @@ def _inputs(
 
 def _frame(columns: Columns) -> pl.DataFrame:
     """Columns of single values as text, which is what a file holds; missing values are null."""
+    check_installed("polars", f"{SOURCE}: a table of samples")
     import polars as pl
 
     return pl.DataFrame({name: _text(column) for name, column in columns.items() if column.ndim == 1})

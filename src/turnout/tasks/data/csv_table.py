@@ -7,9 +7,9 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnout.errors import UserError
+from turnout.errors import UserError, check_installed
 from turnout.files.data_folder import table_file
-from turnout.files.panics import panics_refused
+from turnout.files.panics import refuse_panics
 from turnout.tasks.data.sample_table import SampleTable, Where, table_of
 
 if TYPE_CHECKING:
@@ -33,15 +33,16 @@ def read_table(
 
 def text_rows(path: str) -> pl.DataFrame:
     """Every cell as text, so that an error can quote it; blank cells are missing."""
+    file = table_file(path)
+    check_installed("polars", f"{path}: a table of samples")
     import polars as pl
 
-    file = table_file(path)
     try:
         if file.suffix == ".parquet":
-            with panics_refused(path):
+            with refuse_panics(path):
                 rows = pl.read_parquet(file).cast(pl.String)
         else:
-            content = _unpacked(file)
+            content = _unpack(file)
             rows = pl.read_csv(content, infer_schema=False, separator=_delimiter(content))
     except UserError:
         raise
@@ -55,7 +56,7 @@ def text_rows(path: str) -> pl.DataFrame:
     return stripped.with_columns(pl.when(pl.all() != "").then(pl.all()))
 
 
-def _unpacked(file: Path) -> bytes:
+def _unpack(file: Path) -> bytes:
     """The content of a file; unlike polars, gzip notices when it is cut off or damaged."""
     content = file.read_bytes()
     return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content

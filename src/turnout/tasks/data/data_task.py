@@ -10,12 +10,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Shaped, UInt32
+from jaxtyping import Array, Float, Int, Shaped
 
 from turnout.metrics import on_split
 from turnout.tasks.base import Task, in_a_line
 from turnout.tasks.models.losses import Loss
-from turnout.tasks.models.model import Model
+from turnout.tasks.models.model import Model, Seed
 from turnout.types import Params, PerClient, RandomKey, Scalar, divide
 
 Inputs = Shaped[Array, "batch ..."]
@@ -129,13 +129,13 @@ class DataTask(Task):
 
     def beside(self, tasks: Sequence[Any]) -> tuple[Task, Task]:
         """Draws side by side: the inputs of all are one pool, held once where they are the same."""
-        pool, firsts = _pooled([task.train.inputs for task in tasks])
+        pool, firsts = _pool_inputs([task.train.inputs for task in tasks])
         stacked = eqx.tree_at(lambda task: task.worth, self, jnp.stack([task.worth for task in tasks]))
         for part in _PARTS:
             if len({part(task) is None for task in tasks}) > 1:
                 raise ValueError("some draws of the task have validation or test data, and others none: give all some")
             if part(self) is not None:
-                splits = _splits_beside([part(task) for task in tasks], pool, firsts)
+                splits = _stack_splits([part(task) for task in tasks], pool, firsts)
                 stacked = eqx.tree_at(part, stacked, splits)
         own, common = eqx.partition(stacked, lambda leaf: eqx.is_array(leaf) and leaf is not pool)
         return common, own
@@ -165,7 +165,7 @@ class DataTask(Task):
     def loss(self, params: Params, batch: DataBatch, present: Float[Array, " batch"]) -> Float[Array, ""]:
         return self._mean_loss(params, self.model.apply(params, batch[0]), batch[1], present)
 
-    def shortened(self, batch: DataBatch) -> DataBatch:
+    def shorten(self, batch: DataBatch) -> DataBatch:
         if not jnp.issubdtype(batch[0].dtype, jnp.inexact):
             raise ValueError("inputs are whole numbers, such as tokens, not numbers: leave precision at 'float32'")
         return batch[0].astype(jnp.bfloat16), batch[1]
@@ -177,12 +177,12 @@ class DataTask(Task):
         return divide(jnp.sum(losses * present), jnp.sum(present)) + self.penalty(params)
 
     def training_loss(
-        self, params: Params, batch: DataBatch, present: Float[Array, " batch"], word: UInt32[Array, ""]
+        self, params: Params, batch: DataBatch, present: Float[Array, " batch"], seed: Seed
     ) -> Float[Array, ""]:
         """The loss, with the model's own noise where it has any."""
         if self.model.apply_noisily is None:
             return self.loss(params, batch, present)
-        return self._mean_loss(params, self.model.apply_noisily(params, batch[0], word), batch[1], present)
+        return self._mean_loss(params, self.model.apply_noisily(params, batch[0], seed), batch[1], present)
 
     def penalty(self, params: Params) -> Float[Array, ""]:
         if isinstance(self.ridge, float | int) and self.ridge == 0:
@@ -228,7 +228,7 @@ class DataTask(Task):
         return jax.tree.map(lambda rows: rows.reshape(-1)[:num_entries], jax.lax.map(evaluate, entries))
 
 
-def _pooled(pools: Sequence[Array]) -> tuple[Array, list[int]]:
+def _pool_inputs(pools: Sequence[Array]) -> tuple[Array, list[int]]:
     """All inputs in one pool, and the row in it at which those of each draw begin."""
     if all(pool is pools[0] or bool(jnp.array_equal(pool, pools[0])) for pool in pools[1:]):
         return pools[0], [0] * len(pools)
@@ -236,12 +236,12 @@ def _pooled(pools: Sequence[Array]) -> tuple[Array, list[int]]:
     return jnp.concatenate(pools), [0, *ends[:-1].tolist()]
 
 
-def _splits_beside(splits: Sequence[Split], pool: Array, firsts: list[int]) -> Split:
+def _stack_splits(splits: Sequence[Split], pool: Array, firsts: list[int]) -> Split:
     """One row per draw of everything but the pool; entries are filled up with some that no client owns."""
     longest, (num_clients,) = max(split.num_entries for split in splits), splits[0].sizes.shape
     nobody = {"owners": num_clients}
 
-    def stacked(name: str) -> Array:
+    def stack(name: str) -> Array:
         arrays = [getattr(split, name) for split in splits]
         if name == "rows":
             arrays = [rows + first for rows, first in zip(arrays, firsts, strict=True)]
@@ -249,7 +249,7 @@ def _splits_beside(splits: Sequence[Split], pool: Array, firsts: list[int]) -> S
         return jnp.stack([jnp.pad(row, (0, room - len(row)), constant_values=nobody.get(name, 0)) for row in arrays])
 
     names = ("rows", "labels", "owners", "starts", "sizes")
-    new = [pool, *map(stacked, names)]
+    new = [pool, *map(stack, names)]
     return eqx.tree_at(lambda split: [split.inputs, *(getattr(split, name) for name in names)], splits[0], new)
 
 

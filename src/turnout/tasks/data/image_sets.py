@@ -65,7 +65,7 @@ class ImageOptions:
     per_client: int = 2  # classes ("pathological") or shards ("shards") of a client
     exponent: float = 1.0  # of the power law of the clients' sizes
 
-    def dealt(self, images: Images) -> tuple[Images, ways.Owners]:
+    def deal(self, images: Images) -> tuple[Images, ways.Owners]:
         """The training images that the partition gives to clients, and the owner of each."""
         clusters = self.num_clients if self.clusters is None else self.clusters
         if not 1 <= clusters <= self.num_clients or self.num_clients % clusters:
@@ -83,7 +83,7 @@ class ImageOptions:
         )
         if (owners < 0).any():
             images, owners = Images(*(array[owners >= 0] for array in images)), owners[owners >= 0]
-        return images, owners if members == 1 else ways.shared_out(owners, members, self.seed)
+        return images, owners if members == 1 else ways.share_out(owners, members, self.seed)
 
     def sample(self, images: Images, share: float) -> Images:
         """A random share of the images, one at least, in their order."""
@@ -93,7 +93,7 @@ class ImageOptions:
         rows = np.sort(np.random.default_rng(self.seed).choice(images.labels.size, count, replace=False))
         return Images(*(array[rows] for array in images))
 
-    def swapped(self, labels: ways.Labels, owners: ways.Owners, num_classes: int) -> ways.Labels:
+    def swap(self, labels: ways.Labels, owners: ways.Owners, num_classes: int) -> ways.Labels:
         """Labels as the clients see them."""
         second = ways.draw_groups(self.num_clients, self.groups, np.random.default_rng(self.seed))
         return ways.swap_labels(labels, owners, second, ways.random_pairs(num_classes, self.swapped_pairs, self.seed))
@@ -110,7 +110,7 @@ def image_task(
     """
     num_classes, seed = int(train.labels.max()) + 1, options.seed
     share = 1.0 if options.num_images is None else check_share(options.num_images, train.labels.size)
-    train, owners = options.dealt(options.sample(train, share))
+    train, owners = options.deal(options.sample(train, share))
     test = options.sample(test, share)
     held_out = 0.0 if validation is not None else options.validation
     parts = [(train, owners, ways.divide(owners, held_out, 0.0, seed))]
@@ -118,7 +118,7 @@ def image_task(
         if images is not None:
             followers = ways.alike(images.labels, train.labels, owners, options.num_clients, seed)
             parts.append((images, followers, np.full(followers.size, mark, np.int8)))
-    labels = [options.swapped(images.labels, owned, num_classes) for images, owned, _ in parts]
+    labels = [options.swap(images.labels, owned, num_classes) for images, owned, _ in parts]
     everyone = [owned for _, owned, _ in parts]
     if options.test_set == "common":
         labels[-1], everyone[-1] = test.labels, np.zeros_like(everyone[-1])

@@ -16,6 +16,7 @@ Owners = Int[np.ndarray, " samples"]
 Parts = Int[np.ndarray, " samples"]
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
+PARTS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
 
 
 def iid(labels: Labels, num_clients: int, seed: int = 0) -> Owners:
@@ -190,7 +191,7 @@ def alike(
     return owners
 
 
-def shared_out(clusters: Owners, members: int, seed: int = 0) -> Owners:
+def share_out(clusters: Owners, members: int, seed: int = 0) -> Owners:
     """Deal the samples of each cluster evenly to its members: cluster c has clients c · members and the next ones."""
     order, rank, _ = _random_ranks(clusters, seed)
     owners = np.empty_like(clusters)

@@ -51,10 +51,10 @@ def _open(file: bytes, height: int, width: int) -> tuple[int, bytes, np.ndarray 
             packed += content
     if kind < 0:
         raise ValueError("it holds a PNG without a header")
-    return kind, _unpacked(packed, height * (1 + width * CHANNELS[kind])), palette
+    return kind, _unpack(packed, height * (1 + width * CHANNELS[kind])), palette
 
 
-def _unpacked(packed: bytes, size: int) -> bytes:
+def _unpack(packed: bytes, size: int) -> bytes:
     """The lines, and never more of them than there should be."""
     try:
         lines = zlib.decompressobj().decompress(packed, size + 1)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from turnout.errors import nearest
-from turnout.tasks.data.partition import TEST, TRAIN, VALIDATION
+from turnout.tasks.data.partition import PARTS
+from turnout.tasks.models.losses import LOSSES
 
 if TYPE_CHECKING:
     import polars as pl
 
 LARGEST = float(np.finfo(np.float32).max)
 MOST_FRACTIONS = 20  # classes that are numbers but not whole; more are taken for numbers to predict
-PARTS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
-KINDS = {"cross_entropy": "class", "logistic": "binary", "squared": "real"}  # of labels, by loss
+LOSS_NAMES = ("cross_entropy", "logistic", "squared")
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ def table_of(
     inputs: np.ndarray | None = None,
 ) -> SampleTable:
     """The samples in rows of text, where missing cells are null; `inputs` are given if they are not such columns."""
-    if loss not in KINDS:
-        raise ValueError(f"loss is {loss!r}; it must be one of {', '.join(map(repr, KINDS))}")
+    if loss not in LOSS_NAMES:
+        raise ValueError(f"loss is {loss!r}; it must be one of {', '.join(map(repr, LOSS_NAMES))}")
     special = [client, label, *([part] if part else [])]
     for name in (*special, *features):
         if name not in rows.columns:
@@ -60,7 +60,7 @@ def table_of(
         raise ValueError(f"{where.source}: there is no column to predict from; it has {', '.join(rows.columns)} only")
     where.check_filled(rows, special)
     names = rows[client].unique(maintain_order=True).to_list()
-    labels, classes = _labels(rows, label, KINDS[loss], where)
+    labels, classes = _labels(rows, label, LOSSES[loss].labels, where)
     return SampleTable(
         inputs=np.stack([where.numbers(rows, name) for name in wanted], axis=1) if inputs is None else inputs,
         labels=labels,

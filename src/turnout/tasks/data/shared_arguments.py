@@ -22,12 +22,10 @@ def with_arguments_of(
 
     The signature is the schema of a task's table in an experiment file, so it has to show the fields.
     """
-    hints, kind = typing.get_type_hints(options), inspect.Parameter.POSITIONAL_OR_KEYWORD
+    hints = typing.get_type_hints(options)
     fields = [field for field in dataclasses.fields(typing.cast(Any, options)) if field.init]
-    signature = inspect.Signature(
-        [inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name]) for field in fields],
-        return_annotation=DataTask,
-    )
+    fields.sort(key=lambda field: field.kw_only is True)  # those by keyword alone come last
+    signature = inspect.Signature([_parameter(field, hints) for field in fields], return_annotation=DataTask)
 
     def decorate(builder: Callable[[Options], DataTask]) -> Callable[Arguments, DataTask]:
         @functools.wraps(builder)
@@ -43,3 +41,9 @@ def with_arguments_of(
         return build
 
     return decorate
+
+
+def _parameter(field: dataclasses.Field[Any], hints: dict[str, Any]) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY if field.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+    default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+    return inspect.Parameter(field.name, kind, default=default, annotation=hints[field.name])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -15,53 +15,50 @@ from turnout.tasks.data.sample_table import SampleTable
 from turnout.tasks.models.model import Model, linear, mlp
 
 
-def table_task(
-    table: SampleTable,
-    *,
-    loss: str,
-    model: str | Model,
-    hidden: Sequence[int],
-    standardise: bool,
-    standardise_label: bool,
-    ridge: float,
-    importance: Literal["size", "uniform"],
-    validation: float,
-    test: float,
-    num_clients: int | None,
-    min_size: int,
-    seed: int,
-) -> DataTask:
-    """The task of a table; `tasks.from_csv` explains the arguments."""
-    if num_clients is not None or min_size > 1:
-        table = _of_clients(table, num_clients, min_size, seed)
-    parts = divide(table.owners, validation, test, seed) if table.parts is None else table.parts
-    inputs, labels = table.inputs, table.labels
-    if inputs.dtype == np.float64:  # columns of numbers
-        inputs = (_standardised(inputs, parts) if standardise else inputs).astype(np.float32)
-    if standardise_label:
-        if loss != "squared":
-            raise ValueError(f"standardise_label is for numbers, with loss 'squared'; loss is {loss!r}")
-        labels = _standardised(labels[:, None], parts)[:, 0]
-    if isinstance(model, str) and np.issubdtype(inputs.dtype, np.integer) and inputs.dtype != np.uint8:
-        inputs = inputs.astype(np.float32)
-    num_outputs = len(table.classes) if loss == "cross_entropy" else 1
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """The arguments that tasks of tables share: the model, and which rows of which clients it is fitted to."""
+
+    loss: Literal["cross_entropy", "logistic", "squared"] = "cross_entropy"  # "logistic": two classes, one output
+    model: Literal["linear", "mlp"] | Model = "linear"
+    hidden: Sequence[int] = (200, 200)  # widths of the hidden layers of "mlp"
+    standardise: bool = True  # each column of numbers to mean 0 and deviation 1 over the training rows
+    standardise_label: bool = False  # the label likewise, for "squared": a constant then has a loss of ½
+    ridge: float = 0.0  # factor of the penalty ½ ‖w‖²
+    importance: Literal["size", "uniform"] = "size"  # a client counts by its training rows, or all alike
+    validation: float = 0.2  # share of each client's rows
+    test: float = 0.2
+    num_clients: int | None = None  # draw so many of the clients; all if not given
+    min_size: int = 1  # clients of fewer rows are left out
+    seed: int = 0  # of the choice of held-out rows, and of clients
+
+
+def table_task(table: SampleTable, options: TableOptions) -> DataTask:
+    """The task of a table."""
+    if options.num_clients is not None or options.min_size > 1:
+        table = _choose_clients(table, options)
+    parts = table.parts
+    if parts is None:
+        parts = divide(table.owners, options.validation, options.test, options.seed)
+    inputs = _prepare_inputs(table.inputs, parts, options)
+    num_outputs = len(table.classes) if options.loss == "cross_entropy" else 1
     return from_pool(
         inputs,
-        labels,
+        _prepare_labels(table.labels, parts, options),
         table.owners,
         parts,
-        model=_model(model, int(np.prod(inputs.shape[1:])), num_outputs, tuple(hidden)),
-        loss=loss,
-        ridge=ridge,
-        importance=importance,
+        model=_model(options, int(np.prod(inputs.shape[1:])), num_outputs),
+        loss=options.loss,
+        ridge=options.ridge,
+        importance=options.importance,
         num_clients=table.num_clients,
         names=table.clients,
     )
 
 
-def _of_clients(table: SampleTable, num_clients: int | None, min_size: int, seed: int) -> SampleTable:
+def _choose_clients(table: SampleTable, options: TableOptions) -> SampleTable:
     """The samples of clients that have enough, or of so many drawn from these, in their order."""
-    owners = by_id(table.owners, num_clients, min_size, seed)
+    owners = by_id(table.owners, options.num_clients, options.min_size, options.seed)
     kept = owners >= 0
     return replace(
         table,
@@ -74,16 +71,33 @@ def _of_clients(table: SampleTable, num_clients: int | None, min_size: int, seed
     )
 
 
-def _standardised(numbers: np.ndarray, parts: np.ndarray) -> np.ndarray:
+def _prepare_inputs(inputs: np.ndarray, parts: np.ndarray, options: TableOptions) -> np.ndarray:
+    if inputs.dtype == np.float64:  # columns of numbers
+        return (_standardise(inputs, parts) if options.standardise else inputs).astype(np.float32)
+    whole = np.issubdtype(inputs.dtype, np.integer) and inputs.dtype != np.uint8
+    return inputs.astype(np.float32) if whole and isinstance(options.model, str) else inputs
+
+
+def _prepare_labels(labels: np.ndarray, parts: np.ndarray, options: TableOptions) -> np.ndarray:
+    if not options.standardise_label:
+        return labels
+    if options.loss != "squared":
+        raise ValueError(f"standardise_label is for numbers, with loss 'squared'; loss is {options.loss!r}")
+    return _standardise(labels[:, None], parts)[:, 0]
+
+
+def _standardise(numbers: np.ndarray, parts: np.ndarray) -> np.ndarray:
     """Columns with mean 0 and deviation 1 over the training rows; one that is constant there is only shifted."""
     training = numbers[parts == TRAIN]
     varies = np.ptp(training, axis=0) > 0  # rounding gives the deviation of a constant some digits, too
     return (numbers - training.mean(axis=0)) / np.where(varies, training.std(axis=0), 1.0)
 
 
-def _model(model: str | Model, num_inputs: int, num_outputs: int, hidden: tuple[int, ...]) -> Model:
-    if isinstance(model, Model):
-        return model
-    if model not in ("linear", "mlp"):
-        raise ValueError(f"model is {model!r}; it must be 'linear', 'mlp' or a Model")
-    return mlp(num_inputs, hidden, num_outputs) if model == "mlp" else linear(num_inputs, num_outputs)
+def _model(options: TableOptions, num_inputs: int, num_outputs: int) -> Model:
+    if isinstance(options.model, Model):
+        return options.model
+    if options.model == "linear":
+        return linear(num_inputs, num_outputs)
+    if options.model == "mlp":
+        return mlp(num_inputs, tuple(options.hidden), num_outputs)
+    raise ValueError(f"model is {options.model!r}; it must be 'linear', 'mlp' or a Model")

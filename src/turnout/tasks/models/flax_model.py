@@ -11,7 +11,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array
 
-from turnout.tasks.models.model import Model, in_types_of
+from turnout.tasks.models.model import Model, Seed, in_types_of
 from turnout.types import Params, RandomKey
 
 
@@ -66,8 +66,8 @@ def _of_linen(module: Any, sample: Any, train: Mapping[str, Any] | None, evaluat
     def apply(params: Params, inputs: Array) -> Array:
         return run(params, inputs, **evaluate)
 
-    def apply_noisily(params: Params, inputs: Array, word: Any) -> Array:
-        return run(params, inputs, rngs={"dropout": jr.key(word)}, **(train or {}))
+    def apply_noisily(params: Params, inputs: Array, seed: Seed) -> Array:
+        return run(params, inputs, rngs={"dropout": jr.key(seed)}, **(train or {}))
 
     return Model(init, apply, None if train is None else apply_noisily)
 

@@ -17,7 +17,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jaxtyping import Array, Float, UInt8
 
-from turnout.tasks.models.windows import Kind, Patches, Tiles, Window, divided, power, tiles_for
+from turnout.tasks.models.windows import Kind, Patches, Ref, Tiles, Window, divide_whole, power_of_two, tiles_for
 
 NOWHERE = 255  # the place of a maximum that ReLU cuts off
 
@@ -48,20 +48,21 @@ def _backwards(window: Window, kept: tuple[Array, ...], gradient: Array) -> tupl
 convolve_and_pool.defvjp(_forwards, _backwards)
 
 
+# Long: the kernel and its call share their sizes.
 def _outputs(window: Window, weight: Array, bias: Array, images: Array) -> tuple[Array, UInt8[Array, "..."]]:
     """Pooled outputs, and the place of each in its square."""
     channels, height, width, batch = images.shape
-    features, (down, across) = weight.shape[1], window.pooled(height, width)
-    tiles, options = _tiled("outputs", window, channels)
-    columns, rows = min(tiles.columns, power(across * batch)), min(tiles.rows, power(features))
+    features, (down, across) = weight.shape[1], window.pooled_size(height, width)
+    tiles, options = _tile("outputs", window, channels)
+    columns, rows = min(tiles.columns, power_of_two(across * batch)), min(tiles.rows, power_of_two(features))
     patches = Patches(window, images.shape, tiles)
 
-    def kernel(weight_ref: Any, bias_ref: Any, image_ref: Any, out_ref: Any, place_ref: Any) -> None:
+    def kernel(weight_ref: Ref, bias_ref: Ref, image_ref: Ref, out_ref: Ref, place_ref: Ref) -> None:
         y, number = pl.program_id(0), pl.program_id(1) * columns + jnp.arange(columns)
         feature, inside = pl.program_id(2) * rows + jnp.arange(rows), number < across * batch
         real_feature = feature < features
 
-        def add(turn: Any, sums: tuple[Array, ...]) -> tuple[Array, ...]:
+        def add(turn: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
             kernels = [
                 triton.load(
                     weight_ref.at[at[:, None], feature[None, :]], mask=real[:, None] & real_feature[None, :], other=0.0
@@ -95,14 +96,15 @@ def _outputs(window: Window, weight: Array, bias: Array, images: Array) -> tuple
     return outputs.reshape(features, down, across, batch), places.reshape(features, down, across, batch)
 
 
+# Long: the kernel and its call share their sizes.
 def _by_images(window: Window, weight: Array, gradient: Array, places: Array, shape: tuple[int, ...]) -> Array:
     """The gradient by the images: what each pixel did to the outputs whose kernel lay over it."""
     (channels, height, width, batch), (features, down, across) = shape, gradient.shape[:3]
     size, pool, padding = window.size, window.pool, window.padding
-    tiles, options = _tiled("images", window, channels)
+    tiles, options = _tile("images", window, channels)
     lines, length = -(-height // pool), -(-width // pool) * batch
-    columns, rows = min(tiles.columns, power(length)), min(tiles.rows, power(channels))
-    depth = min(tiles.rows, power(features))
+    columns, rows = min(tiles.columns, power_of_two(length)), min(tiles.rows, power_of_two(channels))
+    depth = min(tiles.rows, power_of_two(features))
     # Of an output whose square is `shift` squares away, and which lies `dx` pixels into it, which pixel `ex` of our own
     # square was seen by which column j of the kernel:
     sightings = {(ex - j + padding) // pool: [] for ex in range(pool) for j in range(size)}
@@ -111,13 +113,13 @@ def _by_images(window: Window, weight: Array, gradient: Array, places: Array, sh
             shift, dx = divmod(ex - j + padding, pool)
             sightings[shift].append((dx, ex, j))
 
-    def kernel(weight_ref: Any, gradient_ref: Any, place_ref: Any, out_ref: Any) -> None:
+    def kernel(weight_ref: Ref, gradient_ref: Ref, place_ref: Ref, out_ref: Ref) -> None:
         line, number = pl.program_id(0), pl.program_id(1) * columns + jnp.arange(columns)
-        channel, (square, sample) = pl.program_id(2) * rows + jnp.arange(rows), divided(number, batch)
+        channel, (square, sample) = pl.program_id(2) * rows + jnp.arange(rows), divide_whole(number, batch)
         real_channel = channel < channels
 
-        def add(turn: Any, sums: tuple[Array, ...]) -> tuple[Array, ...]:
-            i, part = divided(turn, -(-features // depth))
+        def add(turn: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
+            i, part = divide_whole(turn, -(-features // depth))
             feature, added = part * depth + jnp.arange(depth), list(sums)
             mask = real_channel[:, None] & (feature < features)[None, :]
             at = [(i * size + j) * channels + channel for j in range(size)]
@@ -125,7 +127,7 @@ def _by_images(window: Window, weight: Array, gradient: Array, places: Array, sh
             kernels = [each.astype(gradient.dtype) for each in kernels]
             for ey in range(pool):
                 y = pool * line + ey - i + padding  # of the output before pooling
-                above, dy = divided(jnp.maximum(y, 0), pool)
+                above, dy = divide_whole(jnp.maximum(y, 0), pool)
                 for shift, pairs in sightings.items():
                     x = square + shift
                     inside = (x >= 0) & (x < across) & (y >= 0) & (y < pool * down)
@@ -156,22 +158,23 @@ def _by_images(window: Window, weight: Array, gradient: Array, places: Array, sh
     )(weight, gradient.reshape(flat), places.reshape(flat)).reshape(shape)
 
 
+# Long: the kernel and its call share their sizes.
 def _by_weight(window: Window, images: Array, gradient: Array, places: Array, shape: tuple[int, ...]) -> Array:
     """The gradient by the kernel: patches times gradients, summed over all pixels."""
     (channels, height, width, batch), (features, down, across) = images.shape, gradient.shape[:3]
-    tiles, options = _tiled("weight", window, channels)
-    columns, rows = min(tiles.columns, power(across * batch)), min(tiles.rows, power(features))
+    tiles, options = _tile("weight", window, channels)
+    columns, rows = min(tiles.columns, power_of_two(across * batch)), min(tiles.rows, power_of_two(features))
     patches = Patches(window, images.shape, tiles)
     in_line, splits = -(-across * batch // columns), min(tiles.splits, down)
     lines = -(-down // splits)  # of one split
 
-    def kernel(image_ref: Any, gradient_ref: Any, place_ref: Any, out_ref: Any) -> None:
+    def kernel(image_ref: Ref, gradient_ref: Ref, place_ref: Ref, out_ref: Ref) -> None:
         split, turn = pl.program_id(0), pl.program_id(1)
         feature = pl.program_id(2) * rows + jnp.arange(rows)
         real_feature = feature < features
 
-        def add(tile: Any, sums: tuple[Array, ...]) -> tuple[Array, ...]:
-            line, part = divided(tile, in_line)
+        def add(tile: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
+            line, part = divide_whole(tile, in_line)
             y, number = split * lines + line, part * columns + jnp.arange(columns)
             inside, added = (number < across * batch) & (y < down), list(sums)
             here, mask = (feature[:, None], y, number[None, :]), real_feature[:, None] & inside[None, :]
@@ -199,7 +202,7 @@ def _by_weight(window: Window, images: Array, gradient: Array, places: Array, sh
     return parts.sum(axis=0)
 
 
-def _tiled(kind: Kind, window: Window, channels: int) -> tuple[Tiles, dict[str, Any]]:
+def _tile(kind: Kind, window: Window, channels: int) -> tuple[Tiles, dict[str, Any]]:
     tiles = tiles_for(kind, channels, window.size)
     settings = triton.CompilerParams(num_warps=tiles.warps, num_stages=tiles.stages)
     return tiles, {"compiler_params": settings, "interpret": window.interpreted}

@@ -1,7 +1,7 @@
 """Layers of image networks.
 
 A layer has `init(key, shape)`, which gives its parameters and the shape of its output, and `apply(params, inputs,
-word)`, where `word` is a source of random bits in training and None in evaluation.
+seed)`, where `seed` is for random numbers in training and None in evaluation.
 
 Between layers a batch of images has its samples last and its channels first: patches, pooling and their gradients then
 move whole rows of samples. A batch of vectors has its samples first. Layers compute in the type of their inputs;
@@ -18,14 +18,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Float, Shaped, UInt32
+from jaxtyping import Array, Float, Shaped
 
 from turnout.streams import scramble
-from turnout.tasks.models.model import in_type_of
+from turnout.tasks.models.model import Seed, in_type_of
 from turnout.types import Params, RandomKey
 
 Shape = tuple[int, ...]  # of one sample
-Word = UInt32[Array, ""]
 Pictures = Float[Array, "channels height width batch"]
 Outcome = Float[Array, "features down across batch"]
 Vectors = Float[Array, "batch features"]
@@ -39,7 +38,7 @@ class Layer(abc.ABC):
         return {}, shape
 
     @abc.abstractmethod
-    def apply(self, params: Params, inputs: Array, word: Word | None) -> Array:
+    def apply(self, params: Params, inputs: Array, seed: Seed | None) -> Array:
         """Outputs of a batch."""
 
 
@@ -60,7 +59,7 @@ class Conv(Layer):
         weight = math.sqrt(2 / fan_in) * jr.normal(key, (fan_in, self.channels))
         return {"weight": weight, "bias": jnp.zeros(self.channels)}, (height + shrink, width + shrink, self.channels)
 
-    def apply(self, params: Params, inputs: Pictures, word: Word | None) -> Outcome:
+    def apply(self, params: Params, inputs: Pictures, seed: Seed | None) -> Outcome:
         outputs = convolve(params["weight"], inputs, self.size, self.padding) + params["bias"][:, None, None, None]
         return in_type_of(inputs, outputs)
 
@@ -106,7 +105,7 @@ class Pool(Layer):
             raise ValueError(f"there is no square of {self.size} pixels in an image of {height} × {width}")
         return {}, (height // self.size, width // self.size, channels)
 
-    def apply(self, params: Params, inputs: Pictures, word: Word | None) -> Outcome:
+    def apply(self, params: Params, inputs: Pictures, seed: Seed | None) -> Outcome:
         # A reshape and a maximum: the gradient of a window that is moved over the image would be a scatter.
         channels, height, width, batch = inputs.shape
         down, across = height // self.size, width // self.size
@@ -127,7 +126,7 @@ class Dense(Layer):
         weight = math.sqrt(variance) * jr.normal(key, (fan_in, self.outputs))
         return {"weight": weight, "bias": jnp.zeros(self.outputs)}, (self.outputs,)
 
-    def apply(self, params: Params, inputs: Array, word: Word | None) -> Float[Array, "batch outputs"]:
+    def apply(self, params: Params, inputs: Array, seed: Seed | None) -> Float[Array, "batch outputs"]:
         rows, weight = samples_first(inputs), in_type_of(inputs, params["weight"])
         outputs = jnp.matmul(rows.reshape(rows.shape[0], -1), weight, preferred_element_type=jnp.float32)
         return in_type_of(inputs, outputs + params["bias"][None, :])
@@ -137,7 +136,7 @@ class Dense(Layer):
 class Relu(Layer):
     """Negative numbers become zero."""
 
-    def apply(self, params: Params, inputs: Array, word: Word | None) -> Array:
+    def apply(self, params: Params, inputs: Array, seed: Seed | None) -> Array:
         return jax.nn.relu(inputs)
 
 
@@ -157,19 +156,19 @@ class BatchNorm(Layer):
     def init(self, key: RandomKey, shape: Shape) -> tuple[Params, Shape]:
         return {"gain": jnp.ones(shape[-1]), "shift": jnp.zeros(shape[-1])}, shape
 
-    def apply(self, params: Params, inputs: Array, word: Word | None) -> Array:
+    def apply(self, params: Params, inputs: Array, seed: Seed | None) -> Array:
         rows = samples_first(inputs).astype(jnp.float32)
         size = min(self.group, rows.shape[0])
         rest = rows.shape[0] % size
         groups = rows[: rows.shape[0] - rest].reshape(-1, size, *rows.shape[1:])
-        outputs = self._normalised(groups).reshape(-1, *rows.shape[1:])
+        outputs = self._normalise(groups).reshape(-1, *rows.shape[1:])
         if rest:
-            outputs = jnp.concatenate([outputs, self._normalised(rows[None, -size:])[0, -rest:]])
+            outputs = jnp.concatenate([outputs, self._normalise(rows[None, -size:])[0, -rest:]])
         outputs = outputs * along_channels(params["gain"], outputs) + along_channels(params["shift"], outputs)
         outputs = in_type_of(inputs, outputs)
         return samples_last(outputs) if inputs.ndim == 4 else outputs
 
-    def _normalised(self, groups: Array) -> Array:
+    def _normalise(self, groups: Array) -> Array:
         axes = tuple(range(1, groups.ndim - 1))
         centred = groups - jnp.mean(groups, axes, keepdims=True)
         return centred * jax.lax.rsqrt(jnp.mean(centred**2, axes, keepdims=True) + self.epsilon)
@@ -186,18 +185,18 @@ class Dropout(Layer):
 
     rate: float = 0.2
 
-    def apply(self, params: Params, inputs: Array, word: Word | None) -> Array:
-        if word is None:
+    def apply(self, params: Params, inputs: Array, seed: Seed | None) -> Array:
+        if seed is None:
             return inputs
         shape = samples_first(inputs).shape
-        bits = scramble(word + jnp.arange(inputs.size, dtype=jnp.uint32).reshape(shape))
+        bits = scramble(seed + jnp.arange(inputs.size, dtype=jnp.uint32).reshape(shape))
         # A factor for the gradient to reuse: after a choice the compiler draws the bits again, at a quarter of a step.
         factor = jnp.where(bits >= jnp.uint32(int(self.rate * 2**32)), 1 / (1 - self.rate), 0.0).astype(inputs.dtype)
         return inputs * (samples_last(factor) if inputs.ndim == 4 else factor)
 
 
 def run_layers(
-    layers: tuple[Layer, ...], params: Any, images: Float[Array, "batch height width channels"], word: Word | None
+    layers: tuple[Layer, ...], params: Any, images: Float[Array, "batch height width channels"], seed: Seed | None
 ) -> Vectors:
     """A batch of images through all layers; each layer has its own random bits."""
     inputs, done = samples_last(images), 0
@@ -207,7 +206,7 @@ def run_layers(
         if _in_one_kernel(layers[place : place + 3], inputs):
             inputs, done = _convolve_and_pool(layers[place : place + 3], layer_params, inputs), place + 3
         else:
-            inputs = layer.apply(layer_params, inputs, None if word is None else scramble(word + jnp.uint32(place)))
+            inputs = layer.apply(layer_params, inputs, None if seed is None else scramble(seed + jnp.uint32(place)))
     return samples_first(inputs).astype(jnp.float32)
 
 

@@ -13,12 +13,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float, Shaped, UInt32
 
 from turnout.types import Params, RandomKey
 
 Inputs = Shaped[Array, "batch ..."]
 Outputs = Float[Array, "batch outputs"]
+Seed = UInt32[Array, ""]  # for random numbers of a model while it trains
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Model:
 
     init: Callable[[RandomKey], Params]
     apply: Callable[[Params, Array], Array]
-    # Used in training instead of `apply`, as for dropout: it also takes a word of random bits.
-    apply_noisily: Callable[[Params, Array, Any], Array] | None = None
+    # Used in training instead of `apply`, as for dropout: it also takes a seed.
+    apply_noisily: Callable[[Params, Array, Seed], Array] | None = None
     # Whether clients train faster one after another on a CPU, because the step of one fills the cache.
     one_by_one_on_cpu: bool = False
 

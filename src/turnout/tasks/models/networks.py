@@ -11,8 +11,8 @@ from typing import Literal, get_args
 import jax.random as jr
 from jaxtyping import Array
 
-from turnout.tasks.models.layers import BatchNorm, Conv, Dense, Dropout, Layer, Pool, Relu, Shape, Word, run_layers
-from turnout.tasks.models.model import Model, linear, mlp
+from turnout.tasks.models.layers import BatchNorm, Conv, Dense, Dropout, Layer, Pool, Relu, Shape, run_layers
+from turnout.tasks.models.model import Model, Seed, linear, mlp
 from turnout.types import Params, RandomKey
 
 ModelName = Literal[
@@ -43,8 +43,8 @@ def network(image: Shape, layers: tuple[Layer, ...]) -> Model:
             params.append(layer_params)
         return params
 
-    def run(params: Params, inputs: Array, word: Word | None) -> Array:
-        return run_layers(layers, params, inputs.reshape(inputs.shape[0], *shape), word)
+    def run(params: Params, inputs: Array, seed: Seed | None) -> Array:
+        return run_layers(layers, params, inputs.reshape(inputs.shape[0], *shape), seed)
 
     def apply(params: Params, inputs: Array) -> Array:
         return run(params, inputs, None)

@@ -12,20 +12,21 @@ from jax.experimental.pallas import triton
 from jaxtyping import Array
 
 Kind = Literal["outputs", "images", "weight"]  # what a kernel makes: outputs, or the gradient by one of the others
+Ref = Any  # a reference of Pallas, which gives it no type
 _FEW = 128  # numbers of a patch that are multiplied in one go
 _LEAST = 16  # rows and columns that a product must have
 
 
 @dataclass(frozen=True)
 class Window:
-    """What becomes of one convolution: its kernel, and the squares of pixels of which the largest is kept."""
+    """One convolution and the pooling after it, which keeps the largest pixel of every square."""
 
     size: int
     padding: int
     pool: int
-    interpreted: bool = False  # slowly, on whatever device: for tests
+    interpreted: bool = False  # on any device, but slowly: for tests
 
-    def pooled(self, height: int, width: int) -> tuple[int, int]:
+    def pooled_size(self, height: int, width: int) -> tuple[int, int]:
         shrink = 2 * self.padding - self.size + 1
         return (height + shrink) // self.pool, (width + shrink) // self.pool
 
@@ -65,11 +66,11 @@ class Patches:
         self._window, (self._channels, self._height, self._width, self._batch) = window, shape
         self._whole = window.size**2 * self._channels
         self._small = self._whole <= _FEW
-        self.rows = power(self._whole) if self._small else min(tiles.rows, power(self._channels))
+        self.rows = power_of_two(self._whole) if self._small else min(tiles.rows, power_of_two(self._channels))
         self._parts = -(-self._channels // self.rows)
         self.turns = 1 if self._small else window.size * self._parts
 
-    def of_kernel(self, turn: Any) -> list[tuple[Array, Array]]:
+    def of_kernel(self, turn: Array) -> list[tuple[Array, Array]]:
         """Per block its rows of the kernel, and which of them there are."""
         if self._small:
             return [(jnp.arange(self.rows), jnp.arange(self.rows) < self._whole)]
@@ -77,12 +78,14 @@ class Patches:
         size = self._window.size
         return [((i * size + j) * self._channels + channel, channel < self._channels) for j in range(size)]
 
-    def of_images(self, turn: Any, image_ref: Any, y: Any, number: Array, inside: Array) -> Iterator[Any]:
+    def of_images(
+        self, turn: Array, image_ref: Ref, y: Array, number: Array, inside: Array
+    ) -> Iterator[tuple[int, int, Array]]:
         """For each pixel of the squares of a tile: its place in the square, a block, and that block of its patches."""
         size, pool = self._window.size, self._window.pool
         if self._small:
-            pixel, channel = divided(jnp.arange(self.rows), self._channels)
-            i, j = divided(pixel, size)
+            pixel, channel = divide_whole(jnp.arange(self.rows), self._channels)
+            i, j = divide_whole(pixel, size)
             real = jnp.arange(self.rows) < self._whole
             for dy in range(pool):
                 for dx in range(pool):
@@ -96,27 +99,40 @@ class Patches:
                     if 0 <= right - dx < size:
                         yield dy * pool + dx, right - dx, pixels
 
-    def _row_and_channels(self, turn: Any) -> tuple[Any, Array]:
-        i, part = divided(turn, self._parts)
+    def _row_and_channels(self, turn: Array) -> tuple[Array, Array]:
+        i, part = divide_whole(turn, self._parts)
         return i, part * self.rows + jnp.arange(self.rows)
 
     def _cut(
-        self, image_ref: Any, channel: Array, real: Array, y: Any, below: Any, number: Array, right: Any, inside: Array
+        self,
+        image_ref: Ref,
+        channel: Array,
+        real: Array,
+        y: Array,
+        below: Array,
+        number: Array,
+        right: Array | int,
+        inside: Array,
     ) -> Array:
         """Pixels so far below and to the right of the first pixel of every square, zero beyond the border."""
         pool, padding = self._window.pool, self._window.padding
-        square, sample = divided(number, self._batch)
+        square, sample = divide_whole(number, self._batch)
         row, x = pool * y + below - padding, pool * square[None, :] + jnp.reshape(right - padding, (-1, 1))
         row = jnp.reshape(row, (-1, 1))
         mask = real[:, None] & inside[None, :] & (x >= 0) & (x < self._width) & (row >= 0) & (row < self._height)
         return triton.load(image_ref.at[channel[:, None], row, x * self._batch + sample[None, :]], mask=mask, other=0.0)
 
 
-def divided(number: Any, by: int) -> tuple[Any, Any]:
-    """Of numbers that are not negative; the usual operators mind signs, which hides what stands side by side."""
+def divide_whole(number: Array, by: int) -> tuple[Array, Array]:
+    """Quotient and remainder of numbers that are not negative.
+
+    `//` and `%` also handle negative numbers. In that code the compiler no longer sees which numbers lie side by side
+    in memory, and loads them one by one.
+    """
     divisor = jnp.full_like(number, by)
     return jax.lax.div(number, divisor), jax.lax.rem(number, divisor)
 
 
-def power(count: int) -> int:
+def power_of_two(count: int) -> int:
+    """The least power of two that is not below a count, and at least what a product needs."""
     return max(_LEAST, 1 << (count - 1).bit_length())

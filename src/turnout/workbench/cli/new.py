@@ -38,7 +38,7 @@ def new_command(
 def write_starter(folder: Path) -> list[str]:
     """Write the files of a new study into a folder, all or none of them; their names."""
     from turnout.errors import FolderError
-    from turnout.files.whole import created, free_folder
+    from turnout.files.whole import create_folder, free_folder
 
     files = [
         file
@@ -50,7 +50,7 @@ def write_starter(folder: Path) -> list[str]:
     free_folder(folder)
     draft = folder.with_name(f".{folder.name}-{uuid.uuid4().hex[:8]}")
     try:
-        with created(draft):
+        with create_folder(draft):
             for file in files:
                 (draft / file.name).write_bytes(file.read_bytes())
             os.replace(draft, folder)

@@ -23,9 +23,9 @@ def verify_command(
 ) -> None:
     """Check that files are as they were written, and name those that were edited or damaged since."""
     with one_line_errors(debug):
-        from turnout.files.verification import verified
+        from turnout.files.verification import verify_results
 
-        results = [one for path in paths for one in verified(path)]
+        results = [one for path in paths for one in verify_results(path)]
         if as_json:
             tables = [{"path": str(one.path), "manifest": one.has_manifest, "files": one.files} for one in results]
             typer.echo(json.dumps(tables, indent=2))

@@ -279,6 +279,7 @@ def _fields(cls: ast.ClassDef, source: ast.Module) -> Fields:
     fields: Fields = {}
     for base in cls.bases:
         fields |= _fields_of(ast.unparse(base).partition("[")[0], source)
+    inherited = dict(fields)
     for node in cls.body:
         if isinstance(node, ast.AnnAssign) and "ClassVar" not in ast.unparse(node.annotation):
             name, default = ast.unparse(node.target), node.value
@@ -289,4 +290,7 @@ def _fields(cls: ast.ClassDef, source: ast.Module) -> Fields:
                 fields.pop(name, None)
             else:  # eqx.field(static=True, default=…), or the default itself
                 fields[name] = options.get("default") if is_field else default
+    if any(fields[name] is None for name in fields if name not in inherited) and any(inherited.values()):
+        # After defaults, a field can only be required if those before it are given by keyword alone: they come last.
+        return {name: fields[name] for name in sorted(fields, key=inherited.__contains__)}
     return fields

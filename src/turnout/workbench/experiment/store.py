@@ -13,9 +13,9 @@ import jax
 import numpy as np
 import polars as pl
 
-from turnout.files.manifest import checked_contents
-from turnout.files.panics import panics_refused
-from turnout.files.whole import free_folder, renewed, whole_or_absent
+from turnout.files.manifest import read_contents
+from turnout.files.panics import refuse_panics
+from turnout.files.whole import free_folder, renew_folder, whole_or_absent
 from turnout.simulator.attendance import MAX_ROUNDS, STATES, Attendance, watched_clients
 from turnout.simulator.history import KINDS, History
 from turnout.workbench.experiment import circumstances, toml
@@ -52,7 +52,7 @@ def renew(run: Run, folder: Path, extra: Extra | None = None) -> None:
 
     All files are written first and then replace the old ones together, so that the folder is whole at any moment.
     """
-    with renewed(folder) as work:
+    with renew_folder(folder) as work:
         write_run(run, work)
         if extra is not None:
             extra(run, work)
@@ -86,7 +86,7 @@ def load(folder: str | Path) -> Run:
     a name, and then the outcomes are told apart by the tables alone.
     """
     folder = Path(folder)
-    contents = checked_contents(folder, (*NUMBERS, ATTENDANCE, LOG))
+    contents = read_contents(folder, (*NUMBERS, ATTENDANCE, LOG))
     if "run.json" not in contents:
         raise ExperimentError(f"{folder}: not a run folder: {_why_not(folder)}")
     if missing := [name for name in NUMBERS if name not in contents]:
@@ -128,7 +128,7 @@ def _run(contents: dict[str, bytes]) -> Run:
 
 
 def _table(contents: dict[str, bytes], name: str) -> pl.DataFrame:
-    with panics_refused(name):
+    with refuse_panics(name):
         return pl.read_parquet(BytesIO(contents[name]))
 
 

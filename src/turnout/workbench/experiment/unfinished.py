@@ -18,7 +18,7 @@ from typing import Any
 
 from turnout.errors import FolderError
 from turnout.files.lock import FileLock, is_locked
-from turnout.files.whole import durable_file, free_folder, renewed
+from turnout.files.whole import durable_file, free_folder, renew_folder
 from turnout.simulator.simulate import Watcher
 from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.config import Experiment
@@ -60,7 +60,7 @@ class Unfinished:
 
     def commit(self, write: Callable[[Path], Any]) -> None:
         """Let `write` leave files in the folder that it is given; they appear in the run folder all together."""
-        with renewed(self.folder) as work:
+        with renew_folder(self.folder) as work:
             write(work)
 
     @property

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from turnout.errors import nearest
-from turnout.files.manifest import checked_contents
+from turnout.files.manifest import read_contents
 from turnout.workbench.experiment.errors import ExperimentError
 
 CURVES = "curves.csv.gz"  # name of the table in a folder
@@ -79,7 +79,7 @@ def write_curves(curves: Iterable[Curve], path: Path) -> None:
 
 def read_curves(path: Path) -> list[Curve]:
     """The curves of a table, in its order, checked by the manifest of its folder if there is one."""
-    contents = checked_contents(path.parent, (path.name,))
+    contents = read_contents(path.parent, (path.name,))
     if path.name not in contents:
         raise ExperimentError(f"{path}: there is no such table of curves")
     return parsed_curves(contents[path.name], str(path))

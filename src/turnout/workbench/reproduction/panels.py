@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from turnout.files.lock import FileLock
-from turnout.files.manifest import EditedError, checked_contents
+from turnout.files.manifest import EditedError, read_contents
 from turnout.files.whole import whole_or_absent
 from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.kept import KeptPoints, asked_of
@@ -58,7 +58,7 @@ class KeptPanels:
         if folder is None:
             return None
         try:
-            contents = checked_contents(folder / WHOLE, (KEPT, CURVES))
+            contents = read_contents(folder / WHOLE, (KEPT, CURVES))
             if KEPT not in contents:
                 return None
             fields = json.loads(contents[KEPT])

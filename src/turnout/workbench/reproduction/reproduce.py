@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from turnout.files.whole import free_folder, replaced
+from turnout.files.whole import free_folder, replace_folder
 from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError
@@ -212,7 +212,7 @@ def save(reproduced: Reproduced, out: str | Path, draw: Draw | None = None) -> P
     One that is there already is replaced when the new one is whole.
     """
     folder = _free_or_reproduced(Path(out))
-    with replaced(folder) as work:
+    with replace_folder(folder) as work:
         (work / "claim.toml").write_text(reproduced.claim.to_toml(), encoding="utf-8")
         for name, panel in reproduced.panels.items():
             if panel.experiment is not None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from turnout.errors import UserError
-from turnout.files.manifest import MANIFEST, checked_contents
-from turnout.files.whole import renewed, replaced, settle
+from turnout.files.manifest import MANIFEST, read_contents
+from turnout.files.whole import renew_folder, replace_folder, settle
 from turnout.workbench.experiment.errors import ExperimentError, files_of
 from turnout.workbench.experiment.trust import Code
 from turnout.workbench.reproduction.claim import Claim, read_claim
@@ -29,7 +29,7 @@ def refresh(folder: Path, draw: Draw | None = None) -> dict[str, Any]:
 
     The files that change are replaced together when all are written.
     """
-    with renewed(folder) as work:
+    with renew_folder(folder) as work:
         with files_of(folder, "a reproduction"):
             claim = current_claim(folder)
         return _refreshed(folder, claim, work, draw)
@@ -67,7 +67,7 @@ def current_claim(folder: Path) -> Claim:
 
 def read_result(folder: Path) -> dict[str, Any]:
     """The stored result of a reproduction."""
-    contents = checked_contents(folder, (RESULT,))
+    contents = read_contents(folder, (RESULT,))
     if RESULT not in contents:
         raise ExperimentError(f"{folder}: not the folder of a reproduction: it has no {RESULT}")
     try:
@@ -106,7 +106,7 @@ def is_done(claim: Claim, folder: Path) -> bool:
 
 def read_stored_claim(folder: Path) -> Claim:
     """The claim of a folder as it was run; nothing that it names is imported."""
-    contents = checked_contents(folder, (CLAIM,))
+    contents = read_contents(folder, (CLAIM,))
     if CLAIM not in contents:
         raise ExperimentError(f"{folder}: not the folder of a reproduction: it has no {CLAIM}")
     with files_of(folder, "a reproduction"):
@@ -120,7 +120,7 @@ def folder_of_same_runs(claim: Claim, results: Path) -> Path | None:
 
 def reproduce_from(claim: Claim, runs: Path, out: Path, draw: Draw | None = None) -> dict[str, Any]:
     """Write the folder of a claim from another claim's folder with the same runs: only the checks are new."""
-    with replaced(out) as work:
+    with replace_folder(out) as work:
         for file in runs.iterdir():
             if file.is_file() and file.name != MANIFEST and not file.name.startswith("."):
                 shutil.copyfile(file, work / file.name)

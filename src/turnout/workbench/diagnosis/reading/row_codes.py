@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from turnout.files.panics import panics_refused
+from turnout.files.panics import refuse_panics
 from turnout.workbench.diagnosis.reading.columns import FLAGS, TEXT, TIMES
 from turnout.workbench.diagnosis.reading.errors import LogError
 from turnout.workbench.diagnosis.reading.numbering import Numbering
@@ -75,7 +75,7 @@ def read_rows(table: LogTable, columns: dict[str, str]) -> Rows:
     clocks: set[str] = set()
     done = 0
     try:
-        with panics_refused(table.path):
+        with refuse_panics(table.path):
             for batch in _batches(table, columns):
                 for name in columns:
                     if name in TEXT:

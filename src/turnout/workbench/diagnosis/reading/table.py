@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Literal
 
-from turnout.files.panics import panics_refused
+from turnout.files.panics import refuse_panics
 from turnout.workbench.diagnosis.reading.errors import LogError
 
 LINES_FOR_KEYS = 1000  # of a JSON Lines file, from which its keys are read
@@ -111,7 +111,7 @@ def _parquet_header(path: str, file: Path) -> list[str]:
     import polars as pl
 
     try:
-        with panics_refused(path):
+        with refuse_panics(path):
             return pl.scan_parquet(file).collect_schema().names()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise LogError(f"{path}: is not a whole Parquet file ({first_line(error)}); write it again") from None
