@@ -26,6 +26,7 @@ class ServerSettings(eqx.Module):
     learning_rate: Scalar | Schedule = 1.0  # η_g (η̄ in the CA-Fed papers)
     optimizer: optax.GradientTransformation = eqx.field(static=True, default=PLAIN_STEP)
     radius: Scalar | None = None  # of the ball W in the papers' Proj_W; None: no projection
+    rest: Scalar | None = None  # R, rounds for which a client that was asked is left alone
     facts: Facts | None = None  # if not given: the truth in simulations, estimates on real nodes
 
     def __check_init__(self) -> None:

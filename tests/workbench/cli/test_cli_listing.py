@@ -59,8 +59,8 @@ def test_cite_an_experiment(turnout, tmp_path):
     keys = [line for line in result.stdout.splitlines() if line.startswith("@")]
     assert [key.partition("{")[2] for key in keys] == [
         "mcmahan2017communication,",
-        "sun2025debiasing,",
         "rodio2023federated,",
+        "sun2025debiasing,",
     ]
     assert result.stderr == "no reference is known for mine:Own\n"
     assert turnout("cite", "demo").stdout.startswith("@")

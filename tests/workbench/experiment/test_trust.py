@@ -44,7 +44,7 @@ PLACES = {
     "a task alone": {"task": "spy:Mine"},
     "strategy": {"strategies": [{"name": "spy:Mine"}]},
     "a strategy alone": {"strategies": ["spy:Mine"]},
-    "inside a strategy": {"strategies": [{"name": "separated", "separation": 1, "strategy": "spy:Mine"}]},
+    "server of a strategy": {"strategies": [{"name": "fedavg", "server": {"optimizer": "spy:rate"}}]},
     "facts of a strategy": {"strategies": [{"name": "fedavg", "facts": "spy:Mine"}]},
     "facts": {"facts": "spy:Mine"},
     "optimizer": {"server": {"optimizer": "spy:rate"}},

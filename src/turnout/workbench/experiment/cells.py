@@ -21,6 +21,7 @@ from turnout.files.lock import FileLock
 from turnout.files.whole import free_folder
 from turnout.simulator import Watch
 from turnout.workbench.experiment.config import Experiment
+from turnout.workbench.experiment.former import up_to_date
 from turnout.workbench.experiment.run import Progress, outcomes
 from turnout.workbench.experiment.store import UNFINISHED
 from turnout.workbench.experiment.sweep import Point, points
@@ -124,7 +125,7 @@ def _begun_by_the_first(asked: Unfinished) -> Unfinished:
         asked.note(draft)
         os.replace(path.with_name(draft), path)
     try:
-        start: dict[str, Any] = json.loads(path.read_bytes())
+        start: dict[str, Any] = up_to_date(json.loads(path.read_bytes()))
         same = all(start[key] == value for key, value in asked.asked.items())
         origin = start["origin"]
     except (ValueError, LookupError, TypeError, RecursionError) as error:

@@ -12,6 +12,8 @@ from turnout.errors import nearest
 from turnout.workbench.experiment import registry, toml
 from turnout.workbench.experiment.errors import ExperimentError
 
+OF_RESTS = ("sun2025debiasing",)  # who proposed a rest between two participations
+
 
 def cited(source: str) -> tuple[list[str], list[str]]:
     """Entries for a strategy or an experiment, each once and in order, and the strategies that have none."""
@@ -25,13 +27,16 @@ def cited(source: str) -> tuple[list[str], list[str]]:
 
 def cited_in(document: toml.Document) -> tuple[list[str], list[str]]:
     """The same for the document of an experiment."""
-    return _entries(name for entrant in document.get("strategies", []) for name in _names(entrant))
+    entrants = document.get("strategies", [])
+    servers = [table.get("server") for table in (document, *entrants) if isinstance(table, dict)]
+    rests = any(isinstance(server, dict) and "rest" in server for server in servers)
+    return _entries((name for entrant in entrants for name in _names(entrant)), OF_RESTS if rests else ())
 
 
-def _entries(names: Iterable[str]) -> tuple[list[str], list[str]]:
+def _entries(names: Iterable[str], more: tuple[str, ...] = ()) -> tuple[list[str], list[str]]:
     keys_by_name = {name: _keys(name) for name in dict.fromkeys(names)}
     bibtex = references()
-    cited_keys = dict.fromkeys(key for keys in keys_by_name.values() for key in keys)
+    cited_keys = dict.fromkeys([*(key for keys in keys_by_name.values() for key in keys), *more])
     return [bibtex[key] for key in cited_keys], [name for name, keys in keys_by_name.items() if not keys]
 
 

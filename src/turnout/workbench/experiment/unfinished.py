@@ -23,6 +23,7 @@ from turnout.simulator import Watch
 from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.former import up_to_date
 from turnout.workbench.experiment.kept import KeptPoints, asked_of
 from turnout.workbench.experiment.progress import PROGRESS, Noted
 from turnout.workbench.experiment.run import Progress, Run, run_points
@@ -161,7 +162,7 @@ def read_unfinished(folder: Path, trust: bool = False) -> Unfinished:
         why = "is finished" if done else "holds no unfinished run"
         raise FolderError(f"{folder}: {why}: there is nothing to resume")
     try:
-        start = json.loads(path.read_bytes())
+        start = up_to_date(json.loads(path.read_bytes()))
         document = start["experiment"]
         experiment = Experiment.read(document, code_of(path, document, trust))
         return Unfinished(folder, start["command"], experiment, start["options"], start["modules"], start["origin"])
