@@ -17,7 +17,7 @@ REFERENCE = ROOT / "docs" / "api"
         "turnout",
         *(
             f"turnout.{name}"
-            for name in ("strategies", "availability", "tasks", "theory", "testing", "uploads", "flower")
+            for name in ("strategies", "availability", "tasks", "theory", "testing", "uploads", "workbench", "flower")
         ),
     ],
 )

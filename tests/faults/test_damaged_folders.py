@@ -26,7 +26,7 @@ from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply
 from turnout.strategies import MIFA
-from turnout.workbench.experiment import Experiment, load, save
+from turnout.workbench import Experiment, load, save
 from turnout.workbench.experiment.kept import KeptPoints, asked_of
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.unfinished import START, UNFINISHED, begun, read_unfinished

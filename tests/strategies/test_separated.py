@@ -7,7 +7,7 @@ from turnout.simulator import simulate
 from turnout.strategies import FedAvg, MoreAvailable, Separated, Strategy, Unbiased
 from turnout.tasks.quadratics import quadratics
 from turnout.types import Ask
-from turnout.workbench.experiment import Experiment, ExperimentError
+from turnout.workbench import Experiment, ExperimentError
 from turnout.workbench.experiment.build import build
 from turnout.workbench.experiment.sweep import points
 from turnout.world import World, links

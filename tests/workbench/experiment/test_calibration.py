@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from turnout.workbench.experiment import Experiment, ExperimentError, load
+from turnout.workbench import Experiment, ExperimentError, load
 from turnout.workbench.experiment.build import build, calibrated
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.sweep import points

@@ -9,7 +9,7 @@ import pytest
 from test_unfinished import finish, same_numbers, stopped_at
 
 from turnout.errors import FolderError, UserError
-from turnout.workbench.experiment import Experiment, load
+from turnout.workbench import Experiment, load
 from turnout.workbench.experiment.cells import Share, compute, joined, num_kept, put_together
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.sweep import points
@@ -150,7 +150,7 @@ def test_whoever_is_not_the_last_leaves_the_folder_alone(experiment, tmp_path):
 JOB = """
 import json, sys
 from pathlib import Path
-from turnout.workbench.experiment import Experiment
+from turnout.workbench import Experiment
 from turnout.workbench.experiment.cells import Share, compute, joined, put_together
 
 share = Share.read(sys.argv[2])

@@ -6,7 +6,7 @@ from turnout.server.facts import Online
 from turnout.server.settings import ServerSettings
 from turnout.simulator.local import Local
 from turnout.strategies import CAFed, FedAU, FedAvg, Strategy, Unbiased
-from turnout.workbench.experiment import Experiment, ExperimentError
+from turnout.workbench import Experiment, ExperimentError
 from turnout.workbench.experiment.deployed import described
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.sweep import points

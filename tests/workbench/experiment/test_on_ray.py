@@ -9,7 +9,8 @@ import pytest
 from test_unfinished import same_numbers
 
 from turnout.errors import UserError
-from turnout.workbench.experiment import Experiment, on_ray
+from turnout.workbench import Experiment
+from turnout.workbench.experiment import on_ray
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.unfinished import begun
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from turnout.workbench.experiment import Experiment, ExperimentError, load, read_experiment, save, toml
+from turnout.workbench import Experiment, ExperimentError, load, read_experiment, save
+from turnout.workbench.experiment import toml
 from turnout.workbench.experiment.citations import cited
 from turnout.workbench.experiment.registry import is_code
 from turnout.workbench.experiment.run import run

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from turnout.errors import FolderError
-from turnout.workbench.experiment import Experiment, ExperimentError, load
+from turnout.workbench import Experiment, ExperimentError, load
 from turnout.workbench.experiment import run as running
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.unfinished import begun, read_unfinished, resumed

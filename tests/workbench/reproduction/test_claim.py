@@ -1,6 +1,6 @@
 import pytest
 
-from turnout.workbench.experiment import ExperimentError
+from turnout.workbench import ExperimentError
 from turnout.workbench.reproduction.claim import claim_names, merged, read_claim
 
 SHIPPED = claim_names()

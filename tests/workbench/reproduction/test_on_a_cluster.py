@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from turnout.workbench.experiment import ExperimentError
+from turnout.workbench import ExperimentError
 from turnout.workbench.experiment import run as running
 from turnout.workbench.experiment.on_ray import RayCells
 from turnout.workbench.reproduction.claim import read_claim
