@@ -15,7 +15,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
     module.
     """
 
-    def __getattr__(name: str) -> Any:
+    def find(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home, _, attribute = homes[name].partition(":")
@@ -24,7 +24,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
         setattr(sys.modules[package], name, value)
         return value
 
-    def __dir__() -> list[str]:
+    def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *homes})
 
-    return __getattr__, __dir__
+    return find, names

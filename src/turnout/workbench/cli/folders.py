@@ -44,10 +44,10 @@ def opened(source: str, settings: Sequence[str] | None, trust: bool) -> Experime
 def _check_spelling(source: str, settings: tuple[str, ...]) -> None:
     """Refuse names that do not exist, before anything is imported that takes seconds."""
     from turnout.workbench.experiment import registry, toml
-    from turnout.workbench.experiment.spelling import check_keys, check_names
+    from turnout.workbench.experiment.spelling import check_experiment, check_names
 
     document = toml.override(toml.read(registry.experiment_path(source)), settings)
-    check_keys(document)
+    check_experiment(document)
     check_names(document)
 
 

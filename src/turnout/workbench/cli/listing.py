@@ -31,7 +31,7 @@ def list_command(
     with one_line_errors(debug):
         from turnout.workbench.experiment import registry
 
-        by_kind = {name: registry.entries(name) for name in ([kind] if kind else registry.KINDS)}
+        by_kind = {name: registry.entries(name) for name in ([kind] if kind else registry.LISTED_KINDS)}
         if as_json:
             tables = {name: [_table(entry) for entry in entries.values()] for name, entries in by_kind.items()}
             typer.echo(json.dumps(tables, indent=2, ensure_ascii=False))
@@ -42,19 +42,8 @@ def list_command(
 
 
 def _table(entry: Entry) -> dict[str, Any]:
-    """An entry for another program; arguments that an experiment fills in are no parameters."""
-    return {
-        "name": entry.name,
-        "summary": entry.summary,
-        "parameters": dict(_parameter(text) for text in entry.parameters),
-        "traits": entry.traits,
-    }
-
-
-def _parameter(text: str) -> tuple[str, str | None]:
-    """Name and default as they stand in the source; null where a value must be given."""
-    name, has_default, default = text.partition(" = ")
-    return name, default if has_default else None
+    """An entry for another program; the default of a parameter is null where a value must be given."""
+    return {"name": entry.name, "summary": entry.summary, "parameters": entry.parameters, "traits": entry.traits}
 
 
 def _print_entries(by_kind: dict[str, dict[str, Entry]]) -> None:
@@ -70,7 +59,8 @@ def _print_entries(by_kind: dict[str, dict[str, Entry]]) -> None:
             if entry.traits:
                 about.append("\n" + _traits(entry.traits))
             if entry.parameters:
-                about.append("\n" + ", ".join(entry.parameters), style="dim")
+                defaults = (name if text is None else f"{name} = {text}" for name, text in entry.parameters.items())
+                about.append("\n" + ", ".join(defaults), style="dim")
             table.add_row(Text(entry.name, style="bold", no_wrap=True), about)
         console.print(Text(kind, style="bold underline"), table, "")
 

@@ -13,7 +13,7 @@ from turnout.workbench.experiment import registry, toml
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.parts import Part, read_part
 from turnout.workbench.experiment.schema import shown
-from turnout.workbench.experiment.spelling import OVERRIDES, PARTS, check_keys
+from turnout.workbench.experiment.spelling import COMMON_TABLES, OVERRIDES, check_experiment
 from turnout.workbench.experiment.trust import Code, code_of
 
 DEFAULTS = {"links": "perfect", "uploads": "plain", "server": {}, "facts": "oracle"}  # of tables that may be left out
@@ -81,7 +81,7 @@ class Experiment(Tables):
 
         `code` is what becomes of code that the document names.
         """
-        check_keys(document)
+        check_experiment(document)
         rounds = _count(document["rounds"], "rounds")
         tables = DEFAULTS | document | _local_and_compute(document)
         strategies = _entrants(document["strategies"], code)
@@ -89,7 +89,7 @@ class Experiment(Tables):
             rounds=rounds,
             seeds=_seeds(document.get("seeds", 1)),
             evaluate_every=_count(document.get("evaluate_every", usual_interval(rounds)), "evaluate_every"),
-            **{name: read_part("tasks" if name == "task" else name, tables[name], name, code=code) for name in PARTS},
+            **{name: _common(name, tables[name], code) for name in COMMON_TABLES},
             strategies=strategies,
             title=_text(document.get("title", ""), "title"),
             claim=_text(document.get("claim", ""), "claim"),
@@ -100,7 +100,7 @@ class Experiment(Tables):
 
     def document(self) -> dict[str, Any]:
         """As TOML, with every default; reading it back gives an equal experiment."""
-        parts = {name: getattr(self, name).table() for name in PARTS}
+        parts = {name: getattr(self, name).table() for name in COMMON_TABLES}
         texts = {name: text for name in ("title", "claim") if (text := getattr(self, name))}
         counted = self.seeds == tuple(range(len(self.seeds)))
         return (
@@ -126,6 +126,10 @@ def read_experiment(source: str | Path, settings: tuple[str, ...] = (), trust: b
     path = registry.experiment_path(str(source))
     document = toml.read(path)
     return Experiment.read(toml.override(document, settings), code_of(path, document, trust))
+
+
+def _common(name: str, table: Any, code: Code) -> Part:
+    return read_part("tasks" if name == "task" else name, table, name, code=code)
 
 
 def _count(value: Any, where: str, most: int = MAX_COUNT) -> int:

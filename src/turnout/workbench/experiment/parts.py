@@ -14,7 +14,7 @@ from turnout.simulator.local import Local
 from turnout.strategies.base import Strategy
 from turnout.uploads import Upload
 from turnout.workbench.experiment import registry, schema
-from turnout.workbench.experiment.errors import ExperimentError, mistakes_at
+from turnout.workbench.experiment.errors import ExperimentError, check_keys, mistakes_at
 from turnout.workbench.experiment.trust import TRUST, Code
 
 RUN_SEED = "run"  # `seed = "run"`: the seed of the run, so that every run has a draw of its own
@@ -148,9 +148,10 @@ def read_part(kind: str, table: Any, where: str, required: bool = True, code: Co
     if part.is_unread:
         return replace(part, arguments=given)
     hidden = HIDDEN.get(kind, ())
-    schema.check_keys(part.builder, given, where, hidden)
+    parameters = schema.parameters(part.builder)
+    check_keys(given, [key for key in parameters if key not in hidden], where)
     arguments: dict[str, Any] = {}
-    for key, parameter in schema.parameters(part.builder).items():
+    for key, parameter in parameters.items():
         if key in given:
             arguments[key] = _read_argument(part, parameter, given[key])
         elif required and parameter.default_in_toml and key not in hidden:

@@ -16,7 +16,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from turnout.errors import nearest
 from turnout.workbench.experiment.errors import ExperimentError
 
 REQUIRED = inspect.Parameter.empty
@@ -59,14 +58,6 @@ def _hints(builder: Callable[..., Any]) -> dict[str, Any]:
         with contextlib.suppress(NameError, TypeError, AttributeError):
             hints = typing.get_type_hints(source) | hints
     return hints
-
-
-def check_keys(builder: Callable[..., Any], given: dict[str, Any], where: str, hidden: tuple[str, ...] = ()) -> None:
-    """Refuse keys that are not arguments, and name the nearest one."""
-    names = [name for name in parameters(builder) if name not in hidden]
-    for key in given:
-        if key not in names:
-            raise ExperimentError(f"{where}: unknown key {key!r}: {nearest(key, names)}")
 
 
 def swept(parameter: Parameter, value: Any) -> list[Any] | None:

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import Any
 
-from turnout.workbench.experiment.config import NAMED, PARTS, Entrant, Experiment, Tables
+from turnout.workbench.experiment.config import COMMON_TABLES, NAMED, Entrant, Experiment, Tables
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.parts import Part, Path
 
@@ -22,7 +22,7 @@ class Point(Tables):
 
     def of_run(self, seed: int) -> Point:
         """The point as the run with this seed has it."""
-        return replace(self, **{role: getattr(self, role).of_run(seed) for role in PARTS})
+        return replace(self, **{role: getattr(self, role).of_run(seed) for role in COMMON_TABLES})
 
 
 def points(experiment: Experiment) -> tuple[Point, ...]:
@@ -36,7 +36,7 @@ def points(experiment: Experiment) -> tuple[Point, ...]:
 
 
 def _points_of(experiment: Experiment, entrant: Entrant) -> list[Point]:
-    parts = {"strategy": entrant.strategy, **{role: _shared(experiment, entrant, role) for role in PARTS}}
+    parts = {"strategy": entrant.strategy, **{role: _shared(experiment, entrant, role) for role in COMMON_TABLES}}
     axes = [(role, path, values) for role, part in parts.items() for path, values in part.axes()]
     keys = [(role, path) for role, path, _ in axes]
     grid = itertools.product(*(values for _, _, values in axes))

@@ -20,13 +20,13 @@ from turnout.simulator import chosen_seeds
 from turnout.workbench.experiment import registry, toml
 from turnout.workbench.experiment.citations import references
 from turnout.workbench.experiment.config import Experiment
-from turnout.workbench.experiment.errors import ExperimentError, mistakes_at
+from turnout.workbench.experiment.errors import ExperimentError, check_keys, mistakes_at
 from turnout.workbench.experiment.schema import shown
 from turnout.workbench.experiment.trust import Code, code_of
 from turnout.workbench.experiment.tuning import check_metric
 from turnout.workbench.reproduction import procedures
 from turnout.workbench.reproduction.checks import all_findings
-from turnout.workbench.reproduction.claim_types import STEP, TEXTS, check_checks, check_names, check_types
+from turnout.workbench.reproduction.claim_types import OF_SEARCH, STEP, TEXTS, check_checks, check_names, check_types
 from turnout.workbench.reproduction.measured import Curve
 from turnout.workbench.reproduction.tables import function_and_arguments
 from turnout.workbench.reproduction.verdicts import ASIDE, STEPS, Finding
@@ -229,9 +229,7 @@ def merged(base: Document, changes: Document) -> Document:
 
 
 def _read(name: str, profile: Profile, document: Document, code: Code) -> Claim:
-    for key in document:
-        if key not in KEYS:
-            raise ExperimentError(f"unknown key {key!r}: {nearest(key, KEYS)}")
+    check_keys(document, KEYS)
     check_types(document)
     for key in ("title", "claim", "checks", "figure"):
         if key not in document:
@@ -272,12 +270,9 @@ def _panels(document: Document, code: Code) -> dict[str, Experiment]:
 def _search(table: Any) -> Search | None:
     if table is None:
         return None
-    keys = ("metric", "keep", "seeds", "rounds")
     if not isinstance(table, dict) or "metric" not in table:
         raise ExperimentError(f"tuning: given {shown(table)}, expected a table with a metric")
-    for key in table:
-        if key not in keys:
-            raise ExperimentError(f"tuning: unknown key {key!r}: {nearest(key, keys)}")
+    check_keys(table, OF_SEARCH, "tuning")
     check_metric(table["metric"])
     if "rounds" in table and "seeds" not in table:
         raise ExperimentError("tuning: rounds are for a search of its own, which needs seeds, too")

@@ -7,7 +7,7 @@ from typing import Any
 
 from turnout.errors import nearest
 from turnout.workbench.experiment import schema
-from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.errors import ExperimentError, check_keys
 
 
 def function_and_arguments(
@@ -20,8 +20,9 @@ def function_and_arguments(
     if name not in functions:
         raise ExperimentError(f"{where}: there is no {name!r}: {nearest(name, functions)}")
     function, arguments = functions[name], {key: value for key, value in table.items() if key != "name"}
-    schema.check_keys(function, arguments, where, given_by_us)
-    for key, parameter in schema.parameters(function).items():
+    parameters = schema.parameters(function)
+    check_keys(arguments, [key for key in parameters if key not in given_by_us], where)
+    for key, parameter in parameters.items():
         if key in arguments and not (isinstance(arguments[key], dict) and schema.takes(parameter.hint, dict)):
             arguments[key] = schema.read_one(parameter, arguments[key], f"{where}.{key}")
         if key not in arguments and key not in given_by_us and parameter.default is schema.REQUIRED:
