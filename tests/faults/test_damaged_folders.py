@@ -29,7 +29,7 @@ from turnout.strategies import MIFA
 from turnout.workbench import Experiment, load, save
 from turnout.workbench.experiment.kept import KeptPoints, asked_of
 from turnout.workbench.experiment.run import run
-from turnout.workbench.experiment.unfinished import START, UNFINISHED, begun, read_unfinished
+from turnout.workbench.experiment.unfinished import START, UNFINISHED, read_unfinished
 from turnout.workbench.report.run.run_page import write_report
 from turnout.workbench.reproduction.claim import read_claim
 from turnout.workbench.reproduction.measured import read_curves
@@ -86,7 +86,7 @@ def claim_folder(tmp_path_factory):
 def unfinished_folder(finished, tmp_path_factory):
     """A run folder as a process leaves it that was killed before its end."""
     out = tmp_path_factory.mktemp("unfinished") / "run"
-    with contextlib.suppress(KeyboardInterrupt), begun(out, "run", finished.experiment) as unfinished:
+    with contextlib.suppress(KeyboardInterrupt), begin_run(Unfinished(out, "run", finished.experiment)) as unfinished:
         unfinished.run()
         raise KeyboardInterrupt
     return out

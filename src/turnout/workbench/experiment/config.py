@@ -9,12 +9,12 @@ from typing import Any, get_args
 from turnout.arguments import MAX_COUNT, MAX_RUNS, NUM_SEEDS
 from turnout.errors import nearest
 from turnout.simulator.mesh import Spread
-from turnout.workbench.experiment import registry, toml
+from turnout.workbench.experiment import toml
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.parts import Part, read_part
 from turnout.workbench.experiment.schema import shown
 from turnout.workbench.experiment.spelling import COMMON_TABLES, OVERRIDES, check_experiment
-from turnout.workbench.experiment.trust import Code, code_of
+from turnout.workbench.experiment.trust import Code, read_document
 
 DEFAULTS = {"links": "perfect", "uploads": "plain", "server": {}, "facts": "oracle"}  # of tables that may be left out
 NAMED = ("uploads", "facts")  # those that name a builder: a strategy's own replaces the common one
@@ -123,9 +123,7 @@ def read_experiment(source: str | Path, settings: tuple[str, ...] = (), trust: b
 
     Code that the file names is imported if the file is in the working folder or below it, or with `trust`.
     """
-    path = registry.experiment_path(str(source))
-    document = toml.read(path)
-    return Experiment.read(toml.override(document, settings), code_of(path, document, trust))
+    return Experiment.read(*read_document(source, settings, trust))
 
 
 def _common(name: str, table: Any, code: Code) -> Part:

@@ -29,7 +29,7 @@ from turnout.workbench.experiment.trust import Code
 RETRIES = 3  # of a cell whose worker dies
 
 
-def imported_ray() -> Any:
+def import_ray() -> Any:
     """The module, or an error that says how to get it."""
     try:
         import ray
@@ -56,7 +56,7 @@ class RayCells:
         document, paths = json.dumps(experiment.document()), list(sys.path)
         for label in [label for label in labels if kept.find(label) is None]:
             needed = {"num_cpus": 1, "num_gpus": int(jax.default_backend() == "gpu")}
-            task = self._connected().remote(computed_cell).options(max_retries=RETRIES, **needed)
+            task = self._connected().remote(compute_cell).options(max_retries=RETRIES, **needed)
             self._waiting[task.remote(document, label, paths)] = kept, label
 
     def finish(self, experiment: Experiment, kept: KeptPoints, progress: Progress | None = None) -> None:
@@ -89,7 +89,7 @@ class RayCells:
             self._waiting = {task: cell for task, cell in self._waiting.items() if cell[0].folder != kept.folder}
 
 
-def computed_cell(document: str, label: str, paths: list[str]) -> bytes:
+def compute_cell(document: str, label: str, paths: list[str]) -> bytes:
     """What a worker does: compute the cell of this label, and return it as it is to be kept."""
     sys.path += [path for path in paths if path not in sys.path]
     use_compilation_cache()
@@ -105,7 +105,7 @@ def computed_cell(document: str, label: str, paths: list[str]) -> bytes:
 @contextmanager
 def cells_on_ray(address: str | None = None) -> Iterator[RayCells]:
     """Cells on a cluster: the one at hand, that of the address, or a new one on this machine."""
-    ray = imported_ray()
+    ray = import_ray()
     with redirect_stdout(sys.stderr), ExitStack() as until_the_end:  # what Ray prints is no result
 
         def connect() -> Any:

@@ -166,9 +166,9 @@ def run(
     """
     if out is None:
         return run_points(experiment, points(experiment), progress, watch)
-    from turnout.workbench.experiment.unfinished import begun
+    from turnout.workbench.experiment.unfinished import Unfinished, begin_run
 
-    with begun(Path(out), "run", experiment) as unfinished:
+    with begin_run(Unfinished(Path(out), "run", experiment)) as unfinished:
         return unfinished.run(progress, watch)
 
 

@@ -10,7 +10,7 @@ import itertools
 import json
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 
 from turnout.errors import FolderError
 from turnout.files.lock import FileLock, is_locked
-from turnout.files.whole import durable_file, free_folder, renewed
+from turnout.files.whole import durable_file, free_folder
 from turnout.simulator import Watch
 from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.config import Experiment
@@ -27,7 +27,7 @@ from turnout.workbench.experiment.former import up_to_date
 from turnout.workbench.experiment.kept import KeptPoints, asked_of
 from turnout.workbench.experiment.progress import PROGRESS, Noted
 from turnout.workbench.experiment.run import Progress, Run, run_points
-from turnout.workbench.experiment.store import UNFINISHED, write_run
+from turnout.workbench.experiment.store import UNFINISHED, renew
 from turnout.workbench.experiment.sweep import points
 from turnout.workbench.experiment.trust import code_of, in_working_folder, names_code
 
@@ -56,13 +56,8 @@ class Unfinished:
         noted = Noted(self.folder / UNFINISHED / PROGRESS, progress, watch)
         finished = run_points(self.experiment, points(self.experiment), noted.progress, noted.watch, self.kept)
         finished = replace(finished, origin=self.origin)
-        self.commit(lambda work: write_run(finished, work))
+        renew(finished, self.folder)
         return finished
-
-    def commit(self, write: Callable[[Path], Any]) -> None:
-        """Let `write` leave files in the folder that it is given; they appear in the run folder all together."""
-        with renewed(self.folder) as work:
-            write(work)
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -88,21 +83,14 @@ class Unfinished:
 
 
 @contextmanager
-def begun(
-    out: Path,
-    command: str,
-    experiment: Experiment,
-    options: dict[str, Any] | None = None,
-    modules: Path | None = None,
-    numbered: bool = False,
-) -> Iterator[Unfinished]:
-    """Claim a folder and note what is asked; with `numbered`, another name if that folder exists.
+def begin_run(asked: Unfinished, numbered: bool = False) -> Iterator[Unfinished]:
+    """Claim the folder of a run and note what is asked; with `numbered`, another folder if that one exists.
 
     If it fails before anything is kept, nothing is left.
     """
-    above = [place for place in (out, *out.parents) if not place.exists()]
-    folder, lock = _claimed(out, numbered)
-    unfinished = Unfinished(folder, command, experiment, options or {}, None if modules is None else str(modules))
+    above = [place for place in (asked.folder, *asked.folder.parents) if not place.exists()]
+    folder, lock = _claim(asked.folder, numbered)
+    unfinished = replace(asked, folder=folder)
     try:
         unfinished.note(START)
         with at_work(unfinished):
@@ -124,7 +112,7 @@ def remove_if_empty(unfinished: Unfinished, above: Iterable[Path]) -> None:
 
 
 @contextmanager
-def resumed(folder: Path, command: str, trust: bool = False) -> Iterator[Unfinished]:
+def resume_run(folder: Path, command: str, trust: bool = False) -> Iterator[Unfinished]:
     """Go on with the run that was begun in a folder by the same command."""
     unfinished = read_unfinished(folder, trust)
     if unfinished.command != command:
@@ -172,19 +160,19 @@ def read_unfinished(folder: Path, trust: bool = False) -> Unfinished:
         raise FolderError(f"{path}: damaged or edited ({error}): begin anew in another folder") from error
 
 
-def _claimed(out: Path, numbered: bool) -> tuple[Path, FileLock]:
+def _claim(out: Path, numbered: bool) -> tuple[Path, FileLock]:
     """The folder, or one with the next free number, which this process alone writes while it has the lock."""
     for number in itertools.count(2):
         folder = out if number == 2 else out.with_name(f"{out.name}-{number - 1}")
         try:
-            return folder, _taken(folder)
+            return folder, _take(folder)
         except FolderError:
             if not numbered or not folder.exists():
                 raise
     raise AssertionError("there is a free number")
 
 
-def _taken(folder: Path) -> FileLock:
+def _take(folder: Path) -> FileLock:
     """The lock of a free folder, which has `unfinished/` from now on, and nothing else yet."""
     if not is_barely_begun(folder):
         if (folder / UNFINISHED / START).exists():
