@@ -54,33 +54,4 @@ __all__ = [
 
 Presented.writer_name = "turnout.workbench.report.presentation"
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "Audit": "turnout.auditor",
-        "History": "turnout.simulator.history",
-        "Local": "turnout.simulator.local",
-        "Online": "turnout.server.facts",
-        "Oracle": "turnout.server.facts",
-        "Server": "turnout.server.server",
-        "ServerSettings": "turnout.server.settings",
-        "Trial": "turnout.simulator.trial",
-        "World": "turnout.world",
-        "audit": "turnout.auditor",
-        "availability": "turnout.availability",
-        "compare": "turnout.workbench.report.run.comparison",
-        "compute": "turnout.world",
-        "diagnose": "turnout.workbench.diagnosis.diagnose",
-        "effective_weights": "turnout.auditor",
-        "links": "turnout.world",
-        "plots": "turnout.workbench.report.run.plots",
-        "read_log": "turnout.workbench.diagnosis.reading.log_file",
-        "simulate": "turnout.simulator",
-        "simulate_trials": "turnout.simulator",
-        "strategies": "turnout.strategies",
-        "tasks": "turnout.tasks",
-        "theory": "turnout.theory",
-        "uploads": "turnout.uploads",
-        "use_compilation_cache": "turnout.simulator.programs",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -18,16 +18,4 @@ if TYPE_CHECKING:
 __all__ = ["Driver", "FlowerStrategy", "Guard", "ImposedGrid", "Limits", "ServerSettings", "client_app", "greet"]
 
 # On first use: a client need not load the server's half, nor the driver Flower.
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "Driver": "turnout.flower.server.driver",
-        "FlowerStrategy": "turnout.flower.strategy",
-        "Guard": "turnout.flower.server.guard",
-        "ImposedGrid": "turnout.flower.fleet.imposed",
-        "Limits": "turnout.flower.wire.replies",
-        "ServerSettings": "turnout.server.settings",
-        "client_app": "turnout.flower.client",
-        "greet": "turnout.flower.client",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__, __file__)

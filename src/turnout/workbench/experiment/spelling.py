@@ -10,18 +10,8 @@ from turnout.workbench.experiment.errors import ExperimentError, check_keys
 COMMON_TABLES = ("task", "availability", "links", "compute", "local", "uploads", "server", "facts")
 OVERRIDES = ("local", "uploads", "server", "facts")  # tables of which a strategy may have its own
 NEEDED = ("rounds", "task", "availability", "strategies")
-KEYS = (
-    "title",
-    "claim",
-    "rounds",
-    "seeds",
-    "evaluate_every",
-    "metrics",
-    "calibrate",
-    "spread",
-    *COMMON_TABLES,
-    "strategies",
-)
+OF_RUN = ("title", "claim", "rounds", "seeds", "evaluate_every", "metrics", "calibrate", "spread")
+KEYS = (*OF_RUN, *COMMON_TABLES, "strategies")
 
 
 def check_experiment(document: dict[str, Any]) -> None:
