@@ -27,7 +27,7 @@ from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply
 from turnout.strategies import MIFA
 from turnout.workbench import Experiment, load, save
-from turnout.workbench.experiment.kept import KeptPoints, asked_of
+from turnout.workbench.experiment.kept import KeptPoints, identity_of
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.unfinished import START, UNFINISHED, read_unfinished
 from turnout.workbench.report.run.run_page import write_report
@@ -143,7 +143,7 @@ def flip_bits(folder, claim_folder, unfinished_folder, checkpoint_file, tmp_path
     draw, counts = random.Random(seed), Counts()
     right = load(folder), read_result(claim_folder), resumed_leaves(checkpoint_file)
     start = json.loads((unfinished_folder / UNFINISHED / START).read_bytes())
-    kept = KeptPoints(unfinished_folder / UNFINISHED, asked_of(Experiment.read(start["experiment"])))
+    kept = KeptPoints(unfinished_folder / UNFINISHED, identity_of(Experiment.read(start["experiment"])))
     points = {label: kept.find(label) for label in ("fedavg cohort=2", "fedavg cohort=3")}
 
     def unchanged(reading):

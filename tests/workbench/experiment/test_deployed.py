@@ -7,7 +7,7 @@ from turnout.server.settings import ServerSettings
 from turnout.simulator.local import Local
 from turnout.strategies import CAFed, FedAU, FedAvg, Strategy, Unbiased
 from turnout.workbench import Experiment, ExperimentError
-from turnout.workbench.experiment.deployed import described
+from turnout.workbench.experiment.deployed import describe_training
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.sweep import points
 
@@ -18,7 +18,7 @@ class Own(Strategy[None]):
 
 def experiment_of(strategy, **changes):
     told = {"local": Local(learning_rate=0.2), "server": ServerSettings(facts=Online(prior_on=2.0))} | changes
-    return described(strategy, num_clients=3, rounds=9, seed=4, evaluate_every=2, **told)
+    return describe_training(strategy, num_clients=3, rounds=9, seed=4, evaluate_every=2, **told)
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def diagnose_command(
         "slot_seconds": slot,
         "num_rounds": rounds,
         "clients": clients,
-        "columns": _named(columns or []),
+        "columns": _parse_columns(columns or []),
         "zone": zone,
     }
     _check_columns(_log_file(log), reading["columns"])
@@ -85,7 +85,7 @@ def _check_columns(log: str, columns: dict[str, str]) -> None:
         shape_of(table.path, table.header, recognised_columns(table.header, columns)[0])
 
 
-def _named(columns: list[str]) -> dict[str, str]:
+def _parse_columns(columns: list[str]) -> dict[str, str]:
     """COLUMN=NAME as a dict."""
     parts = (entry.partition("=") for entry in columns)
     named = {column.strip(): name for column, _, name in parts}

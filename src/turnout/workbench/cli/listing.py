@@ -77,9 +77,9 @@ def cite_command(
     output: Output,
 ) -> None:
     """Print the BibTeX of a strategy, or of all strategies of an experiment."""
-    from turnout.workbench.experiment.citations import cited
+    from turnout.workbench.experiment.citations import cite
 
-    bibtex, unknown = cited(source)
+    bibtex, unknown = cite(source)
     entries = "\n\n".join(bibtex)
 
     def print_entries() -> None:

@@ -58,11 +58,11 @@ def plot_command(
 ) -> None:
     """Draw a figure of one or several runs for a paper, or all figures that a paper usually has."""
     changes = {
-        "size": _size(size),
-        "labels": dict(map(_renamed, labels or [])),
+        "size": _parse_size(size),
+        "labels": dict(map(_parse_label, labels or [])),
         "order": tuple(label.strip() for label in order.split(",")) if order else (),
-        "x_range": _range("--x-range", x_range),
-        "y_range": _range("--y-range", y_range),
+        "x_range": _parse_range("--x-range", x_range),
+        "y_range": _parse_range("--y-range", y_range),
     }
     for run in runs:
         run_folder(run)
@@ -111,7 +111,7 @@ def _draw_all(
     ], reasons
 
 
-def _size(text: str | None) -> tuple[int, int] | None:
+def _parse_size(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     if not re.fullmatch(r"\d+x\d+", text):
@@ -120,7 +120,7 @@ def _size(text: str | None) -> tuple[int, int] | None:
     return int(width), int(height)
 
 
-def _range(option: str, text: str | None) -> tuple[float, float] | None:
+def _parse_range(option: str, text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
     try:
@@ -130,7 +130,7 @@ def _range(option: str, text: str | None) -> tuple[float, float] | None:
     return low, high
 
 
-def _renamed(text: str) -> tuple[str, str]:
+def _parse_label(text: str) -> tuple[str, str]:
     old, _, new = text.partition("=")
     if not old or not new:
         raise UserError(f"--label {text}: must be OLD=NEW, such as FedAvg=Baseline")

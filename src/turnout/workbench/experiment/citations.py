@@ -15,17 +15,17 @@ from turnout.workbench.experiment.errors import ExperimentError
 OF_RESTS = ("sun2025debiasing",)  # who proposed a rest between two participations
 
 
-def cited(source: str) -> tuple[list[str], list[str]]:
+def cite(source: str) -> tuple[list[str], list[str]]:
     """Entries for a strategy or an experiment, each once and in order, and the strategies that have none."""
     if source in registry.entries("strategies"):
         return _entries([source])
     if Path(source).suffix != ".toml" and not Path(source).exists() and source not in registry.entries("experiments"):
         names = [*registry.entries("strategies"), *registry.entries("experiments")]
         raise ExperimentError(f"there is no strategy or experiment {source!r}: {nearest(source, names)}")
-    return cited_in(toml.read(registry.experiment_path(source)))
+    return cite_document(toml.read(registry.experiment_path(source)))
 
 
-def cited_in(document: toml.Document) -> tuple[list[str], list[str]]:
+def cite_document(document: toml.Document) -> tuple[list[str], list[str]]:
     """The same for the document of an experiment."""
     entrants = document.get("strategies", [])
     servers = [table.get("server") for table in (document, *entrants) if isinstance(table, dict)]

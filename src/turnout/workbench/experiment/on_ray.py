@@ -21,7 +21,7 @@ from turnout.errors import UserError
 from turnout.files.manifest import EditedError
 from turnout.simulator.programs import keep_few_programs, use_compilation_cache
 from turnout.workbench.experiment.config import Experiment
-from turnout.workbench.experiment.kept import KeptPoints, asked_of_document
+from turnout.workbench.experiment.kept import KeptPoints, identity_of_document
 from turnout.workbench.experiment.run import Progress, outcomes
 from turnout.workbench.experiment.sweep import points
 from turnout.workbench.experiment.trust import Code
@@ -96,7 +96,7 @@ def compute_cell(document: str, label: str, paths: list[str]) -> bytes:
     keep_few_programs()
     experiment = Experiment.read(json.loads(document), Code.IMPORTED)
     with tempfile.TemporaryDirectory(prefix="turnout-") as folder:
-        kept = KeptPoints(Path(folder), asked_of_document(json.loads(document)))
+        kept = KeptPoints(Path(folder), identity_of_document(json.loads(document)))
         for _ in outcomes(experiment, points(experiment), kept=kept, labels=[label]):
             pass
         return kept.content(label)

@@ -59,7 +59,7 @@ def entries(kind: str) -> dict[str, Entry]:
 def find(kind: str, name: str, where: str) -> Callable[..., Any]:
     """The builder of that name; `module:attribute` is anything that can be imported."""
     if ":" in name:
-        return _imported(name, where)
+        return _import(name, where)
     if kind in ("optimizers", "schedules"):
         builders = _of_optax(kind)
         if name not in builders:
@@ -121,7 +121,7 @@ def shipped_path(kind: str, name: str) -> Path:
     return Path(str(_folder(kind) / f"{name}.toml"))
 
 
-def _imported(name: str, where: str) -> Callable[..., Any]:
+def _import(name: str, where: str) -> Callable[..., Any]:
     module, _, attribute = name.partition(":")
     try:
         builder = functools.reduce(getattr, attribute.split("."), importlib.import_module(module))

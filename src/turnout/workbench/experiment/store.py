@@ -23,7 +23,7 @@ from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError, files_of
 from turnout.workbench.experiment.former import former_settings
 from turnout.workbench.experiment.run import Outcome, Run
-from turnout.workbench.experiment.sweep import Point, labelled, points
+from turnout.workbench.experiment.sweep import Point, point_label, points
 from turnout.workbench.experiment.trust import Code, names_code
 
 OF_RUN = ("rate_factors", "title", "labels", "seeds", "seconds", "seconds_of_a_run")  # keys of `run.json`
@@ -150,7 +150,7 @@ def _marks(experiment: Experiment, clients: pl.DataFrame) -> Iterator[tuple[str,
 
 def _label_in_folder(point: Point, labels: list[str]) -> str:
     """The label that a folder has for a point, perhaps from before its settings got their present names."""
-    return point.label if point.label in labels else labelled(point.entrant, former_settings(point.settings))
+    return point.label if point.label in labels else point_label(point.entrant, former_settings(point.settings))
 
 
 def _by_draw(column: pl.Series, num_seeds: int) -> np.ndarray | None:

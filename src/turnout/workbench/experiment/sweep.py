@@ -58,12 +58,14 @@ def _point(label: str, parts: dict[str, Part], chosen: dict[tuple[str, Path], An
         for role, part in parts.items()
     }
     settings = {".".join((role, *path)): value for (role, path), value in chosen.items()}
-    return Point(label=labelled(label, settings), entrant=label, settings=settings, **fixed)
+    return Point(label=point_label(label, settings), entrant=label, settings=settings, **fixed)
 
 
-def labelled(entrant: str, settings: dict[str, Any]) -> str:
+def point_label(entrant: str, settings: dict[str, Any]) -> str:
     """A strategy's label with the settings that are its own: `fedavg cohort=10`."""
-    return " ".join([entrant, *(f"{_short(key, list(settings))}={_shown(value)}" for key, value in settings.items())])
+    return " ".join(
+        [entrant, *(f"{_short(key, list(settings))}={_value_text(value)}" for key, value in settings.items())]
+    )
 
 
 def _short(key: str, keys: list[str]) -> str:
@@ -72,7 +74,7 @@ def _short(key: str, keys: list[str]) -> str:
     return last if sum(other.rpartition(".")[2] == last for other in keys) == 1 else key
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, dict):
         return str(value.get("name", value))
     return f"{value:g}" if isinstance(value, float) else str(value)

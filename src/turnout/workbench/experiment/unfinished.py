@@ -24,8 +24,8 @@ from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.former import up_to_date
-from turnout.workbench.experiment.kept import KeptPoints, asked_of
-from turnout.workbench.experiment.progress import PROGRESS, Noted
+from turnout.workbench.experiment.kept import KeptPoints, identity_of
+from turnout.workbench.experiment.progress import PROGRESS, ProgressNotes
 from turnout.workbench.experiment.run import Progress, Run, run_points
 from turnout.workbench.experiment.store import UNFINISHED, renew
 from turnout.workbench.experiment.sweep import points
@@ -49,11 +49,11 @@ class Unfinished:
     @property
     def kept(self) -> KeptPoints:
         """The points that are finished."""
-        return KeptPoints(self.folder / UNFINISHED, asked_of(self.experiment))
+        return KeptPoints(self.folder / UNFINISHED, identity_of(self.experiment))
 
     def run(self, progress: Progress | None = None, watch: Watch | None = None) -> Run:
         """Simulate what is not finished, and write the run into the folder."""
-        noted = Noted(self.folder / UNFINISHED / PROGRESS, progress, watch)
+        noted = ProgressNotes(self.folder / UNFINISHED / PROGRESS, progress, watch)
         finished = run_points(self.experiment, points(self.experiment), noted.progress, noted.watch, self.kept)
         finished = replace(finished, origin=self.origin)
         renew(finished, self.folder)

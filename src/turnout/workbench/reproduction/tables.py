@@ -14,8 +14,8 @@ def function_and_arguments(
     functions: Mapping[str, Callable[..., Any]], table: Any, where: str, given_by_us: tuple[str, ...]
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
     """The function that a table names, and its arguments, the other keys; `given_by_us` may not be keys."""
-    if not isinstance(table, dict) or not isinstance(table.get("name"), str):
-        raise ExperimentError(f"{where}: given {schema.shown(table)}, expected a table with a name")
+    is_named = isinstance(table, dict) and isinstance(table.get("name"), str)
+    schema.expect(is_named, table, where, "a table with a name")
     name = table["name"]
     if name not in functions:
         raise ExperimentError(f"{where}: there is no {name!r}: {nearest(name, functions)}")
