@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from turnout.workbench.diagnosis.diagnose import Diagnosis
 
 
+# Long: half of it are its options.
 @command()
 def diagnose_command(
     log: Annotated[

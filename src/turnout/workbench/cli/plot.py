@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from turnout.workbench.report.run.compared import Points
 
 
+# Long: half of it are its options.
 @command(quiet="Print the file's path and nothing else.")
 def plot_command(
     runs: Annotated[

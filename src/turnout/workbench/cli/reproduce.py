@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 HOME = Path("runs") / "reproduced"
 
 
+# Long: half of it are its options.
 @command()
 def reproduce_command(
     names: Annotated[

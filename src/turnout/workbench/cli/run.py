@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from turnout.workbench.experiment.unfinished import Unfinished
 
 
+# Long: half of it are its options.
 @command()
 def run_command(
     experiment: Experiment = DEMO,

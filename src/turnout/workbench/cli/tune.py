@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FIRST_SEED = 1000  # of a search, so that a later run has fresh seeds
 
 
+# Long: half of it are its options.
 @command()
 def tune_command(
     experiment: Experiment = DEMO,
