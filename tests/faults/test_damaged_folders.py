@@ -29,7 +29,7 @@ from turnout.strategies import MIFA
 from turnout.workbench import Experiment, load, save
 from turnout.workbench.experiment.kept import KeptPoints, identity_of
 from turnout.workbench.experiment.run import run
-from turnout.workbench.experiment.unfinished import START, UNFINISHED, read_unfinished
+from turnout.workbench.experiment.unfinished import START, UNFINISHED, Unfinished, begin_run, read_unfinished
 from turnout.workbench.report.run.run_page import write_report
 from turnout.workbench.reproduction.claim import read_claim
 from turnout.workbench.reproduction.measured import read_curves
