@@ -23,8 +23,8 @@ import polars as pl
 CHILD = """
 import json, resource, sys, time
 import polars
-from turnout.workbench.diagnosis.findings.all_findings import examine
-from turnout.workbench.diagnosis.reading.log_file import read_log
+from turnout import read_log
+from turnout.workbench import examine
 begin, cpu = time.perf_counter(), time.process_time()
 log = read_log(sys.argv[1])
 result = {"seconds": time.perf_counter() - begin, "cpu": time.process_time() - cpu}

@@ -31,6 +31,7 @@ import jax.random as jr
 import numpy as np
 
 from simulator import RATE, STEPS, fleet_of
+from turnout import diagnose
 from turnout import strategies as s
 from turnout.auditor import audit
 from turnout.availability import bernoulli
@@ -38,7 +39,6 @@ from turnout.simulator import simulate
 from turnout.simulator.local import Local
 from turnout.simulator.programs import use_compilation_cache
 from turnout.types import Fleet
-from turnout.workbench.diagnosis.diagnose import diagnose
 from turnout.workbench.diagnosis.reading.log import Log, Runs
 from turnout.world import World
 

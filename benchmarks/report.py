@@ -18,8 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "browser"))
 from devtools import Browser, chromium
 
 from made_up import made_up_run
-from turnout.workbench.experiment.store import save
-from turnout.workbench.report.run.run_page import write_report
+from turnout.workbench import save, write_report
 
 
 def main() -> None:

@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 
 from turnout.simulator.programs import use_compilation_cache
-from turnout.workbench.experiment import load, read_experiment
-from turnout.workbench.experiment.audits import audit_experiment
-from turnout.workbench.experiment.run import Run, run
+from turnout.workbench import Run, audit_experiment, load, read_experiment, run
 from turnout.workbench.report.audit.audit_charts import audit_charts, effective_weights_figure, readable_audit
 from turnout.workbench.report.page.on_paper import PIXELS, figure
 from turnout.workbench.report.run.plots import figures

@@ -11,11 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 import turnout
-from turnout.workbench.experiment import read_experiment
-from turnout.workbench.experiment.run import run
-from turnout.workbench.experiment.tuning import tune
-from turnout.workbench.report.run.run_table import results
-from turnout.workbench.report.run.run_words import result
+from turnout.workbench import read_experiment, result_sentences, results_table, run, tune
 
 EXPERIMENT = """
 title = "Clients that are seldom available, and away for long"
@@ -40,4 +36,4 @@ for choice in tuned.choices:
     print(choice.label, choice.chosen, "at the edge of the grid" if choice.at_edge() else "")
 
 finished = run(replace(tuned.experiment(), seeds=experiment.seeds))
-Console(width=110).print(results(finished), *result(finished))
+Console(width=110).print(results_table(finished), *result_sentences(finished))

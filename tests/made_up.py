@@ -4,7 +4,7 @@ import numpy as np
 
 from turnout.simulator.attendance import MAX_ROUNDS, Attendance, watched_clients
 from turnout.simulator.history import History
-from turnout.workbench.experiment import Experiment
+from turnout.workbench import Experiment
 from turnout.workbench.experiment.run import Outcome, Run
 
 NAMES = ("fedavg", "unbiased", "adafed", "ca_fed", "f3ast", "fedau", "mifa", "fedvarp", "fedawe", "fedlaavg")

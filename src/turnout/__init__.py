@@ -1,8 +1,8 @@
 """Federated learning for fleets whose clients come and go."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from turnout.lazy import lazy_names
 from turnout.presented import Presented
 
 if TYPE_CHECKING:
@@ -52,36 +52,6 @@ __all__ = [
     "use_compilation_cache",
 ]
 
-_HOMES = {
-    "turnout.auditor": ("Audit", "audit", "effective_weights"),
-    "turnout.workbench.diagnosis.diagnose": ("diagnose",),
-    "turnout.workbench.diagnosis.reading.log_file": ("read_log",),
-    "turnout.workbench.report.run.comparison": ("compare",),
-    "turnout.workbench.report.run.plots": ("plots",),
-    "turnout.server.facts": ("Online", "Oracle"),
-    "turnout.server.server": ("Server",),
-    "turnout.server.settings": ("ServerSettings",),
-    "turnout.simulator": ("simulate", "simulate_trials"),
-    "turnout.simulator.history": ("History",),
-    "turnout.simulator.local": ("Local",),
-    "turnout.simulator.programs": ("use_compilation_cache",),
-    "turnout.simulator.trial": ("Trial",),
-    "turnout.world": ("World", "compute", "links"),
-}
-
-
 Presented.writer_name = "turnout.workbench.report.presentation"
 
-
-def __getattr__(name: str) -> Any:
-    """Public names on first use, so that `turnout --help` need not wait for jax."""
-    if name not in __all__:
-        raise AttributeError(f"module 'turnout' has no attribute {name!r}")
-    home = next((home for home, names in _HOMES.items() if name in names), None)
-    part = importlib.import_module(f"turnout.{name}") if home is None else getattr(importlib.import_module(home), name)
-    globals()[name] = part
-    return part
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -26,10 +26,10 @@ from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply
 from turnout.strategies import MIFA
-from turnout.workbench.experiment import Experiment, load, save
-from turnout.workbench.experiment.kept import KeptPoints, asked_of
+from turnout.workbench import Experiment, load, save
+from turnout.workbench.experiment.kept import KeptPoints, identity_of
 from turnout.workbench.experiment.run import run
-from turnout.workbench.experiment.unfinished import START, UNFINISHED, begun, read_unfinished
+from turnout.workbench.experiment.unfinished import START, UNFINISHED, Unfinished, begin_run, read_unfinished
 from turnout.workbench.report.run.run_page import write_report
 from turnout.workbench.reproduction.claim import read_claim
 from turnout.workbench.reproduction.measured import read_curves
@@ -86,7 +86,7 @@ def claim_folder(tmp_path_factory):
 def unfinished_folder(finished, tmp_path_factory):
     """A run folder as a process leaves it that was killed before its end."""
     out = tmp_path_factory.mktemp("unfinished") / "run"
-    with contextlib.suppress(KeyboardInterrupt), begun(out, "run", finished.experiment) as unfinished:
+    with contextlib.suppress(KeyboardInterrupt), begin_run(Unfinished(out, "run", finished.experiment)) as unfinished:
         unfinished.run()
         raise KeyboardInterrupt
     return out
@@ -143,7 +143,7 @@ def flip_bits(folder, claim_folder, unfinished_folder, checkpoint_file, tmp_path
     draw, counts = random.Random(seed), Counts()
     right = load(folder), read_result(claim_folder), resumed_leaves(checkpoint_file)
     start = json.loads((unfinished_folder / UNFINISHED / START).read_bytes())
-    kept = KeptPoints(unfinished_folder / UNFINISHED, asked_of(Experiment.read(start["experiment"])))
+    kept = KeptPoints(unfinished_folder / UNFINISHED, identity_of(Experiment.read(start["experiment"])))
     points = {label: kept.find(label) for label in ("fedavg cohort=2", "fedavg cohort=3")}
 
     def unchanged(reading):

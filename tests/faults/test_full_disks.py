@@ -10,7 +10,8 @@ from counts import Counts
 from sessions import CACHE, Sessions
 
 from tiny_experiment import TINY
-from turnout.workbench.experiment import load, toml
+from turnout.workbench import load
+from turnout.workbench.experiment import toml
 
 LONGER = TINY | {"rounds": 12, "task": TINY["task"] | {"num_clients": 6}}
 NUMBERS = ("history.parquet", "clients.parquet", "attendance.parquet", "models.npz")

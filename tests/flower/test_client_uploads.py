@@ -22,7 +22,7 @@ from turnout.flower.wire.messages import COMPACT, parts_in, to_numpy, to_record
 from turnout.flower.wire.replies import Dropped, Reply, Rules
 from turnout.strategies import FedAvg, OptimalSampling
 from turnout.uploads import Chain, Clip, Difference, EightBit, ErrorFeedback, Noise, TopK
-from turnout.workbench.experiment import load
+from turnout.workbench import load
 
 
 def test_training_in_place_is_seen():

@@ -12,7 +12,7 @@ from inprocess import InProcessGrid
 from turnout.flower import FlowerStrategy, Waiting
 from turnout.flower.wire.messages import to_record
 from turnout.strategies import CAFed, FedAvg
-from turnout.workbench.experiment import load
+from turnout.workbench import load
 from turnout.workbench.experiment.registry import entries
 
 PAGE = Path(__file__).parents[2] / "docs" / "flower.md"

@@ -26,8 +26,8 @@ from turnout.metrics import BYTES_UPLOADED
 from turnout.server.facts import Online
 from turnout.simulator.local import Local
 from turnout.strategies import MIFA, FedAU, Strategy
+from turnout.workbench import ExperimentError, load, read_experiment
 from turnout.workbench.cli import app as command
-from turnout.workbench.experiment import ExperimentError, load, read_experiment
 from turnout.workbench.experiment.run import run as simulate_experiment
 from turnout.workbench.report.run.run_table import results
 from turnout.workbench.report.run.run_words import summary

@@ -17,7 +17,7 @@ import turnout
 from turnout import availability, tasks, uploads
 from turnout.simulator import crew, mesh, placement
 from turnout.strategies import MIFA, CAFed, FedAvg, FedAWE, LastWord
-from turnout.workbench.experiment import Experiment
+from turnout.workbench import Experiment
 from turnout.workbench.experiment.run import run
 from turnout.world import compute
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from turnout.lazy import lazy_names
 
 if TYPE_CHECKING:
     from turnout.flower.client import client_app, greet
@@ -27,18 +28,5 @@ __all__ = [
     "greet",
 ]
 
-_HOMES = {
-    "Driver": "turnout.flower.server.driver",
-    "FlowerStrategy": "turnout.flower.strategy",
-    "ImposedGrid": "turnout.flower.fleet.imposed",
-    "ServerSettings": "turnout.server.settings",
-    "client_app": "turnout.flower.client",
-    "greet": "turnout.flower.client",
-} | dict.fromkeys(("Files", "Guard", "Limits", "Members", "Waiting"), "turnout.flower.settings")
-
-
-def __getattr__(name: str) -> Any:
-    """Import public names on first use: a client need not load the server's half, nor the driver Flower."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'turnout.flower' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+# On first use: a client need not load the server's half, nor the driver Flower.
+__getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -1,1 +1,66 @@
-"""The workbench around the core: experiments, diagnoses, reports, claims of papers and the command line."""
+"""Experiments, diagnoses, reports, claims and commands, around the core; every public name of theirs is here."""
+
+from typing import TYPE_CHECKING
+
+from turnout.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from turnout.workbench.diagnosis.diagnose import Diagnosis
+    from turnout.workbench.diagnosis.findings.all_findings import examine
+    from turnout.workbench.diagnosis.reading.errors import LogError
+    from turnout.workbench.diagnosis.reading.log import Log
+    from turnout.workbench.experiment.audits import audit_experiment
+    from turnout.workbench.experiment.config import Experiment, read_experiment
+    from turnout.workbench.experiment.errors import ExperimentError
+    from turnout.workbench.experiment.run import Outcome, Run, run
+    from turnout.workbench.experiment.store import load, save
+    from turnout.workbench.experiment.tuning import Tuned, save_tuned, tune
+    from turnout.workbench.report.audit.audit_folder import save_audit
+    from turnout.workbench.report.diagnosis.diagnosis_folder import save as save_diagnosis
+    from turnout.workbench.report.diagnosis.diagnosis_words import sentences as diagnosis_sentences
+    from turnout.workbench.report.page.look import Look
+    from turnout.workbench.report.run.comparison import StrategyComparison
+    from turnout.workbench.report.run.label_counts import label_counts_figure
+    from turnout.workbench.report.run.plots import HistoryPlots, plot, save_plot
+    from turnout.workbench.report.run.run_page import write_report
+    from turnout.workbench.report.run.run_table import results as results_table
+    from turnout.workbench.report.run.run_words import result as result_sentences
+    from turnout.workbench.reproduction.claim import Claim, read_claim
+    from turnout.workbench.reproduction.reproduce import Reproduced, reproduce
+
+__all__ = [
+    "Claim",
+    "Diagnosis",
+    "Experiment",
+    "ExperimentError",
+    "HistoryPlots",
+    "Log",
+    "LogError",
+    "Look",
+    "Outcome",
+    "Reproduced",
+    "Run",
+    "StrategyComparison",
+    "Tuned",
+    "audit_experiment",
+    "diagnosis_sentences",
+    "examine",
+    "label_counts_figure",
+    "load",
+    "plot",
+    "read_claim",
+    "read_experiment",
+    "reproduce",
+    "result_sentences",
+    "results_table",
+    "run",
+    "save",
+    "save_audit",
+    "save_diagnosis",
+    "save_plot",
+    "save_tuned",
+    "tune",
+    "write_report",
+]
+
+__getattr__, __dir__ = lazy_names(__name__, __file__)

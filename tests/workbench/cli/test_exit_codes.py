@@ -20,7 +20,7 @@ def run_with(turnout, monkeypatch):
     """`turnout run`, in which reading the experiment does something else."""
 
     def run(instead, *options):
-        monkeypatch.setattr("turnout.workbench.experiment.config.read_experiment", lambda *_: instead())
+        monkeypatch.setattr("turnout.workbench.experiment.config.Experiment.read", lambda *_: instead())
         return turnout("run", "tiny.toml", *options)
 
     return run
@@ -97,7 +97,7 @@ def test_a_system_error_without_a_file_is_no_mistake(run_with):
 
 
 def test_a_crash_within_turnout_names_its_own_line(turnout, monkeypatch):
-    monkeypatch.setattr("turnout.workbench.experiment.registry.KINDS", None)
+    monkeypatch.setattr("turnout.workbench.experiment.registry.LISTED_KINDS", None)
     result = turnout("list")
     assert result.exit_code == 1
     assert re.search(r"^  at turnout/workbench/cli/listing\.py:\d+ \(--debug", result.stderr, re.MULTILINE)

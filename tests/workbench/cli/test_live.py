@@ -17,7 +17,7 @@ from turnout.files.lock import FileLock
 from turnout.simulator.history import History
 from turnout.workbench.experiment import standing
 from turnout.workbench.experiment.kept import KeptPoint, KeptPoints
-from turnout.workbench.experiment.progress import PROGRESS, Noted
+from turnout.workbench.experiment.progress import PROGRESS, ProgressNotes
 from turnout.workbench.experiment.standing import Standing
 from turnout.workbench.report.run import live_server
 from turnout.workbench.report.run.live_page import live_page, version, words
@@ -58,7 +58,7 @@ def test_progress_is_passed_on_and_noted_with_the_time_left(folder, monkeypatch)
     clock = iter([0.0, 10.0, 10.1, 20.0])
     monkeypatch.setattr("turnout.workbench.experiment.progress.time.monotonic", lambda: next(clock))
     shares, latest = [], []
-    noted = Noted(folder / "unfinished" / PROGRESS, shares.append, latest.append)
+    noted = ProgressNotes(folder / "unfinished" / PROGRESS, shares.append, latest.append)
     left = []
     for share in (0.2, 0.4, 0.45, 0.6):
         noted.watch({"train_loss": share, "distance": np.nan})
@@ -72,9 +72,9 @@ def test_progress_is_passed_on_and_noted_with_the_time_left(folder, monkeypatch)
 
 def test_a_run_goes_on_though_its_progress_cannot_be_written(tmp_path):
     shares = []
-    Noted(tmp_path / PROGRESS / "below", shares.append, None).progress(0.5)
+    ProgressNotes(tmp_path / PROGRESS / "below", shares.append, None).progress(0.5)
     (tmp_path / "there").mkdir()
-    Noted(tmp_path / "there", shares.append, None).progress(0.6)
+    ProgressNotes(tmp_path / "there", shares.append, None).progress(0.6)
     assert shares == [0.5, 0.6]
 
 

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from turnout.workbench.experiment import Experiment, ExperimentError, load
-from turnout.workbench.experiment.build import build, calibrated
+from turnout.workbench import Experiment, ExperimentError, load
+from turnout.workbench.experiment.build import build, calibrate_batch
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.sweep import points
 
@@ -43,7 +43,7 @@ def test_each_point_is_calibrated_by_the_reference_in_its_own_world(tiny):
     tiny["strategies"] = [{"name": "fedavg", "normaliser": "all"}, {"name": "unbiased"}]
     tiny["calibrate"] = True
     (batch,) = build(points(Experiment.read(tiny)))
-    after = calibrated(batch, "fedavg", rounds=400)
+    after = calibrate_batch(batch, "fedavg", rounds=400)
     found = dict(zip([point.label for point in after.points], after.rate_factors, strict=True))
     assert found["fedavg pi=0.5"] == found["fedavg pi=1"] == 1.0
     assert found["unbiased pi=0.5"] == pytest.approx(0.5, rel=1e-4)

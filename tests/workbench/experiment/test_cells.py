@@ -9,11 +9,11 @@ import pytest
 from test_unfinished import finish, same_numbers, stopped_at
 
 from turnout.errors import FolderError, UserError
-from turnout.workbench.experiment import Experiment, load
-from turnout.workbench.experiment.cells import Share, compute, joined, num_kept, put_together
+from turnout.workbench import Experiment, load
+from turnout.workbench.experiment.cells import Share, compute_share, join_run, num_kept, put_together
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.sweep import points
-from turnout.workbench.experiment.unfinished import resumed
+from turnout.workbench.experiment.unfinished import Unfinished, resume_run
 
 
 @pytest.fixture
@@ -30,8 +30,8 @@ def whole(experiment, tmp_path):
 def work(folder, experiment, text, command="run"):
     """Do what one job does; whether it was the last."""
     share = Share.read(text)
-    with joined(folder, command, experiment, share) as unfinished:
-        compute(unfinished, share)
+    with join_run(Unfinished(folder, command, experiment), share) as unfinished:
+        compute_share(unfinished, share)
     with put_together(unfinished) as is_last:
         if is_last:
             unfinished.run()
@@ -99,7 +99,7 @@ def test_a_job_that_was_killed_is_begun_again(experiment, whole, tmp_path, monke
 
 def test_a_job_that_fails_at_once_leaves_nothing_unless_others_are_there(experiment, tmp_path, monkeypatch):
     stopped_at(0, monkeypatch)
-    with joined(tmp_path / "cells", "run", experiment, Share(1, 2)), pytest.raises(KeyboardInterrupt):
+    with join_run(Unfinished(tmp_path / "cells", "run", experiment), Share(1, 2)), pytest.raises(KeyboardInterrupt):
         work(tmp_path / "cells", experiment, "2/2")
     assert os.listdir(tmp_path / "cells") == ["unfinished"]
     with pytest.raises(KeyboardInterrupt):
@@ -110,7 +110,7 @@ def test_a_job_that_fails_at_once_leaves_nothing_unless_others_are_there(experim
 def test_processes_are_kept_apart(experiment, tmp_path, monkeypatch):
     monkeypatch.setattr("turnout.workbench.experiment.cells.PATIENCE", 0.1)
     folder = tmp_path / "cells"
-    with joined(folder, "run", experiment, Share(1, 3)):
+    with join_run(Unfinished(folder, "run", experiment), Share(1, 3)):
         with pytest.raises(FolderError, match=rf"\({os.getpid()}\) is writing there, at 'fedavg cohort=2': give every"):
             work(folder, experiment, "1/2")
         with pytest.raises(FolderError, match="another process is running there"):
@@ -129,14 +129,14 @@ def test_processes_are_kept_apart(experiment, tmp_path, monkeypatch):
 def test_a_lone_process_has_the_folder_alone(experiment, tmp_path, monkeypatch):
     monkeypatch.setattr("turnout.workbench.experiment.cells.PATIENCE", 0.1)
     work(tmp_path / "cells", experiment, "1/3")
-    with resumed(tmp_path / "cells", "run"), pytest.raises(FolderError, match="is writing there"):
+    with resume_run(tmp_path / "cells", "run"), pytest.raises(FolderError, match="is writing there"):
         work(tmp_path / "cells", experiment, "2/3")
 
 
 def test_whoever_is_not_the_last_leaves_the_folder_alone(experiment, tmp_path):
     folder = tmp_path / "cells"
-    with joined(folder, "run", experiment, Share(1, 2)) as first:
-        compute(first, Share(1, 2))
+    with join_run(Unfinished(folder, "run", experiment), Share(1, 2)) as first:
+        compute_share(first, Share(1, 2))
         assert not work(folder, experiment, "2/2")
         assert num_kept(first) == 3
     with put_together(first) as is_last, put_together(first) as another:
@@ -150,12 +150,13 @@ def test_whoever_is_not_the_last_leaves_the_folder_alone(experiment, tmp_path):
 JOB = """
 import json, sys
 from pathlib import Path
-from turnout.workbench.experiment import Experiment
-from turnout.workbench.experiment.cells import Share, compute, joined, put_together
+from turnout.workbench import Experiment
+from turnout.workbench.experiment.cells import Share, compute_share, join_run, put_together
+from turnout.workbench.experiment.unfinished import Unfinished
 
 share = Share.read(sys.argv[2])
-with joined(Path(sys.argv[1]), "run", Experiment.read(json.loads(sys.argv[3])), share) as unfinished:
-    compute(unfinished, share)
+with join_run(Unfinished(Path(sys.argv[1]), "run", Experiment.read(json.loads(sys.argv[3]))), share) as unfinished:
+    compute_share(unfinished, share)
 with put_together(unfinished) as is_last:
     if is_last:
         unfinished.run()

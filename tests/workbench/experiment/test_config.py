@@ -4,7 +4,8 @@ import pytest
 
 from turnout.server.settings import PLAIN_STEP
 from turnout.uploads import Chain, EightBit, ErrorFeedback, TopK
-from turnout.workbench.experiment import Experiment, ExperimentError, read_experiment, registry, toml
+from turnout.workbench import Experiment, ExperimentError, read_experiment
+from turnout.workbench.experiment import registry, toml
 from turnout.workbench.experiment.build import build
 from turnout.workbench.experiment.sweep import points
 

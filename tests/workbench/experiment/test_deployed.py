@@ -5,9 +5,9 @@ import pytest
 from turnout.server.facts import Online
 from turnout.server.settings import ServerSettings
 from turnout.simulator.local import Local
-from turnout.strategies import CAFed, FedAU, FedAvg, Separated, Strategy, Unbiased
-from turnout.workbench.experiment import Experiment, ExperimentError
-from turnout.workbench.experiment.deployed import described
+from turnout.strategies import CAFed, FedAU, FedAvg, Strategy, Unbiased
+from turnout.workbench import Experiment, ExperimentError
+from turnout.workbench.experiment.deployed import describe_training
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.sweep import points
 
@@ -18,7 +18,7 @@ class Own(Strategy[None]):
 
 def experiment_of(strategy, **changes):
     told = {"local": Local(learning_rate=0.2), "server": ServerSettings(facts=Online(prior_on=2.0))} | changes
-    return described(strategy, num_clients=3, rounds=9, seed=4, evaluate_every=2, **told)
+    return describe_training(strategy, num_clients=3, rounds=9, seed=4, evaluate_every=2, **told)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def experiment_of(strategy, **changes):
     [
         (FedAU(cutoff=4.0), {"name": "fedau", "cutoff": 4.0}),
         (FedAvg(cohort=2), {"name": "fedavg", "cohort": 2, "normaliser": "received"}),
-        (Separated(Unbiased(), separation=1), {"name": "separated", "strategy": {"name": "unbiased"}, "separation": 1}),
+        (Unbiased(), {"name": "unbiased"}),
     ],
 )
 def test_a_training_is_described_as_an_experiment(strategy, table):
@@ -42,6 +42,11 @@ def test_a_training_is_described_as_an_experiment(strategy, table):
 def test_what_a_file_cannot_name_is_told_by_its_class(strategy):
     (point,) = points(experiment_of(strategy))
     assert point.label == type(strategy).__name__
+
+
+def test_a_rest_is_told_with_the_server():
+    experiment = experiment_of(FedAvg(), server=ServerSettings(rest=3))
+    assert experiment.server.arguments["rest"] == 3
 
 
 def test_functions_are_marked_as_untold():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from turnout import availability, tasks
-from turnout.workbench.experiment import ExperimentError, load
+from turnout.workbench import ExperimentError, load
 from turnout.workbench.experiment.audits import audit_experiment
 from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.run import run

@@ -9,9 +9,10 @@ import pytest
 from test_unfinished import same_numbers
 
 from turnout.errors import UserError
-from turnout.workbench.experiment import Experiment, on_ray
+from turnout.workbench import Experiment
+from turnout.workbench.experiment import on_ray
 from turnout.workbench.experiment.run import run
-from turnout.workbench.experiment.unfinished import begun
+from turnout.workbench.experiment.unfinished import Unfinished, begin_run
 
 DEADLY = """
 import __main__, os, pathlib, signal
@@ -62,9 +63,9 @@ def experiment(tiny):
 def test_a_cell_is_kept_as_its_worker_sends_it(experiment, tmp_path):
     """What a worker does, without one."""
     document = json.dumps(experiment.document())
-    with begun(tmp_path / "cells", "run", experiment) as unfinished:
+    with begin_run(Unfinished(tmp_path / "cells", "run", experiment)) as unfinished:
         for label in ("fedavg cohort=2", "fedavg cohort=3", "unbiased"):
-            unfinished.kept.keep_content(label, on_ray.computed_cell(document, label, []))
+            unfinished.kept.keep_content(label, on_ray.compute_cell(document, label, []))
         unfinished.run()
     run(experiment, tmp_path / "whole")
     same_numbers(tmp_path / "cells", tmp_path / "whole")
@@ -72,8 +73,8 @@ def test_a_cell_is_kept_as_its_worker_sends_it(experiment, tmp_path):
 
 def test_a_worker_with_other_versions_is_named(experiment, tiny, tmp_path):
     other = json.dumps(Experiment.read(tiny | {"rounds": 5}).document())
-    content = on_ray.computed_cell(other, "unbiased", [])
-    with begun(tmp_path / "cells", "run", experiment) as unfinished:
+    content = on_ray.compute_cell(other, "unbiased", [])
+    with begin_run(Unfinished(tmp_path / "cells", "run", experiment)) as unfinished:
         with pytest.raises(UserError, match=r"--on ray: unbiased: belongs to another .*: workers must be like"):
             on_ray._keep(unfinished.kept, "unbiased", content)
         assert unfinished.kept.is_empty
@@ -82,7 +83,7 @@ def test_a_worker_with_other_versions_is_named(experiment, tiny, tmp_path):
 def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UserError, match=r"pip install ray"):
-        on_ray.imported_ray()
+        on_ray.import_ray()
 
 
 @pytest.fixture

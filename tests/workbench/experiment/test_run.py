@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from turnout.errors import FolderError
-from turnout.workbench.experiment import Experiment, ExperimentError, load, save
+from turnout.workbench import Experiment, ExperimentError, load, save
 from turnout.workbench.experiment.run import run
 
 

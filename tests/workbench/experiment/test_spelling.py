@@ -8,7 +8,7 @@ import pytest
 from turnout.workbench.experiment import registry, schema
 from turnout.workbench.experiment.config import Experiment, Tables
 from turnout.workbench.experiment.errors import ExperimentError
-from turnout.workbench.experiment.spelling import PARTS, check_keys, check_names
+from turnout.workbench.experiment.spelling import COMMON_TABLES, check_experiment, check_names
 
 GOOD = {
     "rounds": 4,
@@ -22,12 +22,12 @@ GOOD = {
 def test_the_source_says_which_arguments_there_are(kind):
     for name, entry in registry.entries(kind).items():
         builder = registry.find(kind, name, "")
-        known = {parameter.partition(" ")[0] for parameter in entry.parameters}
+        known = set(entry.parameters)
         assert set(schema.parameters(builder)) - set(registry.FILLED) <= known | set(registry.FILLED), name
 
 
 def test_the_tables_of_an_experiment_are_known():
-    assert tuple(Tables.__dataclass_fields__) == PARTS
+    assert tuple(Tables.__dataclass_fields__) == COMMON_TABLES
 
 
 @pytest.mark.parametrize("name", sorted(registry.entries("experiments")))
@@ -35,7 +35,7 @@ def test_shipped_experiments_are_spelt_right(name):
     from turnout.workbench.experiment import toml
 
     document = toml.read(registry.experiment_path(name))
-    check_keys(document)
+    check_experiment(document)
     check_names(document)
 
 
@@ -64,7 +64,7 @@ def test_a_mistake_is_told_as_by_those_who_import(change):
 
 
 def checked(document):
-    check_keys(document)
+    check_experiment(document)
     check_names(document)
 
 

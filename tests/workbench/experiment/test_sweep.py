@@ -1,6 +1,6 @@
 import pytest
 
-from turnout.workbench.experiment import Experiment, ExperimentError
+from turnout.workbench import Experiment, ExperimentError
 from turnout.workbench.experiment.build import build
 from turnout.workbench.experiment.sweep import points
 

@@ -2,7 +2,8 @@ import tomllib
 
 import pytest
 
-from turnout.workbench.experiment import ExperimentError, toml
+from turnout.workbench import ExperimentError
+from turnout.workbench.experiment import toml
 
 
 def test_what_is_written_reads_back():

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from turnout.workbench.experiment import Experiment, ExperimentError, load, read_experiment, save, toml
-from turnout.workbench.experiment.citations import cited
+from turnout.workbench import Experiment, ExperimentError, load, read_experiment, save
+from turnout.workbench.experiment import toml
+from turnout.workbench.experiment.citations import cite
 from turnout.workbench.experiment.registry import is_code
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.trust import Code
@@ -44,7 +45,7 @@ PLACES = {
     "a task alone": {"task": "spy:Mine"},
     "strategy": {"strategies": [{"name": "spy:Mine"}]},
     "a strategy alone": {"strategies": ["spy:Mine"]},
-    "inside a strategy": {"strategies": [{"name": "separated", "separation": 1, "strategy": "spy:Mine"}]},
+    "server of a strategy": {"strategies": [{"name": "fedavg", "server": {"optimizer": "spy:rate"}}]},
     "facts of a strategy": {"strategies": [{"name": "fedavg", "facts": "spy:Mine"}]},
     "facts": {"facts": "spy:Mine"},
     "optimizer": {"server": {"optimizer": "spy:rate"}},
@@ -129,7 +130,7 @@ def test_a_run_of_own_code_is_read_without_it(tiny, mark, tmp_path, monkeypatch)
     assert again.experiment.document() == finished.experiment.document()
     page = write_report([folder], tmp_path / "page.html").read_text()
     assert "spy:Mine cohort=2" in page
-    assert cited(str(folder))[1] == ["spy:Mine"]
+    assert cite(str(folder))[1] == ["spy:Mine"]
     assert "spy" not in sys.modules
     second = save(replace(again), tmp_path / "second")
     assert (second / "experiment.toml").read_text() == (folder / "experiment.toml").read_text()

@@ -4,7 +4,7 @@ import tomllib
 import numpy as np
 import pytest
 
-from turnout.workbench.experiment import Experiment, ExperimentError
+from turnout.workbench import Experiment, ExperimentError
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.tuning import save_tuned, tune
 

@@ -7,10 +7,11 @@ import polars as pl
 import pytest
 
 from turnout.errors import FolderError
-from turnout.workbench.experiment import Experiment, ExperimentError, load
+from turnout.files.whole import renewed
+from turnout.workbench import Experiment, ExperimentError, load
 from turnout.workbench.experiment import run as running
 from turnout.workbench.experiment.run import run
-from turnout.workbench.experiment.unfinished import begun, read_unfinished, resumed
+from turnout.workbench.experiment.unfinished import Unfinished, begin_run, read_unfinished, resume_run
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def half(experiment, tmp_path, monkeypatch):
 
 
 def finish(folder):
-    with resumed(folder, "run") as unfinished:
+    with resume_run(folder, "run") as unfinished:
         return unfinished.run()
 
 
@@ -105,17 +106,19 @@ def test_a_run_that_fails_before_anything_is_kept_leaves_nothing(experiment, tmp
 
 def test_numbers_are_whole_though_drawing_fails(experiment, tmp_path):
     def fail():
-        with begun(tmp_path / "run", "run", experiment) as unfinished:
+        with begin_run(Unfinished(tmp_path / "run", "run", experiment)) as unfinished:
             unfinished.run()
-            unfinished.commit(lambda work: 1 / 0)
+            with renewed(unfinished.folder):
+                1 / 0  # noqa: B018
 
     with pytest.raises(ZeroDivisionError) as error:
         fail()
     assert error.value.__notes__ == [f"go on with: turnout run --resume {tmp_path / 'run'}"]
     assert len(load(tmp_path / "run").points) == 3
-    with resumed(tmp_path / "run", "run") as unfinished:
+    with resume_run(tmp_path / "run", "run") as unfinished:
         unfinished.run()
-        unfinished.commit(lambda work: (work / "page.html").write_text("page"))
+        with renewed(unfinished.folder) as work:
+            (work / "page.html").write_text("page")
     assert "unfinished" not in os.listdir(tmp_path / "run")
     assert len(load(tmp_path / "run").points) == 3
 
@@ -123,7 +126,7 @@ def test_numbers_are_whole_though_drawing_fails(experiment, tmp_path):
 def test_a_folder_belongs_to_one_process(experiment, half, tmp_path):
     with pytest.raises(FolderError, match=rf"holds an unfinished run: go on \(--resume {half}\)"):
         run(experiment, half)
-    with resumed(half, "run"):
+    with resume_run(half, "run"):
         with pytest.raises(FolderError, match="another process is running there"):
             run(experiment, half)
         with pytest.raises(FolderError, match=rf"another process \({os.getpid()}\) is writing there"):
@@ -133,9 +136,9 @@ def test_a_folder_belongs_to_one_process(experiment, half, tmp_path):
 def test_default_names_do_not_collide(experiment, tmp_path):
     out = tmp_path / "runs" / "tiny-20260101-000000"
     with (
-        begun(out, "run", experiment, numbered=True) as first,
-        begun(out, "run", experiment, numbered=True) as second,
-        begun(out, "run", experiment, numbered=True) as third,
+        begin_run(Unfinished(out, "run", experiment), numbered=True) as first,
+        begin_run(Unfinished(out, "run", experiment), numbered=True) as second,
+        begin_run(Unfinished(out, "run", experiment), numbered=True) as third,
     ):
         folders = [one.folder for one in (first, second, third)]
     assert folders == [out, out.with_name(f"{out.name}-2"), out.with_name(f"{out.name}-3")]
@@ -158,7 +161,7 @@ def test_a_damaged_start_is_named(half, text):
 def test_another_command_is_told(half):
     with (
         pytest.raises(FolderError, match=f"was begun by another command: turnout run --resume {half}"),
-        resumed(half, "tune"),
+        resume_run(half, "tune"),
     ):
         pass
     with pytest.raises(FolderError, match="holds no unfinished run"):

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from turnout.simulator.history import History
-from turnout.workbench.experiment import Experiment
+from turnout.workbench import Experiment
 from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.report.page import colours
 from turnout.workbench.report.run import groups, plots

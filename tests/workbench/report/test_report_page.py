@@ -14,7 +14,7 @@ import turnout
 from page_walker import walked
 from turnout.simulator.attendance import Attendance
 from turnout.simulator.history import History
-from turnout.workbench.experiment import Experiment
+from turnout.workbench import Experiment
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.experiment.store import load, save

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from turnout import World, audit, availability
 from turnout.strategies import MIFA, FedAvg, Unbiased
-from turnout.workbench.experiment import Experiment
+from turnout.workbench import Experiment
 from turnout.workbench.experiment.run import Run
 from turnout.workbench.experiment.sweep import points
 from turnout.workbench.experiment.tuning import Choice, Tuned

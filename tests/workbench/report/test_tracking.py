@@ -11,7 +11,7 @@ import pytest
 from tiny_experiment import TINY
 from turnout.errors import UserError
 from turnout.simulator.history import History
-from turnout.workbench.experiment import Experiment
+from turnout.workbench import Experiment
 from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.report import tracking
 from turnout.workbench.report.tracking import imported_tracker, log_to, tracked_runs

@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from turnout.statistics import Interval
-from turnout.workbench.experiment import ExperimentError
+from turnout.workbench import ExperimentError
 from turnout.workbench.reproduction.checks import (
     ahead,
     all_findings,

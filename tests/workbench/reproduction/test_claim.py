@@ -1,7 +1,7 @@
 import pytest
 
-from turnout.workbench.experiment import ExperimentError
-from turnout.workbench.reproduction.claim import claim_names, merged, read_claim
+from turnout.workbench import ExperimentError
+from turnout.workbench.reproduction.claim import claim_names, merge, read_claim
 
 SHIPPED = claim_names()
 
@@ -24,8 +24,8 @@ def test_panels_are_the_experiment_with_changes(tiny_claim, write_claim):
 
 def test_a_table_of_another_name_replaces():
     base = {"task": {"name": "a", "x": 1}, "rounds": 3}
-    assert merged(base, {"task": {"name": "b", "y": 2}}) == {"task": {"name": "b", "y": 2}, "rounds": 3}
-    assert merged(base, {"task": {"x": 2}}) == {"task": {"name": "a", "x": 2}, "rounds": 3}
+    assert merge(base, {"task": {"name": "b", "y": 2}}) == {"task": {"name": "b", "y": 2}, "rounds": 3}
+    assert merge(base, {"task": {"x": 2}}) == {"task": {"name": "a", "x": 2}, "rounds": 3}
     assert base == {"task": {"name": "a", "x": 1}, "rounds": 3}
 
 

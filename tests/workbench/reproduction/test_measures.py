@@ -3,7 +3,7 @@ import gzip
 import numpy as np
 import pytest
 
-from turnout.workbench.experiment import ExperimentError
+from turnout.workbench import ExperimentError
 from turnout.workbench.reproduction.measured import Curve, Measured, read_curves, write_curves
 from turnout.workbench.reproduction.measures import (
     StrategyCurves,

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from turnout.workbench.experiment import ExperimentError
+from turnout.workbench import ExperimentError
 from turnout.workbench.experiment import run as running
 from turnout.workbench.experiment.on_ray import RayCells
 from turnout.workbench.reproduction.claim import read_claim
@@ -56,13 +56,13 @@ def searched(tiny_claim, write_claim):
 
 def simulated(monkeypatch):
     """The labels that this process simulates from now on, each time."""
-    labels, plain = [], running._simulated
+    labels, plain = [], running._keep
 
-    def watched(batch, group, missing, *others):
-        labels.extend(batch.points[i].label for i in missing)
-        return plain(batch, group, missing, *others)
+    def watched(batch, indices, *others):
+        labels.extend(batch.points[i].label for i in indices)
+        return plain(batch, indices, *others)
 
-    monkeypatch.setattr(running, "_simulated", watched)
+    monkeypatch.setattr(running, "_keep", watched)
     return labels
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from turnout.errors import FolderError
 from turnout.files.whole import whole_file
-from turnout.workbench.experiment import ExperimentError
+from turnout.workbench import ExperimentError
 from turnout.workbench.experiment import run as running
 from turnout.workbench.reproduction import reproduce as reproducing
 from turnout.workbench.reproduction import stored

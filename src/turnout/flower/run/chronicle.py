@@ -263,7 +263,7 @@ class RunFolder:
         self._waiting.clear()
 
     def _run(self, driver: Driver, chronicle: Chronicle, evaluate_every: int) -> Run:
-        experiment = deployed.described(
+        experiment = deployed.describe_training(
             driver.strategy,
             num_clients=len(driver.directory),
             rounds=driver.t,

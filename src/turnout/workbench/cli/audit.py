@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from turnout.workbench.cli.command import Output, command
 from turnout.workbench.cli.compilation import prepare_compilation
-from turnout.workbench.cli.folders import new_folder, opened, stem_of
-from turnout.workbench.cli.options import DEMO, AsJson, Debug, Experiment, Quiet, Settings, Trust
-from turnout.workbench.cli.terminal import one_line_errors, print_lines, progress_bar
+from turnout.workbench.cli.folders import new_folder, open_experiment, stem_of
+from turnout.workbench.cli.options import DEMO, Experiment, Settings, Trust
+from turnout.workbench.cli.terminal import print_lines, progress_bar
 
 
+@command()
 def audit_command(
     experiment: Experiment = DEMO,
     rounds: Annotated[int, typer.Option(help="Rounds to play.")] = 10_000,
@@ -21,35 +22,30 @@ def audit_command(
     out: Annotated[Path | None, typer.Option(help="Folder; runs/<experiment>-audit-<time> if not given.")] = None,
     settings: Settings = None,
     trust: Trust = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    *,
+    output: Output,
 ) -> None:
     """Show which clients each strategy trains for, without training: only the server's decisions are played."""
-    with one_line_errors(debug):
-        described = opened(experiment, settings, trust)
-        from turnout.files.whole import free_folder
-        from turnout.workbench.experiment.audits import audit_experiment
+    described = open_experiment(experiment, settings, trust)
+    from turnout.files.whole import free_folder
+    from turnout.workbench.experiment.audits import audit_experiment
 
-        folder = free_folder(out or new_folder(f"{stem_of(experiment)}-audit"))
+    folder = free_folder(out or new_folder(f"{stem_of(experiment)}-audit"))
 
-        prepare_compilation()
-        with progress_bar(not quiet, "playing") as progress:
-            audit = audit_experiment(described, rounds, seeds, progress)
-        from turnout.workbench.report.audit.audit_charts import readable_audit
-        from turnout.workbench.report.audit.audit_folder import save_audit
-        from turnout.workbench.report.audit.audit_table import audit_summary, audit_table
-        from turnout.workbench.report.audit.audit_words import audit_words
+    prepare_compilation()
+    with progress_bar(not output.quiet, "playing") as progress:
+        audit = audit_experiment(described, rounds, seeds, progress)
+    from turnout.workbench.report.audit.audit_charts import readable_audit
+    from turnout.workbench.report.audit.audit_folder import save_audit
+    from turnout.workbench.report.audit.audit_table import audit_summary, audit_table
+    from turnout.workbench.report.audit.audit_words import audit_words
 
-        save_audit(audit, folder, described.to_toml(), described.title)
-        if as_json:
-            typer.echo(json.dumps(audit_summary(audit) | {"folder": str(folder)}, indent=2))
-        elif quiet:
-            typer.echo(str(folder))
-        else:
-            ends = (
-                f"\nPage: {folder / 'audit.html'}",
-                f"Next: turnout run {experiment}   (train the strategies and compare)",
-            )
-            shown = readable_audit(audit)
-            print_lines(audit_table(shown, described.title), audit_words(shown), *ends)
+    save_audit(audit, folder, described.to_toml(), described.title)
+
+    def print_audit() -> None:
+        page = f"\nPage: {folder / 'audit.html'}"
+        ends = page, f"Next: turnout run {experiment}   (train the strategies and compare)"
+        shown = readable_audit(audit)
+        print_lines(audit_table(shown, described.title), audit_words(shown), *ends)
+
+    output.tell(folder, lambda: audit_summary(audit) | {"folder": str(folder)}, print_audit)

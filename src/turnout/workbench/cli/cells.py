@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -15,35 +13,37 @@ from turnout.workbench.cli.compilation import prepare_compilation
 from turnout.workbench.cli.terminal import progress_bar
 
 if TYPE_CHECKING:
+    from turnout.workbench.cli.command import Output
     from turnout.workbench.cli.terminal import Bar
-    from turnout.workbench.experiment.config import Experiment
     from turnout.workbench.experiment.on_ray import RayCells
     from turnout.workbench.experiment.unfinished import Unfinished
 
 
+def begin_work(
+    asked: Unfinished, is_named: bool, cells: str | None, output: Output
+) -> AbstractContextManager[Unfinished | None]:
+    """Begin a run in its folder, which takes a number if the user has not named it; or see `_last_of_cells`."""
+    if cells is not None:
+        return _last_of_cells(asked, is_named, cells, output)
+    from turnout.workbench.experiment.unfinished import begin_run
+
+    return begin_run(asked, numbered=not is_named)
+
+
 @contextmanager
-def last_of_cells(
-    cells: str,
-    out: Path | None,
-    command: str,
-    experiment: Experiment,
-    options: dict[str, Any] | None = None,
-    modules: Path | None = None,
-    quiet: bool = False,
-    as_json: bool = False,
-) -> Iterator[Unfinished | None]:
+def _last_of_cells(asked: Unfinished, is_named: bool, cells: str, output: Output) -> Iterator[Unfinished | None]:
     """Compute the cells of a share; the unfinished run if it was the last, else None, and a line says so."""
-    from turnout.workbench.experiment.cells import Share, compute, joined, put_together
+    from turnout.workbench.experiment.cells import Share, compute_share, join_run, put_together
 
     share = Share.read(cells)
-    if out is None:
+    if not is_named:
         raise UserError(f"--cells {cells}: the jobs write into one folder: name it (--out DIR)")
     prepare_compilation()
-    with joined(out, command, experiment, share, options, modules) as unfinished, progress_bar(not quiet) as bar:
-        compute(unfinished, share, bar, bar and bar.watch)
+    with join_run(asked, share) as unfinished, progress_bar(not output.quiet) as bar:
+        compute_share(unfinished, share, bar, bar and bar.watch)
     with put_together(unfinished) as is_last:
         if not is_last:
-            _print_share(unfinished, cells, quiet, as_json)
+            _tell_share(unfinished, cells, output)
         yield unfinished if is_last else None
 
 
@@ -55,9 +55,9 @@ def check_place(on: str | None, cells: str | None = None) -> None:
         raise UserError(f"--on {on}: give ray, or ray:ADDRESS of a cluster, such as ray:10.0.0.1:6379")
     if cells is not None:
         raise UserError(f"--on {on}: deals the cells by itself: leave out --cells")
-    from turnout.workbench.experiment.on_ray import imported_ray
+    from turnout.workbench.experiment.on_ray import import_ray
 
-    imported_ray()
+    import_ray()
 
 
 def compute_on(on: str | None, unfinished: Unfinished, bar: Bar | None) -> None:
@@ -79,15 +79,12 @@ def cells_on(on: str | None) -> Iterator[RayCells | None]:
         yield cells
 
 
-def _print_share(unfinished: Unfinished, cells: str, quiet: bool, as_json: bool) -> None:
+def _tell_share(unfinished: Unfinished, cells: str, output: Output) -> None:
     from turnout.workbench.experiment.cells import num_kept
     from turnout.workbench.experiment.sweep import points
 
     kept, total = num_kept(unfinished), len(points(unfinished.experiment))
-    if as_json:
-        typer.echo(json.dumps({"folder": str(unfinished.folder), "cells": cells, "kept": kept, "of": total}, indent=2))
-    elif quiet:
-        typer.echo(str(unfinished.folder))
-    else:
-        writer = "The last job" if kept < total else "Another job"
-        typer.echo(f"Cells {cells} are finished, {kept} of {total} in all. {writer} writes {unfinished.folder}.")
+    numbers = {"folder": str(unfinished.folder), "cells": cells, "kept": kept, "of": total}
+    writer = "The last job" if kept < total else "Another job"
+    line = f"Cells {cells} are finished, {kept} of {total} in all. {writer} writes {unfinished.folder}."
+    output.tell(unfinished.folder, lambda: numbers, lambda: typer.echo(line))

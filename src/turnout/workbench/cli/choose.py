@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnout.errors import FolderError, UserError, nearest
-from turnout.workbench.cli.options import AsJson, Debug
-from turnout.workbench.cli.terminal import one_line_errors
+from turnout.workbench.cli.command import Output, command
 
 if TYPE_CHECKING:
     from turnout.workbench.experiment.advised import Question
@@ -19,39 +17,37 @@ if TYPE_CHECKING:
 WORDS = {"y": True, "yes": True, "n": False, "no": False}
 
 
+@command(quiet="Print the experiment's path and nothing else.")
 def choose_command(
     answers: Annotated[
         list[str] | None,
         typer.Option("--answer", metavar="KEY=yes|no", help="Answer a question beforehand, such as memory=no."),
     ] = None,
     out: Annotated[Path, typer.Option(help="The experiment to write.")] = Path("experiment.toml"),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the experiment's path and nothing else.")] = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    *,
+    output: Output,
 ) -> None:
     """Ask what you know of your fleet, name a strategy for it, and write an experiment."""
-    with one_line_errors(debug):
-        from turnout.files.whole import whole_file
-        from turnout.workbench.experiment.advised import choose
-        from turnout.workbench.report.page.labels import paper_label
+    from turnout.files.whole import whole_file
+    from turnout.workbench.experiment.advised import choose
+    from turnout.workbench.report.page.labels import paper_label
 
-        if out.exists():
-            raise FolderError(f"{out}: exists already: name another file (--out FILE.toml)")
-        given = _read(answers or [])
-        choice = choose(lambda question: _answer(question, given))
-        with whole_file(out) as draft:
-            draft.write_text(choice.to_toml(), encoding="utf-8")
-        if as_json:
-            found = {"strategy": choice.strategy, "cost": choice.step.cost, "answers": given, "experiment": str(out)}
-            typer.echo(json.dumps(found, indent=2))
-        elif quiet:
-            typer.echo(str(out))
-        else:
-            settings = [f"{key} = {value}" for key, value in choice.strategy.items() if key != "name"]
-            strategy = " with ".join([paper_label(choice.strategy["name"]), *settings])
-            typer.echo(f"Use {strategy}. Its cost: {choice.step.cost}.")
-            typer.echo(f"Experiment: {out}")
-            typer.echo(f"Next: {shlex.join(['turnout', 'audit', str(out)])}   (which clients each strategy trains for)")
+    if out.exists():
+        raise FolderError(f"{out}: exists already: name another file (--out FILE.toml)")
+    given = _read(answers or [])
+    choice = choose(lambda question: _answer(question, given))
+    with whole_file(out) as draft:
+        draft.write_text(choice.to_toml(), encoding="utf-8")
+    found = {"strategy": choice.strategy, "cost": choice.step.cost, "answers": given, "experiment": str(out)}
+
+    def print_advice() -> None:
+        settings = [f"{key} = {value}" for key, value in choice.strategy.items() if key != "name"]
+        strategy = " with ".join([paper_label(choice.strategy["name"]), *settings])
+        typer.echo(f"Use {strategy}. Its cost: {choice.step.cost}.")
+        typer.echo(f"Experiment: {out}")
+        typer.echo(f"Next: {shlex.join(['turnout', 'audit', str(out)])}   (which clients each strategy trains for)")
+
+    output.tell(out, lambda: found, print_advice)
 
 
 def _read(answers: list[str]) -> dict[str, bool]:

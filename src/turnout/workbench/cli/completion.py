@@ -29,9 +29,9 @@ def citable(incomplete: str) -> Iterator[Offer]:
 
 def kinds(incomplete: str) -> Iterator[Offer]:
     """Kinds that can be listed."""
-    from turnout.workbench.experiment.registry import KINDS
+    from turnout.workbench.experiment.registry import LISTED_KINDS
 
-    yield from ((kind, "") for kind in KINDS if kind.startswith(incomplete))
+    yield from ((kind, "") for kind in LISTED_KINDS if kind.startswith(incomplete))
 
 
 def logs(incomplete: str) -> Iterator[Offer]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,15 +10,17 @@ import typer
 
 from turnout.errors import UserError
 from turnout.workbench.cli import completion
+from turnout.workbench.cli.command import Output, command
 from turnout.workbench.cli.compilation import prepare_compilation
 from turnout.workbench.cli.folders import new_folder
-from turnout.workbench.cli.options import AsJson, Debug, Quiet
-from turnout.workbench.cli.terminal import one_line_errors, print_lines
+from turnout.workbench.cli.terminal import print_lines
 
 if TYPE_CHECKING:
     from turnout.workbench.diagnosis.diagnose import Diagnosis
 
 
+# Long: half of it are its options.
+@command()
 def diagnose_command(
     log: Annotated[
         str,
@@ -53,30 +54,27 @@ def diagnose_command(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the page; runs/<log>-diagnosis-<time> if not given.")
     ] = None,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    *,
+    output: Output,
 ) -> None:
     """Show from a participation log which clients come when, and which ones the model is trained for."""
-    with one_line_errors(debug):
-        reading = {
-            "slot_seconds": slot,
-            "num_rounds": rounds,
-            "clients": clients,
-            "columns": _named(columns or []),
-            "zone": zone,
-        }
-        _check_columns(_log_file(log), reading["columns"])
-        folder = out or new_folder(f"{Path(log).name.split('.')[0]}-diagnosis")
-        diagnosis = _diagnose(log, reading, audit_rounds, folder, show_progress=not quiet)
-        if as_json:
-            from turnout.workbench.report.diagnosis.diagnosis_folder import diagnosis_summary
+    reading = {
+        "slot_seconds": slot,
+        "num_rounds": rounds,
+        "clients": clients,
+        "columns": _parse_columns(columns or []),
+        "zone": zone,
+    }
+    _check_columns(_log_file(log), reading["columns"])
+    folder = out or new_folder(f"{Path(log).name.split('.')[0]}-diagnosis")
+    diagnosis = _diagnose(log, reading, audit_rounds, folder, show_progress=not output.quiet)
+    from turnout.workbench.report.diagnosis.diagnosis_folder import diagnosis_summary
 
-            typer.echo(json.dumps({"folder": str(folder)} | diagnosis_summary(diagnosis), indent=2))
-        elif quiet:
-            typer.echo(str(folder))
-        else:
-            _print_diagnosis(diagnosis, folder)
+    output.tell(
+        folder,
+        lambda: {"folder": str(folder)} | diagnosis_summary(diagnosis),
+        lambda: _print_diagnosis(diagnosis, folder),
+    )
 
 
 def _check_columns(log: str, columns: dict[str, str]) -> None:
@@ -88,7 +86,7 @@ def _check_columns(log: str, columns: dict[str, str]) -> None:
         shape_of(table.path, table.header, recognised_columns(table.header, columns)[0])
 
 
-def _named(columns: list[str]) -> dict[str, str]:
+def _parse_columns(columns: list[str]) -> dict[str, str]:
     """COLUMN=NAME as a dict."""
     parts = (entry.partition("=") for entry in columns)
     named = {column.strip(): name for column, _, name in parts}

@@ -32,23 +32,18 @@ def stem_of(experiment: str) -> str:
     return path.stem
 
 
-def opened(source: str, settings: Sequence[str] | None, trust: bool) -> Experiment:
-    """The experiment that a command was given."""
-    _check_spelling(source, tuple(settings or ()))
-    import_from(Path.cwd(), Path(source).absolute().parent, trust=trust)
-    from turnout.workbench.experiment.config import read_experiment
+def open_experiment(source: str, settings: Sequence[str] | None, trust: bool) -> Experiment:
+    """The experiment that a command was given; names are checked before anything is imported that takes seconds."""
+    from turnout.workbench.experiment.spelling import check_experiment, check_names
+    from turnout.workbench.experiment.trust import read_document
 
-    return read_experiment(source, tuple(settings or ()), trust)
-
-
-def _check_spelling(source: str, settings: tuple[str, ...]) -> None:
-    """Refuse names that do not exist, before anything is imported that takes seconds."""
-    from turnout.workbench.experiment import registry, toml
-    from turnout.workbench.experiment.spelling import check_keys, check_names
-
-    document = toml.override(toml.read(registry.experiment_path(source)), settings)
-    check_keys(document)
+    document, code = read_document(source, settings or (), trust)
+    check_experiment(document)
     check_names(document)
+    import_from(Path.cwd(), Path(source).absolute().parent, trust=trust)
+    from turnout.workbench.experiment.config import Experiment
+
+    return Experiment.read(document, code)
 
 
 def run_folder(folder: Path) -> Path:
@@ -58,14 +53,14 @@ def run_folder(folder: Path) -> Path:
     return folder
 
 
-def resumed_run(folder: Path, command: str, trust: bool, **given: object) -> AbstractContextManager[Unfinished]:
+def resume_folder(folder: Path, command: str, trust: bool, **given: object) -> AbstractContextManager[Unfinished]:
     """The unfinished run in a folder; other arguments are refused, as it goes on with what was asked at the start."""
     if named := [name for name, value in given.items() if value]:
         raise UserError(f"--resume {folder}: goes on with what was asked at the start: leave out {', '.join(named)}")
-    from turnout.workbench.experiment.unfinished import modules_of, resumed
+    from turnout.workbench.experiment.unfinished import modules_of, resume_run
 
     import_from(Path.cwd(), *modules_of(folder), trust=trust)
-    return resumed(folder, command, trust)
+    return resume_run(folder, command, trust)
 
 
 def import_from(*folders: Path, trust: bool) -> None:

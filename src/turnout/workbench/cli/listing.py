@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from turnout.workbench.cli import completion
-from turnout.workbench.cli.options import AsJson, Debug
-from turnout.workbench.cli.terminal import one_line_errors
+from turnout.workbench.cli.command import Output, command
 
 if TYPE_CHECKING:
     from turnout.workbench.experiment.registry import Entry
 
 
+@command(quiet="Print the names and nothing else.")
 def list_command(
     kind: Annotated[
         str | None,
@@ -23,38 +22,21 @@ def list_command(
             autocompletion=completion.kinds,
         ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the names and nothing else.")] = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    *,
+    output: Output,
 ) -> None:
     """Show what an experiment can name, with its parameters and their defaults."""
-    with one_line_errors(debug):
-        from turnout.workbench.experiment import registry
+    from turnout.workbench.experiment import registry
 
-        by_kind = {name: registry.entries(name) for name in ([kind] if kind else registry.KINDS)}
-        if as_json:
-            tables = {name: [_table(entry) for entry in entries.values()] for name, entries in by_kind.items()}
-            typer.echo(json.dumps(tables, indent=2, ensure_ascii=False))
-        elif quiet:
-            typer.echo("\n".join(name for entries in by_kind.values() for name in entries))
-        else:
-            _print_entries(by_kind)
+    by_kind = {name: registry.entries(name) for name in ([kind] if kind else registry.LISTED_KINDS)}
+    tables = {name: [_table(entry) for entry in entries.values()] for name, entries in by_kind.items()}
+    names = "\n".join(name for entries in by_kind.values() for name in entries)
+    output.tell(names, lambda: tables, lambda: _print_entries(by_kind))
 
 
 def _table(entry: Entry) -> dict[str, Any]:
-    """An entry for another program; arguments that an experiment fills in are no parameters."""
-    return {
-        "name": entry.name,
-        "summary": entry.summary,
-        "parameters": dict(_parameter(text) for text in entry.parameters),
-        "traits": entry.traits,
-    }
-
-
-def _parameter(text: str) -> tuple[str, str | None]:
-    """Name and default as they stand in the source; null where a value must be given."""
-    name, has_default, default = text.partition(" = ")
-    return name, default if has_default else None
+    """An entry for another program; the default of a parameter is null where a value must be given."""
+    return {"name": entry.name, "summary": entry.summary, "parameters": entry.parameters, "traits": entry.traits}
 
 
 def _print_entries(by_kind: dict[str, dict[str, Entry]]) -> None:
@@ -70,7 +52,8 @@ def _print_entries(by_kind: dict[str, dict[str, Entry]]) -> None:
             if entry.traits:
                 about.append("\n" + _traits(entry.traits))
             if entry.parameters:
-                about.append("\n" + ", ".join(entry.parameters), style="dim")
+                defaults = (name if text is None else f"{name} = {text}" for name, text in entry.parameters.items())
+                about.append("\n" + ", ".join(defaults), style="dim")
             table.add_row(Text(entry.name, style="bold", no_wrap=True), about)
         console.print(Text(kind, style="bold underline"), table, "")
 
@@ -82,6 +65,7 @@ def _traits(traits: dict[str, Any]) -> str:
     return "; ".join(f"{name} {text}" for name, text in words.items() if text)
 
 
+@command(quiet="Say nothing of strategies without a reference.")
 def cite_command(
     source: Annotated[
         str,
@@ -89,20 +73,18 @@ def cite_command(
             metavar="NAME|FILE.toml", help="A strategy, or an experiment.", autocompletion=completion.citable
         ),
     ],
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Say nothing of strategies without a reference.")
-    ] = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    *,
+    output: Output,
 ) -> None:
     """Print the BibTeX of a strategy, or of all strategies of an experiment."""
-    with one_line_errors(debug):
-        from turnout.workbench.experiment.citations import cited
+    from turnout.workbench.experiment.citations import cite
 
-        bibtex, unknown = cited(source)
-        if as_json:
-            typer.echo(json.dumps({"bibtex": bibtex, "unknown": unknown}, indent=2, ensure_ascii=False))
-            return
-        for name in () if quiet else unknown:
+    bibtex, unknown = cite(source)
+    entries = "\n\n".join(bibtex)
+
+    def print_entries() -> None:
+        for name in unknown:
             typer.echo(f"no reference is known for {name}", err=True)
-        typer.echo("\n\n".join(bibtex))
+        typer.echo(entries)
+
+    output.tell(entries, lambda: {"bibtex": bibtex, "unknown": unknown}, print_entries)

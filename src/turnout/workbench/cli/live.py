@@ -22,7 +22,7 @@ def watch_run(folder: Path, port: int) -> None:
 
 
 @contextmanager
-def served(folder: Path, wanted: bool) -> Iterator[None]:
+def serve_beside(folder: Path, wanted: bool) -> Iterator[None]:
     """Serve the page of a run folder beside the run, if that is wanted."""
     if not wanted:
         yield

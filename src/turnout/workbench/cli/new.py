@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -13,26 +12,19 @@ from typing import Annotated
 
 import typer
 
-from turnout.workbench.cli.options import AsJson, Debug, Quiet
-from turnout.workbench.cli.terminal import one_line_errors
+from turnout.workbench.cli.command import Output, command
 
 
+@command()
 def new_command(
     name: Annotated[Path, typer.Argument(metavar="NAME", help="The folder to write; it must not exist.")],
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    *,
+    output: Output,
 ) -> None:
     """Write a folder with an experiment, a strategy and a process of your own, and a test that runs."""
-    with one_line_errors(debug):
-        files = write_starter(name)
-        if as_json:
-            typer.echo(json.dumps({"folder": str(name), "files": files}, indent=2))
-        elif quiet:
-            typer.echo(str(name))
-        else:
-            typer.echo(f"Folder: {name} ({', '.join(files)})")
-            typer.echo(f"Next: {shlex.join(['cd', str(name)])} && turnout run experiment.toml")
+    files = write_starter(name)
+    lines = f"Folder: {name} ({', '.join(files)})\nNext: {shlex.join(['cd', str(name)])} && turnout run experiment.toml"
+    output.tell(name, lambda: {"folder": str(name), "files": files}, lambda: typer.echo(lines))
 
 
 def write_starter(folder: Path) -> list[str]:

@@ -38,6 +38,3 @@ On = Annotated[
 LogTo = Annotated[
     str | None, typer.Option("--log-to", metavar="mlflow|wandb|tensorboard", help="Tell a tracker of the finished run.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the folder and nothing else.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,15 +10,16 @@ import typer
 
 from turnout.errors import UserError
 from turnout.workbench.cli import completion
+from turnout.workbench.cli.command import Output, command
 from turnout.workbench.cli.folders import run_folder
-from turnout.workbench.cli.options import AsJson, Debug
-from turnout.workbench.cli.terminal import one_line_errors
 
 if TYPE_CHECKING:
     from turnout.workbench.report.page.look import Look
     from turnout.workbench.report.run.compared import Points
 
 
+# Long: half of it are its options.
+@command(quiet="Print the file's path and nothing else.")
 def plot_command(
     runs: Annotated[
         list[Path],
@@ -54,41 +54,38 @@ def plot_command(
     log: Annotated[str, typer.Option(metavar="x|y|xy", help="Axes with a logarithmic scale.")] = "",
     from_round: Annotated[int, typer.Option(metavar="K", help="Draw rounds from this one on.")] = 0,
     titled: Annotated[bool, typer.Option("--titled", help="With a title, for a slide rather than a paper.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the file's path and nothing else.")] = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    *,
+    output: Output,
 ) -> None:
     """Draw a figure of one or several runs for a paper, or all figures that a paper usually has."""
-    with one_line_errors(debug):
-        changes = {
-            "size": _size(size),
-            "labels": dict(map(_renamed, labels or [])),
-            "order": tuple(label.strip() for label in order.split(",")) if order else (),
-            "x_range": _range("--x-range", x_range),
-            "y_range": _range("--y-range", y_range),
-        }
-        for run in runs:
-            run_folder(run)
-        from turnout.workbench.experiment.store import load
-        from turnout.workbench.report.page.look import Look
-        from turnout.workbench.report.run.compared import compared
-        from turnout.workbench.report.run.plots import ALL
+    changes = {
+        "size": _parse_size(size),
+        "labels": dict(map(_parse_label, labels or [])),
+        "order": tuple(label.strip() for label in order.split(",")) if order else (),
+        "x_range": _parse_range("--x-range", x_range),
+        "y_range": _parse_range("--y-range", y_range),
+    }
+    for run in runs:
+        run_folder(run)
+    from turnout.workbench.experiment.store import load
+    from turnout.workbench.report.page.look import Look
+    from turnout.workbench.report.run.compared import compared
+    from turnout.workbench.report.run.plots import ALL
 
-        look = Look(**changes, log=log, from_round=from_round)
-        points = compared([(run.absolute().name, load(run)) for run in runs])
-        if kind == ALL and metric is not None:
-            raise UserError("--metric: all figures have all metrics; leave it out, or choose curves")
-        draw = _draw_all if kind == ALL else _draw_one
-        files, reasons = draw(points, kind, metric, look, titled, out, form)
-        named = {
-            "figures" if kind == ALL else "figure": [str(file) for file in files] if kind == ALL else str(files[0])
-        }
-        if as_json:
-            typer.echo(json.dumps(named | {"kind": kind, "runs": [str(run) for run in runs]}, indent=2))
-        else:
-            typer.echo("\n".join(str(file) if quiet else f"Figure: {file}" for file in files))
-            for reason in () if quiet else reasons:
-                typer.echo(f"Left out: {reason}")
+    look = Look(**changes, log=log, from_round=from_round)
+    points = compared([(run.absolute().name, load(run)) for run in runs])
+    if kind == ALL and metric is not None:
+        raise UserError("--metric: all figures have all metrics; leave it out, or choose curves")
+    draw = _draw_all if kind == ALL else _draw_one
+    files, reasons = draw(points, kind, metric, look, titled, out, form)
+    paths = [str(file) for file in files]
+    named = {"figures": paths} if kind == ALL else {"figure": paths[0]}
+    lines = [*(f"Figure: {path}" for path in paths), *(f"Left out: {reason}" for reason in reasons)]
+    output.tell(
+        "\n".join(paths),
+        lambda: named | {"kind": kind, "runs": [str(run) for run in runs]},
+        lambda: typer.echo("\n".join(lines)),
+    )
 
 
 def _draw_one(
@@ -115,7 +112,7 @@ def _draw_all(
     ], reasons
 
 
-def _size(text: str | None) -> tuple[int, int] | None:
+def _parse_size(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     if not re.fullmatch(r"\d+x\d+", text):
@@ -124,7 +121,7 @@ def _size(text: str | None) -> tuple[int, int] | None:
     return int(width), int(height)
 
 
-def _range(option: str, text: str | None) -> tuple[float, float] | None:
+def _parse_range(option: str, text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
     try:
@@ -134,7 +131,7 @@ def _range(option: str, text: str | None) -> tuple[float, float] | None:
     return low, high
 
 
-def _renamed(text: str) -> tuple[str, str]:
+def _parse_label(text: str) -> tuple[str, str]:
     old, _, new = text.partition("=")
     if not old or not new:
         raise UserError(f"--label {text}: must be OLD=NEW, such as FedAvg=Baseline")

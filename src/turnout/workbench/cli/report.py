@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,13 +9,14 @@ import typer
 
 from turnout.errors import UserError
 from turnout.workbench.cli import completion
+from turnout.workbench.cli.command import Output, command
 from turnout.workbench.cli.folders import run_folder
 from turnout.workbench.cli.live import watch_run
 from turnout.workbench.cli.logging_to import check_log, log_run
-from turnout.workbench.cli.options import AsJson, Debug, LogTo
-from turnout.workbench.cli.terminal import one_line_errors
+from turnout.workbench.cli.options import LogTo
 
 
+@command(quiet="Print the page's path and nothing else.")
 def report_command(
     runs: Annotated[
         list[Path],
@@ -32,28 +32,24 @@ def report_command(
     ] = False,
     port: Annotated[int, typer.Option(help="Of --watch: where to serve; any that is free if not given.")] = 0,
     tracker: LogTo = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the page's path and nothing else.")] = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    *,
+    output: Output,
 ) -> None:
     """Write one page about a run, or about several side by side; it works offline."""
-    with one_line_errors(debug):
-        for run in runs:
-            run_folder(run)
-        if watch:
-            if len(runs) > 1 or out is not None:
-                raise UserError("--watch: serves one run and writes no page: name one run folder, without --out")
-            watch_run(runs[0], port)
-            return
-        check_log(tracker)
-        from turnout.workbench.experiment.store import load
-        from turnout.workbench.report.run.run_page import REPORT, write_report
+    for run in runs:
+        run_folder(run)
+    if watch:
+        if len(runs) > 1 or out is not None:
+            raise UserError("--watch: serves one run and writes no page: name one run folder, without --out")
+        watch_run(runs[0], port)
+        return
+    check_log(tracker)
+    from turnout.workbench.experiment.store import load
+    from turnout.workbench.report.run.run_page import REPORT, write_report
 
-        page = out or (runs[0] / REPORT if len(runs) == 1 else Path(REPORT))
-        write_report(runs, page)
-        for run in runs if tracker is not None else []:
-            log_run(tracker, load(run), run)
-        if as_json:
-            typer.echo(json.dumps({"page": str(page), "runs": [str(run) for run in runs]}, indent=2))
-        else:
-            typer.echo(str(page) if quiet else f"Page: {page}")
+    page = out or (runs[0] / REPORT if len(runs) == 1 else Path(REPORT))
+    write_report(runs, page)
+    for run in runs if tracker is not None else []:
+        log_run(tracker, load(run), run)
+    numbers = {"page": str(page), "runs": [str(run) for run in runs]}
+    output.tell(page, lambda: numbers, lambda: typer.echo(f"Page: {page}"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,9 +10,10 @@ import typer
 from turnout.errors import UserError, nearest
 from turnout.workbench.cli import completion
 from turnout.workbench.cli.cells import cells_on, check_place
+from turnout.workbench.cli.command import Output, command
 from turnout.workbench.cli.compilation import prepare_compilation
-from turnout.workbench.cli.options import AsJson, Debug, On, Quiet, Settings, Trust
-from turnout.workbench.cli.terminal import one_line_errors, print_lines, progress_bar
+from turnout.workbench.cli.options import On, Settings, Trust
+from turnout.workbench.cli.terminal import print_lines, progress_bar
 
 if TYPE_CHECKING:
     from turnout.workbench.experiment.on_ray import RayCells
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 HOME = Path("runs") / "reproduced"
 
 
+# Long: half of it are its options.
+@command()
 def reproduce_command(
     names: Annotated[
         list[str] | None,
@@ -49,25 +50,24 @@ def reproduce_command(
     settings: Settings = None,
     on: On = None,
     trust: Trust = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    *,
+    output: Output,
 ) -> None:
     """Run a claim of a paper and say whether it holds: the paper's number, ours, and the figure."""
-    with one_line_errors(debug):
-        if quick and full:
-            raise UserError("--quick and --full: choose one")
-        check_place(on)
-        if redo is not None:
-            results = _refreshed(redo, quiet)
-        else:
-            profile: Profile | None = "full" if full else "quick" if quick else None
-            claims = _claims(names or [], everything, profile, tuple(settings or []), tuple(panels or []), trust)
-            with cells_on(on) as cells:
-                results = _reproduced(claims, out, again, quiet, cells)
-        if page is not None:
-            _write_page(redo or out, page)
-        _show(results, names or [], as_json, quiet)
+    if quick and full:
+        raise UserError("--quick and --full: choose one")
+    check_place(on)
+    if redo is not None:
+        results = _refresh(redo, output.quiet)
+    else:
+        profile: Profile | None = "full" if full else "quick" if quick else None
+        claims = _claims(names or [], everything, profile, tuple(settings or []), tuple(panels or []), trust)
+        with cells_on(on) as cells:
+            results = _reproduce(claims, out, again, output.quiet, cells)
+    if page is not None:
+        _write_page(redo or out, page)
+    folders = "\n".join(result.get("folder", f"{result['name']}: not run") for result in results)
+    output.tell(folders, lambda: results, lambda: _print_results(results, names or []))
 
 
 def _claims(
@@ -91,7 +91,7 @@ def _claims(
     return [read_claim(name, profile, settings, panels, code) for name in names or claim_names()]
 
 
-def _reproduced(
+def _reproduce(
     claims: list[Claim], out: Path, again: bool, quiet: bool, cells: RayCells | None
 ) -> list[dict[str, Any]]:
     """Results in order; a claim that was run before is not run again, and one that cannot run gives the reason."""
@@ -120,7 +120,7 @@ def _reproduced(
     return results
 
 
-def _refreshed(folder: Path, quiet: bool) -> list[dict[str, Any]]:
+def _refresh(folder: Path, quiet: bool) -> list[dict[str, Any]]:
     from turnout.workbench.reproduction.stored import refresh, reproductions
 
     folders = reproductions(folder, "**")
@@ -160,19 +160,10 @@ def _write_page(folder: Path, page: Path) -> None:
     page.write_text(claims_page(folder, page.parent), encoding="utf-8")
 
 
-def _show(results: list[dict[str, Any]], names: list[str], as_json: bool, quiet: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(results, indent=2, ensure_ascii=False))
-    elif quiet:
-        for result in results:
-            typer.echo(result.get("folder", f"{result['name']}: not run"))
-    else:
-        from turnout.workbench.report.claims.claims_table import claims_table, claims_words
+def _print_results(results: list[dict[str, Any]], names: list[str]) -> None:
+    """Print a table, sentences, and the next command after one claim in its quick size."""
+    from turnout.workbench.report.claims.claims_table import claims_table, claims_words
 
-        print_lines(claims_table(results), claims_words(results), *_next(results, names))
-
-
-def _next(results: list[dict[str, Any]], names: list[str]) -> Iterator[str]:
-    """The next command after one claim in its quick size."""
-    if len(names) == len(results) == 1 and results[0]["profile"] == "quick":
-        yield f"Next: turnout reproduce {names[0]} --full   (in the paper's size)"
+    small = len(names) == len(results) == 1 and results[0]["profile"] == "quick"
+    ends = [f"Next: turnout reproduce {names[0]} --full   (in the paper's size)"] if small else []
+    print_lines(claims_table(results), claims_words(results), *ends)

@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnout.workbench.cli.cells import check_place, compute_on, last_of_cells
+from turnout.workbench.cli.cells import begin_work, check_place, compute_on
+from turnout.workbench.cli.command import Output, command
 from turnout.workbench.cli.compilation import prepare_compilation
-from turnout.workbench.cli.folders import new_folder, opened, resumed_run, stem_of
-from turnout.workbench.cli.live import served
+from turnout.workbench.cli.folders import new_folder, open_experiment, resume_folder, stem_of
+from turnout.workbench.cli.live import serve_beside
 from turnout.workbench.cli.logging_to import check_log, log_run
-from turnout.workbench.cli.options import (
-    DEMO,
-    AsJson,
-    Cells,
-    Debug,
-    Experiment,
-    LogTo,
-    On,
-    Quiet,
-    Resume,
-    Settings,
-    Trust,
-)
+from turnout.workbench.cli.options import DEMO, Cells, Experiment, LogTo, On, Resume, Settings, Trust
 from turnout.workbench.cli.stopping import say_when_stopped
-from turnout.workbench.cli.terminal import one_line_errors, print_lines, progress_bar
+from turnout.workbench.cli.terminal import print_lines, progress_bar
 
 if TYPE_CHECKING:
     from turnout.workbench.experiment.run import Run
     from turnout.workbench.experiment.unfinished import Unfinished
 
 
+# Long: half of it are its options.
+@command()
 def run_command(
     experiment: Experiment = DEMO,
     rounds: Annotated[int | None, typer.Option(help="Rounds, instead of the experiment's.")] = None,
@@ -50,48 +39,40 @@ def run_command(
     ] = False,
     tracker: LogTo = None,
     trust: Trust = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    *,
+    output: Output,
 ) -> None:
     """Simulate the strategies of an experiment and compare them; without an argument, a demo."""
     changes = [f"{name}={value}" for name, value in (("rounds", rounds), ("seeds", seeds)) if value is not None]
     changes = [*(settings or []), *changes]
-    with one_line_errors(debug):
-        check_place(on, cells)
-        check_log(tracker)
-        if resume is not None:
-            given = {"experiment": experiment != DEMO, "changes": changes, "out": out, "--cells": cells}
-            work = resumed_run(resume, "run", trust, **given)
-        elif cells is not None:
-            described, modules = opened(experiment, changes, trust), Path(experiment).absolute().parent
-            work = last_of_cells(cells, out, "run", described, modules=modules, quiet=quiet, as_json=as_json)
-        else:
-            work = _begun(experiment, changes, out, trust)
-        with work as unfinished:
-            if unfinished is None:
-                return
-            say_when_stopped(unfinished.advice)
-            with served(unfinished.folder, live):
-                finished = _simulate(unfinished, on, show_progress=not quiet)
-        say_when_stopped(f"the run is finished: {unfinished.folder}")
-        log_run(tracker, finished, unfinished.folder)
-        if as_json:
-            from turnout.workbench.report.run.run_words import summary
+    check_place(on, cells)
+    check_log(tracker)
+    if resume is not None:
+        given = {"experiment": experiment != DEMO, "changes": changes, "out": out, "--cells": cells}
+        work = resume_folder(resume, "run", trust, **given)
+    else:
+        described = open_experiment(experiment, changes, trust)
+        from turnout.workbench.experiment.unfinished import Unfinished
 
-            typer.echo(json.dumps(summary(finished) | {"folder": str(unfinished.folder)}, indent=2))
-        elif quiet:
-            typer.echo(str(unfinished.folder))
-        else:
-            _print_result(finished, experiment, changes, unfinished.folder)
+        modules = str(Path(experiment).absolute().parent)
+        asked = Unfinished(out or new_folder(stem_of(experiment)), "run", described, modules=modules)
+        work = begin_work(asked, out is not None, cells, output)
+    with work as unfinished:
+        if unfinished is None:
+            return
+        say_when_stopped(unfinished.advice)
+        with serve_beside(unfinished.folder, live):
+            finished = _simulate(unfinished, on, show_progress=not output.quiet)
+    say_when_stopped(f"the run is finished: {unfinished.folder}")
+    log_run(tracker, finished, unfinished.folder)
+    from turnout.workbench.report.run.run_words import summary
 
-
-def _begun(source: str, changes: list[str], out: Path | None, trust: bool) -> AbstractContextManager[Unfinished]:
-    described = opened(source, changes, trust)
-    from turnout.workbench.experiment.unfinished import begun
-
-    folder, modules = out or new_folder(stem_of(source)), Path(source).absolute().parent
-    return begun(folder, "run", described, modules=modules, numbered=out is None)
+    folder = unfinished.folder
+    output.tell(
+        folder,
+        lambda: summary(finished) | {"folder": str(folder)},
+        lambda: _print_result(finished, experiment, changes, folder),
+    )
 
 
 def _simulate(unfinished: Unfinished, on: str | None, show_progress: bool) -> Run:
@@ -100,17 +81,14 @@ def _simulate(unfinished: Unfinished, on: str | None, show_progress: bool) -> Ru
     with progress_bar(show_progress) as bar:
         compute_on(on, unfinished, bar)
         finished = unfinished.run(bar, bar and bar.watch)
-    unfinished.commit(lambda work: _show(finished, work, unfinished.folder))
-    return finished
-
-
-def _show(finished: Run, work: Path, folder: Path) -> None:
-    """Write the report, and its two main figures as files."""
+    from turnout.files.whole import renewed
     from turnout.workbench.report.run.plots import write_figures
     from turnout.workbench.report.run.run_page import add_report
 
-    write_figures(finished, work)
-    add_report(finished, work, folder)
+    with renewed(unfinished.folder) as work:
+        write_figures(finished, work)
+        add_report(finished, work, unfinished.folder)
+    return finished
 
 
 def _print_result(finished: Run, source: str, changes: list[str], folder: Path) -> None:

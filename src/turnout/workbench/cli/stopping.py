@@ -37,7 +37,7 @@ def say_when_stopped(advice: str) -> None:
     _Ending.advice = advice
 
 
-def stopped(advice: str) -> None:
+def say_stopped(advice: str) -> None:
     """Say that the command was stopped, and how to go on."""
     _Ending.told = True
     if sys.stderr.isatty():
@@ -87,7 +87,7 @@ def _end_in_time(heard: int) -> None:
 
 def _end(code: int) -> None:
     if not _Ending.told:  # by the command itself
-        stopped(_Ending.advice)
+        say_stopped(_Ending.advice)
     leave(code)
 
 

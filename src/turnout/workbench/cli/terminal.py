@@ -14,7 +14,7 @@ import typer
 
 from turnout.errors import frames, is_mistake, package_of
 from turnout.metrics import TRAIN_LOSS, metric_named
-from turnout.workbench.cli.stopping import INTERRUPTED, NOTHING_LEFT, TERMINATED, Terminated, stopped
+from turnout.workbench.cli.stopping import INTERRUPTED, NOTHING_LEFT, TERMINATED, Terminated, say_stopped
 
 # Exit codes.
 CRASH = 1
@@ -77,7 +77,7 @@ def one_line_errors(debug: bool) -> Iterator[None]:
     except (typer.Exit, BrokenPipeError):  # a reader that went away, as `head` does, is no error
         raise
     except KeyboardInterrupt as stop:
-        stopped("; ".join(_notes(stop)) or NOTHING_LEFT)
+        say_stopped("; ".join(_notes(stop)) or NOTHING_LEFT)
         raise typer.Exit(TERMINATED if isinstance(stop, Terminated) else INTERRUPTED) from None
     except Exception as error:
         mistake = is_mistake(error)

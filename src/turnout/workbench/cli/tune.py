@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnout.metrics import VALIDATION_ACCURACY
-from turnout.workbench.cli.cells import check_place, compute_on, last_of_cells
+from turnout.workbench.cli.cells import begin_work, check_place, compute_on
+from turnout.workbench.cli.command import Output, command
 from turnout.workbench.cli.compilation import prepare_compilation
-from turnout.workbench.cli.folders import new_folder, opened, resumed_run, stem_of
-from turnout.workbench.cli.options import DEMO, AsJson, Cells, Debug, Experiment, On, Quiet, Resume, Settings, Trust
+from turnout.workbench.cli.folders import new_folder, open_experiment, resume_folder, stem_of
+from turnout.workbench.cli.options import DEMO, Cells, Experiment, On, Resume, Settings, Trust
 from turnout.workbench.cli.stopping import say_when_stopped
-from turnout.workbench.cli.terminal import one_line_errors, print_lines, progress_bar
+from turnout.workbench.cli.terminal import print_lines, progress_bar
 
 if TYPE_CHECKING:
     from turnout.workbench.experiment.config import Experiment as Described
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 FIRST_SEED = 1000  # of a search, so that a later run has fresh seeds
 
 
+# Long: half of it are its options.
+@command()
 def tune_command(
     experiment: Experiment = DEMO,
     metric: Annotated[str, typer.Option(help="By which to choose; not one of the test data.")] = VALIDATION_ACCURACY,
@@ -40,45 +41,38 @@ def tune_command(
     cells: Cells = None,
     on: On = None,
     trust: Trust = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    debug: Debug = False,
+    *,
+    output: Output,
 ) -> None:
     """Choose each strategy's learning rates, or whatever is swept, by validation data."""
-    with one_line_errors(debug):
-        from turnout.arguments import MAX_COUNT, MAX_RUNS, at_least
+    from turnout.arguments import MAX_COUNT, MAX_RUNS, at_least
 
-        at_least("seeds", seeds, 1, MAX_RUNS)
-        at_least("rounds", rounds or 1, 1, MAX_COUNT)
-        check_place(on, cells)
-        if resume is not None:
-            given = {"experiment": experiment != DEMO, "changes": settings, "--keep": keep, "--rounds": rounds}
-            work = resumed_run(resume, "tune", trust, **given, out=out, **{"--cells": cells})
-        else:
-            asked = opened(experiment, settings, trust)
-            searched, options = _searched(asked, metric, keep or [], seeds, rounds)
-            modules = Path(experiment).absolute().parent
-            if cells is not None:
-                work = last_of_cells(cells, out, "tune", searched, options, modules, quiet, as_json)
-            else:
-                work = _begun(searched, options, experiment, modules, out)
-        with work as unfinished:
-            if unfinished is None:
-                return
-            say_when_stopped(unfinished.advice)
-            tuned = _tune(unfinished, on, show_progress=not quiet)
-        say_when_stopped(f"the search is finished: {unfinished.folder}")
-        if as_json:
-            from turnout.workbench.report.run.tuning_table import choices_summary
+    at_least("seeds", seeds, 1, MAX_RUNS)
+    at_least("rounds", rounds or 1, 1, MAX_COUNT)
+    check_place(on, cells)
+    if resume is not None:
+        given = {"experiment": experiment != DEMO, "changes": settings, "--keep": keep, "--rounds": rounds}
+        work = resume_folder(resume, "tune", trust, **given, out=out, **{"--cells": cells})
+    else:
+        described = open_experiment(experiment, settings, trust)
+        from turnout.workbench.experiment.unfinished import Unfinished
 
-            typer.echo(json.dumps(choices_summary(tuned) | {"folder": str(unfinished.folder)}, indent=2))
-        elif quiet:
-            typer.echo(str(unfinished.folder))
-        else:
-            _print_choices(tuned, unfinished.folder)
+        searched, options = _search(described, metric, keep or [], seeds, rounds)
+        folder, modules = out or new_folder(f"{stem_of(experiment)}-tuned"), str(Path(experiment).absolute().parent)
+        work = begin_work(Unfinished(folder, "tune", searched, options, modules), out is not None, cells, output)
+    with work as unfinished:
+        if unfinished is None:
+            return
+        say_when_stopped(unfinished.advice)
+        tuned = _tune(unfinished, on, show_progress=not output.quiet)
+    say_when_stopped(f"the search is finished: {unfinished.folder}")
+    from turnout.workbench.report.run.tuning_table import choices_summary
+
+    folder = unfinished.folder
+    output.tell(folder, lambda: choices_summary(tuned) | {"folder": str(folder)}, lambda: _print_choices(tuned, folder))
 
 
-def _searched(
+def _search(
     asked: Described, metric: str, keep: list[str], seeds: int, rounds: int | None
 ) -> tuple[Described, dict[str, Any]]:
     """The experiment of the search, and what is needed to choose from its points."""
@@ -91,17 +85,9 @@ def _searched(
     return searched, {"metric": metric, "keep": keep, "seeds": list(asked.seeds), "rounds": asked.rounds}
 
 
-def _begun(
-    searched: Described, options: dict[str, Any], source: str, modules: Path, out: Path | None
-) -> AbstractContextManager[Unfinished]:
-    from turnout.workbench.experiment.unfinished import begun
-
-    folder = out or new_folder(f"{stem_of(source)}-tuned")
-    return begun(folder, "tune", searched, options, modules, numbered=out is None)
-
-
 def _tune(unfinished: Unfinished, on: str | None, show_progress: bool) -> Tuned:
     """Search, and write the experiment that was asked for with the chosen values."""
+    from turnout.files.whole import renewed
     from turnout.workbench.experiment.tuning import tune, write_tuned
 
     prepare_compilation()
@@ -112,7 +98,8 @@ def _tune(unfinished: Unfinished, on: str | None, show_progress: bool) -> Tuned:
         tuned = tune(searched, options["metric"], tuple(options["keep"]), progress=progress, kept=kept)
     tuned = replace(tuned, run=replace(tuned.run, origin=unfinished.origin))
     asked = replace(searched, seeds=tuple(options["seeds"]), rounds=options["rounds"])
-    unfinished.commit(lambda work: write_tuned(tuned, asked, work))
+    with renewed(unfinished.folder) as work:
+        write_tuned(tuned, asked, work)
     return tuned
 
 

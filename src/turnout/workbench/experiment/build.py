@@ -106,7 +106,7 @@ def _world(task: Task, point: Point, batch_size: int) -> World:
         return World(availability, point.links.build(num_clients=task.num_clients), point.compute.build(**filled))
 
 
-def calibrated(batch: Batch, reference: str, rounds: int) -> Batch:
+def calibrate_batch(batch: Batch, reference: str, rounds: int) -> Batch:
     """The key `calibrate`: all strategies get the mean step length of the chosen one, by their local learning rates.
 
     Factors are means, where every seed has a draw of its own.

@@ -20,7 +20,7 @@ from turnout.errors import FolderError, UserError
 from turnout.files.lock import FileLock
 from turnout.files.whole import free_folder
 from turnout.simulator.simulate import Watcher
-from turnout.workbench.experiment.config import Experiment
+from turnout.workbench.experiment.former import up_to_date
 from turnout.workbench.experiment.run import Progress, outcomes
 from turnout.workbench.experiment.store import UNFINISHED
 from turnout.workbench.experiment.sweep import Point, points
@@ -55,20 +55,12 @@ class Share:
 
 
 @contextmanager
-def joined(
-    folder: Path,
-    command: str,
-    experiment: Experiment,
-    share: Share,
-    options: dict[str, Any] | None = None,
-    modules: Path | None = None,
-) -> Iterator[Unfinished]:
+def join_run(asked: Unfinished, share: Share) -> Iterator[Unfinished]:
     """Join the processes that compute the cells of an experiment in a folder, or be the first of them.
 
     If it fails before anything is kept and nobody else is there, nothing is left.
     """
-    labels = share.labels(points(experiment))
-    asked = Unfinished(folder, command, experiment, options or {}, None if modules is None else str(modules))
+    folder, labels = asked.folder, share.labels(points(asked.experiment))
     above = [place for place in (folder, *folder.parents) if not place.exists()]
     if not (is_barely_begun(folder) or (folder / UNFINISHED / START).is_file()):
         free_folder(folder)
@@ -76,7 +68,7 @@ def joined(
     try:
         with ExitStack() as locks:
             locks.enter_context(FileLock(folder / UNFINISHED / LOCK, shared=True, wait=PATIENCE))
-            unfinished = _begun_by_the_first(asked)
+            unfinished = _follow_the_first(asked)
             for label in labels:
                 locks.enter_context(_cell(unfinished, label))
             yield unfinished
@@ -87,7 +79,7 @@ def joined(
         raise
 
 
-def compute(
+def compute_share(
     unfinished: Unfinished, share: Share, progress: Progress | None = None, watch: Watcher | None = None
 ) -> None:
     """Simulate and keep the cells of a share that are not kept yet."""
@@ -118,7 +110,7 @@ def num_kept(unfinished: Unfinished) -> int:
     return kept if (unfinished.folder / UNFINISHED / START).exists() else len(grid)
 
 
-def _begun_by_the_first(asked: Unfinished) -> Unfinished:
+def _follow_the_first(asked: Unfinished) -> Unfinished:
     """What is asked, with the circumstances of whoever came first."""
     path = asked.folder / UNFINISHED / START
     if not path.exists():
@@ -126,7 +118,7 @@ def _begun_by_the_first(asked: Unfinished) -> Unfinished:
         asked.note(draft)
         os.replace(path.with_name(draft), path)
     try:
-        start: dict[str, Any] = json.loads(path.read_bytes())
+        start: dict[str, Any] = up_to_date(json.loads(path.read_bytes()))
         same = all(start[key] == value for key, value in asked.asked.items())
         origin = start["origin"]
     except (ValueError, LookupError, TypeError, RecursionError) as error:

@@ -12,26 +12,31 @@ from turnout.errors import nearest
 from turnout.workbench.experiment import registry, toml
 from turnout.workbench.experiment.errors import ExperimentError
 
+OF_RESTS = ("sun2025debiasing",)  # who proposed a rest between two participations
 
-def cited(source: str) -> tuple[list[str], list[str]]:
+
+def cite(source: str) -> tuple[list[str], list[str]]:
     """Entries for a strategy or an experiment, each once and in order, and the strategies that have none."""
     if source in registry.entries("strategies"):
         return _entries([source])
     if Path(source).suffix != ".toml" and not Path(source).exists() and source not in registry.entries("experiments"):
         names = [*registry.entries("strategies"), *registry.entries("experiments")]
         raise ExperimentError(f"there is no strategy or experiment {source!r}: {nearest(source, names)}")
-    return cited_in(toml.read(registry.experiment_path(source)))
+    return cite_document(toml.read(registry.experiment_path(source)))
 
 
-def cited_in(document: toml.Document) -> tuple[list[str], list[str]]:
+def cite_document(document: toml.Document) -> tuple[list[str], list[str]]:
     """The same for the document of an experiment."""
-    return _entries(name for entrant in document.get("strategies", []) for name in _names(entrant))
+    entrants = document.get("strategies", [])
+    servers = [table.get("server") for table in (document, *entrants) if isinstance(table, dict)]
+    rests = any(isinstance(server, dict) and "rest" in server for server in servers)
+    return _entries((name for entrant in entrants for name in _names(entrant)), OF_RESTS if rests else ())
 
 
-def _entries(names: Iterable[str]) -> tuple[list[str], list[str]]:
+def _entries(names: Iterable[str], more: tuple[str, ...] = ()) -> tuple[list[str], list[str]]:
     keys_by_name = {name: _keys(name) for name in dict.fromkeys(names)}
     bibtex = references()
-    cited_keys = dict.fromkeys(key for keys in keys_by_name.values() for key in keys)
+    cited_keys = dict.fromkeys([*(key for keys in keys_by_name.values() for key in keys), *more])
     return [bibtex[key] for key in cited_keys], [name for name, keys in keys_by_name.items() if not keys]
 
 

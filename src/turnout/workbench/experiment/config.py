@@ -9,12 +9,12 @@ from typing import Any, get_args
 from turnout.arguments import MAX_COUNT, MAX_RUNS, NUM_SEEDS
 from turnout.errors import nearest
 from turnout.simulator.mesh import Spread
-from turnout.workbench.experiment import registry, toml
+from turnout.workbench.experiment import toml
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.parts import Part, read_part
-from turnout.workbench.experiment.schema import shown
-from turnout.workbench.experiment.spelling import OVERRIDES, PARTS, check_keys
-from turnout.workbench.experiment.trust import Code, code_of
+from turnout.workbench.experiment.schema import accepts, excerpt, expect, is_whole
+from turnout.workbench.experiment.spelling import COMMON_TABLES, OVERRIDES, check_experiment
+from turnout.workbench.experiment.trust import Code, read_document
 
 DEFAULTS = {"links": "perfect", "uploads": "plain", "server": {}, "facts": "oracle"}  # of tables that may be left out
 NAMED = ("uploads", "facts")  # those that name a builder: a strategy's own replaces the common one
@@ -81,7 +81,7 @@ class Experiment(Tables):
 
         `code` is what becomes of code that the document names.
         """
-        check_keys(document)
+        check_experiment(document)
         rounds = _count(document["rounds"], "rounds")
         tables = DEFAULTS | document | _local_and_compute(document)
         strategies = _entrants(document["strategies"], code)
@@ -89,7 +89,7 @@ class Experiment(Tables):
             rounds=rounds,
             seeds=_seeds(document.get("seeds", 1)),
             evaluate_every=_count(document.get("evaluate_every", usual_interval(rounds)), "evaluate_every"),
-            **{name: read_part("tasks" if name == "task" else name, tables[name], name, code=code) for name in PARTS},
+            **{name: _common(name, tables[name], code) for name in COMMON_TABLES},
             strategies=strategies,
             title=_text(document.get("title", ""), "title"),
             claim=_text(document.get("claim", ""), "claim"),
@@ -100,7 +100,7 @@ class Experiment(Tables):
 
     def document(self) -> dict[str, Any]:
         """As TOML, with every default; reading it back gives an equal experiment."""
-        parts = {name: getattr(self, name).table() for name in PARTS}
+        parts = {name: getattr(self, name).table() for name in COMMON_TABLES}
         texts = {name: text for name in ("title", "claim") if (text := getattr(self, name))}
         counted = self.seeds == tuple(range(len(self.seeds)))
         return (
@@ -123,22 +123,22 @@ def read_experiment(source: str | Path, settings: tuple[str, ...] = (), trust: b
 
     Code that the file names is imported if the file is in the working folder or below it, or with `trust`.
     """
-    path = registry.experiment_path(str(source))
-    document = toml.read(path)
-    return Experiment.read(toml.override(document, settings), code_of(path, document, trust))
+    return Experiment.read(*read_document(source, settings, trust))
+
+
+def _common(name: str, table: Any, code: Code) -> Part:
+    return read_part("tasks" if name == "task" else name, table, name, code=code)
 
 
 def _count(value: Any, where: str, most: int = MAX_COUNT) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise ExperimentError(f"{where}: given {shown(value)}, expected a whole number from 1 to {most:,}")
+    expect(is_whole(value) and 1 <= value <= most, value, where, f"a whole number from 1 to {most:,}")
     return value
 
 
 def _names(value: Any, where: str) -> tuple[str, ...] | None:
     if value is None:
         return None
-    if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
-        raise ExperimentError(f"{where}: given {shown(value)}, expected a list of names")
+    expect(value != [] and accepts(list[str], value), value, where, "a list of names")
     return tuple(value)
 
 
@@ -147,33 +147,28 @@ def _label(value: Any, entrants: tuple[Entrant, ...]) -> str | None:
     labels = [entrant.label for entrant in entrants]
     if isinstance(value, bool):
         return labels[0] if value else None
-    if not isinstance(value, str):
-        raise ExperimentError(f"calibrate: given {shown(value)}, expected true or the label of a strategy")
+    expect(isinstance(value, str), value, "calibrate", "true or the label of a strategy")
     if value not in labels:
         raise ExperimentError(f"calibrate: no strategy is called {value!r}: {nearest(value, labels)}")
     return value
 
 
 def _spread(value: Any) -> Spread:
-    if value not in get_args(Spread):
-        raise ExperimentError(f"spread: given {shown(value)}, expected {' or '.join(map(shown, get_args(Spread)))}")
+    expect(value in get_args(Spread), value, "spread", " or ".join(map(excerpt, get_args(Spread))))
     return value
 
 
 def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise ExperimentError(f"{where}: given {shown(value)}, expected text")
+    expect(isinstance(value, str), value, where, "text")
     return value
 
 
 def _seeds(value: Any) -> tuple[int, ...]:
     if not isinstance(value, list):
         return tuple(range(_count(value, "seeds", MAX_RUNS)))
-    whole = all(isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < NUM_SEEDS for seed in value)
-    if not value or not whole or len(set(value)) != len(value):
-        raise ExperimentError(
-            f"seeds: given {shown(value)}, expected a number, or different whole numbers from 0 to 2³² - 1"
-        )
+    are_seeds = value != [] and all(is_whole(seed) and 0 <= seed < NUM_SEEDS for seed in value)
+    differ = are_seeds and len(set(value)) == len(value)
+    expect(differ, value, "seeds", "a number, or different whole numbers from 0 to 2³² - 1")
     return tuple(value)
 
 
@@ -189,8 +184,7 @@ def _local_and_compute(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _entrants(value: Any, code: Code) -> tuple[Entrant, ...]:
-    if not isinstance(value, list) or not value:
-        raise ExperimentError(f"strategies: given {shown(value)}, expected a list of one table or more")
+    expect(isinstance(value, list) and value != [], value, "strategies", "a list of one table or more")
     entrants = tuple(_entrant(table, f"strategies[{i}]", code) for i, table in enumerate(value))
     owners: dict[str, str] = {}
     for entrant in entrants:
@@ -203,8 +197,7 @@ def _entrants(value: Any, code: Code) -> tuple[Entrant, ...]:
 def _entrant(table: Any, where: str, code: Code) -> Entrant:
     if isinstance(table, str):
         table = {"name": table}
-    if not isinstance(table, dict):
-        raise ExperimentError(f"{where}: given {shown(table)}, expected a table")
+    expect(isinstance(table, dict), table, where, "a table")
     own = {key: table[key] for key in OVERRIDES if key in table}
     if isinstance(own.get("local"), dict) and "steps" in own["local"]:
         raise ExperimentError(f"{where}.local.steps: the amount of local work is the same for all: give it in local")

@@ -39,7 +39,7 @@ def own_strategy(described: str) -> Never:
     raise ValueError(f"this was an object of the program that ran, {described}: build it in Python")
 
 
-def described(
+def describe_training(
     strategy: Strategy,
     *,
     num_clients: int,
@@ -71,7 +71,7 @@ def described(
 
 def _entrant(strategy: Strategy) -> dict[str, Any]:
     try:
-        part = read_part("strategies", _named("strategies", strategy), "strategy")
+        part = read_part("strategies", _table_of("strategies", strategy), "strategy")
         if not any(part.axes()):  # with a sweep it would be several strategies
             return part.table()
     except ExperimentError:
@@ -82,12 +82,12 @@ def _entrant(strategy: Strategy) -> dict[str, Any]:
 
 def _facts(facts: Facts) -> dict[str, Any]:
     try:
-        return read_part("facts", _named("facts", facts), "facts").table()
+        return read_part("facts", _table_of("facts", facts), "facts").table()
     except ExperimentError:
         return {"name": f"{HERE}:untold"}
 
 
-def _named(kind: str, thing: Any) -> dict[str, Any]:
+def _table_of(kind: str, thing: Any) -> dict[str, Any]:
     """The table of an object whose class an experiment can name."""
     if (name := registry.name_of(kind, type(thing))) is None:
         raise ExperimentError(f"{type(thing).__name__} is none of the {kind}")
@@ -106,7 +106,7 @@ def _arguments(thing: Any) -> dict[str, Any]:
 
 def _as_toml(value: Any) -> Any:
     if isinstance(value, Strategy):
-        return _named("strategies", value)
+        return _table_of("strategies", value)
     if isinstance(value, jax.Array | np.ndarray | np.generic):
         return np.asarray(value).tolist()
     if isinstance(value, bool | int | float | str | tuple | list) and not hasattr(value, "_fields"):

@@ -1,17 +1,25 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from turnout.errors import UserError, is_mistake
+from turnout.errors import UserError, is_mistake, nearest
 
 OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)  # no mistake of the experiment
 
 
 class ExperimentError(UserError):
     """A mistake in an experiment, in one line: where it is, what was given, what is expected."""
+
+
+def check_keys(given: Iterable[str], known: Collection[str], where: str = "") -> None:
+    """Refuse keys that there are not, and name the nearest one."""
+    for key in given:
+        if key not in known:
+            place = f"{where}: " if where else ""
+            raise ExperimentError(f"{place}unknown key {key!r}: {nearest(key, known)}")
 
 
 @contextmanager

@@ -33,12 +33,12 @@ OPTIONAL = ("target", "pi", "lam")  # fields that are an array or None
 log = logging.getLogger("turnout")
 
 
-def asked_of(experiment: Experiment) -> str:
+def identity_of(experiment: Experiment) -> str:
     """Everything that determines the numbers of an experiment: the document, the device, and versions."""
-    return asked_of_document(experiment.document())
+    return identity_of_document(experiment.document())
 
 
-def asked_of_document(document: dict[str, Any]) -> str:
+def identity_of_document(document: dict[str, Any]) -> str:
     """The same for an experiment that is still a document, as another process has written it."""
     about = circumstances()
     versions = {name: about["versions"][name] for name in NUMERIC}

@@ -21,7 +21,7 @@ from turnout.errors import UserError
 from turnout.files.manifest import EditedError
 from turnout.simulator.programs import keep_few_programs, use_compilation_cache
 from turnout.workbench.experiment.config import Experiment
-from turnout.workbench.experiment.kept import KeptPoints, asked_of_document
+from turnout.workbench.experiment.kept import KeptPoints, identity_of_document
 from turnout.workbench.experiment.run import Progress, outcomes
 from turnout.workbench.experiment.sweep import points
 from turnout.workbench.experiment.trust import Code
@@ -29,7 +29,7 @@ from turnout.workbench.experiment.trust import Code
 RETRIES = 3  # of a cell whose worker dies
 
 
-def imported_ray() -> Any:
+def import_ray() -> Any:
     """The module, or an error that says how to get it."""
     try:
         import ray
@@ -56,7 +56,7 @@ class RayCells:
         document, paths = json.dumps(experiment.document()), list(sys.path)
         for label in [label for label in labels if kept.find(label) is None]:
             needed = {"num_cpus": 1, "num_gpus": int(jax.default_backend() == "gpu")}
-            task = self._connected().remote(computed_cell).options(max_retries=RETRIES, **needed)
+            task = self._connected().remote(compute_cell).options(max_retries=RETRIES, **needed)
             self._waiting[task.remote(document, label, paths)] = kept, label
 
     def finish(self, experiment: Experiment, kept: KeptPoints, progress: Progress | None = None) -> None:
@@ -89,14 +89,14 @@ class RayCells:
             self._waiting = {task: cell for task, cell in self._waiting.items() if cell[0].folder != kept.folder}
 
 
-def computed_cell(document: str, label: str, paths: list[str]) -> bytes:
+def compute_cell(document: str, label: str, paths: list[str]) -> bytes:
     """What a worker does: compute the cell of this label, and return it as it is to be kept."""
     sys.path += [path for path in paths if path not in sys.path]
     use_compilation_cache()
     keep_few_programs()
     experiment = Experiment.read(json.loads(document), Code.IMPORTED)
     with tempfile.TemporaryDirectory(prefix="turnout-") as folder:
-        kept = KeptPoints(Path(folder), asked_of_document(json.loads(document)))
+        kept = KeptPoints(Path(folder), identity_of_document(json.loads(document)))
         for _ in outcomes(experiment, points(experiment), kept=kept, labels=[label]):
             pass
         return kept.content(label)
@@ -105,7 +105,7 @@ def computed_cell(document: str, label: str, paths: list[str]) -> bytes:
 @contextmanager
 def cells_on_ray(address: str | None = None) -> Iterator[RayCells]:
     """Cells on a cluster: the one at hand, that of the address, or a new one on this machine."""
-    ray = imported_ray()
+    ray = import_ray()
     with redirect_stdout(sys.stderr), ExitStack() as until_the_end:  # what Ray prints is no result
 
         def connect() -> Any:

@@ -14,7 +14,7 @@ from turnout.simulator.local import Local
 from turnout.strategies.base import Strategy
 from turnout.uploads import Upload
 from turnout.workbench.experiment import registry, schema
-from turnout.workbench.experiment.errors import ExperimentError, mistakes_at
+from turnout.workbench.experiment.errors import ExperimentError, check_keys, mistakes_at
 from turnout.workbench.experiment.trust import TRUST, Code
 
 RUN_SEED = "run"  # `seed = "run"`: the seed of the run, so that every run has a draw of its own
@@ -73,7 +73,7 @@ class Part:
             return
         parameters = schema.parameters(self.builder)
         for name, value in self.arguments.items():
-            values = schema.swept(parameters[name], value)
+            values = schema.sweep_values(parameters[name], value)
             if values is not None:
                 yield (name,), values
             elif isinstance(value, dict):
@@ -98,16 +98,16 @@ class Part:
         parameters = schema.parameters(self.builder)
         arguments = {name: value for name, value in filled.items() if name in parameters}
         for name, value in self.arguments.items():
-            arguments[name] = schema.as_argument(parameters[name].hint, self._built(name, value, filled))
+            arguments[name] = schema.as_argument(parameters[name].hint, self._build_argument(name, value, filled))
         with mistakes_at(self.where, self.builder.__module__):
             return self.builder(**arguments)
 
-    def _built(self, name: str, value: Any, filled: dict[str, Any]) -> Any:
+    def _build_argument(self, name: str, value: Any, filled: dict[str, Any]) -> Any:
         """The value of an argument, with the tables in it built."""
         if isinstance(value, dict):
             part = self._inside(name, value)
-            return part.build(**filled) if part.kind == "strategies" else _built_once(part.key, part.where, part.code)
-        return [self._built(name, item, filled) for item in value] if isinstance(value, list) else value
+            return part.build(**filled) if part.kind == "strategies" else _build_once(part.key, part.where, part.code)
+        return [self._build_argument(name, item, filled) for item in value] if isinstance(value, list) else value
 
     def _inside(self, name: str, table: dict[str, Any]) -> Part:
         arguments = {key: value for key, value in table.items() if key != "name"}
@@ -125,7 +125,7 @@ def kind_inside(parameter: schema.Parameter) -> str:
 
 
 @functools.cache
-def _built_once(key: str, where: str, code: Code) -> Any:
+def _build_once(key: str, where: str, code: Code) -> Any:
     """One object for equal tables: trials whose optimizers are the same object share a compiled program."""
     kind, name, arguments = json.loads(key)
     filled = {"learning_rate": 1.0} if kind == "optimizers" else {}
@@ -148,49 +148,47 @@ def read_part(kind: str, table: Any, where: str, required: bool = True, code: Co
     if part.is_unread:
         return replace(part, arguments=given)
     hidden = HIDDEN.get(kind, ())
-    schema.check_keys(part.builder, given, where, hidden)
+    parameters = schema.parameters(part.builder)
+    check_keys(given, [key for key in parameters if key not in hidden], where)
     arguments: dict[str, Any] = {}
-    for key, parameter in schema.parameters(part.builder).items():
+    for key, parameter in parameters.items():
         if key in given:
             arguments[key] = _read_argument(part, parameter, given[key])
         elif required and parameter.default_in_toml and key not in hidden:
             arguments[key] = list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default
-        elif required and parameter.default is schema.REQUIRED and not _filled(kind, key):
+        elif required and parameter.default is schema.REQUIRED and not _is_filled(kind, key):
             raise ExperimentError(f"{where}: {key!r} is missing, expected {schema.describe(parameter.hint)}")
     return replace(part, arguments=arguments)
 
 
 def _split(kind: str, table: Any, where: str) -> tuple[str, dict[str, Any]]:
     """Name and arguments of a table; a text alone is a name without arguments."""
-    if isinstance(table, str) and kind not in UNNAMED:
-        return table, {}
-    if not isinstance(table, dict):
-        raise ExperimentError(f"{where}: given {schema.shown(table)}, expected a table")
+    given: Any = table if kind in UNNAMED else _as_table(table)
+    schema.expect(isinstance(given, dict), given, where, "a table")
     if kind in UNNAMED:
-        return "", table
-    name = table.get("name")
+        return "", given
+    name = given.get("name")
     if not isinstance(name, str):
-        given = "nothing" if name is None else schema.shown(name)
-        raise ExperimentError(f"{where}.name: given {given}, expected the name of one of the {kind}, as text")
-    return name, {key: value for key, value in table.items() if key != "name"}
+        told = "nothing" if name is None else schema.excerpt(name)
+        raise ExperimentError(f"{where}.name: given {told}, expected the name of one of the {kind}, as text")
+    return name, {key: value for key, value in given.items() if key != "name"}
 
 
 def _read_argument(part: Part, parameter: schema.Parameter, value: Any) -> Any:
     where = f"{part.where}.{parameter.name}"
     kind = kind_inside(parameter)
     if parameter.name == "seed" and part.kind in DRAWN and isinstance(value, str):
-        if value != RUN_SEED:
-            raise ExperimentError(f'{where}: given {schema.shown(value)}, expected a whole number or "{RUN_SEED}"')
+        schema.expect(value == RUN_SEED, value, where, f'a whole number or "{RUN_SEED}"')
         return value
     if kind in ("optimizers", "strategies", "uploads"):
-        value = [_named(item) for item in value] if isinstance(value, list) else _named(value)
+        value = [_as_table(item) for item in value] if isinstance(value, list) else _as_table(value)
     value = schema.read(parameter, value, where)
-    if parameter.name == "seed" and any(not 0 <= seed < NUM_SEEDS for seed in _each_number(value)):
-        raise ExperimentError(f"{where}: given {schema.shown(value)}, expected a whole number from 0 to 2³² - 1")
+    fits = parameter.name != "seed" or all(0 <= seed < NUM_SEEDS for seed in _each_number(value))
+    schema.expect(fits, value, where, "a whole number from 0 to 2³² - 1")
     if not isinstance(value, list):
         return _read_inside(kind, value, where, part.code)
     inside = [_read_inside(kind, item, f"{where}[{i}]", part.code) for i, item in enumerate(value)]
-    if schema.swept(parameter, value) is None:
+    if schema.sweep_values(parameter, value) is None:
         _refuse_sweeps_inside(kind, inside, where, part.code)
     return inside
 
@@ -211,7 +209,7 @@ def _each_number(value: Any) -> list[int]:
     return [item for item in values if isinstance(item, int)]
 
 
-def _named(value: Any) -> Any:
+def _as_table(value: Any) -> Any:
     """A text alone is a name without arguments."""
     return {"name": value} if isinstance(value, str) else value
 
@@ -220,11 +218,11 @@ def _read_inside(kind: str, value: Any, where: str, code: Code) -> Any:
     """Check a table inside a table as a builder; anything else is returned as it is."""
     if not (isinstance(value, dict) and "name" in value):
         return value
-    if kind == "objects" and ":" not in str(value["name"]):
-        raise ExperimentError(f'{where}.name: given {schema.shown(value["name"])}, expected "module:attribute"')
+    known = kind != "objects" or ":" in str(value["name"])
+    schema.expect(known, value["name"], f"{where}.name", '"module:attribute"')
     return read_part(kind, value, where, code=code).table()
 
 
-def _filled(kind: str, key: str) -> bool:
+def _is_filled(kind: str, key: str) -> bool:
     """Whether the experiment fills in the argument itself."""
     return (kind == "optimizers" and key == "learning_rate") or (kind != "tasks" and key in registry.FILLED)

@@ -17,7 +17,7 @@ PROGRESS = "progress.json"
 EVERY = 0.5  # seconds between two notes at least
 
 
-class Noted:
+class ProgressNotes:
     """Progress that is passed on and noted; without a file to write to, the run goes on."""
 
     def __init__(self, path: Path, progress: Callable[[float], None] | None, watch: Watcher | None) -> None:

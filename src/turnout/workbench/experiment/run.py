@@ -16,14 +16,12 @@ import numpy as np
 
 from turnout.metrics import DISTANCE
 from turnout.simulator.batching import run_group
-from turnout.simulator.crew import Latest
 from turnout.simulator.history import History
-from turnout.simulator.mesh import Spread
 from turnout.simulator.run_plan import RunPlan
 from turnout.simulator.simulate import Watcher, check_metrics, check_seeds, report_share
 from turnout.simulator.trial import TrialGroup, group_trials
 from turnout.tasks.base import Task
-from turnout.workbench.experiment.build import Batch, build, calibrated
+from turnout.workbench.experiment.build import Batch, build, calibrate_batch
 from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import mistakes_at
@@ -106,11 +104,11 @@ class Run:
 
     def frame(self) -> pl.DataFrame:
         """Tidy table: label, strategy, one column per swept key, seed, round, kind, name, value."""
-        return self._labelled([outcome.history.frame() for outcome in self.points])
+        return self._with_labels([outcome.history.frame() for outcome in self.points])
 
     def clients_frame(self) -> pl.DataFrame:
         """One row per label, seed and client: sums over all rounds, the target, and π and λ where they are known."""
-        return self._labelled([_clients(outcome) for outcome in self.points])
+        return self._with_labels([_clients(outcome) for outcome in self.points])
 
     def attendance_frame(self) -> pl.DataFrame | None:
         """One row per label, recorded round and client: away, excluded, failed or active, for the first seed."""
@@ -123,7 +121,7 @@ class Run:
         ]
         return pl.concat(frames) if frames else None
 
-    def _labelled(self, frames: list[pl.DataFrame]) -> pl.DataFrame:
+    def _with_labels(self, frames: list[pl.DataFrame]) -> pl.DataFrame:
         import polars as pl
 
         parts = []
@@ -170,9 +168,9 @@ def run(
     """
     if out is None:
         return run_points(experiment, points(experiment), progress, watch)
-    from turnout.workbench.experiment.unfinished import begun
+    from turnout.workbench.experiment.unfinished import Unfinished, begin_run
 
-    with begun(Path(out), "run", experiment) as unfinished:
+    with begin_run(Unfinished(Path(out), "run", experiment)) as unfinished:
         return unfinished.run(progress, watch)
 
 
@@ -207,9 +205,9 @@ def outcomes(
     Points that are kept come from there, and the others are kept before they are returned. With `labels`, only these
     points of the grid; on a CPU their numbers are the same to the bit as among all.
     """
-    begun = time.perf_counter()
+    started = time.perf_counter()
     batches = [
-        batch if experiment.calibrate is None else calibrated(batch, experiment.calibrate, experiment.rounds)
+        batch if experiment.calibrate is None else calibrate_batch(batch, experiment.calibrate, experiment.rounds)
         for batch in build(grid, experiment.seeds, experiment.spread)
     ]
     segment = max(1, experiment.rounds // SEGMENTS)
@@ -218,27 +216,38 @@ def outcomes(
         seeds = check_seeds(experiment.seeds)
         for batch in batches:
             check_metrics(batch.tasks[0], [*(run_plan.metrics or ()), *needed])
-        programs = [
-            (batch, group, wanted)
-            for batch in batches
-            for group in group_trials([setup.trials for setup in batch.setups])
-            if (wanted := [i for i in group.members if labels is None or batch.points[i].label in labels])
-        ]
+        programs = list(_programs(batches, labels))
         shares = None if progress is None else lambda done, total: progress(done / total)
         for number, (batch, group, wanted) in enumerate(programs):
             report = report_share(shares, watch, number, len(programs), run_plan.rounds)
-            finished = _kept(batch, wanted, kept)
+            finished = _find_kept(batch, wanted, kept)
             if missing := [i for i in wanted if i not in finished]:
-                finished |= _simulated(batch, group, missing, seeds, run_plan, report, kept, begun, experiment.spread)
-                begun = time.perf_counter()
+                saved = None if kept is None else kept.states(batch.points[i].label for i in missing)
+                chosen = [group.members.index(i) for i in missing]
+                histories = run_group(batch.tasks, group, seeds, run_plan, report, saved, chosen, experiment.spread)
+                finished |= _keep(batch, missing, histories, time.perf_counter() - started, kept)
+                started = time.perf_counter()
             for i, point in finished.items():
-                task = batch.tasks[0] if DISTANCE in point.history.metrics and len(batch.tasks) == 1 else None
-                more = {"rate_factor": point.rate_factor, "names": batch.names, "task": task}
-                outcome = Outcome.of(batch.points[i], point.history, **more)
-                yield outcome, point.seconds
+                yield _outcome(batch, i, point), point.seconds
 
 
-def _kept(batch: Batch, wanted: Sequence[int], kept: KeptPoints | None) -> dict[int, KeptPoint]:
+def _programs(
+    batches: Sequence[Batch], labels: Collection[str] | None
+) -> Iterator[tuple[Batch, TrialGroup, list[int]]]:
+    """The points that run as one program, and which of them are wanted; programs of which none is are left out."""
+    for batch in batches:
+        for group in group_trials([setup.trials for setup in batch.setups]):
+            if wanted := [i for i in group.members if labels is None or batch.points[i].label in labels]:
+                yield batch, group, wanted
+
+
+def _outcome(batch: Batch, index: int, point: KeptPoint) -> Outcome:
+    task = batch.tasks[0] if DISTANCE in point.history.metrics and len(batch.tasks) == 1 else None
+    more = {"rate_factor": point.rate_factor, "names": batch.names, "task": task}
+    return Outcome.of(batch.points[index], point.history, **more)
+
+
+def _find_kept(batch: Batch, wanted: Sequence[int], kept: KeptPoints | None) -> dict[int, KeptPoint]:
     """Those of the wanted points that are kept, by their index."""
     if kept is None:
         return {}
@@ -250,27 +259,16 @@ def _kept(batch: Batch, wanted: Sequence[int], kept: KeptPoints | None) -> dict[
     }
 
 
-def _simulated(
-    batch: Batch,
-    group: TrialGroup,
-    missing: Sequence[int],
-    seeds: tuple[int, ...],
-    run_plan: RunPlan,
-    report: Callable[[int, Latest], None],
-    kept: KeptPoints | None,
-    begun: float,
-    spread: Spread,
+def _keep(
+    batch: Batch, indices: Sequence[int], histories: Sequence[History], seconds: float, kept: KeptPoints | None
 ) -> dict[int, KeptPoint]:
-    """Points of a program by their index, simulated and kept; `begun` is when the program before ended."""
-    labels = [batch.points[i].label for i in missing]
-    saved = None if kept is None else kept.states(labels)
-    chosen = [group.members.index(i) for i in missing]
-    histories = run_group(batch.tasks, group, seeds, run_plan, report, saved, chosen, spread)
-    factors = [batch.rate_factors[i] if batch.rate_factors else 1.0 for i in missing]
-    share = (time.perf_counter() - begun) / len(labels)
+    """Keep the points of a program that has taken so many seconds, by their index."""
+    factors = [batch.rate_factors[i] if batch.rate_factors else 1.0 for i in indices]
+    share = seconds / len(indices)
     points = [KeptPoint(history, factor, share) for history, factor in zip(histories, factors, strict=True)]
     if kept is not None:
+        labels = [batch.points[i].label for i in indices]
         for label, point in zip(labels, points, strict=True):
             kept.keep(label, point)
         kept.drop_states(labels)
-    return dict(zip(missing, points, strict=True))
+    return dict(zip(indices, points, strict=True))

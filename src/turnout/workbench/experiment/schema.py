@@ -16,8 +16,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from turnout.errors import nearest
 from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.toml import write_value
 
 REQUIRED = inspect.Parameter.empty
 LARGEST_WHOLE = 2**31  # on the device
@@ -61,15 +61,7 @@ def _hints(builder: Callable[..., Any]) -> dict[str, Any]:
     return hints
 
 
-def check_keys(builder: Callable[..., Any], given: dict[str, Any], where: str, hidden: tuple[str, ...] = ()) -> None:
-    """Refuse keys that are not arguments, and name the nearest one."""
-    names = [name for name in parameters(builder) if name not in hidden]
-    for key in given:
-        if key not in names:
-            raise ExperimentError(f"{where}: unknown key {key!r}: {nearest(key, names)}")
-
-
-def swept(parameter: Parameter, value: Any) -> list[Any] | None:
+def sweep_values(parameter: Parameter, value: Any) -> list[Any] | None:
     """The values of a sweep, or None for a plain value: a list is a sweep where the argument does not take a list."""
     if isinstance(value, dict) and set(value) == {SWEEP} and isinstance(value[SWEEP], list):
         return value[SWEEP]
@@ -80,38 +72,36 @@ def swept(parameter: Parameter, value: Any) -> list[Any] | None:
 
 def read(parameter: Parameter, value: Any, where: str) -> Any:
     """The value as the builder wants it, a sweep as a list of such values, or an error that says what is expected."""
-    values = swept(parameter, value)
+    values = sweep_values(parameter, value)
     if values is None:
         return read_one(parameter, value, where)
     if not values:
         raise ExperimentError(f"{where}: given an empty list, expected {describe(parameter.hint)}")
-    if not any(accepts(parameter.hint, item) for item in values):
-        raise ExperimentError(f"{where}: given {shown(value)}, expected {describe(parameter.hint)}")
+    expect(any(accepts(parameter.hint, item) for item in values), value, where, describe(parameter.hint))
     values = [read_one(parameter, item, f"{where}[{i}]") for i, item in enumerate(values)]
     if any(isinstance(item, float) for item in values):  # of one type, or they would not run as one program
-        values = [float(item) if _whole(item) else item for item in values]
+        values = [float(item) if is_whole(item) else item for item in values]
     return {SWEEP: values} if isinstance(value, dict) else values
 
 
 def read_one(parameter: Parameter, value: Any, where: str) -> Any:
     """A single value as the builder wants it."""
-    if not accepts(parameter.hint, value):
-        raise ExperimentError(f"{where}: given {shown(value)}, expected {describe(parameter.hint)}")
-    if isinstance(parameter.default, float) and _whole(value):
+    expect(accepts(parameter.hint, value), value, where, describe(parameter.hint))
+    if isinstance(parameter.default, float) and is_whole(value):
         return float(value)
     value = _as_hinted(parameter.hint, value)
-    if _whole(value) and not -LARGEST_WHOLE <= value < LARGEST_WHOLE and parameter.name != "seed":
-        raise ExperimentError(f"{where}: given {shown(value)}, expected a whole number below 2³¹")
+    fits = not is_whole(value) or -LARGEST_WHOLE <= value < LARGEST_WHOLE or parameter.name == "seed"
+    expect(fits, value, where, "a whole number below 2³¹")
     return value
 
 
-def _whole(value: Any) -> bool:
+def is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def accepts(hint: Any, value: Any) -> bool:
     """Whether a value from a TOML file fits an annotation; no number does that is not one, or too large for 64 bits."""
-    if isinstance(value, float | int) and (value != value or (_whole(value) and abs(value) >= 2**63)):
+    if isinstance(value, float | int) and (value != value or (is_whole(value) and abs(value) >= 2**63)):
         return False
     return any(_accepts_member(member, value) for member in _members(hint))
 
@@ -131,7 +121,7 @@ def _accepts_member(hint: Any, value: Any) -> bool:
     if isinstance(value, bool):
         return hint is bool
     if isinstance(value, int | float):
-        return hint is float or (hint is int and _whole(value)) or _is_scalar_array(hint)
+        return hint is float or (hint is int and is_whole(value)) or _is_scalar_array(hint)
     if isinstance(value, str):
         return hint in (str, Path)
     if isinstance(value, list):
@@ -176,7 +166,7 @@ def _as_hinted(hint: Any, value: Any) -> Any:
     if isinstance(value, list):
         inner = next((_element(member) for member in fitting if member is not Any), Any)
         return [_as_hinted(inner, item) for item in value]
-    return float(value) if _whole(value) and float in fitting and not {int, Any} & set(fitting) else value
+    return float(value) if is_whole(value) and float in fitting and not {int, Any} & set(fitting) else value
 
 
 def as_argument(hint: Any, value: Any) -> Any:
@@ -202,7 +192,7 @@ def _describe_member(hint: Any) -> str:
     if hint is types.NoneType or hint is complex:
         return ""
     if typing.get_origin(hint) is typing.Literal:
-        return "one of " + ", ".join(shown(option) for option in typing.get_args(hint))
+        return "one of " + ", ".join(excerpt(option) for option in typing.get_args(hint))
     if (inner := _element(hint)) is not None:
         return f"a list, each {describe(inner)}"
     if _is_array(hint) or getattr(hint, "__module__", "") == "numpy":
@@ -210,9 +200,13 @@ def _describe_member(hint: Any) -> str:
     return 'a table { name = "…" }'
 
 
-def shown(value: Any) -> str:
-    """A value as the TOML file has it, cut short."""
-    from turnout.workbench.experiment.toml import write_value
+def expect(is_right: bool, value: Any, where: str, expected: str) -> None:
+    """Refuse a value that is not right, and say what is expected."""
+    if not is_right:
+        raise ExperimentError(f"{where}: given {excerpt(value)}, expected {expected}")
 
+
+def excerpt(value: Any) -> str:
+    """A value as the TOML file has it, cut short."""
     text = write_value(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

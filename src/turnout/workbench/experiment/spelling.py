@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from turnout.errors import nearest
 from turnout.workbench.experiment import registry
-from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.errors import ExperimentError, check_keys
 
-PARTS = ("task", "availability", "links", "compute", "local", "uploads", "server", "facts")  # tables in common
+COMMON_TABLES = ("task", "availability", "links", "compute", "local", "uploads", "server", "facts")
 OVERRIDES = ("local", "uploads", "server", "facts")  # tables of which a strategy may have its own
 NEEDED = ("rounds", "task", "availability", "strategies")
-KEYS = ("title", "claim", "rounds", "seeds", "evaluate_every", "metrics", "calibrate", "spread", *PARTS, "strategies")
+OF_RUN = ("title", "claim", "rounds", "seeds", "evaluate_every", "metrics", "calibrate", "spread")
+KEYS = (*OF_RUN, *COMMON_TABLES, "strategies")
 
 
-def check_keys(document: dict[str, Any]) -> None:
+def check_experiment(document: dict[str, Any]) -> None:
     """Refuse unknown keys of an experiment, and missing ones."""
-    for key in document:
-        if key not in KEYS:
-            raise ExperimentError(f"unknown key {key!r}: {nearest(key, KEYS)}")
+    check_keys(document, KEYS)
     for key in NEEDED:
         if key not in document:
             raise ExperimentError(f"{key!r} is missing: every experiment has {', '.join(NEEDED)}")
@@ -32,10 +30,10 @@ def check_names(document: dict[str, Any]) -> None:
     strategies = document["strategies"]
     for number, table in enumerate(strategies if isinstance(strategies, list) else []):
         _check("strategies", table, f"strategies[{number}]", (*OVERRIDES, "label"))
-    for part in PARTS:
-        kind = "tasks" if part == "task" else part
-        if kind in registry.KINDS and part in document:
-            _check(kind, document[part], part, ())
+    for name in COMMON_TABLES:
+        kind = "tasks" if name == "task" else name
+        if kind in registry.LISTED_KINDS and name in document:
+            _check(kind, document[name], name, ())
 
 
 def _check(kind: str, table: Any, where: str, more: tuple[str, ...]) -> None:
@@ -44,9 +42,6 @@ def _check(kind: str, table: Any, where: str, more: tuple[str, ...]) -> None:
     if not isinstance(name, str) or ":" in name:
         return
     entry = registry.entry_named(kind, name, where)
-    if kind not in registry.PACKAGES:
-        return
-    known = [parameter.partition(" ")[0] for parameter in entry.parameters]
-    for key in table:
-        if key not in ("name", *more, *known, *registry.FILLED):
-            raise ExperimentError(f"{where}: unknown key {key!r}: {nearest(key, known)}")
+    if kind in registry.PACKAGES:
+        given = [key for key in table if key not in ("name", *more, *registry.FILLED)]
+        check_keys(given, entry.parameters, where)

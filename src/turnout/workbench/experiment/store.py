@@ -21,8 +21,9 @@ from turnout.simulator.history import KINDS, History
 from turnout.workbench.experiment import circumstances, toml
 from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError, files_of
+from turnout.workbench.experiment.former import former_settings
 from turnout.workbench.experiment.run import Outcome, Run
-from turnout.workbench.experiment.sweep import Point, points
+from turnout.workbench.experiment.sweep import Point, point_label, points
 from turnout.workbench.experiment.trust import Code, names_code
 
 OF_RUN = ("rate_factors", "title", "labels", "seeds", "seconds", "seconds_of_a_run")  # keys of `run.json`
@@ -102,7 +103,7 @@ def _why_not(folder: Path) -> str:
 
 
 def _run(contents: dict[str, bytes]) -> Run:
-    experiment = Experiment.read(toml.parsed(contents["experiment.toml"], "experiment.toml"), Code.UNREAD)
+    experiment = Experiment.read(toml.parse(contents["experiment.toml"], "experiment.toml"), Code.UNREAD)
     about = json.loads(contents["run.json"])
     history, clients = (_table(contents, f"{name}.parquet") for name in ("history", "clients"))
     history, attendances = _with_kind(history), _attendances(contents, clients)
@@ -134,15 +135,22 @@ def _table(contents: dict[str, bytes], name: str) -> pl.DataFrame:
 
 def _marks(experiment: Experiment, clients: pl.DataFrame) -> Iterator[tuple[str, str, dict[str, Any], Point | None]]:
     """Label, strategy, settings and point of every outcome, in order; without points if the experiment names code."""
-    if not names_code(experiment.document()):
-        for point in points(experiment):
-            yield point.label, point.strategy.name, point.settings, point
-        return
     swept = [name for name in clients.columns if "." in name]
-    for row in (
-        clients.select("label", "strategy", *swept).unique("label", maintain_order=True, keep="first").to_dicts()
-    ):
-        yield row["label"], row["strategy"], {key: row[key] for key in swept if row[key] is not None}, None
+    marks = clients.select("label", "strategy", *swept).unique("label", maintain_order=True, keep="first")
+    if names_code(experiment.document()):
+        for row in marks.to_dicts():
+            yield row["label"], row["strategy"], {key: row[key] for key in swept if row[key] is not None}, None
+        return
+    labels = marks["label"].to_list()
+    by_label = {_label_in_folder(point, labels): point for point in points(experiment)}
+    for label in sorted(by_label, key=labels.index):
+        point = by_label[label]
+        yield label, point.strategy.name, point.settings, replace(point, label=label)
+
+
+def _label_in_folder(point: Point, labels: list[str]) -> str:
+    """The label that a folder has for a point, perhaps from before its settings got their present names."""
+    return point.label if point.label in labels else point_label(point.entrant, former_settings(point.settings))
 
 
 def _by_draw(column: pl.Series, num_seeds: int) -> np.ndarray | None:

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import Any
 
-from turnout.workbench.experiment.config import NAMED, PARTS, Entrant, Experiment, Tables
+from turnout.workbench.experiment.config import COMMON_TABLES, NAMED, Entrant, Experiment, Tables
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.parts import Part, Path
 
@@ -22,7 +22,7 @@ class Point(Tables):
 
     def of_run(self, seed: int) -> Point:
         """The point as the run with this seed has it."""
-        return replace(self, **{role: getattr(self, role).of_run(seed) for role in PARTS})
+        return replace(self, **{role: getattr(self, role).of_run(seed) for role in COMMON_TABLES})
 
 
 def points(experiment: Experiment) -> tuple[Point, ...]:
@@ -36,7 +36,7 @@ def points(experiment: Experiment) -> tuple[Point, ...]:
 
 
 def _points_of(experiment: Experiment, entrant: Entrant) -> list[Point]:
-    parts = {"strategy": entrant.strategy, **{role: _shared(experiment, entrant, role) for role in PARTS}}
+    parts = {"strategy": entrant.strategy, **{role: _shared(experiment, entrant, role) for role in COMMON_TABLES}}
     axes = [(role, path, values) for role, part in parts.items() for path, values in part.axes()]
     keys = [(role, path) for role, path, _ in axes]
     grid = itertools.product(*(values for _, _, values in axes))
@@ -58,12 +58,14 @@ def _point(label: str, parts: dict[str, Part], chosen: dict[tuple[str, Path], An
         for role, part in parts.items()
     }
     settings = {".".join((role, *path)): value for (role, path), value in chosen.items()}
-    return Point(label=labelled(label, settings), entrant=label, settings=settings, **fixed)
+    return Point(label=point_label(label, settings), entrant=label, settings=settings, **fixed)
 
 
-def labelled(entrant: str, settings: dict[str, Any]) -> str:
+def point_label(entrant: str, settings: dict[str, Any]) -> str:
     """A strategy's label with the settings that are its own: `fedavg cohort=10`."""
-    return " ".join([entrant, *(f"{_short(key, list(settings))}={_shown(value)}" for key, value in settings.items())])
+    return " ".join(
+        [entrant, *(f"{_short(key, list(settings))}={_value_text(value)}" for key, value in settings.items())]
+    )
 
 
 def _short(key: str, keys: list[str]) -> str:
@@ -72,7 +74,7 @@ def _short(key: str, keys: list[str]) -> str:
     return last if sum(other.rpartition(".")[2] == last for other in keys) == 1 else key
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, dict):
         return str(value.get("name", value))
     return f"{value:g}" if isinstance(value, float) else str(value)

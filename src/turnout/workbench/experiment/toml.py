@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.former import up_to_date
 
 Document = dict[str, Any]
 
@@ -18,21 +19,21 @@ MAX_DEPTH = 64  # of tables and lists inside each other
 
 
 def read(path: Path) -> Document:
-    """The document of a TOML file."""
+    """The document of a TOML file, see `parse`."""
     try:
-        return parsed(path.read_bytes(), str(path))
+        return parse(path.read_bytes(), str(path))
     except OSError as error:
         raise ExperimentError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def parsed(content: bytes, name: str) -> Document:
-    """The document that a TOML file of this name holds."""
+def parse(content: bytes, name: str) -> Document:
+    """The document that a TOML file of this name holds, brought up to date if it is from before."""
     try:
         document = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
         raise ExperimentError(f"{name}: not a TOML file: {error}") from error
     _check_depth(document, name)
-    return document
+    return up_to_date(document)
 
 
 def _check_depth(document: Document, name: str) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from turnout.workbench.experiment.registry import is_code
+from turnout.workbench.experiment import toml
+from turnout.workbench.experiment.registry import experiment_path, is_code
 
 TRUST = "TURNOUT_TRUST"  # environment variable: "1" trusts every file that is run
 PROSE = ("title", "claim", "label", "notes", "summary", "says")  # keys of text in which a colon is only a colon
@@ -35,6 +36,13 @@ def is_trusted(path: Path, trust: bool = False) -> bool:
 def code_of(path: Path, document: Any, trust: bool = False) -> Code:
     """What becomes of code in a file that the user runs: it is imported if the file is the user's own, or trusted."""
     return Code.IMPORTED if is_trusted(path, trust) or not names_code(document) else Code.REFUSED
+
+
+def read_document(source: str | Path, settings: Iterable[str], trust: bool) -> tuple[toml.Document, Code]:
+    """The document of an experiment that the user runs, with settings on top, and what becomes of code in its file."""
+    path = experiment_path(str(source))
+    document = toml.read(path)
+    return toml.override(document, settings), code_of(path, document, trust)
 
 
 def names_code(document: Any) -> bool:

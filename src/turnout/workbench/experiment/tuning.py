@@ -19,7 +19,7 @@ from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.kept import KeptPoints
 from turnout.workbench.experiment.parts import Part
 from turnout.workbench.experiment.run import Outcome, Progress, Run, run_points
-from turnout.workbench.experiment.sweep import Point, labelled, points
+from turnout.workbench.experiment.sweep import Point, point_label, points
 
 RATES = ("local", "server")  # tables whose sweeps are a choice of learning rates
 OWN = ("strategy", "facts", *RATES)  # tables that may differ from strategy to strategy
@@ -93,7 +93,7 @@ def tune(
     groups: dict[str, tuple[list[Point], dict[str, Any]]] = {}  # points, and the settings that they share
     for point in grid:
         fixed = {key: value for key, value in point.settings.items() if key in keep or key.split(".")[0] not in among}
-        groups.setdefault(labelled(point.entrant, fixed), ([], fixed))[0].append(point)
+        groups.setdefault(point_label(point.entrant, fixed), ([], fixed))[0].append(point)
     choices = [_choose(label, *group, finished, metric) for label, group in groups.items()]
     return Tuned(finished, metric, tuple(choices))
 

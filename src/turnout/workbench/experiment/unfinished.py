@@ -10,7 +10,7 @@ import itertools
 import json
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,15 +18,16 @@ from typing import Any
 
 from turnout.errors import FolderError
 from turnout.files.lock import FileLock, is_locked
-from turnout.files.whole import durable_file, free_folder, renew_folder
+from turnout.files.whole import durable_file, free_folder
 from turnout.simulator.simulate import Watcher
 from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError
-from turnout.workbench.experiment.kept import KeptPoints, asked_of
-from turnout.workbench.experiment.progress import PROGRESS, Noted
+from turnout.workbench.experiment.former import up_to_date
+from turnout.workbench.experiment.kept import KeptPoints, identity_of
+from turnout.workbench.experiment.progress import PROGRESS, ProgressNotes
 from turnout.workbench.experiment.run import Progress, Run, run_points
-from turnout.workbench.experiment.store import UNFINISHED, write_run
+from turnout.workbench.experiment.store import UNFINISHED, renew
 from turnout.workbench.experiment.sweep import points
 from turnout.workbench.experiment.trust import code_of, in_working_folder, names_code
 
@@ -48,20 +49,15 @@ class Unfinished:
     @property
     def kept(self) -> KeptPoints:
         """The points that are finished."""
-        return KeptPoints(self.folder / UNFINISHED, asked_of(self.experiment))
+        return KeptPoints(self.folder / UNFINISHED, identity_of(self.experiment))
 
     def run(self, progress: Progress | None = None, watch: Watcher | None = None) -> Run:
         """Simulate what is not finished, and write the run into the folder."""
-        noted = Noted(self.folder / UNFINISHED / PROGRESS, progress, watch)
+        noted = ProgressNotes(self.folder / UNFINISHED / PROGRESS, progress, watch)
         finished = run_points(self.experiment, points(self.experiment), noted.progress, noted.watch, self.kept)
         finished = replace(finished, origin=self.origin)
-        self.commit(lambda work: write_run(finished, work))
+        renew(finished, self.folder)
         return finished
-
-    def commit(self, write: Callable[[Path], Any]) -> None:
-        """Let `write` leave files in the folder that it is given; they appear in the run folder all together."""
-        with renew_folder(self.folder) as work:
-            write(work)
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -87,21 +83,14 @@ class Unfinished:
 
 
 @contextmanager
-def begun(
-    out: Path,
-    command: str,
-    experiment: Experiment,
-    options: dict[str, Any] | None = None,
-    modules: Path | None = None,
-    numbered: bool = False,
-) -> Iterator[Unfinished]:
-    """Claim a folder and note what is asked; with `numbered`, another name if that folder exists.
+def begin_run(asked: Unfinished, numbered: bool = False) -> Iterator[Unfinished]:
+    """Claim the folder of a run and note what is asked; with `numbered`, another folder if that one exists.
 
     If it fails before anything is kept, nothing is left.
     """
-    above = [place for place in (out, *out.parents) if not place.exists()]
-    folder, lock = _claimed(out, numbered)
-    unfinished = Unfinished(folder, command, experiment, options or {}, None if modules is None else str(modules))
+    above = [place for place in (asked.folder, *asked.folder.parents) if not place.exists()]
+    folder, lock = _claim(asked.folder, numbered)
+    unfinished = replace(asked, folder=folder)
     try:
         unfinished.note(START)
         with at_work(unfinished):
@@ -123,7 +112,7 @@ def remove_if_empty(unfinished: Unfinished, above: Iterable[Path]) -> None:
 
 
 @contextmanager
-def resumed(folder: Path, command: str, trust: bool = False) -> Iterator[Unfinished]:
+def resume_run(folder: Path, command: str, trust: bool = False) -> Iterator[Unfinished]:
     """Go on with the run that was begun in a folder by the same command."""
     unfinished = read_unfinished(folder, trust)
     if unfinished.command != command:
@@ -161,7 +150,7 @@ def read_unfinished(folder: Path, trust: bool = False) -> Unfinished:
         why = "is finished" if done else "holds no unfinished run"
         raise FolderError(f"{folder}: {why}: there is nothing to resume")
     try:
-        start = json.loads(path.read_bytes())
+        start = up_to_date(json.loads(path.read_bytes()))
         document = start["experiment"]
         experiment = Experiment.read(document, code_of(path, document, trust))
         return Unfinished(folder, start["command"], experiment, start["options"], start["modules"], start["origin"])
@@ -171,19 +160,19 @@ def read_unfinished(folder: Path, trust: bool = False) -> Unfinished:
         raise FolderError(f"{path}: damaged or edited ({error}): begin anew in another folder") from error
 
 
-def _claimed(out: Path, numbered: bool) -> tuple[Path, FileLock]:
+def _claim(out: Path, numbered: bool) -> tuple[Path, FileLock]:
     """The folder, or one with the next free number, which this process alone writes while it has the lock."""
     for number in itertools.count(2):
         folder = out if number == 2 else out.with_name(f"{out.name}-{number - 1}")
         try:
-            return folder, _taken(folder)
+            return folder, _take(folder)
         except FolderError:
             if not numbered or not folder.exists():
                 raise
     raise AssertionError("there is a free number")
 
 
-def _taken(folder: Path) -> FileLock:
+def _take(folder: Path) -> FileLock:
     """The lock of a free folder, which has `unfinished/` from now on, and nothing else yet."""
     if not is_barely_begun(folder):
         if (folder / UNFINISHED / START).exists():

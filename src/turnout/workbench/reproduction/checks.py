@@ -17,7 +17,7 @@ from turnout.statistics import mean, minus, rank_correlation
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.reproduction.measured import Curve, Measured
 from turnout.workbench.reproduction.measures import measure_values, measure_words
-from turnout.workbench.reproduction.numbers import Unit, lead_in_words, raw, shown, spread_in_words
+from turnout.workbench.reproduction.numbers import Unit, from_unit, lead_in_words, spread_in_words, with_unit
 from turnout.workbench.reproduction.tables import function_and_arguments
 from turnout.workbench.reproduction.verdicts import (
     Finding,
@@ -52,9 +52,9 @@ def ahead(
     second = min(rivals, key=lambda rival: mean(leads[rival]))
     yield Finding(
         says=_in_panel(f"{label} {_ahead_of(by, unit)} {_and(rivals)} in {measure_words(measure)}", panel),
-        paper="" if paper is None else shown(raw(paper, unit), unit, signed=True),
+        paper="" if paper is None else with_unit(from_unit(paper, unit), unit, signed=True),
         ours=f"{lead_in_words(leads[second], unit)} over {second}",
-        verdict=verdict_of_lead(leads[second] - raw(by, unit)),
+        verdict=verdict_of_lead(leads[second] - from_unit(by, unit)),
     )
 
 
@@ -62,7 +62,7 @@ def _ahead_of(by: float, unit: Unit) -> str:
     """How a strategy stands to others that it leads by so much."""
     if by == 0:
         return "ahead of"
-    margin = shown(raw(abs(by), unit), unit)
+    margin = with_unit(from_unit(abs(by), unit), unit)
     return f"more than {margin} ahead of" if by > 0 else f"less than {margin} behind"
 
 
@@ -79,17 +79,17 @@ def equals(
     """A measure equals that of another strategy, or a number, within a margin: so does the whole interval."""
     if (to is None) == (value is None):
         raise ExperimentError("equals: give either to, a label, or value, a number")
-    margin = raw(within, unit)
+    margin = from_unit(within, unit)
     for strategy in [label] if isinstance(label, str) else label:
         values = measure_values(measured, measure, panel, strategy)
         if value is None:
             goal, others = str(to), measure_values(measured, measure, panel, str(to))
         else:
-            goal, others = shown(raw(value, unit), unit), np.full_like(values, raw(value, unit))
+            goal, others = with_unit(from_unit(value, unit), unit), np.full_like(values, from_unit(value, unit))
         difference = minus(values, others)
         yield Finding(
             says=_in_panel(f"{strategy} equals {goal}", panel),
-            paper=f"± {shown(margin, unit)}",
+            paper=f"± {with_unit(margin, unit)}",
             ours=lead_in_words(difference, unit),
             verdict=verdict_of_equality(difference, margin),
         )
@@ -110,8 +110,8 @@ def ordered(
     yield Finding(
         says=_in_panel(f"{'rises' if rising else 'falls'} along {_and(row)}", panel),
         paper="",
-        ours=", ".join(shown(float(of_label.mean()), unit) for of_label in values),
-        verdict=verdict_of_order(values, rising, raw(slack, unit)),
+        ours=", ".join(with_unit(float(of_label.mean()), unit) for of_label in values),
+        verdict=verdict_of_order(values, rising, from_unit(slack, unit)),
     )
 
 
@@ -135,9 +135,9 @@ def ordered_measures(
     yield Finding(
         says=_in_panel(f"{label}: {'rises' if rising else 'falls'} along {len(measures)} measures", panel),
         paper="",
-        ours=", ".join(shown(mean(row), unit) for row in values if row.size)
+        ours=", ".join(with_unit(mean(row), unit) for row in values if row.size)
         + (f" ({lacking} runs lack one)" if lacking else ""),
-        verdict=verdict_of_order(values, rising, raw(slack, unit)) if enough else "undecided",
+        verdict=verdict_of_order(values, rising, from_unit(slack, unit)) if enough else "undecided",
     )
 
 
@@ -173,12 +173,12 @@ def within_bound(
     measured: Measured, measure: Table, label: str, most: float, panel: str = "", unit: Unit = ""
 ) -> Iterator[Finding]:
     """A measure stays at or below a bound in every run."""
-    bound = raw(most, unit)
+    bound = from_unit(most, unit)
     values = measure_values(measured, measure, panel, label)
     yield Finding(
-        says=_in_panel(f"{label}: {measure_words(measure)} at most {shown(bound, unit)} in every run", panel),
-        paper=shown(bound, unit),
-        ours=f"at most {shown(float(values.max()), unit)} in {values.size}",
+        says=_in_panel(f"{label}: {measure_words(measure)} at most {with_unit(bound, unit)} in every run", panel),
+        paper=with_unit(bound, unit),
+        ours=f"at most {with_unit(float(values.max()), unit)} in {values.size}",
         verdict="holds" if bool((values <= bound).all()) else "does not hold",
     )
 
@@ -200,7 +200,9 @@ def best_is(
     lead = minus(values[label], values[second]) * -sign
     yield Finding(
         says=_in_panel(f"{label} is best in {measure_words(measure)}", panel),
-        paper="; ".join(f"{each} {shown(raw(number, unit), unit)}" for each, number in (numbers or {}).items()),
+        paper="; ".join(
+            f"{each} {with_unit(from_unit(number, unit), unit)}" for each, number in (numbers or {}).items()
+        ),
         ours="; ".join(f"{each} {spread_in_words(of_seeds, unit)}" for each, of_seeds in values.items()),
         verdict=verdict_of_lead(lead),
     )
@@ -219,7 +221,7 @@ def table(
     About the same: Kendall's rank correlation is at least `agreement`, whichever seed is left out. "never" counts as
     infinite. Strategies that a changed experiment left out are listed as not run.
     """
-    theirs = {label: raw(number, unit) for label, number in numbers.items()}
+    theirs = {label: from_unit(number, unit) for label, number in numbers.items()}
     run = [label for label in theirs if label in measured.labels(panel)]
     if len(run) < 2:
         yield Finding(_in_panel("the order of the strategies", panel), "", "fewer than two of them ran", "not run")
@@ -233,7 +235,7 @@ def table(
     words = {label: spread_in_words(ours[label], unit) if label in ours else "not run" for label in theirs}
     yield Finding(
         says=_in_panel("the order of the strategies", panel),
-        paper="; ".join(f"{label} {shown(number, unit)}" for label, number in theirs.items()),
+        paper="; ".join(f"{label} {with_unit(number, unit)}" for label, number in theirs.items()),
         ours="; ".join(f"{label} {text}" for label, text in words.items())
         + f" (τ = {order(np.arange(num_seeds)):.2f})",
         verdict=verdict_without_any_seed(lambda seeds: order(seeds) >= agreement, num_seeds),

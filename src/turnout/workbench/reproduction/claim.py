@@ -20,13 +20,13 @@ from turnout.simulator.simulate import check_seeds
 from turnout.workbench.experiment import registry, toml
 from turnout.workbench.experiment.citations import references
 from turnout.workbench.experiment.config import Experiment
-from turnout.workbench.experiment.errors import ExperimentError, mistakes_at
-from turnout.workbench.experiment.schema import shown
+from turnout.workbench.experiment.errors import ExperimentError, check_keys, mistakes_at
+from turnout.workbench.experiment.schema import excerpt, expect
 from turnout.workbench.experiment.trust import Code, code_of
 from turnout.workbench.experiment.tuning import check_metric
 from turnout.workbench.reproduction import procedures
 from turnout.workbench.reproduction.checks import all_findings
-from turnout.workbench.reproduction.claim_types import STEP, TEXTS, check_checks, check_names, check_types
+from turnout.workbench.reproduction.claim_types import OF_SEARCH, STEP, TEXTS, check_checks, check_names, check_types
 from turnout.workbench.reproduction.measured import Curve
 from turnout.workbench.reproduction.tables import function_and_arguments
 from turnout.workbench.reproduction.verdicts import ASIDE, STEPS, Finding
@@ -146,9 +146,9 @@ def read_claim(
     if stored is not None and chosen != stored:
         raise ExperimentError(f"{path}: holds the {stored} size only: name the claim itself for the {chosen} one")
     files = [path, *([registry.claim_path(document["same_runs_as"])] if "same_runs_as" in document else [])]
-    document = _inherited(document, name)
+    document = _inherit(document, name)
     code = code or max((code_of(file, document) for file in files), key=[*Code].index)
-    document = toml.override(merged(document, _profiles(document, name).get(chosen, {})), settings)
+    document = toml.override(merge(document, _profiles(document, name).get(chosen, {})), settings)
     if only_panels:
         document = _with_panels(document, only_panels, name)
     if changed := [*settings, *(f"{PANEL}{panel}" for panel in only_panels)]:
@@ -166,7 +166,7 @@ def _mistakes_of(name: str) -> Iterator[None]:
         raise ExperimentError(f"{name}: {error}") from error
 
 
-def _inherited(document: Document, name: str) -> Document:
+def _inherit(document: Document, name: str) -> Document:
     """The claim with the runs of another one, if it only checks these in another way."""
     other = document.pop("same_runs_as", None)
     if other is None:
@@ -177,7 +177,7 @@ def _inherited(document: Document, name: str) -> Document:
         raise ExperimentError(f"{name}: same_runs_as: {', '.join(clash)} would change the runs: leave it out")
     theirs = toml.read(registry.claim_path(other))
     sizes = {size: _runs_of(table) for size, table in _profiles(theirs, other).items()}
-    return _runs_of(theirs) | document | {"profiles": merged(sizes, own)}
+    return _runs_of(theirs) | document | {"profiles": merge(sizes, own)}
 
 
 def _runs_of(document: Document) -> Document:
@@ -206,17 +206,15 @@ def _named_panels(check: Document) -> Iterator[str]:
 def _profiles(document: Document, name: str) -> dict[str, Document]:
     """What a claim changes in each size, taken out of its document."""
     profiles = document.pop("profiles", {})
-    if not isinstance(profiles, dict):
-        raise ExperimentError(f"{name}: profiles: given {shown(profiles)}, expected the tables quick and full")
+    expect(isinstance(profiles, dict), profiles, f"{name}: profiles", "the tables quick and full")
     if unknown := sorted(profiles.keys() - {"quick", "full"}):
         raise ExperimentError(f"{name}: profiles: there are quick and full, not {', '.join(unknown)}")
     for size, changes in profiles.items():
-        if not isinstance(changes, dict):
-            raise ExperimentError(f"{name}: profiles.{size}: given {shown(changes)}, expected a table")
+        expect(isinstance(changes, dict), changes, f"{name}: profiles.{size}", "a table")
     return profiles
 
 
-def merged(base: Document, changes: Document) -> Document:
+def merge(base: Document, changes: Document) -> Document:
     """Tables merged key by key, other values replaced. A table with another name is replaced: its keys differ."""
     result = copy.deepcopy(base)
     for key, value in changes.items():
@@ -224,14 +222,12 @@ def merged(base: Document, changes: Document) -> Document:
         renamed = (
             isinstance(value, dict) and "name" in value and isinstance(old, dict) and old.get("name") != value["name"]
         )
-        result[key] = merged(old, value) if isinstance(old, dict) and isinstance(value, dict) and not renamed else value
+        result[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) and not renamed else value
     return result
 
 
 def _read(name: str, profile: Profile, document: Document, code: Code) -> Claim:
-    for key in document:
-        if key not in KEYS:
-            raise ExperimentError(f"unknown key {key!r}: {nearest(key, KEYS)}")
+    check_keys(document, KEYS)
     check_types(document)
     for key in ("title", "claim", "checks", "figure"):
         if key not in document:
@@ -260,9 +256,9 @@ def _panels(document: Document, code: Code) -> dict[str, Experiment]:
         changes = {key: value for key, value in panel.items() if key != STEP}
         if (step := panel.get(STEP)) is not None and step not in (*STEPS, ASIDE):
             names = nearest(str(step), (*STEPS, ASIDE))
-            raise ExperimentError(f"panel {name!r}: step: there is no {shown(step)}: {names}")
+            raise ExperimentError(f"panel {name!r}: step: there is no {excerpt(step)}: {names}")
         try:
-            tables = {"title": document["title"]} | merged(document["experiment"], changes)
+            tables = {"title": document["title"]} | merge(document["experiment"], changes)
             experiments[name] = Experiment.read(tables, code)
         except ExperimentError as error:
             raise ExperimentError(f"panel {name!r}: {error}" if name else str(error)) from error
@@ -272,12 +268,8 @@ def _panels(document: Document, code: Code) -> dict[str, Experiment]:
 def _search(table: Any) -> Search | None:
     if table is None:
         return None
-    keys = ("metric", "keep", "seeds", "rounds")
-    if not isinstance(table, dict) or "metric" not in table:
-        raise ExperimentError(f"tuning: given {shown(table)}, expected a table with a metric")
-    for key in table:
-        if key not in keys:
-            raise ExperimentError(f"tuning: unknown key {key!r}: {nearest(key, keys)}")
+    expect(isinstance(table, dict) and "metric" in table, table, "tuning", "a table with a metric")
+    check_keys(table, OF_SEARCH, "tuning")
     check_metric(table["metric"])
     if "rounds" in table and "seeds" not in table:
         raise ExperimentError("tuning: rounds are for a search of its own, which needs seeds, too")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from turnout.errors import nearest
 from turnout.metrics import COSTS
 from turnout.workbench.experiment.errors import ExperimentError
-from turnout.workbench.experiment.schema import accepts, describe, shown
+from turnout.workbench.experiment.schema import accepts, describe, expect
 from turnout.workbench.reproduction.checks import check_and_arguments
 from turnout.workbench.reproduction.measures import MEASURES
 from turnout.workbench.reproduction.tables import function_and_arguments
@@ -31,11 +31,9 @@ def check_types(document: Mapping[str, Any]) -> None:
     """Refuse values of another kind than their key holds; keys that are not there are not missed."""
     _check(document, HINTS, "")
     for key in TABLES:
-        if not isinstance(given := document.get(key, {}), dict):
-            raise ExperimentError(f"{key}: given {shown(given)}, expected a table")
+        expect(isinstance(document.get(key, {}), dict), document.get(key), key, "a table")
     for name, panel in document.get("panels", {}).items():
-        if not isinstance(panel, dict):
-            raise ExperimentError(f"panels.{name}: given {shown(panel)}, expected a table")
+        expect(isinstance(panel, dict), panel, f"panels.{name}", "a table")
         _check(panel, {STEP: str}, f"panels.{name}.")
     if isinstance(search := document.get("tuning"), dict):
         _check(search, OF_SEARCH, "tuning.")
@@ -43,8 +41,8 @@ def check_types(document: Mapping[str, Any]) -> None:
 
 def _check(table: Mapping[str, Any], hints: Mapping[str, Any], where: str) -> None:
     for key, hint in hints.items():
-        if key in table and not accepts(hint, table[key]):
-            raise ExperimentError(f"{where}{key}: given {shown(table[key])}, expected {describe(hint)}")
+        if key in table:
+            expect(accepts(hint, table[key]), table[key], f"{where}{key}", describe(hint))
 
 
 def check_names(document: Mapping[str, Any]) -> None:
@@ -57,8 +55,7 @@ def check_names(document: Mapping[str, Any]) -> None:
 
 def check_checks(checks: Any, alone: bool) -> None:
     """Check the arguments of every check and measure; only panels that run `alone` may have none."""
-    if not isinstance(checks, list) or not (checks or alone):
-        raise ExperimentError(f"checks: given {shown(checks)}, expected a list of one table or more")
+    expect(isinstance(checks, list) and (checks != [] or alone), checks, "checks", "a list of one table or more")
     for number, check in enumerate(checks):
         _, arguments = check_and_arguments(check, number)
         if "measure" in arguments:
@@ -66,7 +63,5 @@ def check_checks(checks: Any, alone: bool) -> None:
         for place, measure in enumerate(arguments.get("measures", [])):
             function_and_arguments(MEASURES, measure, f"checks[{number}].measures[{place}]", ("entry",))
         for label, value in (arguments.get("numbers") or {}).items():
-            if not accepts(float | Literal["never"], value):
-                raise ExperimentError(
-                    f"checks[{number}].numbers.{label}: given {shown(value)}, expected a number or never"
-                )
+            is_number = accepts(float | Literal["never"], value)
+            expect(is_number, value, f"checks[{number}].numbers.{label}", "a number or never")

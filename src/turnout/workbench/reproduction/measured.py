@@ -82,18 +82,18 @@ def read_curves(path: Path) -> list[Curve]:
     contents = read_contents(path.parent, (path.name,))
     if path.name not in contents:
         raise ExperimentError(f"{path}: there is no such table of curves")
-    return parsed_curves(contents[path.name], str(path))
+    return parse_curves(contents[path.name], str(path))
 
 
-def parsed_curves(content: bytes, name: str) -> list[Curve]:
+def parse_curves(content: bytes, name: str) -> list[Curve]:
     """The curves of a table, in its order; the name is for the error."""
     try:
-        return _parsed(content)
+        return _parse(content)
     except (OSError, EOFError, zlib.error, ValueError, LookupError, csv.Error) as error:
         raise ExperimentError(f"{name}: not a table of curves, or damaged: {error}") from error
 
 
-def _parsed(content: bytes) -> list[Curve]:
+def _parse(content: bytes) -> list[Curve]:
     by_curve: dict[tuple[str, str, str], dict[int, tuple[list[float], list[float]]]] = {}
     with gzip.open(io.BytesIO(content), "rt", newline="", encoding="utf-8") as file:
         rows = csv.reader(file)

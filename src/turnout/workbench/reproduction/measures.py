@@ -78,7 +78,7 @@ def rounds_to(entry: StrategyCurves, metric: str, target: float, average: int = 
     `average` smooths by the mean of so many evaluations in a row first.
     """
     curve = entry[metric]
-    values = _smoothed(curve.values, average)
+    values = _smooth(curve.values, average)
     reached = values >= target if metric_named(metric).higher_is_better else values <= target
     first = np.argmax(reached, axis=1)
     return np.where(reached.any(axis=1), curve.x[average - 1 :][first], np.inf)
@@ -118,7 +118,7 @@ def _of_members(entry: StrategyCurves, name: str, pi: Sequence[float], lam: Sequ
     return np.where(members, entry[name].values, 0).sum(axis=1)
 
 
-def _smoothed(values: np.ndarray, average: int) -> np.ndarray:
+def _smooth(values: np.ndarray, average: int) -> np.ndarray:
     if average == 1:
         return values
     sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)

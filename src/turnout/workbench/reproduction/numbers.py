@@ -15,7 +15,7 @@ def lead_in_words(values: np.ndarray, unit: Unit) -> str:
     if not np.isfinite(values).all():
         return f"in {int((values > 0).sum())} of {values.size} runs"
     interval = Interval.of(values)
-    mean = shown(interval.mean, unit, signed=True)
+    mean = with_unit(interval.mean, unit, signed=True)
     if interval.count < 2:
         return f"{mean} (one run)"
     low, high = (number_in_words(end, unit, signed=True) for end in (interval.low, interval.high))
@@ -26,19 +26,19 @@ def spread_in_words(values: np.ndarray, unit: Unit) -> str:
     reached = values[np.isfinite(values)]
     if reached.size == 0:
         return "never"
-    mean = shown(float(reached.mean()), unit)
+    mean = with_unit(float(reached.mean()), unit)
     mean += f" ± {number_in_words(float(reached.std(ddof=1)), unit)}" if reached.size > 1 else ""
     return mean if reached.size == values.size else f"{mean} in {reached.size} of {values.size}"
 
 
-def raw(number: float | int | str, unit: Unit) -> float:
+def from_unit(number: float | int | str, unit: Unit) -> float:
     """A claim's number, given in its unit, as measures have it: shares, and infinity for never."""
     if number == "never":
         return float("inf")
     return float(number) / 100 if unit in ("pp", "%") else float(number)
 
 
-def shown(value: float, unit: Unit, signed: bool = False) -> str:
+def with_unit(value: float, unit: Unit, signed: bool = False) -> str:
     number = number_in_words(value, unit, signed)
     return f"{number} {unit}" if unit in ("pp", "%") else number
 

@@ -19,8 +19,8 @@ from turnout.files.lock import FileLock
 from turnout.files.manifest import EditedError, read_contents
 from turnout.files.whole import whole_or_absent
 from turnout.workbench.experiment.config import Experiment
-from turnout.workbench.experiment.kept import KeptPoints, asked_of
-from turnout.workbench.reproduction.measured import CURVES, Curve, parsed_curves, write_curves
+from turnout.workbench.experiment.kept import KeptPoints, identity_of
+from turnout.workbench.reproduction.measured import CURVES, Curve, parse_curves, write_curves
 
 Row = dict[str, Any]
 KEPT = "panel.json"
@@ -65,7 +65,7 @@ class KeptPanels:
         except EditedError as error:
             log.warning("%s: this panel is run again", error)
             return None
-        return Panel(tuple(parsed_curves(contents[CURVES], CURVES)), **(fields | {"grid": tuple(fields["grid"])}))
+        return Panel(tuple(parse_curves(contents[CURVES], CURVES)), **(fields | {"grid": tuple(fields["grid"])}))
 
     def keep(self, asked: str, panel: Panel) -> None:
         """Keep a finished panel instead of its points."""
@@ -83,7 +83,7 @@ class KeptPanels:
         """Where the finished points of a panel are kept, of its search or of its runs."""
         if (folder := self._folder(asked)) is None:
             return None
-        identity = asked_of(experiment)
+        identity = identity_of(experiment)
         return KeptPoints(folder / POINTS / _name(identity), identity)
 
     @contextmanager

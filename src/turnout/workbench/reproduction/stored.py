@@ -32,10 +32,10 @@ def refresh(folder: Path, draw: Draw | None = None) -> dict[str, Any]:
     with renew_folder(folder) as work:
         with files_of(folder, "a reproduction"):
             claim = current_claim(folder)
-        return _refreshed(folder, claim, work, draw)
+        return _write_refreshed(folder, claim, work, draw)
 
 
-def _refreshed(runs: Path, claim: Claim, work: Path, draw: Draw | None) -> dict[str, Any]:
+def _write_refreshed(runs: Path, claim: Claim, work: Path, draw: Draw | None) -> dict[str, Any]:
     """Write what a claim says of the runs of a folder into another one."""
     with files_of(runs, "a reproduction"):
         stored = read_result(runs)
@@ -124,7 +124,7 @@ def reproduce_from(claim: Claim, runs: Path, out: Path, draw: Draw | None = None
         for file in runs.iterdir():
             if file.is_file() and file.name != MANIFEST and not file.name.startswith("."):
                 shutil.copyfile(file, work / file.name)
-        return _refreshed(runs, claim, work, draw)
+        return _write_refreshed(runs, claim, work, draw)
 
 
 def write_result(folder: Path, numbers: dict[str, Any]) -> None:

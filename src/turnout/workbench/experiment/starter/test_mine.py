@@ -7,8 +7,7 @@ from my_process import shared_network
 from my_strategy import Patience
 
 from turnout.testing import check_process, check_strategy
-from turnout.workbench.experiment import read_experiment
-from turnout.workbench.experiment.run import run
+from turnout.workbench import read_experiment, run
 
 EXPERIMENT = Path(__file__).parent / "experiment.toml"
 

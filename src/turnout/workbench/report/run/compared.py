@@ -18,7 +18,7 @@ from turnout.metrics import (
 from turnout.simulator.history import History
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.run import Outcome, Run
-from turnout.workbench.experiment.sweep import labelled
+from turnout.workbench.experiment.sweep import point_label
 from turnout.workbench.report.page.colours import Style, line_styles
 from turnout.workbench.report.page.labels import paper_labels
 
@@ -140,7 +140,7 @@ def best_by(outcomes: Sequence[Outcome], metric: Metric | None) -> Outcome | Non
 def _without_tuning(outcome: Outcome) -> str:
     """The label with only those settings that say where a strategy runs, not how it is tuned."""
     where = {key: value for key, value in outcome.settings.items() if key.split(".")[0] in WHERE}
-    return labelled(outcome.label.removesuffix(labelled("", outcome.settings)), where)
+    return point_label(outcome.label.removesuffix(point_label("", outcome.settings)), where)
 
 
 def headline(points: Points) -> Metric:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from turnout.files.whole import whole_file
 from turnout.metrics import TEST_ACCURACY
-from turnout.workbench.experiment.citations import cited_in
+from turnout.workbench.experiment.citations import cite_document
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.run import Run
 from turnout.workbench.experiment.store import load
@@ -148,7 +148,7 @@ def _circumstances(sources: Sequence[Source]) -> Iterator[str]:
             f"<details><summary>The whole experiment</summary>{copied(f'toml-{number}', text)}</details>",
         )
     documents = (source.run.experiment.document() for source in sources)
-    entries = dict.fromkeys(entry for document in documents for entry in cited_in(document)[0])
+    entries = dict.fromkeys(entry for document in documents for entry in cite_document(document)[0])
     if entries:
         summary = f"BibTeX of {len(entries)} reference{'s' if len(entries) > 1 else ''}"
         bibtex = copied("bibtex", "\n\n".join(entries))

@@ -56,7 +56,7 @@ def fleet_million(
     local = Local(learning_rate=learning_rate, batch_size=8)
     curves = []
     for label, (strategy, facts) in contenders.items():
-        history, seconds = _timed(task, world, strategy, facts, local, rounds, num_seeds)
+        history, seconds = _time(task, world, strategy, facts, local, rounds, num_seeds)
         curves += _curves(label, history, seconds)
     return curves
 
@@ -90,7 +90,7 @@ def fleet_task(num_clients: int, samples_per_client: int, seed: int = 0) -> Data
     )
 
 
-def _timed(
+def _time(
     task: DataTask, world: World, strategy: Strategy, facts: Facts, local: Local, rounds: int, num_seeds: int
 ) -> tuple[History, float]:
     """A run, and the seconds of one round of one seed, without what came before the first segment's end."""

@@ -55,12 +55,12 @@ def _curves(panel: str, distances: Distances, num_clients: int, separations: Seq
     curves = []
     for separation in separations:
         values = np.array([distances(p, separation, seed) for seed, p in enumerate(weights)])
-        x = _spaced(values.shape[1])
+        x = _spread_rounds(values.shape[1])
         curves.append(Curve(panel, f"R = {separation}", "distance", x, tuple(range(seeds)), values[:, x - 1]))
     return curves
 
 
-def _spaced(rounds: int) -> np.ndarray:
+def _spread_rounds(rounds: int) -> np.ndarray:
     """Every round at first, then rounds in equal ratios: enough for a line, and a smaller file."""
     return np.unique(np.r_[1 : min(rounds, 300) + 1, np.rint(np.geomspace(1, rounds, 150)).astype(int)])
 
