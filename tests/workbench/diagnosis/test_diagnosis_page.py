@@ -256,7 +256,7 @@ def test_the_terminal_tells_the_same(diagnosis):
     ],
 )
 def test_what_to_take_without_a_memory_is_told(diagnosis, others, words):
-    ranks = (Rank("last_word", 0.0, 0.0, True, 0.3, "O(N · model)"), *others, RANKING.ranks[1])
+    ranks = (Rank("last_word", 0.0, 0.0, True, 0.3, "O(N · model)", remembers_models=True), *others, RANKING.ranks[1])
     told = diagnosis_words.recommendation(replace(diagnosis, ranking=replace(RANKING, ranks=ranks)))
     assert told[0].startswith("Use LastWord: in a world like this log FedAvg misplaces 41 % of the weight")
     assert told[1] == words

@@ -47,13 +47,9 @@ class Rank:
     by_chance: float  # distance expected from chance alone
     consistent: bool  # whether the distance can be chance
     unsteady: float  # standard deviation of the total weight per round, over its mean
-    memory: str  # what the server must keep
+    memory: str  # what the server must keep, in words
     note: str = ""  # in which worlds it is consistent in theory
-
-    @property
-    def remembers_models(self) -> bool:
-        """Whether the server keeps a model or an update per client."""
-        return "model" in self.memory
+    remembers_models: bool = False  # whether the server must keep a model or an update per client
 
 
 @dataclass(frozen=True)
@@ -121,6 +117,7 @@ def _rank(entry: Audited) -> Rank:
         unsteady=entry.step_variation,
         memory=entry.strategy.server_memory,
         note=entry.strategy.consistent,
+        remembers_models=entry.strategy.remembers_models,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from turnout.auditor import Audit, Audited
 from turnout.workbench.report.audit.audit_charts import audit_charts, audit_styles
 from turnout.workbench.report.audit.audit_table import audit_table
-from turnout.workbench.report.audit.audit_words import audit_words, with_half
+from turnout.workbench.report.audit.audit_words import audit_words, extremes, finding, with_half
 from turnout.workbench.report.page.on_page import legend
 from turnout.workbench.report.page.shell import copied, figures_or_why, glance, page, paragraph, section
 from turnout.workbench.report.page.table import Column, Table
@@ -16,16 +16,14 @@ MOST_NAMED = 5  # clients in a table, on either side
 def audit_page(audit: Audit, title: str, experiment: str) -> str:
     """The whole page; `experiment` is the TOML that was audited."""
     charts, table = audit_charts(audit), audit_table(audit)
-    lead, *more = audit_words(audit)
-    lead, _, named = lead.partition(". ")  # whom it names comes after what it finds
-    first = audit.entries[0]
+    first, more = audit.entries[0], audit_words(audit)[1:]
     seeds = f", {len(audit.seeds)} seeds" if len(audit.seeds) > 1 else ""
     size = f"{first.target.size:,} clients, {audit.rounds:,} rounds{seeds}: the server's decisions, without training."
     parts = [
-        paragraph([f"{lead.removesuffix('.')}."], "lead"),
+        paragraph([finding(first)], "lead"),
         _at_a_glance(first),
         paragraph(more),
-        paragraph([named]),
+        paragraph([extremes(first)]),
         paragraph([size], "soft"),
         legend(audit_styles(audit)),
         section("Strategies", table.html(), paragraph([table.note], "small soft")),

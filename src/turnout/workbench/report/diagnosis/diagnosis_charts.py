@@ -158,7 +158,7 @@ def _beside(comparison: Comparison, slot_seconds: float | None) -> Chart:
     points = tuple(str(point) for point in comparison.points)
     few = len(points) <= MOST_NAMES
     place, x = np.arange(1, len(points) + 1), Axis(f"{points[0]} … {points[-1]}")
-    if comparison.lags is not None and len(comparison.lags) == len(points):
+    if comparison.lags is not None:
         unit, title = _lag_unit(slot_seconds)
         place, x = comparison.lags * unit, Axis(title)
     title = comparison.name.capitalize()
