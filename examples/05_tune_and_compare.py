@@ -14,8 +14,8 @@ import turnout
 from turnout.workbench.experiment import read_experiment
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.tuning import tune
-from turnout.workbench.report.run.run_table import results
-from turnout.workbench.report.run.run_words import result
+from turnout.workbench.report.run.run_table import run_table
+from turnout.workbench.report.run.run_words import run_words
 
 EXPERIMENT = """
 title = "Clients that are seldom available, and away for long"
@@ -40,4 +40,4 @@ for choice in tuned.choices:
     print(choice.label, choice.chosen, "at the edge of the grid" if choice.at_edge() else "")
 
 finished = run(replace(tuned.experiment(), seeds=experiment.seeds))
-Console(width=110).print(results(finished), *result(finished))
+Console(width=110).print(run_table(finished), *run_words(finished))

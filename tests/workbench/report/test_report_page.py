@@ -3,6 +3,7 @@ import json
 import re
 import shutil
 import warnings
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,11 +23,13 @@ from turnout.workbench.experiment.sweep import points
 from turnout.workbench.report.page import colours
 from turnout.workbench.report.page.on_page import for_script, packed
 from turnout.workbench.report.run import curves, plots
+from turnout.workbench.report.run import run_charts as run_charts_module
+from turnout.workbench.report.run import run_page as run_page_module
 from turnout.workbench.report.run.client_charts import attendance_picture
-from turnout.workbench.report.run.compared import compared, of_history
+from turnout.workbench.report.run.compared import join_runs, of_history
 from turnout.workbench.report.run.error_split import error_splits
 from turnout.workbench.report.run.run_charts import run_charts, weight_by_group
-from turnout.workbench.report.run.run_page import Source, report_page, write_report
+from turnout.workbench.report.run.run_page import RunReport, Source, write_report
 
 with warnings.catch_warnings():  # typer may be older than click and read names that click has deprecated since
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -95,7 +98,7 @@ def folder(run, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def html(folder):
-    return report_page([Source.read(folder)])
+    return RunReport.of_runs([Source.read(folder)]).page()
 
 
 def test_the_page_is_whole_and_stands_alone(html):
@@ -180,7 +183,7 @@ def test_folders_that_do_not_tell_who_was_there_have_a_report(folder, tmp_path):
     about = json.loads((older / "run.json").read_text())
     del about["seconds_of_a_run"]
     (older / "run.json").write_text(json.dumps(about))
-    text = report_page([Source.read(older)])
+    text = RunReport.of_runs([Source.read(older)]).page()
     assert "<h2>Who was there</h2>" not in text
     assert '"seconds"' not in text
 
@@ -208,7 +211,7 @@ def test_runs_without_a_common_metric_still_show_who_took_part(run, folder):
         for point, name in zip(run.points, told, strict=True)
     ]
     source = replace(Source.read(folder), run=replace(run, points=tuple(outcomes)))
-    text = report_page([source])
+    text = RunReport.of_runs([source]).page()
     assert "<h2>How well the models do</h2>" not in text
     assert set(data_of(text)) == {"availability", "weights", "groups", "staleness"}
 
@@ -253,14 +256,36 @@ def test_runs_with_other_seeds_are_not_paired(run, folder):
 
     source = Source.read(folder)
     other = replace(source, folder=Path("other"), run=replace(run, points=tuple(map(shorter, run.points))))
-    text = report_page([source, other])
+    text = RunReport.of_runs([source, other]).page()
     assert "no strategy is clearly ahead. other: fair &lt;b&gt; ends best, at 0.150 ± 0.071, but its lead over" in text
     assert len(re.findall(r'<tr data-label="other: .*<td>–</td>', text)) == 3
 
 
+def test_page_figures_and_terminal_are_made_from_one_description(run, folder, tmp_path, monkeypatch):
+    made = Counter()
+
+    def count(owner, name):
+        plain = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *parts: made.update([name]) or plain(*parts))
+
+    count(run_charts_module, "learning_curves")
+    monkeypatch.setattr(run_charts_module, "CHARTS", {"groups": (weight_by_group, "")})
+    for name in ("attention", "groups_chart"):
+        count(run_charts_module, name)
+    for name in ("run_table", "run_words", "join_runs", "error_splits"):
+        count(run_page_module, name)
+    report = RunReport.of_runs([Source(folder, run)])
+    report.write(tmp_path)
+    assert (report.table.row_count, len(report.words)) == (3, 2)
+    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "learning.png", "attention.png"}
+    assert made.pop("learning_curves") == 2  # one for each metric
+    assert set(made.values()) == {1}
+    assert len(made) == 6
+
+
 def test_labels_that_differ_stay_short(run):
     renamed = replace(run, points=tuple(replace(point, label=f"{point.label} 2") for point in run.points))
-    labels = [point.label for point in compared([("a", run), ("b", renamed)]).points]
+    labels = [point.label for point in join_runs([("a", run), ("b", renamed)]).points]
     assert labels == ["FedAvg", "fair <b>", "MIFA", "FedAvg 2", "fair <b> 2", "MIFA 2"]
 
 
@@ -317,6 +342,6 @@ def test_colours_can_be_seen_on_dark_paper():
 def test_metrics_of_ones_own_have_a_page(run):
     own = {"hits_accuracy": np.full((3, 3), 0.5)}
     outcomes = tuple(replace(point, history=replace(point.history, metrics=own)) for point in run.points)
-    curve = for_script(run_charts(replace(run, points=outcomes), {})["curve-hits_accuracy"])
+    curve = for_script(run_charts(replace(run, points=outcomes))["curve-hits_accuracy"])
     assert curve["y"] == {"title": "Hits accuracy", "unit": "%"}
     assert curve["series"][0]["y"] == [50, 50, 50]

@@ -113,9 +113,9 @@ def _diagnose(log: str, reading: dict[str, Any], audit_rounds: int, folder: Path
         prepare_compilation()
         diagnosis = diagnose(_log_file(log), rounds=audit_rounds, progress=status.update, **reading)
         status.update("writing")
-        from turnout.workbench.report.diagnosis.diagnosis_folder import save
+        from turnout.workbench.report.diagnosis.diagnosis_folder import save_diagnosis
 
-        save(diagnosis, folder)
+        save_diagnosis(diagnosis, folder)
     return diagnosis
 
 

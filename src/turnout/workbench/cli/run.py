@@ -34,6 +34,7 @@ from turnout.workbench.cli.terminal import one_line_errors, print_lines, progres
 if TYPE_CHECKING:
     from turnout.workbench.experiment.run import Run
     from turnout.workbench.experiment.unfinished import Unfinished
+    from turnout.workbench.report.run.run_page import RunReport
 
 
 def run_command(
@@ -73,17 +74,17 @@ def run_command(
                 return
             say_when_stopped(unfinished.advice)
             with served(unfinished.folder, live):
-                finished = _simulate(unfinished, on, show_progress=not quiet)
+                finished, report = _simulate(unfinished, on, show_progress=not quiet)
         say_when_stopped(f"the run is finished: {unfinished.folder}")
         log_run(tracker, finished, unfinished.folder)
         if as_json:
-            from turnout.workbench.report.run.run_words import summary
+            from turnout.workbench.report.run.run_words import run_summary
 
-            typer.echo(json.dumps(summary(finished) | {"folder": str(unfinished.folder)}, indent=2))
+            typer.echo(json.dumps(run_summary(finished) | {"folder": str(unfinished.folder)}, indent=2))
         elif quiet:
             typer.echo(str(unfinished.folder))
         else:
-            _print_result(finished, experiment, changes, unfinished.folder)
+            _print_result(report, experiment, changes, unfinished.folder)
 
 
 def _begun(source: str, changes: list[str], out: Path | None, trust: bool) -> AbstractContextManager[Unfinished]:
@@ -94,33 +95,22 @@ def _begun(source: str, changes: list[str], out: Path | None, trust: bool) -> Ab
     return begun(folder, "run", described, modules=modules, numbered=out is None)
 
 
-def _simulate(unfinished: Unfinished, on: str | None, show_progress: bool) -> Run:
+def _simulate(unfinished: Unfinished, on: str | None, show_progress: bool) -> tuple[Run, RunReport]:
     """Run an experiment and write its numbers, and only then its figures and its report."""
     prepare_compilation()
     with progress_bar(show_progress) as bar:
         compute_on(on, unfinished, bar)
         finished = unfinished.run(bar, bar and bar.watch)
-    unfinished.commit(lambda work: _show(finished, work, unfinished.folder))
-    return finished
+    from turnout.workbench.report.run.run_page import RunReport, Source
+
+    report = RunReport.of_runs([Source(unfinished.folder, finished)])
+    unfinished.commit(report.write)
+    return finished, report
 
 
-def _show(finished: Run, work: Path, folder: Path) -> None:
-    """Write the report, and its two main figures as files."""
-    from turnout.workbench.report.run.plots import write_figures
-    from turnout.workbench.report.run.run_page import add_report
-
-    write_figures(finished, work)
-    add_report(finished, work, folder)
-
-
-def _print_result(finished: Run, source: str, changes: list[str], folder: Path) -> None:
-    from turnout.workbench.report.run.compared import for_readers
-    from turnout.workbench.report.run.run_table import results
-    from turnout.workbench.report.run.run_words import result
-
+def _print_result(report: RunReport, source: str, changes: list[str], folder: Path) -> None:
     places = (f"\nRun folder: {folder}", f"Report: {folder / 'report.html'}")
-    shown = for_readers(finished)
-    print_lines(results(shown), result(shown), *places, f"Next: {_next_command(source, changes, folder)}")
+    print_lines(report.table, report.words, *places, f"Next: {_next_command(source, changes, folder)}")
 
 
 def _next_command(source: str, changes: list[str], folder: Path) -> str:

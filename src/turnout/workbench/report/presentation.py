@@ -8,20 +8,19 @@ from typing import Any
 from turnout.auditor import Audit
 from turnout.simulator.history import History
 from turnout.workbench.diagnosis.diagnose import Diagnosis
-from turnout.workbench.report.audit.audit_charts import effective_weights_figure, readable_audit
+from turnout.workbench.report.audit.audit_charts import effective_weights_figure, relabel_audit
 from turnout.workbench.report.audit.audit_table import audit_summary, audit_table
 from turnout.workbench.report.audit.audit_words import audit_words
 from turnout.workbench.report.diagnosis.diagnosis_charts import diagnosis_charts
 from turnout.workbench.report.diagnosis.diagnosis_folder import diagnosis_summary
 from turnout.workbench.report.diagnosis.diagnosis_tables import furthest_table, ranking_table
-from turnout.workbench.report.diagnosis.diagnosis_words import sentences
+from turnout.workbench.report.diagnosis.diagnosis_words import diagnosis_words
 from turnout.workbench.report.page.notebook import fragment
 from turnout.workbench.report.page.on_paper import figure
-from turnout.workbench.report.run.compared import Compared, for_readers, of_history, shown_metrics
+from turnout.workbench.report.run.compared import of_history, shown_metrics
 from turnout.workbench.report.run.comparison import StrategyComparison
 from turnout.workbench.report.run.plots import CURVES, plot
-from turnout.workbench.report.run.run_table import results
-from turnout.workbench.report.run.run_words import result
+from turnout.workbench.report.run.run_page import RunReport
 
 __all__ = ["audit_summary", "diagnosis_summary", "html"]
 
@@ -36,22 +35,21 @@ def html(presented: Any) -> str:
 
 @html.register(History)
 def _history(history: History) -> str:
-    return _points(of_history(history, "this strategy"), [])
+    return _of_run(RunReport(of_history(history, "this strategy")), [])
 
 
 @html.register(StrategyComparison)
 def _comparison(comparison: StrategyComparison) -> str:
-    points = for_readers(comparison.points)
-    return _points(points, result(points))
+    return _of_run(comparison.shown, comparison.shown.words)
 
 
-def _points(points: Compared, lines: list[str]) -> str:
-    return fragment(lines, results(points), plot(points, CURVES) if shown_metrics(points) else None)
+def _of_run(report: RunReport, lines: list[str]) -> str:
+    return fragment(lines, report.table, plot(report.points, CURVES) if shown_metrics(report.points) else None)
 
 
 @html.register(Audit)
 def _audit(audit: Audit) -> str:
-    shown = readable_audit(audit)
+    shown = relabel_audit(audit)
     return fragment(audit_words(shown), audit_table(shown), effective_weights_figure(shown))
 
 
@@ -61,4 +59,4 @@ def _diagnosis(diagnosis: Diagnosis) -> str:
     table = furthest_table(diagnosis, MOST_CLIENTS) if ranking is None else ranking_table(ranking)
     chart = charts.get("weights") or charts.get("availability")
     drawn = None if chart is None else figure([chart], chart.title, [chart.note])
-    return fragment(sentences(diagnosis)["summary"], table, drawn)
+    return fragment(diagnosis_words(diagnosis)["summary"], table, drawn)

@@ -17,7 +17,7 @@ from typing import Any
 from turnout.errors import UserError
 from turnout.metrics import COSTS
 from turnout.workbench.experiment.run import Run
-from turnout.workbench.report.run.run_table import results
+from turnout.workbench.report.run.run_table import run_table
 
 PROJECT = "turnout"
 MODULES = {"mlflow": "mlflow", "wandb": "wandb", "tensorboard": "tensorboardX"}  # packages have the same names
@@ -77,7 +77,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _rows(run: Run) -> tuple[list[str], list[list[Any]]]:
     """The final table: names of its columns, and rows of plain values."""
-    records = [_flat(record) for record in results(run).records()]
+    records = [_flat(record) for record in run_table(run).records()]
     columns = list(dict.fromkeys(name for record in records for name in record))
     return columns, [[record.get(name) for name in columns] for record in records]
 
@@ -157,7 +157,7 @@ def _to_tensorboard(run: Run, folder: Path) -> str:
             for cost, value in tracked.totals.items():
                 writer.add_scalar(f"total/{cost}", value, tracked.settings["rounds"])
     with board.SummaryWriter(str(place / "results")) as writer:
-        writer.add_text("results", "\n".join(results(run).markdown()))
+        writer.add_text("results", "\n".join(run_table(run).markdown()))
         writer.add_text("experiment", f"```\n{run.toml}\n```")
         for file in _files(folder):
             if file.suffix == ".png":

@@ -9,18 +9,17 @@ from turnout.workbench.diagnosis.diagnose import Diagnosis
 from turnout.workbench.report.diagnosis.advice import FAIR, flower_line
 from turnout.workbench.report.diagnosis.diagnosis_charts import comparison_name, diagnosis_charts
 from turnout.workbench.report.diagnosis.diagnosis_tables import furthest_table, losing_table, ranking_table
-from turnout.workbench.report.diagnosis.diagnosis_words import favoured, ranking_words, sentences
+from turnout.workbench.report.diagnosis.diagnosis_words import diagnosis_words, favoured, ranking_words
 from turnout.workbench.report.diagnosis.readable import percent
-from turnout.workbench.report.page import shell
 from turnout.workbench.report.page.chart import Drawing
-from turnout.workbench.report.page.shell import copied, figures_or_why, glance, paragraph, section
+from turnout.workbench.report.page.shell import copied, figures_or_why, glance, page, paragraph, section
 
 MOST_NAMED = 10  # clients in a table
 
 
-def page(diagnosis: Diagnosis) -> str:
+def diagnosis_page(diagnosis: Diagnosis) -> str:
     """The whole page; every section that the log has something for."""
-    texts, charts = sentences(diagnosis), diagnosis_charts(diagnosis)
+    texts, charts = diagnosis_words(diagnosis), diagnosis_charts(diagnosis)
     lead, *more = texts["summary"]
 
     def part(title: str, subject: str, *names: str) -> str:
@@ -44,7 +43,7 @@ def page(diagnosis: Diagnosis) -> str:
         _warnings(diagnosis.log.warnings),
     ]
     source = diagnosis.source.replace("\\", "/").rpartition("/")[2]
-    return shell.page(f"Who takes part: {source}", parts, charts, narrow=True)
+    return page(f"Who takes part: {source}", parts, charts, narrow=True)
 
 
 def _first_steps(diagnosis: Diagnosis) -> str:

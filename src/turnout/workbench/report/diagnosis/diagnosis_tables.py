@@ -8,7 +8,7 @@ from rich.text import Text
 
 from turnout.workbench.diagnosis.diagnose import Diagnosis
 from turnout.workbench.diagnosis.world.ranking import Ranking
-from turnout.workbench.report.diagnosis.diagnosis_words import ranking_words, sentences
+from turnout.workbench.report.diagnosis.diagnosis_words import diagnosis_words, ranking_words
 from turnout.workbench.report.diagnosis.readable import percent
 from turnout.workbench.report.page.labels import paper_label
 from turnout.workbench.report.page.table import Column, Table
@@ -28,7 +28,7 @@ TITLES = {
 
 def overview(diagnosis: Diagnosis) -> Group:
     """First the sentence that matters most, then one line per subject, then the strategies, then what to doubt."""
-    texts = sentences(diagnosis)
+    texts = diagnosis_words(diagnosis)
     lead, *more = texts["summary"]
     grid = Grid.grid(padding=(0, 2))
     for name, title in TITLES.items():

@@ -22,7 +22,7 @@ MOST_NAMED = 3  # clients in a sentence
 MOST_OUTAGES = 5  # located in a sentence
 
 
-def sentences(diagnosis: Diagnosis) -> dict[str, list[str]]:
+def diagnosis_words(diagnosis: Diagnosis) -> dict[str, list[str]]:
     """What a reader should take away, by section of the page."""
     return {
         "summary": [*recommendation(diagnosis), headline(diagnosis), *_forgotten(diagnosis)],

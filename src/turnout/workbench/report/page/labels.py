@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
+from turnout.strategies.base import Strategy
 from turnout.workbench.experiment import registry
 
 
@@ -14,6 +17,17 @@ def paper_labels(labels: Sequence[str], strategies: Sequence[str]) -> list[str]:
     """
     titled = [_titled(label, strategy) for label, strategy in zip(labels, strategies, strict=True)]
     return titled if len(set(titled)) == len(set(labels)) else list(labels)
+
+
+def relabel(results: Sequence[Any], strategies: Sequence[str]) -> tuple[Any, ...]:
+    """Results that have a label each, with those of `paper_labels`."""
+    labels = paper_labels([result.label for result in results], strategies)
+    return tuple(replace(result, label=label) for result, label in zip(results, labels, strict=True))
+
+
+def strategy_name(strategy: Strategy) -> str:
+    """What an experiment file calls a strategy; the name of its class where it is not one of ours."""
+    return registry.name_of("strategies", type(strategy)) or type(strategy).__name__
 
 
 def paper_label(strategy: str) -> str:

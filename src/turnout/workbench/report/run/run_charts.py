@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -14,25 +14,19 @@ from turnout.workbench.report.run.curves import learning_curves
 from turnout.workbench.report.run.error_split import ErrorSplit
 from turnout.workbench.report.run.groups import attention
 
+CURVE = "curve-"  # before the name of a metric: its learning curves
 PARTS = {"total": "model to optimum", "optimisation": "optimisation error", "bias": "bias"}  # of an error
 
 
-def run_charts(points: Points, splits: Mapping[str, ErrorSplit]) -> dict[str, Drawing]:
+def run_charts(points: Points) -> dict[str, Drawing]:
     """Every chart by name; those that the runs have nothing for are left out."""
-    charts = {
-        **{f"curve-{metric.name}": learning_curves(points, metric, splits) for metric in _drawn_metrics(points)},
-        "availability": attendance_picture(points),
-        "weights": client_weights(points),
-        "groups": weight_by_group(points),
-        "clients": served_clients(points),
-        "staleness": staleness(points),
-        "split": _error_parts(points, splits),
-    }
-    return {name: chart for name, chart in charts.items() if chart is not None}
+    curves = {f"{CURVE}{metric.name}": learning_curves(points, metric) for metric in _drawn_metrics(points)}
+    others = {kind: describe(points) for kind, (describe, _) in CHARTS.items()}
+    return curves | {kind: drawing for kind, drawing in others.items() if drawing is not None}
 
 
 def _drawn_metrics(points: Points) -> list[Metric]:
-    """The telling metrics, and the losses that a table has no room for."""
+    """The telling metrics, and the losses that do not fit the table."""
     names = common_metrics(points)
     listed = (metric for metric in METRICS if metric.in_report and metric.name in names)
     return list(dict.fromkeys([*shown_metrics(points), *listed]))
@@ -67,9 +61,18 @@ def groups_chart(names: tuple[str, ...], series: list[Series], targets: np.ndarr
     )
 
 
-def _error_parts(points: Points, splits: Mapping[str, ErrorSplit]) -> Chart | None:
-    if not splits:
-        return None
+# What a page and `turnout plot` have besides curves, and what a run lacks that has it not.
+CHARTS: dict[str, tuple[Callable[[Points], Drawing | None], str]] = {
+    "availability": (attendance_picture, "who was there: it was recorded by an older version, or by nobody"),
+    "weights": (client_weights, "weights"),
+    "groups": (weight_by_group, "weights"),
+    "clients": (served_clients, "test_accuracy by client"),
+    "staleness": (staleness, "stalest by client"),
+}
+
+
+def split_chart(points: Points, splits: Mapping[str, ErrorSplit]) -> Chart:
+    """What is left of the error, part by part."""
     styles, series = styles_of(points), []
     for label, split in splits.items():
         parts = np.array([getattr(split, name) for name in PARTS])

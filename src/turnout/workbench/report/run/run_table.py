@@ -13,7 +13,7 @@ from turnout.workbench.report.page.table import Cell, Column, Table
 from turnout.workbench.report.run.compared import Points, contenders, for_choosing, shown_metrics, styles_of, title_of
 
 
-def results(points: Points) -> Table:
+def run_table(points: Points) -> Table:
     """One row per strategy: final metrics as mean ± standard deviation over the seeds, and what they cost.
 
     The best of each metric is bold. The difference to the first row is paired: both meet the same absences, seed by

@@ -11,15 +11,15 @@ from turnout.metrics import Metric
 from turnout.statistics import Interval
 from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.report.page.labels import listed
-from turnout.workbench.report.run.compared import Points, best_by, contenders, for_choosing, headline, shown_metrics
+from turnout.workbench.report.run.compared import Points, best_by, contenders, for_choosing, shown_metrics, title_of
 from turnout.workbench.report.run.error_split import told_by_weights
 from turnout.workbench.report.run.groups import attention, readable_share
-from turnout.workbench.report.run.run_table import results
+from turnout.workbench.report.run.run_table import run_table
 
 MOST_NAMED = 4  # strategies in a sentence
 
 
-def result(run: Points) -> list[str]:
+def run_words(run: Points) -> list[str]:
     """What a reader should take away, a sentence or two each."""
     return [sentence for sentence in (_lost(run), _winner(run), _attention(run)) if sentence]
 
@@ -32,7 +32,7 @@ def _lost(run: Points) -> str:
 def _winner(run: Points) -> str:
     if len(run.points) < 2 or not shown_metrics(run):
         return ""
-    metric = headline(run)
+    metric = shown_metrics(run)[0]
     stand = contenders(run, metric)
     best = best_by(stand, metric)
     if best is None:
@@ -129,12 +129,9 @@ def _attention(run: Points) -> str:
     )
 
 
-def summary(run: Run) -> dict[str, Any]:
+def run_summary(points: Points) -> dict[str, Any]:
     """Final metrics and costs of every point, for another program to read."""
-    return {
-        "title": run.experiment.title,
-        "rounds": run.experiment.rounds,
-        "seeds": list(run.experiment.seeds),
-        "seconds": round(run.seconds, 3),
-        "points": results(run).records(),
-    }
+    first = points.points[0].history
+    about = {"title": title_of(points), "rounds": first.rounds, "seeds": list(first.seeds)}
+    about |= {"seconds": round(points.seconds, 3)} if isinstance(points, Run) else {}
+    return about | {"points": run_table(points).records()}

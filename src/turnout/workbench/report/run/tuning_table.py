@@ -10,15 +10,13 @@ import numpy as np
 
 from turnout.metrics import Metric, metric_named
 from turnout.workbench.experiment.tuning import Choice, Tuned
-from turnout.workbench.report.page.labels import paper_labels
+from turnout.workbench.report.page.labels import relabel
 from turnout.workbench.report.page.table import Column, Table
 
 
-def readable_choices(tuned: Tuned) -> Tuned:
+def relabel_choices(tuned: Tuned) -> Tuned:
     """The same search with strategies as papers call them."""
-    choices = tuned.choices
-    labels = paper_labels([choice.label for choice in choices], [choice.best.strategy.name for choice in choices])
-    return replace(tuned, choices=tuple(replace(c, label=label) for c, label in zip(choices, labels, strict=True)))
+    return replace(tuned, choices=relabel(tuned.choices, [choice.best.strategy.name for choice in tuned.choices]))
 
 
 def choices_table(tuned: Tuned) -> Table:
