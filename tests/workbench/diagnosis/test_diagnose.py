@@ -11,7 +11,7 @@ from jaxtyping import Int
 
 import turnout
 from turnout.workbench.diagnosis.diagnose import diagnose
-from turnout.workbench.diagnosis.findings.lag_one import lag_one
+from turnout.workbench.diagnosis.findings.rates import lag_one
 from turnout.workbench.diagnosis.plain import plain
 from turnout.workbench.diagnosis.reading.log import Log
 from turnout.workbench.diagnosis.world.ranking import Rank, Ranking

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Complex, Float, Int
 from scipy.stats import f as f_law
 from scipy.stats import t as t_law
 
+from turnout.availability.recorded.time_slots import DAY
 from turnout.workbench.diagnosis.findings.rates import Rates, discoveries
 from turnout.workbench.diagnosis.findings.run_sums import (
     PerClient,
@@ -27,7 +28,6 @@ from turnout.workbench.diagnosis.reading.log import Log
 
 PerFrequency = Float[np.ndarray, " tried"]
 
-DAY = 86400.0
 HARMONICS = 3
 NEIGHBOURS = 10  # frequencies on either side to compare with
 NEIGHBOUR_OFFSETS = np.r_[-NEIGHBOURS:-2, 3 : NEIGHBOURS + 1]  # the cycle itself leaks into the nearest two

@@ -88,10 +88,6 @@ def leave_out(log: Log, outages: Outages) -> Log:
     """The log with these stretches not watched."""
     if not outages.found:
         return log
-    observed = watched_runs(log)
-    begins, ends = np.r_[0, outages.end], np.r_[outages.first, log.num_slots]
-    kept = [
-        (observed.client, np.maximum(observed.first, begin), np.minimum(observed.end, end))
-        for begin, end in zip(begins, ends, strict=True)
-    ]
-    return replace(log, watched=Runs.merge(*(np.concatenate(part) for part in zip(*kept, strict=True))))
+    observed, begins, ends = watched_runs(log), outages.end.tolist(), outages.first.tolist()
+    stretches = zip([0, *begins], [*ends, log.num_slots], strict=True)
+    return replace(log, watched=Runs.union([observed.clip(begin, end) for begin, end in stretches]))

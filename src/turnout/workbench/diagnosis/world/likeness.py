@@ -12,11 +12,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from turnout.availability.base import Process
+from turnout.availability.recorded.time_slots import DAY
 from turnout.streams import Stream, round_key
 from turnout.types import RandomKey
 from turnout.workbench.diagnosis.findings.all_findings import Findings
 from turnout.workbench.diagnosis.findings.clusters import Clusters, clusters
-from turnout.workbench.diagnosis.findings.cycles import DAY, Cycles, describe
+from turnout.workbench.diagnosis.findings.cycles import Cycles, describe
 from turnout.workbench.diagnosis.findings.memory import mixing
 from turnout.workbench.diagnosis.findings.rates import rates
 from turnout.workbench.diagnosis.findings.run_sums import sample, select, window
@@ -43,11 +44,6 @@ class Comparison:
     distance: float  # largest |real - simulated|
     tolerance: float  # distance that simulated logs and a small allowance explain
     lags: Values | None = None  # of the points, in slots, where these are lags
-
-    @property
-    def worst(self) -> str:
-        """The point at which the two differ most."""
-        return self.points[int(np.argmax(np.abs(self.real - self.simulated)))]
 
     @property
     def alike(self) -> bool:

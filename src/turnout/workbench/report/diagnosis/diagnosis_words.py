@@ -6,7 +6,7 @@ import numpy as np
 
 from turnout.workbench.diagnosis.diagnose import Diagnosis
 from turnout.workbench.diagnosis.findings.cycles import Cycle
-from turnout.workbench.diagnosis.findings.lag_one import lag_one
+from turnout.workbench.diagnosis.findings.rates import lag_one
 from turnout.workbench.diagnosis.findings.recorded_time import EVERY_SLOT
 from turnout.workbench.diagnosis.reading.log import Log
 from turnout.workbench.diagnosis.world.ranking import FAIR

@@ -14,14 +14,7 @@ from turnout.workbench.report.page.chart import Drawing, Picture
 from turnout.workbench.report.page.colours import Style
 
 DIGITS = 5  # of a number: more are not visible
-AROUND = (
-    "title",
-    "note",
-    "wide",
-    "keyed",
-    "width",
-    "num_clients",
-)  # fields of a chart for the page, not for the script
+AROUND = ("title", "note", "keyed", "width", "num_clients")  # fields of a chart for the page, not for the script
 
 
 def for_script(drawing: Drawing) -> dict[str, Any]:
@@ -68,7 +61,7 @@ def _figure(name: str, drawing: Drawing) -> str:
     if isinstance(drawing, Picture):
         text = drawing.caption(len(drawing.series[0].clients), drawing.series[0].rounds)
     note = f"<p>{escape(text)}</p>" if text else ""
-    wide = ' class="wide"' if drawing.wide else ""
+    wide = ' class="wide"' if isinstance(drawing, Picture) else ""  # a row of its own
     words = escape(f"{drawing.title}. Arrow keys tell values, plus and minus zoom, Escape shows all.")
     return (
         f'<figure{wide} data-chart="{escape(name)}"><figcaption><h3>{escape(drawing.title)}</h3>{note}</figcaption>\n'
