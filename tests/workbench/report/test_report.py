@@ -240,8 +240,12 @@ def test_a_cost_that_an_older_folder_lacks_is_null_in_the_summary(run):
     assert words.run_summary(run)["points"][0]["uploads"] == 30
 
 
+def of_clients(outcome):
+    return groups.availability_of(outcome), outcome.history.lam
+
+
 def test_groups_go_from_rare_to_frequent(run):
-    names = [group.name for group in groups.groups(run.points[0])]
+    names = [group.name for group in groups.groups_of(*of_clients(run.points[0]))]
     assert names == [
         "10 % available, uncorrelated",
         "10 % available, correlated",
@@ -253,7 +257,7 @@ def test_groups_go_from_rare_to_frequent(run):
 def test_without_a_law_groups_are_by_what_was_seen(run):
     first = run.points[0]
     unknown = replace(first, history=replace(first.history, pi=None, lam=None))
-    assert [group.name for group in groups.groups(unknown)] == ["10 % available", "90 % available"]
+    assert [group.name for group in groups.groups_of(*of_clients(unknown))] == ["10 % available", "90 % available"]
 
 
 def test_clients_that_come_seldom_are_not_said_to_come_never():
@@ -262,9 +266,9 @@ def test_clients_that_come_seldom_are_not_said_to_come_never():
 
 
 def test_shares_are_set_beside_the_target(run):
-    frame = groups.attention(run)
-    assert frame["share"].to_list()[:4] == pytest.approx([5, 5, 45, 45])
-    assert set(frame["target"].round(6)) == {25.0}
+    given = groups.attention(run)
+    assert [one.share for one in given[:4]] == pytest.approx([5, 5, 45, 45])
+    assert {round(one.target, 6) for one in given} == {25.0}
 
 
 def test_a_strategy_keeps_its_colour(run):

@@ -190,5 +190,5 @@ def _strengths(log: Log, label: Labels, count: int) -> Float[np.ndarray, " clust
 
 def _dispersion(log: Log, rates: Rates) -> float:
     excess, watched = excess_of(log, rates.pi)
-    independent = per_slot(watched_runs(log), log.num_slots, np.nan_to_num(rates.pi * (1 - rates.pi)))
+    independent = per_slot(watched_runs(log), log.num_slots, rates.variance)
     return float(((excess * watched) ** 2).sum() / max(independent.sum(), 1e-300))

@@ -87,12 +87,11 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
     changed = fleet_p < MAX_P_VALUE
     pooled = _pooled(statistic, testable if unit is None else unit[testable])
     members = churn(log)
-    mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
     return Drift(
         fleet_p_value=fleet_p,
         change_slot=slot if changed else None,
-        level_before=mean + (weighted_mean(excess[:slot], watched[:slot]) if changed else 0.0),
-        level_after=mean + (weighted_mean(excess[slot:], watched[slot:]) if changed else 0.0),
+        level_before=rates.mean + (weighted_mean(excess[:slot], watched[:slot]) if changed else 0.0),
+        level_after=rates.mean + (weighted_mean(excess[slot:], watched[slot:]) if changed else 0.0),
         client_p_value=client_p,
         drifting=drifting,
         pooled_p_value=pooled,
@@ -117,7 +116,7 @@ def _chains_variance(log: Log, rates: Rates, unit: Int[np.ndarray, " clients"] |
     slow = (1 + rates.lam) / (1 - rates.lam)
     if unit is not None:
         slow = slow * np.bincount(unit)[unit]  # n clients that move as one have n² times the variance of one
-    total = per_slot(watched_runs(log), log.num_slots, np.nan_to_num(rates.pi * (1 - rates.pi)) * slow)
+    total = per_slot(watched_runs(log), log.num_slots, rates.variance * slow)
     return float(total[total > 0].mean()) if (total > 0).any() else 0.0
 
 

@@ -52,6 +52,16 @@ class Rates:
     level: float  # of the intervals
     widening: float  # factor by which intervals of π were widened, if the log varies more than its chains
 
+    @property
+    def mean(self) -> float:
+        """Share of all watched slots in which the client was present."""
+        return float(self.on.sum() / max(int(self.watched.sum()), 1))
+
+    @property
+    def variance(self) -> PerClient:
+        """π̂(1 - π̂), 0 for a client that was never watched."""
+        return np.nan_to_num(self.pi * (1 - self.pi))
+
 
 def rates(log: Log, widening: float = 1.0) -> Rates:
     """Estimate π and λ of every client.

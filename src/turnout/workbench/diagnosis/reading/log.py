@@ -111,6 +111,16 @@ class Log:
     def num_clients(self) -> int:
         return len(self.names)
 
+    @property
+    def slot_hours(self) -> float:
+        """Length of a slot; without a clock, a slot is the unit of time."""
+        return self.slot_seconds / 3600 if self.slot_seconds else 1.0
+
+    @property
+    def slots_since_midnight(self) -> float:
+        """From a midnight of the log's clock to slot 0; 0 without a clock."""
+        return self.clock_start / self.slot_seconds if self.slot_seconds else 0.0
+
     def matrix(self, clients: Clients | None = None) -> Bool[np.ndarray, "selected slots"]:
         """Who was present: one row per entry of `clients` (all if None), one column per slot.
 

@@ -154,8 +154,7 @@ def _plain(values: Float[np.ndarray, " values"] | Int[np.ndarray, " values"]) ->
 def feasible(rates: Rates) -> tuple[PerClient, PerClient]:
     """(π, λ) of each client, within the range that a chain can have, with six digits."""
     watched = rates.watched > 0
-    mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
-    pi = np.where(watched, rates.on / np.maximum(rates.watched, 1), np.clip(mean, 1e-6, 1 - 1e-6))
+    pi = np.where(watched, rates.on / np.maximum(rates.watched, 1), np.clip(rates.mean, 1e-6, 1 - 1e-6))
     never = watched & (rates.on == 0)
     pi = np.where(never, 0.5 / (rates.watched + 1), pi)
     pi = np.array(_plain(pi))
@@ -213,7 +212,7 @@ def _diurnal(log: Log, rates: Rates, cycle: Cycle, memory: Mixing) -> tuple[dict
     persistence = (np.maximum(lam, 0) * variance - v * course[0]) / np.maximum(variance - v, 1e-9)
     persistence = np.clip(persistence, 0, MAX_CORRELATION)
     slowness = _slowness(memory, persistence, np.minimum(v / np.maximum(variance, 1e-9), 1), course[1:])
-    start = log.clock_start / log.slot_seconds / cycle.period * HOURS if log.slot_seconds else 0.0
+    start = log.slots_since_midnight / cycle.period * HOURS
     parameters = {
         "rounds_per_day": period,
         "mean": _plain(pi),
@@ -232,7 +231,7 @@ def _has_own_day(cycle: Cycle) -> Bool[np.ndarray, " clients"]:
 
 def _zones(log: Log, cycle: Cycle) -> PerClient:
     """Hours (24ths of the cycle) by which each client is ahead of the fleet."""
-    unit = cycle.period * (log.slot_seconds / 3600 if log.slot_seconds else 1.0)
+    unit = cycle.period * log.slot_hours
     clear = _has_own_day(cycle)
     if not clear.any():
         return np.zeros(log.num_clients)
@@ -246,8 +245,7 @@ def _zones(log: Log, cycle: Cycle) -> PerClient:
 def _profiles(log: Log, period: float, ahead: PerClient) -> Float[np.ndarray, "clients hours"]:
     """Excess presence of each client at each local hour."""
     count = log.num_clients
-    start = log.clock_start / log.slot_seconds if log.slot_seconds else 0.0
-    hour = np.mod((np.arange(log.num_slots) + 0.5 + start) / period, 1.0) * HOURS
+    hour = np.mod((np.arange(log.num_slots) + 0.5 + log.slots_since_midnight) / period, 1.0) * HOURS
     present, watched = np.empty((count, HOURS)), np.empty((count, HOURS))
     for h in range(HOURS):
         inside = (hour.astype(np.int64) == h).astype(np.float64)

@@ -13,8 +13,8 @@ from turnout.metrics import Metric, metric_named, record_named
 from turnout.workbench.experiment.registry import entries
 from turnout.workbench.report.page.chart import Axis, Chart, Kind, Rule, Series
 from turnout.workbench.report.page.colours import Style, colour, line_styles, strategy_called
-from turnout.workbench.report.run.curves import mean_and_spread
-from turnout.workbench.report.run.groups import groups_of
+from turnout.workbench.report.run.curves import mean_and_band, mean_and_spread
+from turnout.workbench.report.run.groups import groups_of, weight_shares
 from turnout.workbench.reproduction.measured import Curve, Measured
 from turnout.workbench.reproduction.measures import measure_values, measure_words
 
@@ -48,10 +48,9 @@ def curves(
         places = _places(len(curve.x), MOST_POINTS // len(styles), log_x)
         x, values = curve.x[places].astype(np.float64), curve.values[:, places].astype(np.float64) * about.factor
         kept = np.isfinite(values).all(axis=0) & ((x > 0) | (not log_x and not trained))
-        mean, spread = mean_and_spread(values[:, kept])
-        low = np.maximum(mean - spread, mean / 10) if log_y else mean - spread
+        mean, low, high = mean_and_band(values[:, kept], log_y)
         drawn = mean > 0 if log_y else slice(None)
-        ends = (None, None) if points else (low[drawn], (mean + spread)[drawn])
+        ends = (None, None) if points else (low[drawn], high[drawn])
         series.append((curve.panel, Series(curve.label, styles[curve.label], mean[drawn], x[kept][drawn], *ends)))
     across, up = Axis(x_title, log=log_x), Axis(title or about.title, "" if title or not about.percent else "%", log_y)
     return _by_panel("dots" if points else "lines", across, up, series)
@@ -112,8 +111,8 @@ def groups(curves: Sequence[Curve]) -> Charts:
     series = []
     for (panel, label), by_class in ratios.items():
         nothing = np.full(len(next(iter(by_class.values()))), np.nan)
-        mean, spread = mean_and_spread(np.stack([by_class.get(name, nothing) for name in names], axis=1))
-        series.append((panel, Series(label, styles[label], mean, None, mean - spread, mean + spread)))
+        mean, low, high = mean_and_band(np.stack([by_class.get(name, nothing) for name in names], axis=1))
+        series.append((panel, Series(label, styles[label], mean, None, low, high)))
     x, y = Axis("Clients, from the least available to the most", names=names), Axis("Weight over target")
     return _by_panel("bars", x, y, series, (Rule(1.0),))
 
@@ -139,8 +138,7 @@ def _by_class(weight: Curve, curves: Sequence[Curve]) -> dict[str, np.ndarray]:
         raise ValueError(f"{weight.label}: without a curve of 'pi' the classes of the clients are not known")
     target = facts.get("target", np.ones(len(weight.x)))
     target = target / target.sum()
-    given = weight.values.astype(np.float64)  # a sum over a million clients drifts in single precision
-    shares = given / given.sum(axis=1, keepdims=True)
+    shares = weight_shares(weight.values)
     return {
         group.name: shares[:, group.members].sum(axis=1) / target[group.members].sum()
         for group in groups_of(facts["pi"], facts.get("lam"))

@@ -65,7 +65,7 @@ def client_weights(points: Points) -> Chart | None:
             order = order[point.target[order] > 0]
             chosen = order[evenly(len(order), most)]
             names, target = _names(point, chosen), point.target[chosen]
-            ratio = weight_shares(point)[:, chosen] / target
+            ratio = weight_shares(point.history.clients["weight"])[:, chosen] / target
             ends = (ratio.min(axis=0), ratio.max(axis=0)) if len(point.history.seeds) > 1 else (None, None)
             places, available = np.linspace(0, 100, len(chosen) + 1)[1:], availability_of(point)[chosen]
             drawn = Series(point.label, styles[point.label], ratio.mean(axis=0), places, *ends)

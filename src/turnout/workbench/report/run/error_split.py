@@ -81,6 +81,6 @@ def _split(task: Quadratics, outcome: Outcome) -> ErrorSplit:
     (models,) = jax.tree.leaves(outcome.history.params)
     models = np.asarray(models, np.float64)
     best = np.asarray(task.optimum, np.float64)
-    shares = weight_shares(outcome)
+    shares = weight_shares(outcome.history.clients["weight"])
     drawn_to = np.stack([np.asarray(task.minimiser(jnp.asarray(row, jnp.float32)), np.float64) for row in shares])
     return ErrorSplit(*(np.linalg.norm(gap, axis=1) for gap in (models - best, models - drawn_to, drawn_to - best)))

@@ -36,16 +36,16 @@ def weight_by_group(points: Points) -> Chart | None:
     """Share of the weight given to each availability group, beside the share it should have."""
     if any("weight" not in point.history.clients for point in points.points):
         return None
-    rows = attention(points)
-    order = rows.unique("group", maintain_order=True).sort("availability", maintain_order=True)
-    by_name = {(row["label"], row["group"]): row for row in rows.iter_rows(named=True)}
+    given = attention(points)
+    by_name = {one.group.name: one for one in reversed(given)}  # as the first label that has the group sees it
+    order = sorted(reversed(by_name.values()), key=lambda one: one.group.availability)
     series = []
     for label, style in styles_of(points).items():
-        of_groups = [by_name.get((label, name), {}) for name in order["group"]]
-        mean, low, high = (np.array([row.get(key, np.nan) for row in of_groups]) for key in ("share", "low", "high"))
+        own = {one.group.name: (one.share, one.low, one.high) for one in given if one.label == label}
+        mean, low, high = np.array([own.get(one.group.name, (np.nan,) * 3) for one in order]).T
         series.append(Series(label, style, mean, None, low, high))
-    whiskers = "Whisker: least and most over the seeds."
-    return groups_chart(tuple(order["group"]), series, order["target"].to_numpy(), whiskers)
+    names, targets = tuple(one.group.name for one in order), np.array([one.target for one in order])
+    return groups_chart(names, series, targets, "Whisker: least and most over the seeds.")
 
 
 def groups_chart(names: tuple[str, ...], series: list[Series], targets: np.ndarray, whiskers: str = "") -> Chart:
