@@ -294,7 +294,7 @@ def test_strategies_often_seen_together_differ(together):
 def test_a_label_names_its_strategy():
     known = ["ca_fed", "c_a_fedavg", "fedavg", "more_available"]
     named = {
-        label: colours.strategy_called(label, known)
+        label: colours.guess_strategy(label, known)
         for label in ("CA-Fed kappa=0.1", "c-a-FedAvg", "More available", "FedAvg, all", "loss of the uniform law")
     }
     assert list(named.values()) == ["ca_fed", "c_a_fedavg", "more_available", "fedavg", "loss of the uniform law"]

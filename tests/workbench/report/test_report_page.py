@@ -21,7 +21,7 @@ from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.experiment.store import load, save
 from turnout.workbench.experiment.sweep import points
 from turnout.workbench.report.page import colours
-from turnout.workbench.report.page.on_page import for_script, packed
+from turnout.workbench.report.page.on_page import for_script, pack
 from turnout.workbench.report.run import curves, plots
 from turnout.workbench.report.run import run_charts as run_charts_module
 from turnout.workbench.report.run import run_page as run_page_module
@@ -164,7 +164,7 @@ def test_the_picture_goes_from_rare_to_frequent(run):
 
 
 def test_cells_are_packed_four_a_byte():
-    cells = base64.b64decode(packed(np.array([[1, 2, 3], [0, 3, 1]], np.uint8)))
+    cells = base64.b64decode(pack(np.array([[1, 2, 3], [0, 3, 1]], np.uint8)))
     assert list(cells) == [1 | 2 << 2 | 3 << 4, 3 | 1 << 2]
 
 
@@ -303,7 +303,7 @@ def test_the_command_writes_the_page_or_says_why_not(folder, tmp_path):
 
 
 def test_every_figure_is_a_chart(run):
-    for kind in set(plots.KINDS) - {"clients"}:
+    for kind in set(plots.FIGURE_KINDS) - {"clients"}:
         assert plots.plot(run, kind).to_dict()["$schema"]
         assert getattr(turnout.plots(run.points[0].history), kind)().to_dict()["$schema"]
     with pytest.raises(ExperimentError, match="does not tell test_accuracy by client"):

@@ -81,11 +81,11 @@ def diagnose_command(
 
 def _check_columns(log: str, columns: dict[str, str]) -> None:
     """Refuse a file that is no log, before anything is imported that takes seconds."""
-    from turnout.workbench.diagnosis.reading.columns import recognised_columns, shape_of
+    from turnout.workbench.diagnosis.reading.columns import recognise_columns, shape_of
     from turnout.workbench.diagnosis.reading.table import open_table
 
     with open_table(log) as table:
-        shape_of(table.path, table.header, recognised_columns(table.header, columns)[0])
+        shape_of(table.path, table.header, recognise_columns(table.header, columns)[0])
 
 
 def _named(columns: list[str]) -> dict[str, str]:

@@ -59,7 +59,7 @@ def clusters(log: Log, rates: Rates, cycles: Cycles) -> Clusters:
     Significant pairs are joined by average linkage. Clients outside the sample join the cluster that they follow.
     """
     pattern = _patterns(log)
-    labels, compared = _linked(log, rates, cycles, pattern)
+    labels, compared = _link(log, rates, cycles, pattern)
     label = _by_size(labels)
     sizes = np.bincount(label[label >= 0]) if (label >= 0).any() else np.zeros(0, np.int64)
     return Clusters(
@@ -93,7 +93,7 @@ def _patterns(log: Log) -> Labels:
     return np.unique(pattern, return_inverse=True)[1].ravel()
 
 
-def _linked(log: Log, rates: Rates, cycles: Cycles, pattern: Labels) -> tuple[Labels, int | None]:
+def _link(log: Log, rates: Rates, cycles: Cycles, pattern: Labels) -> tuple[Labels, int | None]:
     """Labels before sorting (-1: alone), and the number of patterns compared, if not all."""
     _, first = np.unique(pattern, return_index=True)
     moving = _moving(log)

@@ -99,14 +99,14 @@ def _of_length(log: Log, rates: Rates, name: str, period: float) -> Cycle | None
     span = typical_span(log)
     if span < MIN_CYCLES * period or period < 4:
         return None
-    chosen = _bounded(log)
+    chosen = _sample_runs(log)
     part, pi, lam = select(log, chosen), rates.pi[chosen], rates.lam[chosen]
     tried = [h / period for h in range(1, HARMONICS + 1) if h / period < 0.4]
     p_value = min(len(tried) * power_test(part, pi, lam, frequency, span, period) for frequency in tried)
     return describe(log, rates, name, period, min(p_value, 1.0))
 
 
-def _bounded(log: Log) -> Int[np.ndarray, " selected"]:
+def _sample_runs(log: Log) -> Int[np.ndarray, " selected"]:
     """Clients spread over the fleet, such that their runs are within bounds."""
     mean = max(1.0, len(log.present.client) / max(log.num_clients, 1))
     return sample(log, log.num_slots * log.num_clients, max(2, int(MAX_RUNS / mean)))
@@ -131,7 +131,7 @@ def _search(log: Log, rates: Rates) -> Cycle | None:
         rows = np.r_[j, neighbours]
         p_value[place] = p_value_beyond(rows / slots, pooled[rows].astype(np.float64), fleet[rows].astype(np.float64))
     best = _fundamental(tried, p_value)
-    period = _refined(part, pi, slots / tried[best], slots)
+    period = _refine(part, pi, slots / tried[best], slots)
     return describe(log, rates, "unnamed", period, min(1.0, float(p_value[best]) * len(tried)))
 
 
@@ -145,7 +145,7 @@ def _fundamental(tried: Int[np.ndarray, " tried"], p_value: PerFrequency) -> int
     return best
 
 
-def _refined(log: Log, pi: PerClient, period: float, slots: int) -> float:
+def _refine(log: Log, pi: PerClient, period: float, slots: int) -> float:
     """The length near this one with the most pooled power, rounded to whole slots if that is as good."""
     fine = 1 / period + np.linspace(-1, 1, 41) / slots
     power = [float((np.abs(spectrum(log, pi, f)) ** 2).sum()) for f in fine]

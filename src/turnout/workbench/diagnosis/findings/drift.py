@@ -19,7 +19,7 @@ from turnout.workbench.diagnosis.findings.run_sums import (
     own_time,
     per_block,
     per_slot,
-    represented,
+    representative,
     select,
     watched_runs,
     watched_slots,
@@ -76,7 +76,7 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
     testable = np.flatnonzero(np.minimum(moves.off_on, moves.on_off) >= MIN_MOVES)
     blocks = _blocks(select(log, testable), cycles)
     inflation = _inflation(blocks, rates.pi[testable], rates.lam[testable])
-    observed = represented(watched)
+    observed = representative(watched)
     least = _chains_variance(log, rates, unit) * max(inflation, 1.0)
     fleet_p, place = cusum(flat[observed], least) if observed.sum() > 2 else (1.0, 0)
     slot = int(np.flatnonzero(observed)[place]) if observed.any() else 0
@@ -85,7 +85,7 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
     client_p[testable] = p_value
     drifting = discoveries(client_p)
     changed = fleet_p < MAX_P_VALUE
-    pooled = _pooled(statistic, testable if unit is None else unit[testable])
+    pooled = _pool(statistic, testable if unit is None else unit[testable])
     members = churn(log)
     return Drift(
         fleet_p_value=fleet_p,
@@ -218,7 +218,7 @@ def _clients(blocks: _Blocks, lam: PerClient, inflation: float) -> tuple[PerClie
     return p_value, statistic, (np.abs(bridge).argmax(axis=1) + 1) * blocks.length
 
 
-def _pooled(statistic: PerClient, unit: Int[np.ndarray, " clients"]) -> float:
+def _pool(statistic: PerClient, unit: Int[np.ndarray, " clients"]) -> float:
     """p-value of the mean over units of the clients' statistics, each of mean 1 under constant rates."""
     testable = np.isfinite(statistic)
     if not testable.any():

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from scipy.special import betaincinv
 from scipy.stats import binom
 
-from turnout.workbench.diagnosis.findings.fedavg_weights import FedAvgWeights, received, total_variation
+from turnout.workbench.diagnosis.findings.fedavg_weights import FedAvgWeights, mean_shares, total_variation
 from turnout.workbench.diagnosis.findings.rates import TAIL, discoveries
 from turnout.workbench.diagnosis.findings.recorded_time import side_by_side
 from turnout.workbench.diagnosis.findings.run_sums import PerClient
@@ -68,5 +68,5 @@ def lost_uploads(log: Log, weights: FedAvgWeights) -> LostUploads | None:
 
 def _distance(log: Log, target: PerClient, success: PerClient) -> float:
     side, counted, _ = side_by_side(log)
-    got = received(side, target * success, counted)
+    got = mean_shares(side, target * success, counted)
     return total_variation(got / max(float(got.sum()), 1e-300), target)

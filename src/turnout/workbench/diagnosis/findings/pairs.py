@@ -17,7 +17,7 @@ from turnout.statistics import evenly
 from turnout.workbench.diagnosis.findings.cycles import Cycles, hours_of_cycle
 from turnout.workbench.diagnosis.findings.memory import lagged_sums
 from turnout.workbench.diagnosis.findings.rates import adjust
-from turnout.workbench.diagnosis.findings.run_sums import PerSlot, per_slot, represented, watched_runs
+from turnout.workbench.diagnosis.findings.run_sums import PerSlot, per_slot, representative, watched_runs
 from turnout.workbench.diagnosis.reading.log import Log
 
 Matrix = Float[np.ndarray, "rows slots"]  # in single precision, since large matrices are multiplied
@@ -58,7 +58,7 @@ def compare(log: Log, cycles: Cycles, chosen: Int[np.ndarray, " rows"]) -> Devia
     present, watched = log.matrix(chosen), log.watched_matrix(chosen)
     total, num_watched = per_slot(log.present, log.num_slots), per_slot(watched_runs(log), log.num_slots)
     phase, period = hours_of_cycle(log, cycles)
-    enough = represented(num_watched)
+    enough = representative(num_watched)
     fitted = np.zeros(present.shape, np.float32)
     for row, mask in enumerate(watched):
         number = np.maximum(np.bincount(phase[mask], minlength=period or 1), 1)

@@ -65,16 +65,18 @@ def fit(log: Log, findings: Findings) -> Fitted:
         clustering, memory = clusters(part, fleet_rates, findings.cycles), mixing(part, fleet_rates)
     kind, slowness = _kind(findings), 1.0
     if kind == "minimum_separation":
-        parameters = _separated(part, fleet_rates, clustering, findings.gaps)
+        parameters = _fit_separated(part, fleet_rates, clustering, findings.gaps)
     elif kind == "bernoulli":
         parameters = {"pi": _plain(feasible(fleet_rates)[0])}
     elif kind == "diurnal":
-        parameters, slowness = _diurnal(part, fleet_rates, findings.cycles.found[0], memory)
+        parameters, slowness = _fit_diurnal(part, fleet_rates, findings.cycles.found[0], memory)
     else:
         pi, lam = feasible(fleet_rates)
         slowness = _slowness(memory, lam)
-        lam = _slowed(lam, slowness)
-        parameters = _clustered(pi, lam, clustering) if kind == "clustered" else {"pi": _plain(pi), "lam": _plain(lam)}
+        lam = _slow_down(lam, slowness)
+        parameters = {"pi": _plain(pi), "lam": _plain(lam)}
+        if kind == "clustered":
+            parameters = _fit_clustered(pi, lam, clustering)
     if slowness < 1:
         notes = (*notes, SLOW_NOTE.format(slowness))
     return Fitted(kind, log.num_clients, parameters, first, notes)
@@ -108,7 +110,7 @@ def _slowness(
     return best if best < MAX_SLOW_POWER else 1.0
 
 
-def _slowed(lam: PerClient, slowness: float) -> PerClient:
+def _slow_down(lam: PerClient, slowness: float) -> PerClient:
     """λ to a power where it is positive, with six digits, rounded down."""
     return np.where(lam > 0, np.trunc(np.minimum(np.maximum(lam, 0) ** slowness, MAX_CORRELATION) * 1e6) / 1e6, lam)
 
@@ -164,7 +166,7 @@ def feasible(rates: Rates) -> tuple[PerClient, PerClient]:
     return pi, np.where(pi == 1, 0.0, lam)
 
 
-def _clustered(pi: PerClient, lam: PerClient, clustering: Clusters) -> dict[str, Any]:
+def _fit_clustered(pi: PerClient, lam: PerClient, clustering: Clusters) -> dict[str, Any]:
     """One chain per cluster, with the mean rates of its clients; a client outside of clusters is a cluster of one."""
     unit = clustering.unit
     number = np.bincount(unit)
@@ -174,7 +176,7 @@ def _clustered(pi: PerClient, lam: PerClient, clustering: Clusters) -> dict[str,
     return {"clusters": unit.tolist(), "pi": _plain(pi), "lam": _plain(lam)}
 
 
-def _separated(log: Log, rates: Rates, clustering: Clusters, gaps: Gaps) -> dict[str, Any]:
+def _fit_separated(log: Log, rates: Rates, clustering: Clusters, gaps: Gaps) -> dict[str, Any]:
     """B, R and the odds that give the participation rates; whole clusters are drawn if their clients are identical."""
     together = clustering.count > 0 and clustering.identical == int((clustering.label >= 0).sum())
     unit = clustering.unit if together else np.arange(log.num_clients)
@@ -189,7 +191,7 @@ def _separated(log: Log, rates: Rates, clustering: Clusters, gaps: Gaps) -> dict
     return parameters | ({"groups": unit.tolist()} if together else {})
 
 
-def _diurnal(log: Log, rates: Rates, cycle: Cycle, memory: Mixing) -> tuple[dict[str, Any], float]:
+def _fit_diurnal(log: Log, rates: Rates, cycle: Cycle, memory: Mixing) -> tuple[dict[str, Any], float]:
     """One course of the day for all; a mean, an amplitude, a time zone and a persistence per client.
 
     A client with a clear day of its own gets its own zone, by the phase of its first harmonic; the others get that of
@@ -219,7 +221,7 @@ def _diurnal(log: Log, rates: Rates, cycle: Cycle, memory: Mixing) -> tuple[dict
         "amplitude": _plain(amplitude),
         "shape": _plain(shape),
         "zones": _plain(np.mod(ahead + start, HOURS)),
-        "lam": _plain(_slowed(persistence, slowness)),
+        "lam": _plain(_slow_down(persistence, slowness)),
     }
     return parameters, slowness
 

@@ -98,7 +98,7 @@ def likeness(log: Log, findings: Findings, fitted: Fitted, seeds: int = SEEDS) -
     process = part(fitted, chosen).process()
     real = select(real, chosen) if len(chosen) < log.num_clients else real
     period = findings.cycles.found[0].period if findings.cycles.found else _day(log)
-    logs = [real, *(simulated(real, process, seed) for seed in range(seeds))]
+    logs = [real, *(simulate_log(real, process, seed) for seed in range(seeds))]
     aspects = [_aspects(each, findings.cycles, period) for each in logs]
     compared = tuple(_compare(name, [of_log[name] for of_log in aspects]) for name in aspects[0])
     return Likeness(compared, seeds, len(chosen))
@@ -111,7 +111,7 @@ def _day(log: Log) -> float | None:
     return DAY / log.slot_seconds
 
 
-def simulated(log: Log, process: Process, seed: int) -> Log:
+def simulate_log(log: Log, process: Process, seed: int) -> Log:
     """A simulated log of the process, with the length and the watched windows of this one."""
     present = play(process, log.num_slots, seed)
     watched = None if log.watched is None else log.watched_matrix()

@@ -68,7 +68,7 @@ class Ranking:
     def recommended(self) -> Rank:
         """FedAvg where it is about right for this fleet, else LastWord where that is fair, else the best."""
         fair = {rank.strategy: rank for rank in self.ranks if rank.consistent}
-        plain = self.named(PLAIN)
+        plain = self.rank_of(PLAIN)
         near = plain if plain is not None and plain.distance < FAIR else None
         return fair.get(PLAIN) or near or fair.get(USUAL) or self.best
 
@@ -77,7 +77,7 @@ class Ranking:
         """The best fair strategy that keeps no model per client; None if there is none."""
         return next((rank for rank in self.ranks if rank.consistent and not rank.remembers_models), None)
 
-    def named(self, strategy: str) -> Rank | None:
+    def rank_of(self, strategy: str) -> Rank | None:
         """The rank of a strategy, if it was audited."""
         return next((rank for rank in self.ranks if rank.strategy == strategy), None)
 

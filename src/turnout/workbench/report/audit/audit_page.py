@@ -7,7 +7,7 @@ from turnout.workbench.report.audit.audit_charts import audit_charts, audit_styl
 from turnout.workbench.report.audit.audit_table import audit_table
 from turnout.workbench.report.audit.audit_words import audit_words, extremes, finding, with_half
 from turnout.workbench.report.page.on_page import legend
-from turnout.workbench.report.page.shell import copied, figures_or_why, glance, page, paragraph, section
+from turnout.workbench.report.page.shell import copyable, figures_or_why, glance, page, paragraph, section
 from turnout.workbench.report.page.table import Column, Table
 
 MOST_NAMED = 5  # clients in a table, on either side
@@ -30,7 +30,7 @@ def audit_page(audit: Audit, title: str, experiment: str) -> str:
         section("Whom each would train for", figures_or_why(charts, "groups", "weights")),
         section(f"Clients furthest from their target under {first.label}", _furthest(first)),
         section(
-            "What was audited", f"<details><summary>The experiment</summary>{copied('toml', experiment)}</details>"
+            "What was audited", f"<details><summary>The experiment</summary>{copyable('toml', experiment)}</details>"
         ),
     ]
     return page(f"Audit: {title}" if title else "Audit", parts, charts)

@@ -12,7 +12,7 @@ from turnout.workbench.report.diagnosis.diagnosis_tables import furthest_table, 
 from turnout.workbench.report.diagnosis.diagnosis_words import diagnosis_words, favoured, ranking_words
 from turnout.workbench.report.diagnosis.readable import percent
 from turnout.workbench.report.page.chart import Drawing
-from turnout.workbench.report.page.shell import copied, figures_or_why, glance, page, paragraph, section
+from turnout.workbench.report.page.shell import copyable, figures_or_why, glance, page, paragraph, section
 
 MOST_NAMED = 10  # clients in a table
 
@@ -52,7 +52,7 @@ def _first_steps(diagnosis: Diagnosis) -> str:
     if not line:
         return ""
     steps = f"turnout run world.toml   # the fitted world, from this folder\nstrategy = {line}   # on real nodes"
-    return copied("first-steps", steps)
+    return copyable("first-steps", steps)
 
 
 def _losing(diagnosis: Diagnosis) -> str:

@@ -15,7 +15,7 @@ def paper_labels(labels: Sequence[str], strategies: Sequence[str]) -> list[str]:
 
     Labels that somebody chose stay. All stay where two would become the same.
     """
-    titled = [_titled(label, strategy) for label, strategy in zip(labels, strategies, strict=True)]
+    titled = [_use_title(label, strategy) for label, strategy in zip(labels, strategies, strict=True)]
     return titled if len(set(titled)) == len(set(labels)) else list(labels)
 
 
@@ -32,16 +32,16 @@ def strategy_name(strategy: Strategy) -> str:
 
 def paper_label(strategy: str) -> str:
     """What papers call a strategy that an experiment file names."""
-    return _titled(strategy, strategy)
+    return _use_title(strategy, strategy)
 
 
-def listed(labels: Sequence[str], most: int | None = None) -> str:
+def join_labels(labels: Sequence[str], most: int | None = None) -> str:
     """Labels in a sentence; where more than one is beyond `most`, only the first ones."""
     named = [*labels[:most], f"{len(labels) - most} more"] if most is not None and len(labels) > most + 1 else labels
     return " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
 
 
-def _titled(label: str, strategy: str) -> str:
+def _use_title(label: str, strategy: str) -> str:
     entry = registry.entries("strategies").get(strategy)
     if entry is None:
         return label

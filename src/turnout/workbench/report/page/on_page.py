@@ -25,7 +25,7 @@ def for_script(drawing: Drawing) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         named = ((field.name, getattr(value, field.name)) for field in fields(value))
-        return {name: packed(part) if name == "cells" else _plain(part) for name, part in named if not _empty(part)}
+        return {name: pack(part) if name == "cells" else _plain(part) for name, part in named if not _empty(part)}
     if isinstance(value, np.ndarray):
         return numbers(value)
     if isinstance(value, Mapping):
@@ -42,7 +42,7 @@ def numbers(values: np.ndarray) -> list[float | None]:
     return [float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None for value in values.tolist()]
 
 
-def packed(states: np.ndarray) -> str:
+def pack(states: np.ndarray) -> str:
     """Cells of four states as base64: four cells per byte, the first in the lowest bits."""
     flat = states.ravel().astype(np.uint8)
     rows = np.pad(flat, (0, -len(flat) % 4)).reshape(-1, 4)

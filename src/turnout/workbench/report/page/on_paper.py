@@ -44,12 +44,12 @@ def figure(
     panels = [_panel(drawing, width, keys) if isinstance(drawing, Chart) else _cells(drawing) for drawing in drawings]
     wrapped = [part for line in lines for part in textwrap.wrap(line, in_a_row // LETTER, break_on_hyphens=False)]
     if len(panels) == 1:
-        return framed(panels[0], title, wrapped)
+        return add_heading(panels[0], title, wrapped)
     named = [panel.properties(title=name) for panel, name in zip(panels, names, strict=True)] if names else panels
-    return framed(alt.concat(*named, columns=columns, spacing=spacing), title, wrapped)
+    return add_heading(alt.concat(*named, columns=columns, spacing=spacing), title, wrapped)
 
 
-def framed(chart: Any, title: str, lines: Sequence[str]) -> alt.TopLevelMixin:
+def add_heading(chart: Any, title: str, lines: Sequence[str]) -> alt.TopLevelMixin:
     """The chart below a title and some lines, with large letters."""
     heading = alt.TitleParams(title, subtitle=list(lines), anchor="start", fontSize=18, subtitleFontSize=13, offset=14)
     return (

@@ -38,7 +38,7 @@ class Cell:
     def in_a_line(self) -> str:
         return f"{self.text} {self.spread}".strip()
 
-    def sorted_by(self) -> str:
+    def sort_attribute(self) -> str:
         """The attribute by which a page sorts, where there is a number behind the text."""
         value = self.value.get("mean") if isinstance(self.value, dict) else self.value
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
@@ -139,7 +139,7 @@ class Table:
         for first, *rest in self._rows(shown):
             label = f' data-label="{escape(first.text)}"' if first.style else ""
             pairs = zip(rest, kinds[1:], strict=True)
-            cells = "".join(f"<td{kind}{cell.sorted_by()}>{cell.html()}</td>" for cell, kind in pairs)
+            cells = "".join(f"<td{kind}{cell.sort_attribute()}>{cell.html()}</td>" for cell, kind in pairs)
             body.append(f'<tr{label}><th scope="row">{first.html()}</th>{cells}</tr>')
         rows, sortable = "\n".join(body), ' class="sortable"' if self.row_count > 1 else ""
         return (

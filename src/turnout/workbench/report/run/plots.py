@@ -36,7 +36,7 @@ SERIF = "Times New Roman, Liberation Serif, Times, serif"
 PAPER_PIXELS = 4  # per point, so that a figure of one column has about 600 dots per inch
 
 CURVES = "curves"
-KINDS = (CURVES, *CHARTS)
+FIGURE_KINDS = (CURVES, *CHARTS)
 ALL = "all"  # of the kinds, each in a file of its own
 PLAIN = Look()
 
@@ -80,8 +80,8 @@ def plots(history: History, label: str = "") -> HistoryPlots:
 
 def plot(points: Points, kind: str, metric: str | None = None, look: Look = PLAIN) -> alt.TopLevelMixin:
     """A figure of a run by its kind; curves may be those of one metric."""
-    if kind not in KINDS:
-        raise ExperimentError(f"there is no figure {kind!r}: {nearest(kind, KINDS)}")
+    if kind not in FIGURE_KINDS:
+        raise ExperimentError(f"there is no figure {kind!r}: {nearest(kind, FIGURE_KINDS)}")
     if metric is not None and kind != CURVES:
         raise ExperimentError(f"{kind}: only curves have a metric to choose, not {metric!r}")
     shown = arrange(relabel_points(points), look.labels, look.order)

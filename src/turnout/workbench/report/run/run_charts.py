@@ -15,7 +15,7 @@ from turnout.workbench.report.run.error_split import ErrorSplit
 from turnout.workbench.report.run.groups import attention
 
 CURVE = "curve-"  # before the name of a metric: its learning curves
-PARTS = {"total": "model to optimum", "optimisation": "optimisation error", "bias": "bias"}  # of an error
+ERROR_PARTS = {"total": "model to optimum", "optimisation": "optimisation error", "bias": "bias"}  # of an error
 
 
 def run_charts(points: Points) -> dict[str, Drawing]:
@@ -75,12 +75,12 @@ def split_chart(points: Points, splits: Mapping[str, ErrorSplit]) -> Chart:
     """What is left of the error, part by part."""
     styles, series = styles_of(points), []
     for label, split in splits.items():
-        parts = np.array([getattr(split, name) for name in PARTS])
+        parts = np.array([getattr(split, name) for name in ERROR_PARTS])
         series.append(Series(label, styles[label], parts.mean(axis=1), None, parts.min(axis=1), parts.max(axis=1)))
     return Chart(
         "bars",
         "What is left of the error: optimisation or bias",
-        Axis("Distance", names=tuple(PARTS.values())),
+        Axis("Distance", names=tuple(ERROR_PARTS.values())),
         Axis("Distance"),
         tuple(series),
         "Distances at the end: from the model to the optimum; from the model to where the weights of the run "

@@ -18,7 +18,7 @@ from turnout.workbench.experiment.store import load
 from turnout.workbench.report.page.chart import Drawing
 from turnout.workbench.report.page.on_page import axis_switch, legend
 from turnout.workbench.report.page.on_paper import PIXELS
-from turnout.workbench.report.page.shell import copied, figures_or_why, page, paragraph, section
+from turnout.workbench.report.page.shell import copyable, figures_or_why, page, paragraph, section
 from turnout.workbench.report.page.table import Column, Table
 from turnout.workbench.report.run.compared import Compared, join_runs, shown_metrics, styles_of
 from turnout.workbench.report.run.curves import with_floors
@@ -167,15 +167,15 @@ def _circumstances(sources: Sequence[Source]) -> Iterator[str]:
         command = shlex.join(["turnout", "run", str(source.folder / "experiment.toml")])
         yield section(
             f"How to get the same again{of}",
-            copied(f"again-{number}", command),
+            copyable(f"again-{number}", command),
             _facts(source),
-            f"<details><summary>The whole experiment</summary>{copied(f'toml-{number}', text)}</details>",
+            f"<details><summary>The whole experiment</summary>{copyable(f'toml-{number}', text)}</details>",
         )
     documents = (source.run.experiment.document() for source in sources)
     entries = dict.fromkeys(entry for document in documents for entry in cited_in(document)[0])
     if entries:
         summary = f"BibTeX of {len(entries)} reference{'s' if len(entries) > 1 else ''}"
-        bibtex = copied("bibtex", "\n\n".join(entries))
+        bibtex = copyable("bibtex", "\n\n".join(entries))
         yield section("Cite", f"<details><summary>{summary}</summary>{bibtex}</details>")
 
 

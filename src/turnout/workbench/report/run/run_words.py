@@ -9,7 +9,7 @@ import numpy as np
 from turnout.metrics import Metric
 from turnout.statistics import Interval
 from turnout.workbench.experiment.run import Outcome, Run
-from turnout.workbench.report.page.labels import listed
+from turnout.workbench.report.page.labels import join_labels
 from turnout.workbench.report.run.compared import Points, best_by, contenders, for_choosing, shown_metrics, title_of
 from turnout.workbench.report.run.error_split import told_by_weights
 from turnout.workbench.report.run.groups import attention, share_in_words
@@ -68,7 +68,7 @@ def _without(outcomes: list[Outcome], others: list[Outcome]) -> list[Outcome]:
 
 
 def _labels(outcomes: list[Outcome]) -> str:
-    return listed([outcome.label for outcome in outcomes], MOST_NAMED)
+    return join_labels([outcome.label for outcome in outcomes], MOST_NAMED)
 
 
 def _level(best: Outcome, metric: Metric) -> str:
@@ -120,7 +120,7 @@ def _attention(run: Points) -> str:
     got = ", ".join(f"{label} {share:.0f} %" for label, share in counted.items())
     besides = ""
     if untold:
-        besides = f" For {listed(sorted(untold))}, ask turnout audit: the weights of fresh updates do not tell it."
+        besides = f" For {join_labels(sorted(untold))}, ask turnout audit: the weights of fresh updates do not tell it."
     first = next((outcome.history.seeds[0] for outcome in run.points if outcome.history.drawn), None)
     where = "" if first is None else f" in the run of seed {first}"  # each seed has other clients
     return (

@@ -22,7 +22,7 @@ def relabel_choices(tuned: Tuned) -> Tuned:
 def choices_table(tuned: Tuned) -> Table:
     """One row per strategy: what was chosen, how well it did, and the rest of its grid."""
     choices, metric = tuned.choices, metric_named(tuned.metric)
-    texts = [_listed(choice.chosen) or "nothing swept" for choice in choices]
+    texts = [_join_settings(choice.chosen) or "nothing swept" for choice in choices]
     columns = (
         Column.of("strategy", [choice.label for choice in choices], key="label"),
         Column.of("chosen", texts, [choice.chosen for choice in choices], key="chosen", words=True),
@@ -45,7 +45,7 @@ def choices_summary(tuned: Tuned) -> dict[str, Any]:
 def choices_words(tuned: Tuned) -> list[str]:
     """What to be wary of: values at the edge of a grid, and points that diverged."""
     warnings = [
-        f"{choice.label}: {_listed(edge)} lies at the edge of its grid: a wider one may be better."
+        f"{choice.label}: {_join_settings(edge)} lies at the edge of its grid: a wider one may be better."
         for choice in tuned.choices
         if (edge := choice.at_edge())
     ]
@@ -56,7 +56,7 @@ def choices_words(tuned: Tuned) -> list[str]:
     return warnings
 
 
-def _listed(settings: Mapping[str, object]) -> str:
+def _join_settings(settings: Mapping[str, object]) -> str:
     return ", ".join(f"{key} = {value}" for key, value in settings.items())
 
 
