@@ -216,6 +216,14 @@ def test_runs_without_a_common_metric_still_show_who_took_part(run, folder):
     assert set(data_of(text)) == {"availability", "weights", "groups", "staleness"}
 
 
+def test_clients_and_rounds_are_counted_in_whole_numbers(run):
+    """With two clients the axis once had half a client."""
+    picture = for_script(attendance_picture(run))
+    assert (picture["x"]["whole"], picture["y"]["whole"]) == (True, True)
+    (panel, *_) = plots.plot(run, "availability").to_dict()["concat"]
+    assert panel["encoding"]["x"]["axis"]["tickMinStep"] == 1
+
+
 def test_the_error_is_split_where_the_optimum_is_known(run):
     """Centres 0, 0, 0, 4: the optimum is 1; with weights 3, 3, 1, 1 of 8 the model is drawn to 0.5."""
     found = error_splits(run)

@@ -59,7 +59,11 @@ def _availability(diagnosis: Diagnosis) -> Chart | None:
     names = tuple(f"{100 * low:.0f}–{100 * high:.0f}" for low, high in itertools.pairwise(edges))
     series = Series("clients", Style.of(BLUE), counts)
     return Chart(
-        "bars", "Clients by how often they are there", Axis(THERE, "%", names=names), Axis("Clients"), (series,)
+        "bars",
+        "Clients by how often they are there",
+        Axis(THERE, "%", names=names),
+        Axis("Clients", whole=True),
+        (series,),
     )
 
 
@@ -97,7 +101,7 @@ def _cluster_sizes(diagnosis: Diagnosis) -> Chart | None:
     sizes = diagnosis.findings.clusters.sizes[:MOST_CLUSTERS]
     x = Axis("Group, the largest first", names=tuple(str(k + 1) for k in range(len(sizes))))
     series = Series("clients", Style.of(BLUE), sizes)
-    return Chart("bars", "Sizes of the groups", x, Axis("Clients"), (series,), height=LOW)
+    return Chart("bars", "Sizes of the groups", x, Axis("Clients", whole=True), (series,), height=LOW)
 
 
 def _profile(cycle: Cycle, log: Log) -> Chart:

@@ -30,6 +30,7 @@ class Axis:
     unit: str = ""
     log: bool = False
     zero: bool = False  # the axis includes 0
+    whole: bool = False  # counts something: no marks between whole numbers
     domain: tuple[float | int, float | int] | None = None
     clipped: bool = False  # what lies outside of the domain is cut off, rather than drawn at its end; on paper only
     names: tuple[str, ...] = ()  # of the categories, instead of numbers

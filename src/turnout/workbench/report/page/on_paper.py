@@ -171,8 +171,9 @@ def _scale(axis: Axis, nice: bool = True) -> alt.Scale:
 
 
 def _axis(axis: Axis) -> alt.Axis:
-    """On a logarithmic axis only the powers of ten have numbers."""
-    return alt.Axis(labelFlush=False, **({"tickCount": 5, "format": "~g"} if axis.log else {}))
+    """On a logarithmic axis only the powers of ten have numbers, on one that counts only whole numbers."""
+    marks = {"tickCount": 5, "format": "~g"} if axis.log else {"tickMinStep": 1} if axis.whole else {}
+    return alt.Axis(labelFlush=False, **marks)
 
 
 def _lines(chart: Chart, at: At) -> list[alt.Chart]:
@@ -253,7 +254,7 @@ def _cells(picture: Picture) -> Any:
     ends = [*rounds, rounds[-1] + (rounds[1] - rounds[0] if len(rounds) > 1 else 1)]
     text = alt.InlineData(_spells(states, ends, list(picture.states)), format=alt.DataFormat(type="csv"))
     scale, below = (alt.Scale(domain=domain, nice=False) for domain in ([ends[0], ends[-1]], [len(rows), 0]))
-    x = alt.X("from:Q", title=picture.x.heading, scale=scale, axis=alt.Axis(grid=False))
+    x = alt.X("from:Q", title=picture.x.heading, scale=scale, axis=alt.Axis(grid=False, tickMinStep=1))
     y = alt.Y("row:Q", title=picture.y.heading, scale=below, axis=alt.Axis(labels=False, grid=False))
     shades = alt.Scale(domain=list(picture.states), range=[style.light for style in picture.states.values()])
     colour = alt.Color("state:N", scale=shades, legend=alt.Legend(title=None, symbolType="square"))

@@ -37,7 +37,7 @@ def attendance_picture(points: Points) -> Picture | None:
     note = f"One row per client, one column per round, seed {watched[0][1].seed}. From the top: {groups[0]}."
     if len(points.points) > MOST_PICTURES:
         note += f" The first {MOST_PICTURES} strategies."
-    x, y, num_clients = Axis("Round"), Axis("Clients"), points.points[0].target.shape[-1]
+    x, y, num_clients = Axis("Round", whole=True), Axis("Clients", whole=True), points.points[0].target.shape[-1]
     return Picture("Who was there, who was asked, who was heard", x, y, cells, STATE_STYLES, num_clients, note)
 
 
