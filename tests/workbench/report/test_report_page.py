@@ -28,7 +28,7 @@ from turnout.workbench.report.run import run_page as run_page_module
 from turnout.workbench.report.run.client_charts import attendance_picture
 from turnout.workbench.report.run.compared import join_runs, of_history
 from turnout.workbench.report.run.error_split import error_splits
-from turnout.workbench.report.run.run_charts import run_charts, weight_by_group
+from turnout.workbench.report.run.run_charts import curve_charts, weight_by_group
 from turnout.workbench.report.run.run_page import RunReport, Source, write_report
 
 with warnings.catch_warnings():  # typer may be older than click and read names that click has deprecated since
@@ -350,6 +350,6 @@ def test_colours_can_be_seen_on_dark_paper():
 def test_metrics_of_ones_own_have_a_page(run):
     own = {"hits_accuracy": np.full((3, 3), 0.5)}
     outcomes = tuple(replace(point, history=replace(point.history, metrics=own)) for point in run.points)
-    curve = for_script(run_charts(replace(run, points=outcomes))["curve-hits_accuracy"])
+    curve = for_script(curve_charts(replace(run, points=outcomes))["curve-hits_accuracy"])
     assert curve["y"] == {"title": "Hits accuracy", "unit": "%"}
     assert curve["series"][0]["y"] == [50, 50, 50]

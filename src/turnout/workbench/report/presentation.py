@@ -17,9 +17,9 @@ from turnout.workbench.report.diagnosis.diagnosis_tables import furthest_table, 
 from turnout.workbench.report.diagnosis.diagnosis_words import diagnosis_words
 from turnout.workbench.report.page.notebook import fragment
 from turnout.workbench.report.page.on_paper import figure
-from turnout.workbench.report.run.compared import of_history, shown_metrics
+from turnout.workbench.report.run.compared import of_history
 from turnout.workbench.report.run.comparison import StrategyComparison
-from turnout.workbench.report.run.plots import CURVES, plot
+from turnout.workbench.report.run.plots import draw_curves
 from turnout.workbench.report.run.run_page import RunReport
 
 __all__ = ["audit_summary", "diagnosis_summary", "html"]
@@ -44,7 +44,7 @@ def _comparison(comparison: StrategyComparison) -> str:
 
 
 def _of_run(report: RunReport, lines: list[str]) -> str:
-    return fragment(lines, report.table, plot(report.points, CURVES) if shown_metrics(report.points) else None)
+    return fragment(lines, report.table, draw_curves(report.points, report.curves) if report.curves else None)
 
 
 @html.register(Audit)

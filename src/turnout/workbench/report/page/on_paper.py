@@ -172,8 +172,9 @@ def _scale(axis: Axis, nice: bool = True) -> alt.Scale:
 
 def _axis(axis: Axis) -> alt.Axis:
     """On a logarithmic axis only the powers of ten have numbers, on one that counts only whole numbers."""
-    marks = {"tickCount": 5, "format": "~g"} if axis.log else {"tickMinStep": 1} if axis.whole else {}
-    return alt.Axis(labelFlush=False, **marks)
+    if axis.log:
+        return alt.Axis(labelFlush=False, tickCount=5, format="~g")
+    return alt.Axis(labelFlush=False, tickMinStep=1) if axis.whole else alt.Axis(labelFlush=False)
 
 
 def _lines(chart: Chart, at: At) -> list[alt.Chart]:

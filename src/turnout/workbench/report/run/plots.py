@@ -15,7 +15,7 @@ from turnout.files.whole import whole_file
 from turnout.metrics import WORST_DECILE, Metric, metric_named
 from turnout.simulator.history import History
 from turnout.workbench.experiment.errors import ExperimentError, mistakes_at
-from turnout.workbench.report.page.chart import Drawing, Picture, one_each
+from turnout.workbench.report.page.chart import Chart, Drawing, Picture, one_each
 from turnout.workbench.report.page.look import Look
 from turnout.workbench.report.page.on_paper import caption, figure
 from turnout.workbench.report.page.telling import why_silent
@@ -104,40 +104,43 @@ def figure_set(points: Points, look: Look = PLAIN) -> tuple[dict[str, alt.TopLev
         else:
             by_round = name in curves or isinstance(drawing, Picture)
             with mistakes_at(name):
-                figures[name] = _draw_alone(shown, (look if by_round else replace(look, from_round=0)).of(drawing))
+                figures[name] = draw_alone(shown, (look if by_round else replace(look, from_round=0)).of(drawing))
     return figures, reasons
-
-
-def main_figures(points: Points, charts: Mapping[str, Drawing]) -> dict[str, alt.TopLevelMixin]:
-    """The two figures that every run folder has, from the charts of its report."""
-    curves = [charts[f"{CURVE}{metric.name}"] for metric in _metrics_to_draw(points, None)]
-    return {"learning": _draw_curves(points, curves), "attention": _draw_alone(points, charts["groups"])}
 
 
 def _draw(points: Points, kind: str, metric: str | None = None, look: Look = PLAIN) -> alt.TopLevelMixin:
     if kind == CURVES:
-        return _draw_curves(points, [look.of(learning_curves(points, one)) for one in _metrics_to_draw(points, metric)])
+        metrics = _panels(points) if metric is None else [_common_metric(points, metric)]
+        return _draw_beside(points, [look.of(learning_curves(points, one)) for one in metrics])
     describe, lacking = CHARTS[kind]
     chart = describe(points)
     if chart is None:
         raise ValueError(f"this run does not tell {lacking}")
-    return _draw_alone(points, look.of(chart))
+    return draw_alone(points, look.of(chart))
 
 
-def _metrics_to_draw(points: Points, metric: str | None) -> list[Metric]:
-    """The metrics that have a panel, or the named one."""
-    if metric is None:
-        return [shown for shown in shown_metrics(points) if shown.name != WORST_DECILE]
-    if metric not in (shared := common_metrics(points)):
-        raise ValueError(f"there is no metric {metric!r}: known: {', '.join(sorted(shared))}")
-    return [metric_named(metric)]
+def _panels(points: Points) -> list[Metric]:
+    """The metrics that have a panel where none is named."""
+    return [metric for metric in shown_metrics(points) if metric.name != WORST_DECILE]
 
 
-def _draw_curves(points: Points, charts: Sequence[Drawing]) -> alt.TopLevelMixin:
+def _common_metric(points: Points, name: str) -> Metric:
+    if name not in (shared := common_metrics(points)):
+        raise ValueError(f"there is no metric {name!r}: known: {', '.join(sorted(shared))}")
+    return metric_named(name)
+
+
+def draw_curves(points: Points, curves: Mapping[str, Chart]) -> alt.TopLevelMixin:
+    """The learning curves of the most telling metrics, from the charts of `curve_charts`."""
+    return _draw_beside(points, [curves[f"{CURVE}{metric.name}"] for metric in _panels(points)])
+
+
+def _draw_beside(points: Points, charts: Sequence[Drawing]) -> alt.TopLevelMixin:
     return figure(charts, "How well the model does, round by round", [title_of(points), charts[0].note])
 
 
-def _draw_alone(points: Points, chart: Drawing) -> alt.TopLevelMixin:
+def draw_alone(points: Points, chart: Drawing) -> alt.TopLevelMixin:
+    """A figure of one chart, or of one picture per strategy."""
     lines = [title_of(points), caption(chart)]
     if isinstance(chart, Picture):
         return figure(one_each(chart), chart.title, lines, [cells.label for cells in chart.series], columns=2)

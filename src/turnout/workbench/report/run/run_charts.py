@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from turnout.metrics import METRICS, Metric
+from turnout.metrics import METRICS
 from turnout.workbench.report.page.chart import Axis, Chart, Drawing, Series
 from turnout.workbench.report.run.client_charts import attendance_picture, client_weights, served_clients, staleness
 from turnout.workbench.report.run.compared import Points, common_metrics, shown_metrics, styles_of
@@ -18,18 +18,18 @@ CURVE = "curve-"  # before the name of a metric: its learning curves
 ERROR_PARTS = {"total": "model to optimum", "optimisation": "optimisation error", "bias": "bias"}  # of an error
 
 
-def run_charts(points: Points) -> dict[str, Drawing]:
-    """Every chart by name; those that the runs have nothing for are left out."""
-    curves = {f"{CURVE}{metric.name}": learning_curves(points, metric) for metric in _drawn_metrics(points)}
-    others = {kind: describe(points) for kind, (describe, _) in CHARTS.items()}
-    return curves | {kind: drawing for kind, drawing in others.items() if drawing is not None}
-
-
-def _drawn_metrics(points: Points) -> list[Metric]:
-    """The telling metrics, and the losses that do not fit the table."""
+def curve_charts(points: Points) -> dict[str, Chart]:
+    """Learning curves by name: those of the telling metrics, and of the losses that do not fit the table."""
     names = common_metrics(points)
     listed = (metric for metric in METRICS if metric.in_report and metric.name in names)
-    return list(dict.fromkeys([*shown_metrics(points), *listed]))
+    drawn = dict.fromkeys([*shown_metrics(points), *listed])
+    return {f"{CURVE}{metric.name}": learning_curves(points, metric) for metric in drawn}
+
+
+def fleet_charts(points: Points) -> dict[str, Drawing]:
+    """The charts of clients and groups by name; those that the runs have nothing for are left out."""
+    drawings = {kind: describe(points) for kind, (describe, _) in CHARTS.items()}
+    return {kind: drawing for kind, drawing in drawings.items() if drawing is not None}
 
 
 def weight_by_group(points: Points) -> Chart | None:

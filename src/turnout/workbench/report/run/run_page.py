@@ -15,7 +15,7 @@ from turnout.workbench.experiment.citations import cited_in
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.run import Run
 from turnout.workbench.experiment.store import load
-from turnout.workbench.report.page.chart import Drawing
+from turnout.workbench.report.page.chart import Chart, Drawing
 from turnout.workbench.report.page.on_page import axis_switch, legend
 from turnout.workbench.report.page.on_paper import PIXELS
 from turnout.workbench.report.page.shell import copyable, figures_or_why, page, paragraph, section
@@ -23,8 +23,8 @@ from turnout.workbench.report.page.table import Column, Table
 from turnout.workbench.report.run.compared import Compared, join_runs, shown_metrics, styles_of
 from turnout.workbench.report.run.curves import with_floors
 from turnout.workbench.report.run.error_split import ErrorSplit, error_splits
-from turnout.workbench.report.run.plots import main_figures
-from turnout.workbench.report.run.run_charts import CURVE, run_charts, split_chart
+from turnout.workbench.report.run.plots import draw_alone, draw_curves
+from turnout.workbench.report.run.run_charts import CURVE, curve_charts, fleet_charts, split_chart
 from turnout.workbench.report.run.run_table import counts, run_table
 from turnout.workbench.report.run.run_words import run_words
 
@@ -86,9 +86,14 @@ class RunReport:
         return run_words(self.points)
 
     @cached_property
+    def curves(self) -> dict[str, Chart]:
+        """Learning curves by name."""
+        return curve_charts(self.points)
+
+    @cached_property
     def charts(self) -> dict[str, Drawing]:
-        """Every chart by name."""
-        return run_charts(self.points)
+        """The charts of clients and groups by name."""
+        return fleet_charts(self.points)
 
     @cached_property
     def splits(self) -> dict[str, ErrorSplit]:
@@ -100,7 +105,8 @@ class RunReport:
 
     def figures(self) -> dict[str, alt.TopLevelMixin]:
         """The two main figures by name."""
-        return main_figures(self.points, self.charts)
+        learning = draw_curves(self.points, self.curves)
+        return {"learning": learning, "attention": draw_alone(self.points, self.charts["groups"])}
 
     def write(self, work: Path) -> None:
         """The page and the two main figures, as files of a run folder."""
@@ -110,10 +116,10 @@ class RunReport:
 
     def page(self, progress: str = "") -> str:
         """The whole page; with `progress`, the part that tells how far the run is, it is a live page."""
-        charts = dict(self.charts)
+        charts = {**self.curves, **self.charts}
         if self.splits:
-            charts |= {"split": split_chart(self.points, self.splits)}
-            charts |= {DISTANCE_CURVE: with_floors(charts[DISTANCE_CURVE], self.splits)}
+            charts["split"] = split_chart(self.points, self.splits)
+            charts[DISTANCE_CURVE] = with_floors(self.curves[DISTANCE_CURVE], self.splits)
         parts = [progress, self._summary(), legend(styles_of(self.points)), *_sections(self.table, charts)]
         return page(self.points.title or "Report", [*parts, *_circumstances(self.sources)], charts, live=bool(progress))
 
