@@ -71,7 +71,7 @@ def test_an_audit_shows_words_table_and_weights(audit):
 
 def test_a_diagnosis_shows_words_table_and_a_chart(diagnosis):
     html, picture = shown(diagnosis)
-    assert "got ÷ asked" in html
+    assert "gets ÷ asked" in html
     assert picture.startswith("<svg")
 
 

@@ -80,10 +80,10 @@ def _moving(log: Log) -> Bool[np.ndarray, " clients"]:
 
 
 def _patterns(log: Log) -> Labels:
-    """The same number for clients with the same runs, by hashes: a random 64-bit word for every change of state."""
-    words = np.random.default_rng(0).integers(0, 2**63, (2, log.num_slots + 1), dtype=np.uint64)
+    """The same number for clients with the same runs, by hashes: a random 64-bit number for every change of state."""
+    numbers = np.random.default_rng(0).integers(0, 2**63, (2, log.num_slots + 1), dtype=np.uint64)
     total = np.zeros(len(log.present.client) + 1, np.uint64)
-    np.cumsum(words[0, log.present.first] + words[1, log.present.end], out=total[1:])  # overflow is harmless here
+    np.cumsum(numbers[0, log.present.first] + numbers[1, log.present.end], out=total[1:])  # overflow is harmless here
     bounds = np.searchsorted(log.present.client, np.arange(log.num_clients + 1))
     of_client = total[bounds[1:]] - total[bounds[:-1]]
     alone = ~_moving(log)  # clients that hardly change have equal courses by chance

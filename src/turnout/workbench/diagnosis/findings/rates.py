@@ -121,11 +121,11 @@ def _one_sided(watched: Counts, others: Float[np.ndarray, " others"], widening: 
 
 def _distinct(*counts: Counts) -> tuple[list[Int[np.ndarray, " distinct"]], Int[np.ndarray, " clients"]]:
     """The distinct rows of columns of counts, and the index of each client's row."""
-    key, room = np.zeros(len(counts[0]), np.int64), 1
+    key, keys = np.zeros(len(counts[0]), np.int64), 1
     for column in counts:
         width = int(column.max(initial=0)) + 1
-        room *= width
-        if room >= 2**63:  # too many to number: treat all as distinct
+        keys *= width
+        if keys >= 2**63:  # too many to number: treat all as distinct
             return list(counts), np.arange(len(key))
         key = key * width + column
     _, first, place = np.unique(key, return_index=True, return_inverse=True)

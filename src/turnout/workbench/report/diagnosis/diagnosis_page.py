@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from html import escape
 
 from turnout.workbench.diagnosis.diagnose import Diagnosis
+from turnout.workbench.report.audit.audit_page import favoured_at_a_glance
 from turnout.workbench.report.diagnosis.advice import FAIR, flower_line
 from turnout.workbench.report.diagnosis.diagnosis_charts import comparison_name, diagnosis_charts
 from turnout.workbench.report.diagnosis.diagnosis_tables import furthest_table, losing_table, ranking_table
-from turnout.workbench.report.diagnosis.diagnosis_words import diagnosis_words, favoured, ranking_words
+from turnout.workbench.report.diagnosis.diagnosis_words import diagnosis_words, ranking_words
 from turnout.workbench.report.diagnosis.readable import percent
 from turnout.workbench.report.page.chart import Drawing
-from turnout.workbench.report.page.shell import copyable, figures_or_why, glance, page, paragraph, section
+from turnout.workbench.report.page.shell import copyable, figures_or_why, page, paragraph, section
 
 MOST_NAMED = 10  # clients in a table
 
@@ -64,9 +65,7 @@ def _at_a_glance(diagnosis: Diagnosis) -> str:
     weights = diagnosis.findings.weights
     if weights.weighted.sum() == 0 or weights.weighted_distance < FAIR:
         return ""
-    fleet, target = favoured(diagnosis)
-    shares = {"of the clients": fleet, "of the weight is asked for them": target, "of the weight is theirs": 0.5}
-    return glance({f"{percent(share)} {words}": share for words, share in shares.items()})
+    return favoured_at_a_glance(weights.weighted, weights.target)
 
 
 def _weights(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:

@@ -50,7 +50,7 @@ def pack(states: np.ndarray) -> str:
 
 
 def figures(charts: Mapping[str, Drawing], *names: str) -> str:
-    """Those of the charts that exist, side by side if there is room."""
+    """Those of the charts that exist, side by side if they fit."""
     drawn = "".join(_figure(name, charts[name]) for name in names if name in charts)
     return f'<div class="charts">{drawn}</div>' if drawn else ""
 

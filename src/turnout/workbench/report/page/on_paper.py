@@ -70,7 +70,7 @@ def caption(drawing: Drawing) -> str:
 
 
 def _keys(charts: Sequence[Chart], width: int, legend: bool) -> tuple[alt.Color, alt.StrokeDash]:
-    """One entry per label of all charts, in as many columns as the width has room for."""
+    """One entry per label of all charts, in as many columns as fit the width."""
     styles = {series.label: series.style for chart in charts for series in chart.series}
     labels, symbol = list(styles), SYMBOLS.get(charts[0].kind, "stroke")
     entries = alt.Legend(

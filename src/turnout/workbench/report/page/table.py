@@ -29,7 +29,7 @@ class Cell:
     text: str = ""
     value: Any = None  # in records
     spread: str = ""  # after the text
-    interval: str = ""  # in lines below the text in place of the spread, where there is room
+    interval: str = ""  # in lines below the text in place of the spread, on a page
     best: bool = False
     colour: str = ""  # in a terminal
     style: Style | None = None  # of the line that stands for the row in charts
@@ -64,7 +64,7 @@ class Column:
     group: str = ""  # the record inside a record that has it
     unit: str = ""
     words: bool = False  # to the left and broken into lines; numbers go to the right and are never broken
-    page_only: bool = False  # there is no room for it in a terminal
+    page_only: bool = False  # too wide for a terminal
     if_room: bool = False  # left out of a terminal that is too narrow, the last one first
     intervals: str = ""  # what kind they are, said where they are shown
 

@@ -78,7 +78,7 @@ def attention(points: Points) -> list[Attention]:
     for outcome in (point.one_world for point in points.points):
         shares = weight_shares(outcome.history.clients["weight"])
         for group in groups_of(availability_of(outcome), outcome.history.lam):
-            got, target = 100 * shares[:, group.members].sum(axis=1), 100 * outcome.target[group.members].sum()
+            got, target = 100 * shares[:, group.members].sum(axis=1), float(outcome.target[group.members].sum())
             ends = float(got.min()), float(got.max())
-            found.append(Attention(outcome.label, group, float(target), float(got.mean()), *ends))
+            found.append(Attention(outcome.label, group, 100 * target, float(got.mean()), *ends))
     return found
