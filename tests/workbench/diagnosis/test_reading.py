@@ -1,4 +1,5 @@
 """Logs of every shape and format are read as they are meant, and mended with a warning where that is safe."""
+# Long: every way of writing a log has its test here.
 
 import gzip
 from datetime import UTC, datetime, timedelta

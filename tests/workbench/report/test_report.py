@@ -1,3 +1,4 @@
+# Long: all tests share one made-up run.
 import json
 import re
 from dataclasses import replace

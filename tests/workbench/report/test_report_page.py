@@ -1,3 +1,4 @@
+# Long: all tests share one made-up run and its folder.
 import base64
 import json
 import re
