@@ -348,6 +348,18 @@ def test_colours_can_be_seen_on_dark_paper():
     assert colours.on_dark(colours.ORANGE) == colours.ORANGE
 
 
+@pytest.mark.parametrize(
+    ("metrics", "drawn"), [({"worst_decile_accuracy"}, {"learning", "attention"}), ((), {"attention"})]
+)
+def test_a_run_has_its_figures_whatever_was_measured(run, metrics, drawn):
+    """With the worst tenth alone there was once no curve to draw, after hours of computing."""
+    own = {name: np.full((3, 3), 0.5) for name in metrics}
+    outcomes = tuple(replace(point, history=replace(point.history, metrics=own)) for point in run.points)
+    report = RunReport.of_runs([Source(Path("here"), replace(run, points=outcomes))])
+    assert set(report.figures()) == drawn
+    assert "<h1>" in report.page()
+
+
 def test_metrics_of_ones_own_have_a_page(run):
     own = {"hits_accuracy": np.full((3, 3), 0.5)}
     outcomes = tuple(replace(point, history=replace(point.history, metrics=own)) for point in run.points)

@@ -120,8 +120,9 @@ def _draw(points: Points, kind: str, metric: str | None = None, look: Look = PLA
 
 
 def _panels(points: Points) -> list[Metric]:
-    """The metrics that have a panel where none is named."""
-    return [metric for metric in shown_metrics(points) if metric.name != WORST_DECILE]
+    """The metrics that have a panel where none is named: the worst tenth only if there is nothing else."""
+    shown = shown_metrics(points)
+    return [metric for metric in shown if metric.name != WORST_DECILE] or shown
 
 
 def _common_metric(points: Points, name: str) -> Metric:

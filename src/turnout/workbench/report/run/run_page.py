@@ -104,9 +104,9 @@ class RunReport:
         return {point.label: split for point, split in pairs if split is not None}
 
     def figures(self) -> dict[str, alt.TopLevelMixin]:
-        """The two main figures by name."""
-        learning = draw_curves(self.points, self.curves)
-        return {"learning": learning, "attention": draw_alone(self.points, self.charts["groups"])}
+        """The two main figures by name; no learning curves where no metric was taken."""
+        learning = {"learning": draw_curves(self.points, self.curves)} if self.curves else {}
+        return learning | {"attention": draw_alone(self.points, self.charts["groups"])}
 
     def write(self, work: Path) -> None:
         """The page and the two main figures, as files of a run folder."""
