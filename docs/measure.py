@@ -9,10 +9,10 @@ from pathlib import Path
 
 from turnout.simulator.programs import use_compilation_cache
 from turnout.workbench import Run, audit_experiment, load, read_experiment, run
-from turnout.workbench.report.audit.audit_charts import audit_charts, effective_weights_figure, readable_audit
+from turnout.workbench.report.audit.audit_charts import audit_charts, effective_weights_figure, relabel_audit
 from turnout.workbench.report.page.on_paper import PIXELS, figure
-from turnout.workbench.report.run.plots import figures
-from turnout.workbench.report.run.run_words import summary
+from turnout.workbench.report.run.run_page import RunReport, Source
+from turnout.workbench.report.run.run_words import run_summary
 
 HERE = Path(__file__).parent
 
@@ -26,9 +26,9 @@ def main() -> None:
     audit = audit_experiment(demo, rounds=10_000, seeds=1)
     kept = ("label", "consistent", "total_variation", "step_variation")
     write("demo_audit", {"strategies": [{key: getattr(entry, key) for key in kept} for entry in audit.entries]})
-    shown = readable_audit(audit)
+    shown = relabel_audit(audit)
     groups = audit_charts(shown)["groups"]
-    charts = figures(finished) | {
+    charts = RunReport.of_runs([Source(HERE, finished)]).figures() | {
         # Instead of the run's own, which leaves out what is remembered and how much work is behind an update.
         "attention": figure([groups], groups.title, [demo.title, groups.note]),
         "audit": effective_weights_figure(shown, demo.title),
@@ -40,7 +40,7 @@ def main() -> None:
 def demo_numbers(finished: Run) -> dict:
     """Final accuracies by seed."""
     points = []
-    for point in summary(finished)["points"]:
+    for point in run_summary(finished)["points"]:
         accuracy = {kind: {"test_accuracy": point[kind]["test_accuracy"]} for kind in ("final", "against_first")}
         points.append({"label": point["label"], **accuracy})
     return {"command": "turnout run", "points": points}

@@ -12,7 +12,7 @@ from turnout.theory import effective_normalised, effective_raw
 from turnout.workbench.diagnosis.reading.log import Runs
 from turnout.workbench.diagnosis.world.likeness import play
 from turnout.workbench.report.page.colours import BLUE, GREEN, ORANGE, VERMILION, colour
-from turnout.workbench.report.page.on_paper import framed
+from turnout.workbench.report.page.on_paper import add_heading
 
 IMAGES = Path(__file__).parent / "images"
 ROUNDS = 100
@@ -60,7 +60,7 @@ def who_is_there() -> Any:
         )
         cells = cells.transform_calculate(top="datum.client", bottom="datum.client + 1")
         panels.append(cells.properties(width=640, height=150, title=alt.TitleParams(name, anchor="start")))
-    return framed(
+    return add_heading(
         alt.vconcat(*panels), "The same rates, another world", ["One row per client, one column per round; blue: there"]
     )
 
@@ -91,7 +91,7 @@ def way_of_a_round() -> Any:
     )
     named = titles.encode(lanes, text="actor:N")
     chart = alt.layer(way, *texts, boxes, numbers, named).properties(width=1060, height=380)
-    return framed(chart, "The way of a round", [])
+    return add_heading(chart, "The way of a round", [])
 
 
 def engine_words() -> Any:
@@ -144,7 +144,7 @@ def engine_words() -> Any:
     ]
     looks = alt.Chart(pl.DataFrame(marks)).mark_point(shape="diamond", filled=True, size=70, color=VERMILION, opacity=1)
     chart = alt.layer(boxes, looks.encode(across, down), *texts).properties(width=1060, height=330)
-    return framed(chart, "The engine's words", ["Columns on the left: rounds"])
+    return add_heading(chart, "The engine's words", ["Columns on the left: rounds"])
 
 
 def effective_weight() -> Any:
@@ -174,7 +174,7 @@ def effective_weight() -> Any:
     )
     wanted = alt.Chart(pl.DataFrame({"y": [1.0]})).mark_rule(strokeDash=[5, 4], strokeWidth=1.5).encode(y="y:Q")
     chart = (wanted + lines).properties(width=640, height=320)
-    return framed(
+    return add_heading(
         chart, "For whom the model is trained", ["20 independent clients of equal target; 1 is as it should be"]
     )
 
@@ -202,7 +202,7 @@ def right_on_average() -> Any:
     )
     wanted = alt.Chart(pl.DataFrame({"y": [1.0]})).mark_rule(strokeDash=[5, 4], strokeWidth=1.5).encode(y="y:Q")
     note = ["Weight α / π on clients that are there 10 % of the time; six clients each"]
-    return framed((wanted + lines).properties(width=640, height=280), "Right on average, and when", note)
+    return add_heading((wanted + lines).properties(width=640, height=280), "Right on average, and when", note)
 
 
 PICTURES = {

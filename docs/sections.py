@@ -17,8 +17,8 @@ from tables import NUMBERS, ROOT, table
 
 from turnout.statistics import Interval
 from turnout.workbench.experiment import registry
-from turnout.workbench.report.claims.claims_page import stored
-from turnout.workbench.report.claims.claims_table import counted
+from turnout.workbench.report.claims.claims_page import stored_results
+from turnout.workbench.report.claims.claims_table import count_verdicts
 from turnout.workbench.reproduction.measured import CURVES, Measured, read_curves
 from turnout.workbench.reproduction.measures import StrategyCurves, rounds_to
 from turnout.workbench.reproduction.stored import read_result
@@ -73,7 +73,7 @@ def traits() -> str:
 
 def folder_of(claim: str) -> Path:
     """Where a claim's result is, the full size before the quick one."""
-    return next(place for place, result in stored(RESULTS) if result["name"] == claim)
+    return next(place for place, result in stored_results(RESULTS) if result["name"] == claim)
 
 
 def size_of(claim: str) -> str:
@@ -209,14 +209,14 @@ def leads_over_last_word(claim: str) -> str:
 
 def claims() -> str:
     """How the papers' claims fared, one row per paper."""
-    results = [result for _, result in stored(RESULTS)]
+    results = [result for _, result in stored_results(RESULTS)]
     by_paper: dict[str, list[str]] = {}
     for result in results:
         by_paper.setdefault(_paper(result), []).append(result["verdict"])
     rows = ([paper, *(str(each.count(verdict) or "–") for verdict in VERDICTS)] for paper, each in by_paper.items())
     lacking = sorted(set(registry.entries("claims")) - {result["name"] for result in results})
     not_run = f" Not run: {', '.join(f'`{name}`' for name in lacking)}." if lacking else ""
-    return table(("claims of", *VERDICTS), rows) + f"\n\n{counted(results)}{not_run}"
+    return table(("claims of", *VERDICTS), rows) + f"\n\n{count_verdicts(results)}{not_run}"
 
 
 def _paper(result: dict) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import turnout
-from turnout.workbench import diagnosis_sentences, save_diagnosis
+from turnout.workbench import diagnosis_words, save_diagnosis
 
 
 def phones(path: Path) -> str:
@@ -31,7 +31,7 @@ def phones(path: Path) -> str:
 with tempfile.TemporaryDirectory() as folder:
     log = sys.argv[1] if len(sys.argv) > 1 else phones(Path(folder) / "log.csv")
     diagnosis = turnout.diagnose(log, rounds=0)  # with rounds = 4000 it also ranks strategies by an audit
-    for lines in diagnosis_sentences(diagnosis).values():
+    for lines in diagnosis_words(diagnosis).values():
         print(*lines[:1])
     page = save_diagnosis(diagnosis, Path(folder) / "diagnosis") / "diagnosis.html"
     print(f"The page has {page.stat().st_size // 1000} kB; `turnout diagnose LOG.csv` writes it under runs/.")

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 import turnout
-from turnout.workbench import read_experiment, result_sentences, results_table, run, tune
+from turnout.workbench import read_experiment, run_words, run_table, run, tune
 
 EXPERIMENT = """
 title = "Clients that are seldom available, and away for long"
@@ -36,4 +36,4 @@ for choice in tuned.choices:
     print(choice.label, choice.chosen, "at the edge of the grid" if choice.at_edge() else "")
 
 finished = run(replace(tuned.experiment(), seeds=experiment.seeds))
-Console(width=110).print(results_table(finished), *result_sentences(finished))
+Console(width=110).print(run_table(finished), *run_words(finished))

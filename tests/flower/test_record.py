@@ -29,8 +29,8 @@ from turnout.strategies import MIFA, FedAU, Strategy
 from turnout.workbench import ExperimentError, load, read_experiment
 from turnout.workbench.cli import app as command
 from turnout.workbench.experiment.run import run as simulate_experiment
-from turnout.workbench.report.run.run_table import results
-from turnout.workbench.report.run.run_words import summary
+from turnout.workbench.report.run.run_table import run_table
+from turnout.workbench.report.run.run_words import run_summary
 
 MODEL = {"w": np.zeros(2, np.float32)}
 
@@ -98,8 +98,8 @@ def test_the_folder_is_one_of_a_run(tmp_path):
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["deployed"]
     assert about["versions"]["flwr"]
-    assert results(run).row_count == 1
-    assert summary(run)["points"][0]["uploads"] == 9
+    assert run_table(run).row_count == 1
+    assert run_summary(run)["points"][0]["uploads"] == 9
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
         *(
             "experiment.toml",

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from turnout.workbench.experiment.store import load, save
     from turnout.workbench.experiment.tuning import Tuned, save_tuned, tune
     from turnout.workbench.report.audit.audit_folder import save_audit
-    from turnout.workbench.report.diagnosis.diagnosis_folder import save as save_diagnosis
-    from turnout.workbench.report.diagnosis.diagnosis_words import sentences as diagnosis_sentences
+    from turnout.workbench.report.diagnosis.diagnosis_folder import save_diagnosis
+    from turnout.workbench.report.diagnosis.diagnosis_words import diagnosis_words
     from turnout.workbench.report.page.look import Look
     from turnout.workbench.report.run.comparison import StrategyComparison
     from turnout.workbench.report.run.label_counts import label_counts_figure
     from turnout.workbench.report.run.plots import HistoryPlots, plot, save_plot
     from turnout.workbench.report.run.run_page import write_report
-    from turnout.workbench.report.run.run_table import results as results_table
-    from turnout.workbench.report.run.run_words import result as result_sentences
+    from turnout.workbench.report.run.run_table import run_table
+    from turnout.workbench.report.run.run_words import run_words
     from turnout.workbench.reproduction.claim import Claim, read_claim
     from turnout.workbench.reproduction.reproduce import Reproduced, reproduce
 
@@ -43,7 +43,7 @@ __all__ = [
     "StrategyComparison",
     "Tuned",
     "audit_experiment",
-    "diagnosis_sentences",
+    "diagnosis_words",
     "examine",
     "label_counts_figure",
     "load",
@@ -51,9 +51,9 @@ __all__ = [
     "read_claim",
     "read_experiment",
     "reproduce",
-    "result_sentences",
-    "results_table",
     "run",
+    "run_table",
+    "run_words",
     "save",
     "save_audit",
     "save_diagnosis",

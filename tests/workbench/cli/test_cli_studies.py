@@ -123,9 +123,9 @@ def test_numbers_beyond_all_measure_are_one_line(turnout, tmp_path, command, mes
 
 def test_a_run_is_told_to_a_tracker_when_it_is_written_and_again_from_its_folder(turnout, monkeypatch):
     logged = []
-    monkeypatch.setattr("turnout.workbench.report.tracking.imported_tracker", lambda name: logged.append(name))
+    monkeypatch.setattr("turnout.workbench.report.tracking.import_tracker", lambda name: logged.append(name))
     monkeypatch.setattr("turnout.workbench.report.tracking.log_to", lambda *given: logged.append(given) or "W&B: there")
-    monkeypatch.setattr("turnout.workbench.cli.run._simulate", lambda *_, **__: "the run")
+    monkeypatch.setattr("turnout.workbench.cli.run._simulate", lambda *_, **__: ("the run", None))
     monkeypatch.setattr("turnout.workbench.report.run.run_page.write_report", lambda *_: None)
     monkeypatch.setattr("turnout.workbench.experiment.store.load", lambda _: "the run again")
     result = turnout("run", "tiny.toml", "--out", "there", "--log-to", "wandb", "-q")

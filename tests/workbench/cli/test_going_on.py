@@ -92,7 +92,7 @@ def test_an_error_says_how_to_go_on_too(stopped):
 
 def test_a_drawing_that_fails_costs_no_numbers(turnout, monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
-        patch.setattr("turnout.workbench.report.run.plots.write_figures", lambda *_: 1 / 0)
+        patch.setattr("turnout.workbench.report.run.run_page.RunReport.write", lambda *_: 1 / 0)
         result = turnout("run", *OPTIONS, "--out", "run")
     assert result.exit_code == 1
     assert result.stderr.endswith("go on with: turnout run --resume run\n")

@@ -1,17 +1,20 @@
 """A log is diagnosed as a whole, and its numbers are fit for other programs."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
+from jaxtyping import Int
 
 import turnout
-from turnout.workbench.diagnosis.findings.lag_one import lag_one
+from turnout.workbench.diagnosis.diagnose import diagnose
+from turnout.workbench.diagnosis.findings.rates import lag_one
 from turnout.workbench.diagnosis.plain import plain
 from turnout.workbench.diagnosis.reading.log import Log
+from turnout.workbench.diagnosis.world.ranking import Rank, Ranking
 
 
 def test_a_file_and_its_log_are_diagnosed_alike(diagnosis, persistent, file):
@@ -49,10 +52,34 @@ def test_a_large_fleet_leaves_out_what_there_is_of_every_client(diagnosis):
     assert found["findings"]["mixing"]["lags"] == diagnosis.findings.mixing.lags.tolist()
 
 
+def test_a_list_as_long_as_the_fleet_is_not_taken_for_one_of_every_client(diagnosis):
+    """Seven clients and seven ranks: with nine clients the ranking of all nine candidates was once left out."""
+    ranks = tuple(Rank(f"strategy {k}", 0.1 * k, 0.0, False, 0.0, "O(1)") for k in range(7))
+    ranked = replace(diagnosis, ranking=Ranking(ranks, 10, 7), fitted=replace(diagnosis.fitted, notes=("a note",) * 7))
+    found = ranked.to_json(clients=False)
+    assert [rank["strategy"] for rank in found["ranking"]["ranks"]] == [rank.strategy for rank in ranks]
+    assert found["fitted"]["notes"] == ["a note"] * 7
+
+
+def test_every_array_as_long_as_the_fleet_is_declared_so():
+    log = Log.from_matrix(np.random.default_rng(0).random((83, 60)) < 0.5, arrived=np.full(83, 0.5))
+    found = diagnose(replace(log, uploads=np.full(83, 4)), seeds=1, rounds=0)
+    lengths = []
+
+    def visit(value):
+        for element in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            lengths.append(len(element) if isinstance(element, list) else 0)
+            visit(element)
+
+    visit(found.numbers(clients=False))
+    assert 83 not in lengths
+    assert len(found.numbers()["findings"]["lost_uploads"]["low"]) == 83
+
+
 @dataclass
 class Record:
     values: np.ndarray
-    of_clients: np.ndarray
+    of_clients: Int[np.ndarray, " clients"] | None
     found: bool = True
 
 
@@ -62,7 +89,7 @@ def test_what_is_not_finite_is_none():
         "a": {"values": [1.0, None, None], "of_clients": [0, 1], "found": True},
         "b": [0.5, None, True],
     }
-    assert plain(record, without_length=2) == {"values": [1.0, None, None], "found": True}
+    assert plain(record, clients=False) == {"values": [1.0, None, None], "found": True}
 
 
 tables = arrays(bool, array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=12))

@@ -21,7 +21,7 @@ from turnout.workbench.experiment.config import read_experiment
 from turnout.workbench.experiment.fitted import document
 from turnout.workbench.report.diagnosis import diagnosis_folder, diagnosis_tables, diagnosis_words, when
 from turnout.workbench.report.diagnosis.diagnosis_charts import _profile, diagnosis_charts
-from turnout.workbench.report.diagnosis.diagnosis_page import page
+from turnout.workbench.report.diagnosis.diagnosis_page import diagnosis_page
 
 RANKING = Ranking(
     (
@@ -36,7 +36,7 @@ RANKING = Ranking(
 
 @pytest.fixture(scope="module")
 def html(diagnosis):
-    return page(replace(diagnosis, ranking=RANKING))
+    return diagnosis_page(replace(diagnosis, ranking=RANKING))
 
 
 def test_the_page_is_whole_and_stands_alone(html):
@@ -66,7 +66,7 @@ def test_names_are_text_not_markup(html):
 def test_warnings_are_shown_where_there_are_any(diagnosis, html):
     assert "mended or doubtful" not in html
     log = replace(diagnosis.log, warnings=("3 duplicate rows were dropped, the first at line 7",))
-    assert "<li>3 duplicate rows were dropped, the first at line 7</li>" in page(replace(diagnosis, log=log))
+    assert "<li>3 duplicate rows were dropped, the first at line 7</li>" in diagnosis_page(replace(diagnosis, log=log))
 
 
 def weighted(diagnosis, weights, target):
@@ -90,7 +90,7 @@ def test_the_first_sentence_says_whom_the_model_is_trained_for(diagnosis):
 def test_the_recommendation_comes_first(diagnosis, html):
     audited = replace(diagnosis, ranking=RANKING)
     advice = "Use Unbiased: in a world like this log FedAvg misplaces 41 % of the weight; with Unbiased it is 0.4 %."
-    assert diagnosis_words.sentences(audited)["summary"][0] == advice
+    assert diagnosis_words.diagnosis_words(audited)["summary"][0] == advice
     assert html.index(advice) < html.index("FlowerStrategy(Unbiased())") < html.index("trains mostly for")
     assert {"name": "unbiased"} in document(audited)["strategies"]
 
@@ -119,7 +119,7 @@ def test_lost_uploads_are_told(diagnosis):
     uploads = np.array([200] * 6 + [0])
     arrived = np.array([0.97, 0.97, 0.96, 0.97, 0.98, 0.6, np.nan])
     lossy = examine(replace(diagnosis.log, uploads=uploads, arrived=arrived))
-    text = diagnosis_words.sentences(replace(diagnosis, findings=lossy))["uploads"]
+    text = diagnosis_words.diagnosis_words(replace(diagnosis, findings=lossy))["uploads"]
     assert text[0] == "9.2 % of the uploads are lost: that much work is done for nothing."
     # Jeffreys' interval of 80 lost of 200.
     assert (
@@ -127,10 +127,10 @@ def test_lost_uploads_are_told(diagnosis):
         == "1 client loses more than the fleet beyond chance, most of all fay (40 %; 95 % interval 33 % to 47 %)."
     )
     assert re.search(r"With the losses FedAvg misplaces \d+ % of the weight, \d+ % if every upload arrived", text[2])
-    assert "<td>33 % to 47 %</td>" in page(replace(diagnosis, findings=lossy))
+    assert "<td>33 % to 47 %</td>" in diagnosis_page(replace(diagnosis, findings=lossy))
     whole = examine(replace(diagnosis.log, uploads=uploads, arrived=np.where(uploads > 0, 1.0, np.nan)))
-    assert diagnosis_words.sentences(replace(diagnosis, findings=whole))["uploads"] == ["Every upload arrived."]
-    assert diagnosis_words.sentences(diagnosis)["uploads"] == ["The log does not say which uploads arrived."]
+    assert diagnosis_words.diagnosis_words(replace(diagnosis, findings=whole))["uploads"] == ["Every upload arrived."]
+    assert diagnosis_words.diagnosis_words(diagnosis)["uploads"] == ["The log does not say which uploads arrived."]
 
 
 def test_outages_and_the_basis_of_the_weights_are_told():
@@ -138,9 +138,9 @@ def test_outages_and_the_basis_of_the_weights_are_told():
     present[:, 100:140] = False
     found = diagnose(replace(Log.from_matrix(present), first_round=1), seeds=1, rounds=0)
     assert "Rounds 101–140: nobody, which the clients do not explain" in " ".join(
-        diagnosis_words.sentences(found)["log"]
+        diagnosis_words.diagnosis_words(found)["log"]
     )
-    assert "Counted over: every slot." in page(found)
+    assert "Counted over: every slot." in diagnosis_page(found)
     assert (found.studied.watched_matrix().sum(axis=1) == 260).all()
 
 
@@ -163,10 +163,10 @@ def test_moments_have_a_date_where_the_log_has_dates():
 def test_a_change_is_located(diagnosis):
     drift = replace(diagnosis.findings.drift, fleet_p_value=0.0, change_slot=144, level_before=0.5, level_after=0.25)
     findings = replace(diagnosis.findings, drift=drift)
-    text = diagnosis_words.sentences(replace(diagnosis, findings=findings))["drift"][0]
+    text = diagnosis_words.diagnosis_words(replace(diagnosis, findings=findings))["drift"][0]
     assert "that is there went from 50 % to 25 % at slot 144 (24 hours after the beginning)." in text
     rounds = replace(diagnosis, findings=findings, log=replace(diagnosis.log, slot_seconds=None, first_round=1))
-    assert "to 25 % at round 145." in diagnosis_words.sentences(rounds)["drift"][0]
+    assert "to 25 % at round 145." in diagnosis_words.diagnosis_words(rounds)["drift"][0]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_slowest_client_is_named_only_if_it_is_slower_than_the_median(diagnosi
     mixing = diagnosis.findings.mixing
     for low, words in ((0.5, "surely longer for none"), (900.0, "at least 6.25 days for client")):
         changed = replace(mixing, relaxation_low=np.full_like(mixing.relaxation_low, low))
-        text = diagnosis_words.sentences(replace(diagnosis, findings=replace(diagnosis.findings, mixing=changed)))
+        text = diagnosis_words.diagnosis_words(replace(diagnosis, findings=replace(diagnosis.findings, mixing=changed)))
         assert words in text["mixing"][0]
 
 
@@ -210,7 +210,7 @@ def test_lags_are_lags_on_the_axis(diagnosis):
 
 
 def test_sentences_state_what_was_found(diagnosis):
-    told = {name: " ".join(lines) for name, lines in diagnosis_words.sentences(diagnosis).items()}
+    told = {name: " ".join(lines) for name, lines in diagnosis_words.diagnosis_words(diagnosis).items()}
     assert "get less than a tenth of the weight that they should get, 1 of which never came." in told["summary"]
     assert "7 clients over 600 slots of 10 minutes (4.17 days)." in told["log"]
     assert "surely have memory" in told["availability"]
@@ -256,27 +256,27 @@ def test_the_terminal_tells_the_same(diagnosis):
     ],
 )
 def test_what_to_take_without_a_memory_is_told(diagnosis, others, words):
-    ranks = (Rank("last_word", 0.0, 0.0, True, 0.3, "O(N · model)"), *others, RANKING.ranks[1])
+    ranks = (Rank("last_word", 0.0, 0.0, True, 0.3, "O(N · model)", remembers_models=True), *others, RANKING.ranks[1])
     told = diagnosis_words.recommendation(replace(diagnosis, ranking=replace(RANKING, ranks=ranks)))
     assert told[0].startswith("Use LastWord: in a world like this log FedAvg misplaces 41 % of the weight")
     assert told[1] == words
 
 
 def test_the_folder_is_whole_or_absent(diagnosis, tmp_path, monkeypatch):
-    folder = diagnosis_folder.save(diagnosis, tmp_path / "new" / "folder")
+    folder = diagnosis_folder.save_diagnosis(diagnosis, tmp_path / "new" / "folder")
     files = {"diagnosis.html", "diagnosis.json", "world.toml", "manifest.json"}
     assert {file.name for file in folder.iterdir()} == files
     numbers = json.loads((folder / "diagnosis.json").read_text())
     assert numbers["sentences"]["summary"][0] == diagnosis_words.headline(diagnosis)
     with pytest.raises(FolderError, match="exists already"):
-        diagnosis_folder.save(diagnosis, folder)
+        diagnosis_folder.save_diagnosis(diagnosis, folder)
 
     def broken(_):
         raise RuntimeError("no ink")
 
     monkeypatch.setattr(diagnosis_folder, "world_toml", broken)
     with pytest.raises(RuntimeError, match="no ink"):
-        diagnosis_folder.save(diagnosis, tmp_path / "other")
+        diagnosis_folder.save_diagnosis(diagnosis, tmp_path / "other")
     assert [file.name for file in tmp_path.iterdir()] == ["new"]
 
 
@@ -284,7 +284,7 @@ def test_the_folder_is_whole_or_absent(diagnosis, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("name", "autocorrelation"), [("flash1000", "0.83"), ("stunner_100", "0.89")])
 def test_recorded_phones_are_diagnosed_end_to_end(name, autocorrelation, recorded_phones, tmp_path):
     found = diagnose(recorded_phones(name))
-    text = (diagnosis_folder.save(found, tmp_path / name) / "diagnosis.html").read_text()
+    text = (diagnosis_folder.save_diagnosis(found, tmp_path / name) / "diagnosis.html").read_text()
     assert f"autocorrelation from one slot of 10 minutes to the next is {autocorrelation}." in text
     assert "There is a daily cycle" in text
     read_experiment(str(tmp_path / name / "world.toml"))

@@ -24,6 +24,7 @@ def test_the_fair_one_comes_first():
     assert not found.ranks[1].consistent
     assert found.ranks[1].distance == pytest.approx(0.359, abs=0.02)  # 0.9 against 0.2, mostly not together
     assert (found.rounds, found.clients) == (500, 4)
+    assert [rank.remembers_models for rank in found.ranks] == [True, False]
 
 
 def test_lost_uploads_and_unequal_work_of_the_log_count():
@@ -56,9 +57,9 @@ def test_turns_cannot_be_sampled(monkeypatch):
 
 
 def ranks(*fair, unfair=()):
-    memory = {"last_word": "O(N · model)", "mifa": "O(N · model)"}
-    good = [ranking.Rank(name, 0.0, 0.0, True, 0.1, memory.get(name, "O(1)")) for name in fair]
-    bad = [ranking.Rank(name, 0.2, 0.0, False, 0.1, memory.get(name, "O(1)")) for name in unfair]
+    remembering = ("last_word", "mifa")
+    good = [ranking.Rank(name, 0.0, 0.0, True, 0.1, "", "", name in remembering) for name in fair]
+    bad = [ranking.Rank(name, 0.2, 0.0, False, 0.1, "", "", name in remembering) for name in unfair]
     return ranking.Ranking((*good, *bad), 100, 4)
 
 

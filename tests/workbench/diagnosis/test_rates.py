@@ -13,7 +13,7 @@ from turnout.workbench.diagnosis.findings.rates import (
     _ratio_quantile,
     _runs_test,
     _sum_quantile,
-    adjusted,
+    adjust,
     discoveries,
     rates,
     transitions,
@@ -81,7 +81,7 @@ def test_gaps_in_watching_are_joined():
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
 def test_adjusted_is_benjamini_and_hochberg(values):
     p = np.array(values)
-    np.testing.assert_allclose(adjusted(p), stats.false_discovery_control(p), atol=1e-12)
+    np.testing.assert_allclose(adjust(p), stats.false_discovery_control(p), atol=1e-12)
     assert (discoveries(p) == (stats.false_discovery_control(p) <= 0.05)).all()
 
 

@@ -1,4 +1,4 @@
-"""Features are named in order, and every one has its evidence."""
+"""Features are named in order."""
 
 from dataclasses import replace
 
@@ -22,8 +22,6 @@ def test_day_and_company_together(chains):
     assert found.features == ("diurnal", "clustered")
     assert found.kind == "diurnal"
     assert found.name == "diurnal + clustered"
-    assert "cycle of 48 slots explains" in found.evidence["diurnal"]
-    assert "100% of the clients move in 8 clusters of up to 5" in found.evidence["clustered"]
 
 
 @pytest.mark.parametrize(("lam", "kind"), [(0.0, "bernoulli"), (0.7, "markov")])
@@ -38,6 +36,4 @@ def test_rests_rule_over_what_follows_from_them(chains):
     rested = replace(findings.gaps, shortest=5, separation=4, log_p_value=-99.0)
     parts = (findings.rates, findings.clusters, findings.cycles)
     assert recognise(*parts, findings.gaps, drifting).kind == "drifting"
-    both = recognise(*parts, rested, drifting)
-    assert both.features == ("minimum_separation",)
-    assert "no client came again within 4 slots" in both.evidence["minimum_separation"]
+    assert recognise(*parts, rested, drifting).features == ("minimum_separation",)

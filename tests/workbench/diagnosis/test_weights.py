@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from turnout.workbench.diagnosis.findings.fedavg_weights import received, target_of, weights
+from turnout.workbench.diagnosis.findings.fedavg_weights import mean_shares, target_of, weights
 from turnout.workbench.diagnosis.reading.log import Log
 
 tables = arrays(bool, array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=12))
@@ -18,7 +18,7 @@ def test_received_is_the_mean_share_over_slots_with_somebody(present, seed):
     total = weight @ present
     shares = [weight * present[:, t] / total[t] for t in range(present.shape[1]) if total[t] > 0]
     expected = np.mean(shares, axis=0) if shares else np.zeros(len(present))
-    np.testing.assert_allclose(received(Log.from_matrix(present), weight), expected, atol=1e-12)
+    np.testing.assert_allclose(mean_shares(Log.from_matrix(present), weight), expected, atol=1e-12)
 
 
 def test_weights_of_a_small_log():
@@ -41,4 +41,4 @@ def test_a_missing_size_is_the_mean():
 def test_tiny_weights_keep_their_share():
     """Sums of a sweep must not lose a small client beside large ones that left."""
     present = np.array([[1, 1, 0], [0, 0, 1]], bool)
-    assert received(Log.from_matrix(present), np.array([1.0, 1e-9])) == pytest.approx([2 / 3, 1 / 3], rel=1e-5)
+    assert mean_shares(Log.from_matrix(present), np.array([1.0, 1e-9])) == pytest.approx([2 / 3, 1 / 3], rel=1e-5)

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.report.claims.claims_page import claims_page
-from turnout.workbench.report.claims.claims_table import claims_table, claims_words, counted
+from turnout.workbench.report.claims.claims_table import claims_table, claims_words, count_verdicts
 
 
 def check(says="A ahead of B", paper="+1.56 pp", ours="+1.20 pp [+1.00, +1.40] over B", verdict="holds"):
@@ -124,7 +124,7 @@ def test_the_table_has_a_row_a_check():
 
 
 def test_counting():
-    assert counted([result("a"), result("b"), result("c", verdict="not reproduced")]) == (
+    assert count_verdicts([result("a"), result("b"), result("c", verdict="not reproduced")]) == (
         "Of 3 claims: 2 reproduced, 1 not reproduced."
     )
 

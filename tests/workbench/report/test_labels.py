@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from turnout.workbench.experiment import registry
-from turnout.workbench.report.page.labels import listed, paper_labels
+from turnout.workbench.report.page.labels import join_labels, paper_labels
 
 PAGES = Path(__file__).parents[3] / "docs" / "strategies"
 
@@ -29,5 +29,6 @@ def test_labels_that_somebody_chose_stay():
 
 
 def test_labels_in_a_sentence():
-    assert (listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"], 2)) == ("a", "a and b", "a, b and c")
-    assert listed(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+    assert (join_labels(["a"]), join_labels(["a", "b"])) == ("a", "a and b")
+    assert join_labels(["a", "b", "c"], 2) == "a, b and c"
+    assert join_labels(["a", "b", "c", "d"], 2) == "a, b and 2 more"

@@ -16,7 +16,7 @@ from turnout.strategies import FedAvg, Unbiased
 from turnout.workbench.diagnosis.reading.log import Log
 from turnout.workbench.diagnosis.world.ranking import Rank, Ranking
 from turnout.workbench.report.audit.audit_folder import save_audit
-from turnout.workbench.report.diagnosis.diagnosis_folder import save
+from turnout.workbench.report.diagnosis.diagnosis_folder import save_diagnosis
 
 CLIENTS = 6
 
@@ -71,7 +71,7 @@ def test_an_audit_shows_words_table_and_weights(audit):
 
 def test_a_diagnosis_shows_words_table_and_a_chart(diagnosis):
     html, picture = shown(diagnosis)
-    assert "got ÷ asked" in html
+    assert "gets ÷ asked" in html
     assert picture.startswith("<svg")
 
 
@@ -89,7 +89,7 @@ def test_the_text_form_of_a_diagnosis_names_a_class(diagnosis):
 def test_json_says_all_that_the_file_says(comparison, audit, diagnosis, tmp_path):
     audited = json.loads((save_audit(audit, tmp_path / "audit", "") / "audit.json").read_text())
     assert json.loads(json.dumps(audit.to_json())) == audited
-    diagnosed = json.loads((save(diagnosis, tmp_path / "diagnosis") / "diagnosis.json").read_text())
+    diagnosed = json.loads((save_diagnosis(diagnosis, tmp_path / "diagnosis") / "diagnosis.json").read_text())
     assert json.loads(json.dumps(diagnosis.to_json())) == diagnosed
     assert diagnosed["sentences"]["summary"]
     compared = comparison.to_json()

@@ -1,3 +1,4 @@
+# Long: all tests share one made-up run.
 import json
 import re
 from dataclasses import replace
@@ -10,10 +11,11 @@ from turnout.simulator.history import History
 from turnout.workbench import Experiment
 from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.report.page import colours
-from turnout.workbench.report.run import groups, plots
+from turnout.workbench.report.run import groups
 from turnout.workbench.report.run import run_table as tables
 from turnout.workbench.report.run import run_words as words
 from turnout.workbench.report.run.compared import Compared
+from turnout.workbench.report.run.run_page import RunReport, Source
 
 DOCUMENT = {
     "title": "Made up",
@@ -62,7 +64,7 @@ def shown(renderable):
 
 
 def test_the_table_has_means_and_spreads(run):
-    text = shown(tables.results(run))
+    text = shown(tables.run_table(run))
     assert "55.0 ± 7.1" in text
     assert "64.0 ± 5.7" in text
     assert "30" in text
@@ -73,19 +75,19 @@ def test_the_table_has_means_and_spreads(run):
 def test_a_metric_that_is_the_same_everywhere_has_no_column(run):
     for point in run.points:
         point.history.metrics["worst_decile_accuracy"] = np.zeros((2, 2))
-    assert "Worst" not in shown(tables.results(run))
+    assert "Worst" not in shown(tables.run_table(run))
     run.points[1].history.metrics["worst_decile_accuracy"][1, 1] = 0.1
-    assert "Worst" in shown(tables.results(run))
+    assert "Worst" in shown(tables.run_table(run))
 
 
 def test_differences_are_paired(run):
-    text = shown(tables.results(run))
+    text = shown(tables.run_table(run))
     assert "+9.0 ± 1.4" in text  # 10 and 8 points
     assert "-13.0 ± 4.2" in text
 
 
 def test_the_best_is_bold(run):
-    text = shown(tables.results(run))
+    text = shown(tables.run_table(run))
     assert re.search(r"\x1b\[1m *64.0 ± 5.7", text)
     assert not re.search(r"\x1b\[1m *55.0", text)
 
@@ -93,12 +95,12 @@ def test_the_best_is_bold(run):
 def test_divergence_is_said(run):
     lost = outcome("adafed", "adafed", [0.1, 0.1], [1, 1, 1, 1], loss=np.nan)
     broken = Run(run.experiment, (*run.points, lost), 1.0)
-    assert "diverged in 2 of 2" in shown(tables.results(broken))
-    assert words.result(broken)[0].startswith("Diverged, at least once: adafed")
+    assert "diverged in 2 of 2" in shown(tables.run_table(broken))
+    assert words.run_words(broken)[0].startswith("Diverged, at least once: adafed")
 
 
 def test_the_result_in_words(run):
-    winner, attention = words.result(run)
+    winner, attention = words.run_words(run)
     assert winner == (
         "Test accuracy: no strategy is clearly ahead. unbiased ends best, at 64.0 ± 5.7 %, but its lead over fedavg "
         "and fixed divisor may be chance."
@@ -118,7 +120,7 @@ def ending(**accuracies):
         params = np.zeros((len(seeds), 1))
         history = replace(point.history, seeds=seeds, metrics=metrics, clients=clients, params=params)
         points.append(replace(point, history=history))
-    return words.result(Compared("", tuple(points)))[0]
+    return words.run_words(Compared("", tuple(points)))[0]
 
 
 CLOSE, FAR = [0.50, 0.52, 0.51, 0.53], [0.90, 0.91, 0.92, 0.93]
@@ -174,11 +176,11 @@ def leaky(with_validation=True):
 
 def test_the_point_of_a_sweep_is_chosen_by_validation_data_and_reported_by_test_data():
     run = leaky()
-    assert words.result(run)[0].startswith(
+    assert words.run_words(run)[0].startswith(
         "Test accuracy: fedavg learning_rate=0.1 ends best, at 51.0 ± 1.4 % "
         "(of each sweep the best by validation accuracy)."
     )
-    table = tables.results(run)
+    table = tables.run_table(run)
     accuracy = next(column for column in table.columns if column.title == "Test accuracy")
     assert [cell.best for cell in accuracy.cells] == [True, False, False]
     assert "Of a sweep, the point with the best validation accuracy counts." in table.note
@@ -186,30 +188,32 @@ def test_the_point_of_a_sweep_is_chosen_by_validation_data_and_reported_by_test_
 
 def test_without_validation_data_no_point_of_a_sweep_is_called_best():
     run = leaky(with_validation=False)
-    assert words.result(run)[0].startswith("Test accuracy: unbiased ends best, at 41.0 ± 1.4 %.")
-    assert "Of a sweep, no point counts." in tables.results(run).note
+    assert words.run_words(run)[0].startswith("Test accuracy: unbiased ends best, at 41.0 ± 1.4 %.")
+    assert "Of a sweep, no point counts." in tables.run_table(run).note
     alone = replace(run, points=run.points[:2])
-    assert words.result(alone)[0].startswith("Test accuracy: nothing is called best, as a sweep needs validation data")
+    assert words.run_words(alone)[0].startswith(
+        "Test accuracy: nothing is called best, as a sweep needs validation data"
+    )
 
 
 def test_worlds_of_a_sweep_are_not_chosen_among():
     run = leaky()
     worlds = [replace(point, settings={"availability.gap": gap}) for gap, point in enumerate(run.points[:2])]
     relabelled = [replace(point, label=f"fedavg gap={gap}") for gap, point in enumerate(worlds)]
-    assert "fedavg gap=1 ends best, at 91.0" in words.result(replace(run, points=tuple(relabelled)))[0]
+    assert "fedavg gap=1 ends best, at 91.0" in words.run_words(replace(run, points=tuple(relabelled)))[0]
 
 
 def test_fresh_weights_say_nothing_of_a_strategy_that_remembers(run):
     mifa = outcome("mifa", "mifa", [0.6, 0.6], [9, 9, 1, 1])
-    *_, attention = words.result(Run(run.experiment, (*run.points, mifa), 1.0))
+    *_, attention = words.run_words(Run(run.experiment, (*run.points, mifa), 1.0))
     assert "mifa 10 %" not in attention
     assert "fedavg 10 %" in attention
     assert "For mifa, ask turnout audit: the weights of fresh updates do not tell it." in attention
-    assert len(words.result(Run(run.experiment, (mifa,), 1.0))) == 0
+    assert len(words.run_words(Run(run.experiment, (mifa,), 1.0))) == 0
 
 
 def test_the_summary_is_json(run):
-    summary = json.loads(json.dumps(words.summary(run)))
+    summary = json.loads(json.dumps(words.run_summary(run)))
     assert [point["label"] for point in summary["points"]] == ["fedavg", "unbiased", "fixed divisor"]
     assert summary["points"][1]["final"]["test_accuracy"]["mean"] == pytest.approx(0.64)
     assert summary["points"][1]["against_first"]["test_accuracy"]["seeds"] == pytest.approx([0.1, 0.08])
@@ -226,19 +230,23 @@ def test_the_summary_is_json(run):
 
 def test_what_is_not_finite_is_null(run):
     lost = outcome("adafed", "adafed", [0.1, np.nan], [1, 1, 1, 1])
-    *_, point = words.summary(Run(run.experiment, (*run.points, lost), 1.0))["points"]
+    *_, point = words.run_summary(Run(run.experiment, (*run.points, lost), 1.0))["points"]
     assert point["final"]["test_accuracy"] == {"mean": None, "std": None, "seeds": [0.1, None]}
 
 
 def test_a_cost_that_an_older_folder_lacks_is_null_in_the_summary(run):
     for point in run.points:
         del point.history.records["local_steps"]
-    assert words.summary(run)["points"][0]["local_steps"] is None
-    assert words.summary(run)["points"][0]["uploads"] == 30
+    assert words.run_summary(run)["points"][0]["local_steps"] is None
+    assert words.run_summary(run)["points"][0]["uploads"] == 30
+
+
+def of_clients(outcome):
+    return groups.availability_of(outcome), outcome.history.lam
 
 
 def test_groups_go_from_rare_to_frequent(run):
-    names = [group.name for group in groups.groups(run.points[0])]
+    names = [group.name for group in groups.groups_of(*of_clients(run.points[0]))]
     assert names == [
         "10 % available, uncorrelated",
         "10 % available, correlated",
@@ -250,7 +258,7 @@ def test_groups_go_from_rare_to_frequent(run):
 def test_without_a_law_groups_are_by_what_was_seen(run):
     first = run.points[0]
     unknown = replace(first, history=replace(first.history, pi=None, lam=None))
-    assert [group.name for group in groups.groups(unknown)] == ["10 % available", "90 % available"]
+    assert [group.name for group in groups.groups_of(*of_clients(unknown))] == ["10 % available", "90 % available"]
 
 
 def test_clients_that_come_seldom_are_not_said_to_come_never():
@@ -259,9 +267,9 @@ def test_clients_that_come_seldom_are_not_said_to_come_never():
 
 
 def test_shares_are_set_beside_the_target(run):
-    frame = groups.attention(run)
-    assert frame["share"].to_list()[:4] == pytest.approx([5, 5, 45, 45])
-    assert set(frame["target"].round(6)) == {25.0}
+    given = groups.attention(run)
+    assert [one.share for one in given[:4]] == pytest.approx([5, 5, 45, 45])
+    assert {round(one.target, 6) for one in given} == {25.0}
 
 
 def test_a_strategy_keeps_its_colour(run):
@@ -287,7 +295,7 @@ def test_strategies_often_seen_together_differ(together):
 def test_a_label_names_its_strategy():
     known = ["ca_fed", "c_a_fedavg", "fedavg", "more_available"]
     named = {
-        label: colours.strategy_called(label, known)
+        label: colours.guess_strategy(label, known)
         for label in ("CA-Fed kappa=0.1", "c-a-FedAvg", "More available", "FedAvg, all", "loss of the uniform law")
     }
     assert list(named.values()) == ["ca_fed", "c_a_fedavg", "more_available", "fedavg", "loss of the uniform law"]
@@ -310,8 +318,8 @@ def test_lines_of_one_colour_differ_in_their_dash():
 
 
 def test_figures_are_drawn(run, tmp_path):
-    plots.write_figures(run, tmp_path)
-    files = sorted(tmp_path.iterdir())
+    RunReport.of_runs([Source(tmp_path, run)]).write(tmp_path)
+    files = sorted(tmp_path.glob("*.png"))
     assert [file.name for file in files] == ["attention.png", "learning.png"]
     for file in files:
         assert file.read_bytes().startswith(b"\x89PNG")

@@ -1,8 +1,10 @@
+# Long: all tests share one made-up run and its folder.
 import base64
 import json
 import re
 import shutil
 import warnings
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,13 +22,15 @@ from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.experiment.store import load, save
 from turnout.workbench.experiment.sweep import points
 from turnout.workbench.report.page import colours
-from turnout.workbench.report.page.on_page import for_script, packed
+from turnout.workbench.report.page.on_page import for_script, pack
 from turnout.workbench.report.run import curves, plots
+from turnout.workbench.report.run import run_charts as run_charts_module
+from turnout.workbench.report.run import run_page as run_page_module
 from turnout.workbench.report.run.client_charts import attendance_picture
-from turnout.workbench.report.run.compared import compared, of_history
+from turnout.workbench.report.run.compared import join_runs, of_history
 from turnout.workbench.report.run.error_split import error_splits
-from turnout.workbench.report.run.run_charts import run_charts, weight_by_group
-from turnout.workbench.report.run.run_page import Source, report_page, write_report
+from turnout.workbench.report.run.run_charts import curve_charts, weight_by_group
+from turnout.workbench.report.run.run_page import RunReport, Source, write_report
 
 with warnings.catch_warnings():  # typer may be older than click and read names that click has deprecated since
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -95,7 +99,7 @@ def folder(run, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def html(folder):
-    return report_page([Source.read(folder)])
+    return RunReport.of_runs([Source.read(folder)]).page()
 
 
 def test_the_page_is_whole_and_stands_alone(html):
@@ -161,7 +165,7 @@ def test_the_picture_goes_from_rare_to_frequent(run):
 
 
 def test_cells_are_packed_four_a_byte():
-    cells = base64.b64decode(packed(np.array([[1, 2, 3], [0, 3, 1]], np.uint8)))
+    cells = base64.b64decode(pack(np.array([[1, 2, 3], [0, 3, 1]], np.uint8)))
     assert list(cells) == [1 | 2 << 2 | 3 << 4, 3 | 1 << 2]
 
 
@@ -180,7 +184,7 @@ def test_folders_that_do_not_tell_who_was_there_have_a_report(folder, tmp_path):
     about = json.loads((older / "run.json").read_text())
     del about["seconds_of_a_run"]
     (older / "run.json").write_text(json.dumps(about))
-    text = report_page([Source.read(older)])
+    text = RunReport.of_runs([Source.read(older)]).page()
     assert "<h2>Who was there</h2>" not in text
     assert '"seconds"' not in text
 
@@ -208,9 +212,17 @@ def test_runs_without_a_common_metric_still_show_who_took_part(run, folder):
         for point, name in zip(run.points, told, strict=True)
     ]
     source = replace(Source.read(folder), run=replace(run, points=tuple(outcomes)))
-    text = report_page([source])
+    text = RunReport.of_runs([source]).page()
     assert "<h2>How well the models do</h2>" not in text
     assert set(data_of(text)) == {"availability", "weights", "groups", "staleness"}
+
+
+def test_clients_and_rounds_are_counted_in_whole_numbers(run):
+    """With two clients the axis once had half a client."""
+    picture = for_script(attendance_picture(run))
+    assert (picture["x"]["whole"], picture["y"]["whole"]) == (True, True)
+    (panel, *_) = plots.plot(run, "availability").to_dict()["concat"]
+    assert panel["encoding"]["x"]["axis"]["tickMinStep"] == 1
 
 
 def test_the_error_is_split_where_the_optimum_is_known(run):
@@ -253,14 +265,36 @@ def test_runs_with_other_seeds_are_not_paired(run, folder):
 
     source = Source.read(folder)
     other = replace(source, folder=Path("other"), run=replace(run, points=tuple(map(shorter, run.points))))
-    text = report_page([source, other])
+    text = RunReport.of_runs([source, other]).page()
     assert "no strategy is clearly ahead. other: fair &lt;b&gt; ends best, at 0.150 ± 0.071, but its lead over" in text
     assert len(re.findall(r'<tr data-label="other: .*<td>–</td>', text)) == 3
 
 
+def test_page_figures_and_terminal_are_made_from_one_description(run, folder, tmp_path, monkeypatch):
+    made = Counter()
+
+    def count(owner, name):
+        plain = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *parts: made.update([name]) or plain(*parts))
+
+    count(run_charts_module, "learning_curves")
+    monkeypatch.setattr(run_charts_module, "CHARTS", {"groups": (weight_by_group, "")})
+    for name in ("attention", "groups_chart"):
+        count(run_charts_module, name)
+    for name in ("run_table", "run_words", "join_runs", "error_splits"):
+        count(run_page_module, name)
+    report = RunReport.of_runs([Source(folder, run)])
+    report.write(tmp_path)
+    assert (report.table.row_count, len(report.words)) == (3, 2)
+    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "learning.png", "attention.png"}
+    assert made.pop("learning_curves") == 2  # one for each metric
+    assert set(made.values()) == {1}
+    assert len(made) == 6
+
+
 def test_labels_that_differ_stay_short(run):
     renamed = replace(run, points=tuple(replace(point, label=f"{point.label} 2") for point in run.points))
-    labels = [point.label for point in compared([("a", run), ("b", renamed)]).points]
+    labels = [point.label for point in join_runs([("a", run), ("b", renamed)]).points]
     assert labels == ["FedAvg", "fair <b>", "MIFA", "FedAvg 2", "fair <b> 2", "MIFA 2"]
 
 
@@ -278,7 +312,7 @@ def test_the_command_writes_the_page_or_says_why_not(folder, tmp_path):
 
 
 def test_every_figure_is_a_chart(run):
-    for kind in set(plots.KINDS) - {"clients"}:
+    for kind in set(plots.FIGURE_KINDS) - {"clients"}:
         assert plots.plot(run, kind).to_dict()["$schema"]
         assert getattr(turnout.plots(run.points[0].history), kind)().to_dict()["$schema"]
     with pytest.raises(ExperimentError, match="does not tell test_accuracy by client"):
@@ -314,9 +348,21 @@ def test_colours_can_be_seen_on_dark_paper():
     assert colours.on_dark(colours.ORANGE) == colours.ORANGE
 
 
+@pytest.mark.parametrize(
+    ("metrics", "drawn"), [({"worst_decile_accuracy"}, {"learning", "attention"}), ((), {"attention"})]
+)
+def test_a_run_has_its_figures_whatever_was_measured(run, metrics, drawn):
+    """With the worst tenth alone there was once no curve to draw, after hours of computing."""
+    own = {name: np.full((3, 3), 0.5) for name in metrics}
+    outcomes = tuple(replace(point, history=replace(point.history, metrics=own)) for point in run.points)
+    report = RunReport.of_runs([Source(Path("here"), replace(run, points=outcomes))])
+    assert set(report.figures()) == drawn
+    assert "<h1>" in report.page()
+
+
 def test_metrics_of_ones_own_have_a_page(run):
     own = {"hits_accuracy": np.full((3, 3), 0.5)}
     outcomes = tuple(replace(point, history=replace(point.history, metrics=own)) for point in run.points)
-    curve = for_script(run_charts(replace(run, points=outcomes), {})["curve-hits_accuracy"])
+    curve = for_script(curve_charts(replace(run, points=outcomes))["curve-hits_accuracy"])
     assert curve["y"] == {"title": "Hits accuracy", "unit": "%"}
     assert curve["series"][0]["y"] == [50, 50, 50]

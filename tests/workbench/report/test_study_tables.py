@@ -15,7 +15,7 @@ from turnout.workbench.experiment.sweep import points
 from turnout.workbench.experiment.tuning import Choice, Tuned
 from turnout.workbench.report.audit.audit_charts import audit_charts, effective_weights_figure
 from turnout.workbench.report.audit.audit_table import audit_summary, audit_table
-from turnout.workbench.report.run.tuning_table import choices_summary, choices_table, choices_words, readable_choices
+from turnout.workbench.report.run.tuning_table import choices_summary, choices_table, choices_words, relabel_choices
 
 
 def printed(table):
@@ -89,7 +89,7 @@ def test_a_choice_is_shown_beside_the_second_best(tuned):
     text = printed(choices_table(tuned))
     for words in ("local.learning_rate = 0.2", "85.0 ± 7.1", "60.0 ± 14.1", "3", "fedavg"):
         assert words in text
-    assert "FedAvg" in printed(choices_table(readable_choices(tuned)))
+    assert "FedAvg" in printed(choices_table(relabel_choices(tuned)))
     assert choices_words(tuned) == ["1 point of the grids diverged in some run, and none such was chosen."]
 
 

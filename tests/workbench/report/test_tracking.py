@@ -14,7 +14,7 @@ from turnout.simulator.history import History
 from turnout.workbench import Experiment
 from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.report import tracking
-from turnout.workbench.report.tracking import imported_tracker, log_to, tracked_runs
+from turnout.workbench.report.tracking import import_tracker, log_to, tracked_runs
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 3, 2) + b"rest"
 NAMES = ["fedavg, seed 0", "fedavg, seed 1", "unbiased, seed 0", "unbiased, seed 1"]
@@ -173,7 +173,7 @@ def test_a_library_that_is_not_installed(monkeypatch, tracker):
     module = tracking.MODULES[tracker]
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(UserError, match=f"--log-to {tracker}: {module} is not installed: pip install {module}"):
-        imported_tracker(tracker)
+        import_tracker(tracker)
 
 
 def test_a_tracker_that_fails_leaves_the_run_and_says_how_to_tell_it_again(run, folder, monkeypatch):

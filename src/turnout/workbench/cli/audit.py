@@ -35,7 +35,7 @@ def audit_command(
     prepare_compilation()
     with progress_bar(not output.quiet, "playing") as progress:
         audit = audit_experiment(described, rounds, seeds, progress)
-    from turnout.workbench.report.audit.audit_charts import readable_audit
+    from turnout.workbench.report.audit.audit_charts import relabel_audit
     from turnout.workbench.report.audit.audit_folder import save_audit
     from turnout.workbench.report.audit.audit_table import audit_summary, audit_table
     from turnout.workbench.report.audit.audit_words import audit_words
@@ -45,7 +45,7 @@ def audit_command(
     def print_audit() -> None:
         page = f"\nPage: {folder / 'audit.html'}"
         ends = page, f"Next: turnout run {experiment}   (train the strategies and compare)"
-        shown = readable_audit(audit)
+        shown = relabel_audit(audit)
         print_lines(audit_table(shown, described.title), audit_words(shown), *ends)
 
     output.tell(folder, lambda: audit_summary(audit) | {"folder": str(folder)}, print_audit)

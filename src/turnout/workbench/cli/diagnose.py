@@ -79,11 +79,11 @@ def diagnose_command(
 
 def _check_columns(log: str, columns: dict[str, str]) -> None:
     """Refuse a file that is no log, before anything is imported that takes seconds."""
-    from turnout.workbench.diagnosis.reading.columns import recognised_columns, shape_of
+    from turnout.workbench.diagnosis.reading.columns import recognise_columns, shape_of
     from turnout.workbench.diagnosis.reading.table import open_table
 
     with open_table(log) as table:
-        shape_of(table.path, table.header, recognised_columns(table.header, columns)[0])
+        shape_of(table.path, table.header, recognise_columns(table.header, columns)[0])
 
 
 def _parse_columns(columns: list[str]) -> dict[str, str]:
@@ -111,9 +111,9 @@ def _diagnose(log: str, reading: dict[str, Any], audit_rounds: int, folder: Path
         prepare_compilation()
         diagnosis = diagnose(_log_file(log), rounds=audit_rounds, progress=status.update, **reading)
         status.update("writing")
-        from turnout.workbench.report.diagnosis.diagnosis_folder import save
+        from turnout.workbench.report.diagnosis.diagnosis_folder import save_diagnosis
 
-        save(diagnosis, folder)
+        save_diagnosis(diagnosis, folder)
     return diagnosis
 
 

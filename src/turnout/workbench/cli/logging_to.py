@@ -21,9 +21,9 @@ def check_log(tracker: str | None) -> None:
         return
     if tracker not in TRACKERS:
         raise UserError(f"--log-to {tracker}: there is no such tracker: {nearest(tracker, TRACKERS)}")
-    from turnout.workbench.report.tracking import imported_tracker
+    from turnout.workbench.report.tracking import import_tracker
 
-    imported_tracker(tracker)
+    import_tracker(tracker)
 
 
 def log_run(tracker: str | None, run: Run, folder: Path) -> None:

@@ -69,11 +69,11 @@ def plot_command(
         run_folder(run)
     from turnout.workbench.experiment.store import load
     from turnout.workbench.report.page.look import Look
-    from turnout.workbench.report.run.compared import compared
+    from turnout.workbench.report.run.compared import join_runs
     from turnout.workbench.report.run.plots import ALL
 
     look = Look(**changes, log=log, from_round=from_round)
-    points = compared([(run.absolute().name, load(run)) for run in runs])
+    points = join_runs([(run.absolute().name, load(run)) for run in runs])
     if kind == ALL and metric is not None:
         raise UserError("--metric: all figures have all metrics; leave it out, or choose curves")
     draw = _draw_all if kind == ALL else _draw_one

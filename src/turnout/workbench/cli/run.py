@@ -21,6 +21,7 @@ from turnout.workbench.cli.terminal import print_lines, progress_bar
 if TYPE_CHECKING:
     from turnout.workbench.experiment.run import Run
     from turnout.workbench.experiment.unfinished import Unfinished
+    from turnout.workbench.report.run.run_page import RunReport
 
 
 # Long: half of it are its options.
@@ -62,43 +63,37 @@ def run_command(
             return
         say_when_stopped(unfinished.advice)
         with serve_beside(unfinished.folder, live):
-            finished = _simulate(unfinished, on, show_progress=not output.quiet)
+            finished, report = _simulate(unfinished, on, show_progress=not output.quiet)
     say_when_stopped(f"the run is finished: {unfinished.folder}")
     log_run(tracker, finished, unfinished.folder)
-    from turnout.workbench.report.run.run_words import summary
+    from turnout.workbench.report.run.run_words import run_summary
 
     folder = unfinished.folder
     output.tell(
         folder,
-        lambda: summary(finished) | {"folder": str(folder)},
-        lambda: _print_result(finished, experiment, changes, folder),
+        lambda: run_summary(finished) | {"folder": str(folder)},
+        lambda: _print_result(report, experiment, changes, folder),
     )
 
 
-def _simulate(unfinished: Unfinished, on: str | None, show_progress: bool) -> Run:
+def _simulate(unfinished: Unfinished, on: str | None, show_progress: bool) -> tuple[Run, RunReport]:
     """Run an experiment and write its numbers, and only then its figures and its report."""
     prepare_compilation()
     with progress_bar(show_progress) as bar:
         compute_on(on, unfinished, bar)
         finished = unfinished.run(bar, bar and bar.watch)
-    from turnout.files.whole import renewed
-    from turnout.workbench.report.run.plots import write_figures
-    from turnout.workbench.report.run.run_page import add_report
+    from turnout.files.whole import renew_folder
+    from turnout.workbench.report.run.run_page import RunReport, Source
 
-    with renewed(unfinished.folder) as work:
-        write_figures(finished, work)
-        add_report(finished, work, unfinished.folder)
-    return finished
+    report = RunReport.of_runs([Source(unfinished.folder, finished)])
+    with renew_folder(unfinished.folder) as work:
+        report.write(work)
+    return finished, report
 
 
-def _print_result(finished: Run, source: str, changes: list[str], folder: Path) -> None:
-    from turnout.workbench.report.run.compared import for_readers
-    from turnout.workbench.report.run.run_table import results
-    from turnout.workbench.report.run.run_words import result
-
+def _print_result(report: RunReport, source: str, changes: list[str], folder: Path) -> None:
     places = (f"\nRun folder: {folder}", f"Report: {folder / 'report.html'}")
-    shown = for_readers(finished)
-    print_lines(results(shown), result(shown), *places, f"Next: {_next_command(source, changes, folder)}")
+    print_lines(report.table, report.words, *places, f"Next: {_next_command(source, changes, folder)}")
 
 
 def _next_command(source: str, changes: list[str], folder: Path) -> str:

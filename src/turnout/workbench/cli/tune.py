@@ -104,8 +104,8 @@ def _tune(unfinished: Unfinished, on: str | None, show_progress: bool) -> Tuned:
 
 
 def _print_choices(tuned: Tuned, folder: Path) -> None:
-    from turnout.workbench.report.run.tuning_table import choices_table, choices_words, readable_choices
+    from turnout.workbench.report.run.tuning_table import choices_table, choices_words, relabel_choices
 
     ends = (f"\nTuned experiment: {folder / 'experiment.toml'}", f"Next: turnout run {folder / 'experiment.toml'}")
-    shown = readable_choices(tuned)
+    shown = relabel_choices(tuned)
     print_lines(choices_table(shown), choices_words(shown), *ends)

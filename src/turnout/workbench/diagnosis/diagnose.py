@@ -74,7 +74,7 @@ class Diagnosis(Presented):
                 "likeness": self.likeness,
                 "ranking": self.ranking,
             },
-            without_length=None if clients else log.num_clients,
+            clients,
         )
 
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
+VERDICTS = ("found", "separated", "alike")  # properties that are written beside the fields, where they are yes or no
 
-def plain(value: Any, without_length: int | None = None) -> Any:
-    """Convert records to dicts, with their boolean properties, arrays to lists, and what is not finite to None.
 
-    Arrays of `without_length` entries are left out of records. With the number of clients these are the per-client
-    ones.
+def plain(value: Any, clients: bool = True) -> Any:
+    """Convert records to dicts, arrays to lists, and what is not finite to None.
+
+    Without `clients`, fields of records that have one entry per client are left out.
     """
-    inner = partial(plain, without_length=without_length)
+    inner = partial(plain, clients=clients)
     if is_dataclass(value) and not isinstance(value, type):
-        verdicts = {name: getattr(value, name) for name in ("found", "separated", "alike") if hasattr(value, name)}
-        record = {field.name: getattr(value, field.name) for field in fields(value)}
+        left_out = frozenset() if clients else per_client_fields(type(value))
+        record = {field.name: getattr(value, field.name) for field in fields(value) if field.name not in left_out}
+        verdicts = {name: getattr(value, name, None) for name in VERDICTS}
         return inner(record | {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, bool)})
     if isinstance(value, Mapping):
-        return {name: inner(element) for name, element in value.items() if not _long(element, without_length)}
+        return {name: inner(element) for name, element in value.items()}
     if isinstance(value, list | tuple):
         if {int, float}.issuperset(map(type, value)):
             return [element if math.isfinite(element) else None for element in value]
@@ -37,8 +39,15 @@ def plain(value: Any, without_length: int | None = None) -> Any:
     return value
 
 
-def _long(value: Any, length: int | None) -> bool:
-    return length is not None and isinstance(value, np.ndarray | list | tuple) and len(value) == length
+@cache
+def per_client_fields(record: type) -> frozenset[str]:
+    """The fields that are declared as arrays with one entry per client, such as `Float[np.ndarray, " clients"]`."""
+    hints = get_type_hints(record)
+    return frozenset(name for name, hint in hints.items() if any(map(_is_per_client, (hint, *get_args(hint)))))
+
+
+def _is_per_client(hint: Any) -> bool:
+    return getattr(hint, "dim_str", "").split() == ["clients"]
 
 
 def _list(values: np.ndarray) -> list[Any]:

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import base64
+import io
+from collections.abc import Iterable
 from functools import singledispatch
 from typing import Any
 
 from turnout.auditor import Audit
 from turnout.simulator.history import History
 from turnout.workbench.diagnosis.diagnose import Diagnosis
-from turnout.workbench.report.audit.audit_charts import effective_weights_figure, readable_audit
+from turnout.workbench.report.audit.audit_charts import effective_weights_figure, relabel_audit
 from turnout.workbench.report.audit.audit_table import audit_summary, audit_table
 from turnout.workbench.report.audit.audit_words import audit_words
 from turnout.workbench.report.diagnosis.diagnosis_charts import diagnosis_charts
 from turnout.workbench.report.diagnosis.diagnosis_folder import diagnosis_summary
 from turnout.workbench.report.diagnosis.diagnosis_tables import furthest_table, ranking_table
-from turnout.workbench.report.diagnosis.diagnosis_words import sentences
-from turnout.workbench.report.page.notebook import fragment
+from turnout.workbench.report.diagnosis.diagnosis_words import diagnosis_words
 from turnout.workbench.report.page.on_paper import figure
-from turnout.workbench.report.run.compared import Compared, for_readers, of_history, shown_metrics
+from turnout.workbench.report.page.shell import paragraph
+from turnout.workbench.report.page.table import Table
+from turnout.workbench.report.run.compared import of_history
 from turnout.workbench.report.run.comparison import StrategyComparison
-from turnout.workbench.report.run.plots import CURVES, plot
-from turnout.workbench.report.run.run_table import results
-from turnout.workbench.report.run.run_words import result
+from turnout.workbench.report.run.plots import draw_curves
+from turnout.workbench.report.run.run_page import RunReport
 
 __all__ = ["audit_summary", "diagnosis_summary", "html"]
 
 MOST_CLIENTS = 10  # in the table of a diagnosis
+# A notebook has no style sheet of ours, and runs no script.
+STYLE = (
+    ".turnout .swatch line{stroke:light-dark(var(--light),var(--dark));stroke-width:4}"
+    ".turnout th,.turnout td{text-align:right;padding:.2em .7em;white-space:nowrap}"
+    ".turnout thead th{white-space:normal}"
+    ".turnout th:first-child,.turnout .words{text-align:left}.turnout td.words{white-space:normal}"
+    ".turnout .interval{display:block;font-size:.85em;opacity:.7}"
+    ".turnout .scroll{overflow-x:auto}.turnout .small{font-size:.85em;opacity:.8}"
+    ".turnout img{background:#fff;max-width:100%}"
+)
 
 
 @singledispatch
@@ -36,23 +49,22 @@ def html(presented: Any) -> str:
 
 @html.register(History)
 def _history(history: History) -> str:
-    return _points(of_history(history, "this strategy"), [])
+    return _of_run(RunReport(of_history(history, "this strategy")), [])
 
 
 @html.register(StrategyComparison)
 def _comparison(comparison: StrategyComparison) -> str:
-    points = for_readers(comparison.points)
-    return _points(points, result(points))
+    return _of_run(comparison.shown, comparison.shown.words)
 
 
-def _points(points: Compared, lines: list[str]) -> str:
-    return fragment(lines, results(points), plot(points, CURVES) if shown_metrics(points) else None)
+def _of_run(report: RunReport, lines: list[str]) -> str:
+    return _fragment(lines, report.table, draw_curves(report.points, report.curves) if report.curves else None)
 
 
 @html.register(Audit)
 def _audit(audit: Audit) -> str:
-    shown = readable_audit(audit)
-    return fragment(audit_words(shown), audit_table(shown), effective_weights_figure(shown))
+    shown = relabel_audit(audit)
+    return _fragment(audit_words(shown), audit_table(shown), effective_weights_figure(shown))
 
 
 @html.register(Diagnosis)
@@ -61,4 +73,18 @@ def _diagnosis(diagnosis: Diagnosis) -> str:
     table = furthest_table(diagnosis, MOST_CLIENTS) if ranking is None else ranking_table(ranking)
     chart = charts.get("weights") or charts.get("availability")
     drawn = None if chart is None else figure([chart], chart.title, [chart.note])
-    return fragment(sentences(diagnosis)["summary"], table, drawn)
+    return _fragment(diagnosis_words(diagnosis)["summary"], table, drawn)
+
+
+def _fragment(lines: Iterable[str], table: Table, chart: Any | None) -> str:
+    """Sentences, a table with its note, and an Altair chart where there is one."""
+    drawn = "" if chart is None else f'<img alt="The same as a chart" src="{_picture(chart)}">'
+    parts = (paragraph(lines), table.html(), paragraph(filter(None, [table.note]), "small"), drawn)
+    return f'<div class="turnout"><style>{STYLE}</style>{"".join(parts)}</div>'
+
+
+def _picture(chart: Any) -> str:
+    """A chart as the address of an image, so that what is inside cannot meet the ids of the notebook."""
+    text = io.StringIO()
+    chart.save(text, format="svg")
+    return f"data:image/svg+xml;base64,{base64.b64encode(text.getvalue().encode()).decode()}"

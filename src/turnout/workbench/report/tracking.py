@@ -17,7 +17,7 @@ from typing import Any
 from turnout.errors import UserError
 from turnout.metrics import COSTS
 from turnout.workbench.experiment.run import Run
-from turnout.workbench.report.run.run_table import results
+from turnout.workbench.report.run.run_table import run_table
 
 PROJECT = "turnout"
 MODULES = {"mlflow": "mlflow", "wandb": "wandb", "tensorboard": "tensorboardX"}  # packages have the same names
@@ -62,7 +62,7 @@ def tracked_runs(run: Run) -> Iterator[TrackedRun]:
             )
 
 
-def imported_tracker(tracker: str) -> Any:
+def import_tracker(tracker: str) -> Any:
     """The library of a tracker, or an error that says how to get it."""
     module = MODULES[tracker]
     try:
@@ -77,7 +77,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _rows(run: Run) -> tuple[list[str], list[list[Any]]]:
     """The final table: names of its columns, and rows of plain values."""
-    records = [_flat(record) for record in results(run).records()]
+    records = [_flat(record) for record in run_table(run).records()]
     columns = list(dict.fromkeys(name for record in records for name in record))
     return columns, [[record.get(name) for name in columns] for record in records]
 
@@ -95,7 +95,7 @@ def _flat(record: dict[str, Any], above: str = "") -> dict[str, Any]:
 
 def _to_mlflow(run: Run, folder: Path) -> str:
     """To where MLFLOW_TRACKING_URI says, or MLflow's own default, a file here; strategies are below their run."""
-    mlflow = imported_tracker("mlflow")
+    mlflow = import_tracker("mlflow")
     client = mlflow.MlflowClient()
     known = client.get_experiment_by_name(PROJECT)
     experiment = client.create_experiment(PROJECT) if known is None else known.experiment_id
@@ -121,7 +121,7 @@ def _to_mlflow(run: Run, folder: Path) -> str:
 
 def _to_wandb(run: Run, folder: Path) -> str:
     """Into a project, the runs of one run folder as a group; WANDB_MODE=offline keeps them in the folder `wandb`."""
-    wandb = imported_tracker("wandb")
+    wandb = import_tracker("wandb")
     name = folder.absolute().name
     common = {"project": os.environ.get("WANDB_PROJECT", PROJECT), "group": name, "reinit": "finish_previous"}
     for tracked in tracked_runs(run):
@@ -145,7 +145,7 @@ def _to_wandb(run: Run, folder: Path) -> str:
 
 def _to_tensorboard(run: Run, folder: Path) -> str:
     """Into `tensorboard/` of the run folder, in the place of what was logged there before."""
-    board = imported_tracker("tensorboard")
+    board = import_tracker("tensorboard")
     place = folder / "tensorboard"
     shutil.rmtree(place, ignore_errors=True)
     for number, tracked in enumerate(tracked_runs(run)):
@@ -157,7 +157,7 @@ def _to_tensorboard(run: Run, folder: Path) -> str:
             for cost, value in tracked.totals.items():
                 writer.add_scalar(f"total/{cost}", value, tracked.settings["rounds"])
     with board.SummaryWriter(str(place / "results")) as writer:
-        writer.add_text("results", "\n".join(results(run).markdown()))
+        writer.add_text("results", "\n".join(run_table(run).markdown()))
         writer.add_text("experiment", f"```\n{run.toml}\n```")
         for file in _files(folder):
             if file.suffix == ".png":

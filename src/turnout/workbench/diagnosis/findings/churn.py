@@ -10,7 +10,7 @@ from scipy.special import betaln
 
 from turnout.workbench.diagnosis.findings.rates import PRIOR_LEAVE, PRIOR_STAY, Counts, discoveries, transitions
 from turnout.workbench.diagnosis.findings.run_sums import watched_runs
-from turnout.workbench.diagnosis.reading.log import Log, Runs
+from turnout.workbench.diagnosis.reading.log import Log
 
 FALSE_CHURN_RATE = 0.01  # accepted share of wrongly named clients, in each of two tests
 
@@ -55,9 +55,7 @@ def while_members(log: Log, changes: Churn) -> Log:
     observed = watched_runs(log)
     begin = np.where(changes.arrived_late, changes.first, 0)[observed.client]
     end = np.where(changes.vanished, changes.end, log.num_slots)[observed.client]
-    return replace(
-        log, watched=Runs.merge(observed.client, np.maximum(observed.first, begin), np.minimum(observed.end, end))
-    )
+    return replace(log, watched=observed.clip(begin, end))
 
 
 def _watched_outside(log: Log, first: Counts, end: Counts) -> tuple[Counts, Counts]:

@@ -59,7 +59,7 @@ def clusters(log: Log, rates: Rates, cycles: Cycles) -> Clusters:
     Significant pairs are joined by average linkage. Clients outside the sample join the cluster that they follow.
     """
     pattern = _patterns(log)
-    labels, compared = _linked(log, rates, cycles, pattern)
+    labels, compared = _link(log, rates, cycles, pattern)
     label = _by_size(labels)
     sizes = np.bincount(label[label >= 0]) if (label >= 0).any() else np.zeros(0, np.int64)
     return Clusters(
@@ -80,10 +80,10 @@ def _moving(log: Log) -> Bool[np.ndarray, " clients"]:
 
 
 def _patterns(log: Log) -> Labels:
-    """The same number for clients with the same runs, by hashes: a random 64-bit word for every change of state."""
-    words = np.random.default_rng(0).integers(0, 2**63, (2, log.num_slots + 1), dtype=np.uint64)
+    """The same number for clients with the same runs, by hashes: a random 64-bit number for every change of state."""
+    numbers = np.random.default_rng(0).integers(0, 2**63, (2, log.num_slots + 1), dtype=np.uint64)
     total = np.zeros(len(log.present.client) + 1, np.uint64)
-    np.cumsum(words[0, log.present.first] + words[1, log.present.end], out=total[1:])  # overflow is harmless here
+    np.cumsum(numbers[0, log.present.first] + numbers[1, log.present.end], out=total[1:])  # overflow is harmless here
     bounds = np.searchsorted(log.present.client, np.arange(log.num_clients + 1))
     of_client = total[bounds[1:]] - total[bounds[:-1]]
     alone = ~_moving(log)  # clients that hardly change have equal courses by chance
@@ -93,7 +93,7 @@ def _patterns(log: Log) -> Labels:
     return np.unique(pattern, return_inverse=True)[1].ravel()
 
 
-def _linked(log: Log, rates: Rates, cycles: Cycles, pattern: Labels) -> tuple[Labels, int | None]:
+def _link(log: Log, rates: Rates, cycles: Cycles, pattern: Labels) -> tuple[Labels, int | None]:
     """Labels before sorting (-1: alone), and the number of patterns compared, if not all."""
     _, first = np.unique(pattern, return_index=True)
     moving = _moving(log)
@@ -190,5 +190,5 @@ def _strengths(log: Log, label: Labels, count: int) -> Float[np.ndarray, " clust
 
 def _dispersion(log: Log, rates: Rates) -> float:
     excess, watched = excess_of(log, rates.pi)
-    independent = per_slot(watched_runs(log), log.num_slots, np.nan_to_num(rates.pi * (1 - rates.pi)))
+    independent = per_slot(watched_runs(log), log.num_slots, rates.variance)
     return float(((excess * watched) ** 2).sum() / max(independent.sum(), 1e-300))

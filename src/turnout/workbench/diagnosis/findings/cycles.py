@@ -1,36 +1,30 @@
-"""Daily and weekly cycles, or a cycle of any length where there is no clock.
-
-The power of the log at a cycle's frequency is compared with that at neighbouring frequencies. Autocorrelation makes a
-spectrum uneven but smooth, so a peak that stands out is a cycle, however persistent the clients are.
-"""
+"""Daily and weekly cycles, or a cycle of any length where there is no clock."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Complex, Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.stats import f as f_law
-from scipy.stats import t as t_law
 
+from turnout.availability.recorded.time_slots import DAY
 from turnout.workbench.diagnosis.findings.rates import Rates, discoveries
-from turnout.workbench.diagnosis.findings.run_sums import (
-    PerClient,
-    PerSlot,
-    excess_of,
-    sample,
-    select,
-    transform,
-    watched_runs,
+from turnout.workbench.diagnosis.findings.run_sums import PerClient, PerSlot, excess_of, sample, select
+from turnout.workbench.diagnosis.findings.spectrum import (
+    NEIGHBOUR_OFFSETS,
+    NEIGHBOURS,
+    PerFrequency,
+    neighbours_of,
+    p_value_beyond,
+    power_test,
+    spectrum,
+    typical_span,
+    whitening,
 )
 from turnout.workbench.diagnosis.reading.log import Log
 
-PerFrequency = Float[np.ndarray, " tried"]
-
-DAY = 86400.0
 HARMONICS = 3
-NEIGHBOURS = 10  # frequencies on either side to compare with
-NEIGHBOUR_OFFSETS = np.r_[-NEIGHBOURS:-2, 3 : NEIGHBOURS + 1]  # the cycle itself leaks into the nearest two
 MIN_CYCLES = 3  # in the log, for a length to be distinguished from its neighbours
 MAX_RUNS = 1_000_000  # in the sample of clients whose spectra are pooled
 MAX_CELLS = 20_000_000
@@ -49,9 +43,7 @@ class Cycle:
     client_share: float  # the same for single clients, on average
     amplitude: float  # half the difference between the largest and the least share of the fleet present
     peak: float  # hours after midnight (weekly: Monday's if dated, else that before slot 0); without a clock, slots
-    profile: Float[
-        np.ndarray, " bins"
-    ]  # share of the fleet present, in equal parts of the cycle from the zero of `peak`
+    profile: Float[np.ndarray, " bins"]  # share of the fleet present, in equal parts of the cycle from its zero on
     client_peak: PerClient  # each client's own peak, in the units of `peak`; NaN where unclear
     client_amplitude: PerClient  # of each client's first harmonic, shrunk by the share of its power that is noise
     client_p_value: PerClient  # of no cycle
@@ -104,91 +96,20 @@ def hours_of_cycle(log: Log, cycles: Cycles) -> tuple[Int[np.ndarray, " slots"],
 
 def _of_length(log: Log, rates: Rates, name: str, period: float) -> Cycle | None:
     """A cycle of given length, if the log is long enough for it."""
-    span = _span(log)
+    span = typical_span(log)
     if span < MIN_CYCLES * period or period < 4:
         return None
-    chosen = _bounded(log)
+    chosen = _sample_runs(log)
     part, pi, lam = select(log, chosen), rates.pi[chosen], rates.lam[chosen]
     tried = [h / period for h in range(1, HARMONICS + 1) if h / period < 0.4]
-    p_value = min(len(tried) * _test(part, pi, lam, frequency, span, period) for frequency in tried)
+    p_value = min(len(tried) * power_test(part, pi, lam, frequency, span, period) for frequency in tried)
     return describe(log, rates, name, period, min(p_value, 1.0))
 
 
-def _span(log: Log) -> float:
-    """Length over which a typical client is watched: it sets the resolution of frequencies."""
-    if log.watched is None:
-        return float(log.num_slots)
-    begin = np.full(log.num_clients, log.num_slots)
-    end = np.zeros(log.num_clients, np.int64)
-    np.minimum.at(begin, log.watched.client, log.watched.first)
-    np.maximum.at(end, log.watched.client, log.watched.end)
-    length = np.maximum(end - begin, 0)
-    # By slots rather than by clients: those watched for long carry the evidence.
-    order = np.argsort(length)
-    weight = np.cumsum(length[order])
-    return float(length[order][np.searchsorted(weight, weight[-1] / 2)]) if weight[-1] > 0 else 0.0
-
-
-def _bounded(log: Log) -> Int[np.ndarray, " selected"]:
+def _sample_runs(log: Log) -> Int[np.ndarray, " selected"]:
     """Clients spread over the fleet, such that their runs are within bounds."""
     mean = max(1.0, len(log.present.client) / max(log.num_clients, 1))
     return sample(log, log.num_slots * log.num_clients, max(2, int(MAX_RUNS / mean)))
-
-
-def _test(log: Log, pi: PerClient, lam: PerClient, frequency: float, span: float, period: float) -> float:
-    """p-value of the power at one frequency against its neighbours, in the whole fleet and pooled over clients."""
-    neighbours = _neighbours(frequency, span, period)
-    if len(neighbours) < 4:
-        return 1.0
-    tried = np.array([frequency, *neighbours])
-    sums = np.stack([_spectrum(log, pi, float(f)) for f in tried])
-    pooled = (np.abs(sums) ** 2 * _whitening(pi, lam, tried)).sum(axis=1)
-    return _beyond(tried, pooled, np.abs(sums.sum(axis=1)) ** 2)
-
-
-def _whitening(pi: PerClient, lam: PerClient, frequency: PerFrequency) -> Float[np.ndarray, "tried clients"]:
-    """One over the spectrum of each client's chain, so that all clients count the same at all frequencies."""
-    lam = np.clip(lam, -0.98, 0.98)
-    variance = np.nan_to_num(pi * (1 - pi))
-    inverse = np.where(variance > 0, 1 / np.maximum(variance * (1 - lam**2), 1e-12), 0.0)
-    return (1 - 2 * lam * np.cos(2 * np.pi * frequency)[:, None] + lam**2) * inverse
-
-
-def _neighbours(frequency: float, span: float, period: float) -> list[float]:
-    """Frequencies one resolution apart, away from zero and from the harmonics of the cycle."""
-    steps = NEIGHBOUR_OFFSETS if span / period > 6 else np.array([-2.5, -1.75, -1.0, 1.0, 1.75, 2.5])
-    frequencies = frequency + steps / span
-    away = np.abs(frequencies * period - np.round(frequencies * period)) * span / period
-    return [float(f) for f, far in zip(frequencies, away, strict=True) if 0.75 / span < f < 0.5 and far > 0.9]
-
-
-def _spectrum(log: Log, pi: PerClient, frequency: float) -> Complex[np.ndarray, " clients"]:
-    """Fourier sums of each client's presence minus its mean."""
-    count = log.num_clients
-    presence = transform(log.present, frequency, log.num_slots, count)
-    return presence - np.nan_to_num(pi) * transform(watched_runs(log), frequency, log.num_slots, count)
-
-
-def _beyond(frequency: PerFrequency, pooled: PerFrequency, fleet: PerFrequency) -> float:
-    """p-value of the power at the first frequency against the others.
-
-    The pooled power of many clients has a narrow law on a log scale; it is compared with a straight line through its
-    neighbours (t-test of a new point). The power of the whole fleet, with the same slope removed, is exponential.
-    """
-    if not (pooled > 0).all():
-        return 1.0
-    x, y = np.log(frequency[1:]), np.log(pooled[1:])
-    slope = 0.0 if np.ptp(x) == 0 else float(np.polyfit(x, y, 1)[0])
-    level, where = y.mean(), x.mean()
-    freedom = len(x) - 2
-    spread = np.sqrt(((y - level - slope * (x - where)) ** 2).sum() / freedom)
-    ahead = np.log(frequency[0]) - where
-    error = spread * np.sqrt(1 + 1 / len(x) + ahead**2 / ((x - where) ** 2).sum())
-    by_clients = float(t_law.sf((np.log(pooled[0]) - level - slope * ahead) / max(error, 1e-12), freedom))
-    white = fleet / frequency**slope
-    background = white[1:].mean()
-    by_fleet = 1.0 if background <= 0 else float(f_law.sf(white[0] / background, 2, 2 * len(x)))
-    return min(1.0, 2 * min(by_clients, by_fleet))
 
 
 def _search(log: Log, rates: Rates) -> Cycle | None:
@@ -198,8 +119,8 @@ def _search(log: Log, rates: Rates) -> Cycle | None:
     centred = (part.matrix() - pi[:, None]) * part.watched_matrix()
     transformed = np.fft.rfft(centred.astype(np.float32), axis=1)
     slots = log.num_slots
-    whitening = _whitening(pi, rates.lam[chosen], np.arange(transformed.shape[1]) / slots)
-    pooled = np.einsum("kf,fk->f", np.abs(transformed) ** 2, whitening)
+    inverse = whitening(pi, rates.lam[chosen], np.arange(transformed.shape[1]) / slots)
+    pooled = np.einsum("kf,fk->f", np.abs(transformed) ** 2, inverse)
     fleet = np.abs(transformed.sum(axis=0)) ** 2
     tried = np.arange(MIN_CYCLES, int(0.34 * slots))  # down to three slots
     if len(tried) < 2 * NEIGHBOURS or not (pooled[1:] > 0).all():
@@ -208,9 +129,9 @@ def _search(log: Log, rates: Rates) -> Cycle | None:
     for place, j in enumerate(tried):
         neighbours = j + NEIGHBOUR_OFFSETS[(j + NEIGHBOUR_OFFSETS >= 1) & (j + NEIGHBOUR_OFFSETS < len(pooled))]
         rows = np.r_[j, neighbours]
-        p_value[place] = _beyond(rows / slots, pooled[rows].astype(np.float64), fleet[rows].astype(np.float64))
+        p_value[place] = p_value_beyond(rows / slots, pooled[rows].astype(np.float64), fleet[rows].astype(np.float64))
     best = _fundamental(tried, p_value)
-    period = _refined(part, pi, slots / tried[best], slots)
+    period = _refine(part, pi, slots / tried[best], slots)
     return describe(log, rates, "unnamed", period, min(1.0, float(p_value[best]) * len(tried)))
 
 
@@ -224,10 +145,10 @@ def _fundamental(tried: Int[np.ndarray, " tried"], p_value: PerFrequency) -> int
     return best
 
 
-def _refined(log: Log, pi: PerClient, period: float, slots: int) -> float:
+def _refine(log: Log, pi: PerClient, period: float, slots: int) -> float:
     """The length near this one with the most pooled power, rounded to whole slots if that is as good."""
     fine = 1 / period + np.linspace(-1, 1, 41) / slots
-    power = [float((np.abs(_spectrum(log, pi, f)) ** 2).sum()) for f in fine]
+    power = [float((np.abs(spectrum(log, pi, f)) ** 2).sum()) for f in fine]
     best = 1 / fine[int(np.argmax(power))]
     rounded = float(np.round(best))
     return rounded if abs(1 / rounded - 1 / best) < 0.25 / slots else float(best)
@@ -235,19 +156,17 @@ def _refined(log: Log, pi: PerClient, period: float, slots: int) -> float:
 
 def describe(log: Log, rates: Rates, name: str, period: float, p_value: float) -> Cycle:
     """Strength and peak of a cycle of given length, of the fleet and of each client."""
-    start = log.clock_start / log.slot_seconds if log.slot_seconds else 0.0  # slots since midnight
-    phase = np.mod((np.arange(log.num_slots) + start + 0.5) / period, 1.0)
+    phase = np.mod((np.arange(log.num_slots) + log.slots_since_midnight + 0.5) / period, 1.0)
     excess, watched = excess_of(log, rates.pi)
     design = harmonics(phase, HARMONICS)
     fitted = weighted_fit(design, excess, watched)
     residual = weighted_mean((excess - design @ fitted) ** 2, watched)
     total = weighted_mean(excess**2, watched)
-    mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
     smooth = harmonics((np.arange(720) + 0.5) / 720, HARMONICS) @ fitted
-    unit = period * (log.slot_seconds / 3600 if log.slot_seconds else 1.0)
-    neighbours = _neighbours(1 / period, _span(log), period) if p_value < MAX_P_VALUE else []
-    peak, swing, client_p = _clients(log, rates, period, start, neighbours)
-    variance = np.maximum(np.nan_to_num(rates.pi * (1 - rates.pi)), 1e-12)
+    unit = period * log.slot_hours
+    neighbours = neighbours_of(1 / period, typical_span(log), period) if p_value < MAX_P_VALUE else []
+    peak, swing, client_p = _clients(log, rates, period, neighbours)
+    variance = np.maximum(rates.variance, 1e-12)
     return Cycle(
         name=name,
         period=float(period),
@@ -256,7 +175,7 @@ def describe(log: Log, rates: Rates, name: str, period: float, p_value: float) -
         client_share=float(np.average(np.minimum(swing**2 / 2 / variance, 1), weights=rates.watched + 1e-12)),
         amplitude=float(np.ptp(smooth) / 2),
         peak=float((np.argmax(smooth) + 0.5) / 720 * unit),
-        profile=np.maximum(_profile(phase, excess, watched, min(PROFILE_BINS, max(2, int(period)))) + mean, 0.0),
+        profile=np.maximum(_profile(phase, excess, watched, min(PROFILE_BINS, max(2, int(period)))) + rates.mean, 0.0),
         client_peak=peak * unit,
         client_amplitude=swing,
         client_p_value=client_p,
@@ -289,20 +208,18 @@ def _profile(phase: PerSlot, excess: PerSlot, watched: PerSlot, bins: int) -> Fl
     return np.bincount(place, excess * watched, minlength=bins) / np.maximum(number, 1)
 
 
-def _clients(
-    log: Log, rates: Rates, period: float, start: float, neighbours: list[float]
-) -> tuple[PerClient, PerClient, PerClient]:
+def _clients(log: Log, rates: Rates, period: float, neighbours: list[float]) -> tuple[PerClient, PerClient, PerClient]:
     """Peak (a share of the cycle), amplitude and p-value of each client's first harmonic."""
     if not neighbours:  # nothing to compare with, or no cycle and so no phase
         return np.full(log.num_clients, np.nan), np.zeros(log.num_clients), np.ones(log.num_clients)
-    own = _spectrum(log, rates.pi, 1 / period)
+    own = spectrum(log, rates.pi, 1 / period)
     count = np.maximum(rates.watched, 1)
-    noise = np.mean([np.abs(_spectrum(log, rates.pi, f)) ** 2 for f in neighbours], axis=0)
+    noise = np.mean([np.abs(spectrum(log, rates.pi, f)) ** 2 for f in neighbours], axis=0)
     power = np.abs(own) ** 2
     p_value = np.where(noise > 0, f_law.sf(power / np.maximum(noise, 1e-300), 2, 2 * len(neighbours)), 1.0)
     # On average the cycle is the same share of every client's variance; a client's own estimate is shrunk to that.
-    scale = np.nan_to_num(rates.pi * (1 - rates.pi)) * count**2
+    scale = rates.variance * count**2
     signal = scale * max(0.0, float((power - noise).sum()) / max(float(scale.sum()), 1e-300))
     amplitude = 2 * np.sqrt(power * signal / np.maximum(signal + noise, 1e-300)) / count
-    peak = np.mod(-np.angle(own) / (2 * np.pi) + (start + 0.5) / period, 1.0)
+    peak = np.mod(-np.angle(own) / (2 * np.pi) + (log.slots_since_midnight + 0.5) / period, 1.0)
     return np.where(power > noise, peak, np.nan), amplitude, p_value

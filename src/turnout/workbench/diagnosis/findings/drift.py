@@ -19,7 +19,7 @@ from turnout.workbench.diagnosis.findings.run_sums import (
     own_time,
     per_block,
     per_slot,
-    represented,
+    representative,
     select,
     watched_runs,
     watched_slots,
@@ -76,7 +76,7 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
     testable = np.flatnonzero(np.minimum(moves.off_on, moves.on_off) >= MIN_MOVES)
     blocks = _blocks(select(log, testable), cycles)
     inflation = _inflation(blocks, rates.pi[testable], rates.lam[testable])
-    observed = represented(watched)
+    observed = representative(watched)
     least = _chains_variance(log, rates, unit) * max(inflation, 1.0)
     fleet_p, place = cusum(flat[observed], least) if observed.sum() > 2 else (1.0, 0)
     slot = int(np.flatnonzero(observed)[place]) if observed.any() else 0
@@ -85,14 +85,13 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
     client_p[testable] = p_value
     drifting = discoveries(client_p)
     changed = fleet_p < MAX_P_VALUE
-    pooled = _pooled(statistic, testable if unit is None else unit[testable])
+    pooled = _pool(statistic, testable if unit is None else unit[testable])
     members = churn(log)
-    mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
     return Drift(
         fleet_p_value=fleet_p,
         change_slot=slot if changed else None,
-        level_before=mean + (weighted_mean(excess[:slot], watched[:slot]) if changed else 0.0),
-        level_after=mean + (weighted_mean(excess[slot:], watched[slot:]) if changed else 0.0),
+        level_before=rates.mean + (weighted_mean(excess[:slot], watched[:slot]) if changed else 0.0),
+        level_after=rates.mean + (weighted_mean(excess[slot:], watched[slot:]) if changed else 0.0),
         client_p_value=client_p,
         drifting=drifting,
         pooled_p_value=pooled,
@@ -117,7 +116,7 @@ def _chains_variance(log: Log, rates: Rates, unit: Int[np.ndarray, " clients"] |
     slow = (1 + rates.lam) / (1 - rates.lam)
     if unit is not None:
         slow = slow * np.bincount(unit)[unit]  # n clients that move as one have n² times the variance of one
-    total = per_slot(watched_runs(log), log.num_slots, np.nan_to_num(rates.pi * (1 - rates.pi)) * slow)
+    total = per_slot(watched_runs(log), log.num_slots, rates.variance * slow)
     return float(total[total > 0].mean()) if (total > 0).any() else 0.0
 
 
@@ -219,7 +218,7 @@ def _clients(blocks: _Blocks, lam: PerClient, inflation: float) -> tuple[PerClie
     return p_value, statistic, (np.abs(bridge).argmax(axis=1) + 1) * blocks.length
 
 
-def _pooled(statistic: PerClient, unit: Int[np.ndarray, " clients"]) -> float:
+def _pool(statistic: PerClient, unit: Int[np.ndarray, " clients"]) -> float:
     """p-value of the mean over units of the clients' statistics, each of mean 1 under constant rates."""
     testable = np.isfinite(statistic)
     if not testable.any():

@@ -39,7 +39,7 @@ def weights(log: Log) -> FedAvgWeights:
     else:
         log, counted, basis = replace(log, present=log.averaged, watched=None), None, ARRIVED
     equal = np.full(log.num_clients, 1 / max(log.num_clients, 1))
-    plain, weighted = received(log, equal, counted), received(log, target, counted)
+    plain, weighted = mean_shares(log, equal, counted), mean_shares(log, target, counted)
     return FedAvgWeights(
         target=target,
         plain=plain,
@@ -61,7 +61,7 @@ def target_of(log: Log) -> PerClient:
     return stated / stated.sum()
 
 
-def received(log: Log, weight: PerClient, counted: Bool[np.ndarray, " slots"] | None = None) -> PerClient:
+def mean_shares(log: Log, weight: PerClient, counted: Bool[np.ndarray, " slots"] | None = None) -> PerClient:
     """Mean share of each client in a weighted average of those present, over slots that are not empty; sums to 1.
 
     `counted`: the slots that count, all if None.

@@ -9,8 +9,8 @@ from jaxtyping import Bool, Int
 from scipy.special import betaincinv
 from scipy.stats import binom
 
-from turnout.workbench.diagnosis.findings.fedavg_weights import FedAvgWeights, received, total_variation
-from turnout.workbench.diagnosis.findings.rates import LEVEL, discoveries
+from turnout.workbench.diagnosis.findings.fedavg_weights import FedAvgWeights, mean_shares, total_variation
+from turnout.workbench.diagnosis.findings.rates import TAIL, discoveries
 from turnout.workbench.diagnosis.findings.recorded_time import side_by_side
 from turnout.workbench.diagnosis.findings.run_sums import PerClient
 from turnout.workbench.diagnosis.reading.log import Log
@@ -53,8 +53,7 @@ def lost_uploads(log: Log, weights: FedAvgWeights) -> LostUploads | None:
     sent = log.uploads.astype(np.int64)
     came = np.rint(np.nan_to_num(log.arrived) * sent)
     fleet = float(came.sum() / sent.sum())
-    tail = (1 - LEVEL) / 2
-    low, high = (betaincinv(came + 0.5, sent - came + 0.5, share) for share in (tail, 1 - tail))
+    low, high = (betaincinv(came + 0.5, sent - came + 0.5, share) for share in (TAIL, 1 - TAIL))
     success = np.where(sent > 0, came / np.maximum(sent, 1), fleet)
     return LostUploads(
         sent=sent,
@@ -69,5 +68,5 @@ def lost_uploads(log: Log, weights: FedAvgWeights) -> LostUploads | None:
 
 def _distance(log: Log, target: PerClient, success: PerClient) -> float:
     side, counted, _ = side_by_side(log)
-    got = received(side, target * success, counted)
+    got = mean_shares(side, target * success, counted)
     return total_variation(got / max(float(got.sum()), 1e-300), target)

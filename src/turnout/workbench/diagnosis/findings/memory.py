@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from turnout.workbench.diagnosis.findings.rates import Rates
-from turnout.workbench.diagnosis.findings.run_sums import PerClient, PerSlot, excess_of, represented, sample
+from turnout.workbench.diagnosis.findings.run_sums import PerClient, PerSlot, excess_of, representative, sample
 from turnout.workbench.diagnosis.reading.log import Log
 
 Lags = Int[np.ndarray, " lags"]
@@ -61,13 +61,13 @@ def mixing(log: Log, rates: Rates) -> Mixing:
 
 def lags_of(log: Log) -> Lags:
     """The lags at which autocorrelation is taken, from 0."""
-    return _spaced(min(log.num_slots // 2, MAX_LAGS))
+    return _space_lags(min(log.num_slots // 2, MAX_LAGS))
 
 
 def _fleet(log: Log, rates: Rates) -> PerSlot:
     """Share of the fleet that is present, minus what its clients' rates predict; NaN where few are watched."""
     excess, watched = excess_of(log, rates.pi)
-    return np.where(represented(watched), excess, np.nan)
+    return np.where(representative(watched), excess, np.nan)
 
 
 def autocorrelation(
@@ -76,7 +76,7 @@ def autocorrelation(
     """Autocorrelation of each row at each lag, over the pairs of watched slots; NaN for rows that never change."""
     return np.concatenate(
         [
-            _correlated(present[rows].astype(np.float64), watched[rows].astype(np.float64), lags)
+            _autocorrelate(present[rows].astype(np.float64), watched[rows].astype(np.float64), lags)
             for rows in _pieces(*present.shape)
         ]
     )
@@ -85,7 +85,7 @@ def autocorrelation(
 def autocorrelation_of(series: PerSlot, lags: Lags) -> PerLag:
     """Autocorrelation of one series over the slots where it is known."""
     defined = np.isfinite(series)
-    return _correlated(np.where(defined, series, 0.0)[None], defined[None].astype(np.float64), lags)[0]
+    return _autocorrelate(np.where(defined, series, 0.0)[None], defined[None].astype(np.float64), lags)[0]
 
 
 def lagged_sums(values: Float[np.ndarray, "rows slots"], most: int) -> Float[np.ndarray, "rows lags"]:
@@ -105,7 +105,7 @@ def _pieces(count: int, slots: int) -> list[slice]:
     return [slice(begin, begin + step) for begin in range(0, max(count, 1), step)]
 
 
-def _correlated(
+def _autocorrelate(
     values: Float[np.ndarray, "rows slots"], watched: Float[np.ndarray, "rows slots"], lags: Lags
 ) -> Float[np.ndarray, "rows lags"]:
     number = np.maximum(watched.sum(axis=1, keepdims=True), 1)
@@ -117,7 +117,7 @@ def _correlated(
     return np.where(variance > 1e-12, products / np.maximum(variance, 1e-12), np.nan)
 
 
-def _spaced(most: int) -> Lags:
+def _space_lags(most: int) -> Lags:
     """All short lags, then geometrically spaced ones."""
     if most < 1:
         return np.zeros(1, np.int64)

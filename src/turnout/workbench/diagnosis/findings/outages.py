@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from turnout.workbench.diagnosis.findings.cycles import Cycles, hours_of_cycle
 from turnout.workbench.diagnosis.findings.rates import Rates
-from turnout.workbench.diagnosis.findings.run_sums import PerClient, PerSlot, per_slot, represented, watched_runs
+from turnout.workbench.diagnosis.findings.run_sums import PerClient, PerSlot, per_slot, representative, watched_runs
 from turnout.workbench.diagnosis.reading.log import Log, Runs
 
 Slots = Int[np.ndarray, " stretches"]
@@ -45,7 +45,7 @@ def outages(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " clie
     each further one with 1 - a. Both rates are scaled by the fleet's turnout at that hour of the cycle.
     """
     watched = per_slot(watched_runs(log), log.num_slots)
-    counted = represented(watched) & (watched >= MIN_UNITS)
+    counted = representative(watched) & (watched >= MIN_UNITS)
     empty = Runs.from_matrix(((per_slot(log.present, log.num_slots) == 0) & counted)[None])
     none = Outages(empty.first[:0], empty.end[:0])
     if unit.max(initial=-1) + 1 < MIN_UNITS or not len(empty.first):
@@ -88,10 +88,6 @@ def leave_out(log: Log, outages: Outages) -> Log:
     """The log with these stretches not watched."""
     if not outages.found:
         return log
-    observed = watched_runs(log)
-    begins, ends = np.r_[0, outages.end], np.r_[outages.first, log.num_slots]
-    kept = [
-        (observed.client, np.maximum(observed.first, begin), np.minimum(observed.end, end))
-        for begin, end in zip(begins, ends, strict=True)
-    ]
-    return replace(log, watched=Runs.merge(*(np.concatenate(part) for part in zip(*kept, strict=True))))
+    observed, begins, ends = watched_runs(log), outages.end.tolist(), outages.first.tolist()
+    stretches = zip([0, *begins], [*ends, log.num_slots], strict=True)
+    return replace(log, watched=Runs.union([observed.clip(begin, end) for begin, end in stretches]))

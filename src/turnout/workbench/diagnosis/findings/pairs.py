@@ -16,7 +16,8 @@ from scipy.special import gammainc, ndtr
 from turnout.statistics import evenly
 from turnout.workbench.diagnosis.findings.cycles import Cycles, hours_of_cycle
 from turnout.workbench.diagnosis.findings.memory import lagged_sums
-from turnout.workbench.diagnosis.findings.run_sums import PerSlot, per_slot, represented, watched_runs
+from turnout.workbench.diagnosis.findings.rates import adjust
+from turnout.workbench.diagnosis.findings.run_sums import PerSlot, per_slot, representative, watched_runs
 from turnout.workbench.diagnosis.reading.log import Log
 
 Matrix = Float[np.ndarray, "rows slots"]  # in single precision, since large matrices are multiplied
@@ -57,7 +58,7 @@ def compare(log: Log, cycles: Cycles, chosen: Int[np.ndarray, " rows"]) -> Devia
     present, watched = log.matrix(chosen), log.watched_matrix(chosen)
     total, num_watched = per_slot(log.present, log.num_slots), per_slot(watched_runs(log), log.num_slots)
     phase, period = hours_of_cycle(log, cycles)
-    enough = represented(num_watched)
+    enough = representative(num_watched)
     fitted = np.zeros(present.shape, np.float32)
     for row, mask in enumerate(watched):
         number = np.maximum(np.bincount(phase[mask], minlength=period or 1), 1)
@@ -95,12 +96,9 @@ def significant(compared: Deviations, correlation: Pairs) -> Bool[np.ndarray, "r
     upper = np.triu(np.ones_like(correlation, bool), 1) & (both >= MIN_SHARED)
     row, column = np.nonzero(upper & (score > 3))
     p_value = _tail(compared, row, column, score[row, column], (both * inflation)[row, column])
-    order = np.argsort(p_value)
-    below = np.flatnonzero(p_value[order] <= FALSE_LINK_RATE * np.arange(1, len(order) + 1) / max(1, int(upper.sum())))
+    kept = adjust(p_value, int(upper.sum())) <= FALSE_LINK_RATE
     linked = np.zeros(correlation.shape, bool)
-    if len(below):
-        kept = order[: below[-1] + 1]
-        linked[row[kept], column[kept]] = linked[column[kept], row[kept]] = True
+    linked[row[kept], column[kept]] = linked[column[kept], row[kept]] = True
     return linked
 
 

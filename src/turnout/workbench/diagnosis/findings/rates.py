@@ -9,16 +9,18 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import betaincinv, digamma, ndtr, polygamma
 from scipy.stats import hypergeom
 
+from turnout.statistics import LEVEL
 from turnout.workbench.diagnosis.findings.run_sums import PerClient, holders, watched_runs, watched_slots
 from turnout.workbench.diagnosis.reading.log import Log
 
 Counts = Int[np.ndarray, " clients"]
+PValues = Float[np.ndarray, " tests"]
 
 # Pseudo-transitions in each state. Less weight on leaving than Jeffreys' half, since slow clients leave only a few
 # times in a log. With a half, intervals of λ in [0.9, 0.98] held the truth in 86 % of logs of 30 slots, now in 92 %.
 PRIOR_LEAVE, PRIOR_STAY = 0.25, 0.5
 PERSISTENT_QUANTILE = 0.9  # of the others' λ, used for clients that never came or never left
-LEVEL = 0.95  # of the credible intervals
+TAIL = (1 - LEVEL) / 2  # beyond each end of a credible interval
 FALSE_DISCOVERY_RATE = 0.05  # accepted share of wrongly named clients
 
 
@@ -50,8 +52,18 @@ class Rates:
     level: float  # of the intervals
     widening: float  # factor by which intervals of π were widened, if the log varies more than its chains
 
+    @property
+    def mean(self) -> float:
+        """Share of all watched slots in which the client was present."""
+        return float(self.on.sum() / max(int(self.watched.sum()), 1))
 
-def rates(log: Log, level: float = LEVEL, widening: float = 1.0) -> Rates:
+    @property
+    def variance(self) -> PerClient:
+        """π̂(1 - π̂), 0 for a client that was never watched."""
+        return np.nan_to_num(self.pi * (1 - self.pi))
+
+
+def rates(log: Log, widening: float = 1.0) -> Rates:
     """Estimate π and λ of every client.
 
     With wake rate a = P(off → on) and sleep rate s = P(on → off), π = a / (a + s) and λ = 1 - a - s. A posteriori a and
@@ -64,9 +76,9 @@ def rates(log: Log, level: float = LEVEL, widening: float = 1.0) -> Rates:
     watched, on = watched_slots(log), log.present.slots_of(log.num_clients)
     p_value = independence(log, on, watched)
     pi = np.where(watched > 0, on / np.maximum(watched, 1), np.nan)
-    lam, pi_low, pi_high, lam_low, lam_high = _estimates(moves, level, widening)
+    lam, pi_low, pi_high, lam_low, lam_high = _estimates(moves, widening)
     both = (on > 0) & (on < watched)
-    rare_low, rare_high = _one_sided(watched, lam[both], (1 - level) / 2, widening)
+    rare_low, rare_high = _one_sided(watched, lam[both], widening)
     return Rates(
         watched=watched,
         on=on,
@@ -78,29 +90,24 @@ def rates(log: Log, level: float = LEVEL, widening: float = 1.0) -> Rates:
         lam_high=lam_high,
         p_value=p_value,
         persistent=discoveries(p_value),
-        fleet_p_value=float(np.min(adjusted(p_value), initial=1.0)),
-        level=level,
+        fleet_p_value=float(np.min(adjust(p_value), initial=1.0)),
+        level=LEVEL,
         widening=widening,
     )
 
 
-def _estimates(
-    moves: Transitions, level: float, widening: float
-) -> tuple[PerClient, PerClient, PerClient, PerClient, PerClient]:
+def _estimates(moves: Transitions, widening: float) -> tuple[PerClient, PerClient, PerClient, PerClient, PerClient]:
     """λ̂ and the ends of the intervals of π and λ, computed once for clients with equal counts."""
     distinct, place = _distinct(moves.off_off, moves.off_on, moves.on_off, moves.on_on)
     off_off, off_on, on_off, on_on = distinct
     wake, sleep = (off_on + PRIOR_LEAVE, off_off + PRIOR_STAY), (on_off + PRIOR_LEAVE, on_on + PRIOR_STAY)
-    tail = (1 - level) / 2
     lam = 1 - wake[0] / sum(wake) - sleep[0] / sum(sleep)
-    pi_low, pi_high = (_ratio_quantile(wake, sleep, share, widening) for share in (tail, 1 - tail))
-    lam_low, lam_high = (1 - _sum_quantile(wake, sleep, share) for share in (1 - tail, tail))
+    pi_low, pi_high = (_ratio_quantile(wake, sleep, share, widening) for share in (TAIL, 1 - TAIL))
+    lam_low, lam_high = (1 - _sum_quantile(wake, sleep, share) for share in (1 - TAIL, TAIL))
     return lam[place], pi_low[place], pi_high[place], lam_low[place], lam_high[place]
 
 
-def _one_sided(
-    watched: Counts, others: Float[np.ndarray, " others"], tail: float, widening: float
-) -> tuple[PerClient, PerClient]:
+def _one_sided(watched: Counts, others: Float[np.ndarray, " others"], widening: float) -> tuple[PerClient, PerClient]:
     """Lower end of π for clients that were always present, and upper end for those that never were.
 
     Their own memory cannot be estimated, so λ is that of the more persistent among the others. W watched slots are then
@@ -108,17 +115,17 @@ def _one_sided(
     """
     lam = max(float(np.quantile(others, PERSISTENT_QUANTILE)), 0.0) if len(others) else 0.0
     slots = watched * (1 - lam) / (1 + lam) / widening**2
-    ends = betaincinv(0.5, slots + 0.5, 1 - tail)
+    ends = betaincinv(0.5, slots + 0.5, 1 - TAIL)
     return 1 - ends, ends
 
 
 def _distinct(*counts: Counts) -> tuple[list[Int[np.ndarray, " distinct"]], Int[np.ndarray, " clients"]]:
     """The distinct rows of columns of counts, and the index of each client's row."""
-    key, room = np.zeros(len(counts[0]), np.int64), 1
+    key, keys = np.zeros(len(counts[0]), np.int64), 1
     for column in counts:
         width = int(column.max(initial=0)) + 1
-        room *= width
-        if room >= 2**63:  # too many to number: treat all as distinct
+        keys *= width
+        if keys >= 2**63:  # too many to number: treat all as distinct
             return list(counts), np.arange(len(key))
         key = key * width + column
     _, first, place = np.unique(key, return_index=True, return_inverse=True)
@@ -137,6 +144,22 @@ def transitions(log: Log) -> Transitions:
     on_on = present.slots_of(count) - np.bincount(present.client, minlength=count)
     off_on, on_off = number(present.first > first), number(present.end < end)
     return Transitions(off_off=steps - on_on - off_on - on_off, off_on=off_on, on_off=on_off, on_on=on_on)
+
+
+def lag_one(log: Log) -> PerClient:
+    """ρ̂(1) = mean of (x_t - π̂)(x_{t+1} - π̂) over watched pairs, over π̂(1 - π̂); NaN if a client never changes.
+
+    With n₁₁ pairs of presence, n₁₀ and n₀₁ changes and n pairs in all, the sum is n₁₁ - π̂(2n₁₁ + n₁₀ + n₀₁) + nπ̂².
+    """
+    steps = transitions(log)
+    watched = watched_slots(log)
+    on = log.present.slots_of(log.num_clients)
+    pi = on / np.maximum(watched, 1)
+    pairs = steps.off_off + steps.off_on + steps.on_off + steps.on_on
+    total = steps.on_on - pi * (2 * steps.on_on + steps.on_off + steps.off_on) + pairs * pi**2
+    changes = (pairs > 0) & (on > 0) & (on < watched)
+    variance = np.where(changes, pi * (1 - pi), 1.0)
+    return np.where(changes, total / np.maximum(pairs, 1) / variance, np.nan)
 
 
 def _window_of(log: Log) -> tuple[Int[np.ndarray, " runs"], Int[np.ndarray, " runs"]]:
@@ -190,20 +213,22 @@ def _runs_test(runs: Counts, on: Counts, watched: Counts) -> PerClient:
     return np.minimum(p_value, 1.0)
 
 
-def adjusted(p_value: PerClient) -> PerClient:
-    """Smallest false discovery rate at which each client would be named (Benjamini and Hochberg 1995)."""
-    count = len(p_value)
+def adjust(p_value: PValues, tests: int | None = None) -> PValues:
+    """Smallest false discovery rate at which each would be named (Benjamini and Hochberg 1995).
+
+    `tests` counts also those that were made but are not given, as they are far from being named.
+    """
     order = np.argsort(p_value)
-    scaled = p_value[order] * count / np.arange(1, count + 1)
+    scaled = p_value[order] * (len(p_value) if tests is None else tests) / np.arange(1, len(p_value) + 1)
     least = np.minimum.accumulate(scaled[::-1])[::-1]
-    result = np.empty(count)
+    result = np.empty(len(p_value))
     result[order] = np.minimum(least, 1.0)
     return result
 
 
 def discoveries(p_value: PerClient, rate: float = FALSE_DISCOVERY_RATE) -> Bool[np.ndarray, " clients"]:
     """The clients to name, such that at most this share of them is expected to be named wrongly."""
-    return adjusted(p_value) <= rate
+    return adjust(p_value) <= rate
 
 
 def _ratio_quantile(

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Bool
 
+from turnout.availability.recorded.time_slots import DAY
 from turnout.workbench.diagnosis.findings.run_sums import per_slot, watched_runs
 from turnout.workbench.diagnosis.reading.log import Log, Runs
 
-DAY = 86400.0
 MIN_FLEET_SHARE = 0.5  # of the clients, watched in a slot that shows the whole fleet
 MIN_SLOT_SHARE = 0.5  # of the slots, which must show the whole fleet
 EVERY_SLOT = "every slot"
@@ -53,14 +53,12 @@ def whole_days(log: Log, day: int) -> Log:
     midnight = (first + start) // day * day - start
     length = np.maximum(-(-(last - first) // day), 1) * day
     num_slots = int(length.max())
+    turns = range(-1, int(num_slots // length.min()) + 1)
 
     def repeated(runs: Runs) -> Runs:
-        begin, period = runs.first - midnight[runs.client], length[runs.client]
-        pieces = [
-            (runs.client, np.clip(begin + shift, 0, num_slots), np.clip(begin + shift + runs.length, 0, num_slots))
-            for shift in (turn * period for turn in range(-1, int(num_slots // length.min()) + 1))
-        ]
-        return Runs.merge(*(np.concatenate(part) for part in zip(*pieces, strict=True)))
+        shifts = [(turn * length - midnight)[runs.client].astype(np.int32) for turn in turns]
+        moved = (Runs(runs.client, runs.first + shift, runs.end + shift) for shift in shifts)
+        return Runs.union([part.clip(0, num_slots) for part in moved])
 
     runs = {"present": repeated(log.present), "watched": repeated(observed)}
     return replace(log, num_slots=num_slots, clock_start=0.0, begins=None, **runs)

@@ -67,9 +67,9 @@ def _log_chance(times: PerClient, slots: PerClient, separation: int) -> PerClien
     """Logarithm of C(T - (n - 1) R, n) / C(T, n)."""
     repeated = times > 1
     n, total = times[repeated], slots[repeated]
-    room = total - (n - 1) * separation
+    places = total - (n - 1) * separation
     log_chance = np.zeros(len(times))
-    log_chance[repeated] = gammaln(room + 1) - gammaln(room - n + 1) - gammaln(total + 1) + gammaln(total - n + 1)
+    log_chance[repeated] = gammaln(places + 1) - gammaln(places - n + 1) - gammaln(total + 1) + gammaln(total - n + 1)
     return log_chance
 
 

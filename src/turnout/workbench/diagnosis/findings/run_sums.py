@@ -68,7 +68,7 @@ def excess_of(log: Log, pi: PerClient) -> tuple[PerSlot, PerSlot]:
     return (per_slot(log.present, log.num_slots) - expected) / np.maximum(watched, 1), watched
 
 
-def represented(watched: PerSlot) -> Bool[np.ndarray, " slots"]:
+def representative(watched: PerSlot) -> Bool[np.ndarray, " slots"]:
     """Slots in which enough clients are watched to stand for the fleet: a tenth of the most that ever are."""
     return watched >= max(1.0, MIN_WATCHED_SHARE * float(watched.max(initial=0.0)))
 

@@ -40,7 +40,7 @@ OPTIONAL = {
 SHAPES = "a log has the columns round,client or client,start,end[,state] or timestamp,round,client,event"
 
 
-def recognised_columns(
+def recognise_columns(
     header: Iterable[str], named: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[dict[str, str], list[str]]:
     """The file's own name of each recognised column, and warnings about two columns that mean the same.

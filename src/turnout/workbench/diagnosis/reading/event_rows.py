@@ -10,10 +10,10 @@ from turnout.workbench.diagnosis.reading.log import Log, Runs
 from turnout.workbench.diagnosis.reading.round_rows import (
     clock_of,
     count_slots,
-    dropped,
     log_of_rounds,
     runs_of_points,
     slots_of_rounds,
+    warn_of_dropped,
 )
 from turnout.workbench.diagnosis.reading.row_codes import Rows
 
@@ -28,7 +28,7 @@ VOCABULARY: dict[str, tuple[str, ...]] = {
     "": ("end", "round_end", "evaluate", "evaluate_res", "evaluate_reply", "aggregate"),
 }
 VOCABULARY[""] += ("unavailable", "offline", "member", "late")  # they say nothing of who was there
-KINDS = {name: kind for kind, names in VOCABULARY.items() for name in names}
+KIND_OF_EVENT = {name: kind for kind, names in VOCABULARY.items() for name in names}
 PARTICIPATION = ("asked", "arrived", "failed")
 
 
@@ -49,17 +49,17 @@ def from_events(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     clock, more = clock_of(rows, slot, num_slots, slot_seconds)
     count = len(rows.names["client"])
     present, _ = runs_of_points(rows.codes["client"][of_client], slot[of_client], num_slots)
-    repeated = _repeated(rows, of_client, slot, num_slots)
-    warnings += [*more, *dropped(rows, repeated, "duplicate rows")]
+    repeated = _find_repeated(rows, of_client, slot, num_slots)
+    warnings += [*more, *warn_of_dropped(rows, repeated, "duplicate rows")]
     counted = of_client & ~repeated
     log = log_of_rounds(rows, num_slots, present, clock, counted, warnings)
-    watched = _watched(log, rows.codes["client"][unknown], slot[unknown]) if unknown.any() else None
+    watched = _find_watched(log, rows.codes["client"][unknown], slot[unknown]) if unknown.any() else None
     arrived, uploads = _share_arrived(rows.codes["client"], slot, kind, count)
-    averaged = _averaged(rows.codes["client"], slot, kind, num_slots)
+    averaged = _find_averaged(rows.codes["client"], slot, kind, num_slots)
     return replace(log, arrived=arrived, uploads=uploads, watched=watched, first_round=first, averaged=averaged)
 
 
-def _averaged(client: np.ndarray, slot: np.ndarray, kind: np.ndarray, num_slots: int) -> Runs | None:
+def _find_averaged(client: np.ndarray, slot: np.ndarray, kind: np.ndarray, num_slots: int) -> Runs | None:
     """Whose updates arrived, if the log tells of clients that were there, or listed, but not asked; else None."""
     points = client.astype(np.int64) * num_slots + slot
     listed, asked = (np.isin(kind, kinds) for kinds in (("available", "unknown"), PARTICIPATION))
@@ -69,7 +69,7 @@ def _averaged(client: np.ndarray, slot: np.ndarray, kind: np.ndarray, num_slots:
     return runs_of_points(client[arrived], slot[arrived], num_slots)[0]
 
 
-def _watched(log: Log, client: np.ndarray, slot: np.ndarray) -> Runs:
+def _find_watched(log: Log, client: np.ndarray, slot: np.ndarray) -> Runs:
     """When each client was observed: always but at these points, and wherever it was present."""
     watched = np.ones((log.num_clients, log.num_slots), bool)
     watched[client, slot] = False
@@ -83,13 +83,13 @@ def _kinds(rows: Rows) -> tuple[np.ndarray, list[str]]:
     meaning = []
     for code, name in enumerate(rows.names["event"].tolist()):
         plain = name.lower().replace(" ", "_").replace("-", "_")
-        meaning.append(KINDS.get(plain, ""))
-        if plain not in KINDS:
-            warnings += dropped(rows, events == code, f'rows with the unknown event "{name}"')
+        meaning.append(KIND_OF_EVENT.get(plain, ""))
+        if plain not in KIND_OF_EVENT:
+            warnings += warn_of_dropped(rows, events == code, f'rows with the unknown event "{name}"')
     return np.array([*meaning, ""])[events], warnings  # code -1 reads the last entry
 
 
-def _repeated(rows: Rows, of_client: np.ndarray, slot: np.ndarray, num_slots: int) -> np.ndarray:
+def _find_repeated(rows: Rows, of_client: np.ndarray, slot: np.ndarray, num_slots: int) -> np.ndarray:
     """Which rows repeat an event of the same client and round."""
     repeated = np.zeros(rows.count, bool)
     for code in range(len(rows.names["event"])):

@@ -9,10 +9,10 @@ from turnout.workbench.diagnosis.reading.errors import LogError
 from turnout.workbench.diagnosis.reading.log import Log, Runs
 from turnout.workbench.diagnosis.reading.round_rows import (
     MUST_BE_TIME,
-    dropped,
     mean_of,
     on_the_clock,
     refuse_milliseconds,
+    warn_of_dropped,
 )
 from turnout.workbench.diagnosis.reading.row_codes import Rows
 
@@ -26,7 +26,7 @@ def from_intervals(rows: Rows, slot_seconds: float | None) -> Log:
     present, and all time from the first to the last row was watched.
     """
     slot = SLOT_SECONDS if slot_seconds is None else slot_seconds
-    client, start, end, on, used, warnings = _checked(rows)
+    client, start, end, on, used, warnings = _check_rows(rows)
     origin, seconds = float(start.min()), float(end.max() - start.min())
     if seconds / slot > MAX_SLOTS:
         raise LogError(
@@ -58,7 +58,7 @@ def from_intervals(rows: Rows, slot_seconds: float | None) -> Log:
     )
 
 
-def _checked(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, list[str]]:
+def _check_rows(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, list[str]]:
     """Client, start, end and state of each row that counts, which rows those are, and warnings."""
     client, start, end = rows.codes["client"], rows.numbers["start"], rows.numbers["end"]
     blank = (client < 0) & np.isnan(start) & np.isnan(end)
@@ -72,9 +72,9 @@ def _checked(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray
     momentary = end == start
     repeated, more = _refuse_conflicts(rows, ~(blank | momentary), on)
     used = ~(blank | momentary | repeated)
-    warnings = dropped(rows, blank, "rows without client, start and end")
-    warnings += dropped(rows, momentary, "rows that end when they start")
-    warnings += dropped(rows, repeated, "duplicate rows")
+    warnings = warn_of_dropped(rows, blank, "rows without client, start and end")
+    warnings += warn_of_dropped(rows, momentary, "rows that end when they start")
+    warnings += warn_of_dropped(rows, repeated, "duplicate rows")
     return client[used], start[used], end[used], on[used], used, [*warnings, *more]
 
 
@@ -83,7 +83,7 @@ def _states(rows: Rows, blank: np.ndarray) -> np.ndarray:
         return np.ones(rows.count, bool)
     state = rows.numbers["state"]
     wrong = ~blank & (state != 0) & (state != 1)
-    rows.refuse(wrong, lambda r: f"has state = {rows.written('state', r)}; must be 0 or 1")
+    rows.refuse(wrong, lambda r: f"has state = {rows.show('state', r)}; must be 0 or 1")
     return state == 1
 
 

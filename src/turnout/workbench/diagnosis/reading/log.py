@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int32, Shaped
 
 Clients = Sequence[int] | Int[np.ndarray, " selected"]
+Bounds = int | Int[np.ndarray, " runs"]
 
 
 @dataclass(frozen=True)
@@ -28,20 +30,15 @@ class Runs:
         """Number of slots in each client's stretches."""
         return np.bincount(self.client, self.length, minlength=num_clients).astype(np.int64)
 
-    def matrix(
-        self, num_clients: int, num_slots: int, clients: Clients | None = None, slots: tuple[int, int] | None = None
-    ) -> Bool[np.ndarray, "selected slots"]:
-        """True in the stretches: one row per entry of `clients`, in that order, and one column per slot of `slots`."""
-        wanted = np.arange(num_clients) if clients is None else np.asarray(clients, np.int64)
-        begin, stop = (0, num_slots) if slots is None else slots
+    def matrix(self, clients: Clients, num_slots: int) -> Bool[np.ndarray, "selected slots"]:
+        """True in the stretches: one row per entry of `clients`, in that order, and one column per slot."""
+        wanted = np.asarray(clients, np.int64)
         low, high = np.searchsorted(self.client, wanted), np.searchsorted(self.client, wanted, side="right")
         row = np.repeat(np.arange(len(wanted)), high - low)
         run = np.arange(len(row)) + np.repeat(low - np.r_[0, np.cumsum(high - low)[:-1]], high - low)
-        first = np.clip(self.first[run].astype(np.int64), begin, stop) - begin
-        end = np.clip(self.end[run].astype(np.int64), begin, stop) - begin
-        change = np.zeros((len(wanted), stop - begin + 1), np.int8)
-        np.add.at(change, (row, first), np.int8(1))
-        np.add.at(change, (row, end), np.int8(-1))
+        change = np.zeros((len(wanted), num_slots + 1), np.int8)
+        np.add.at(change, (row, self.first[run]), np.int8(1))
+        np.add.at(change, (row, self.end[run]), np.int8(-1))
         return np.cumsum(change[:, :-1], axis=1, dtype=np.int8) > 0
 
     @classmethod
@@ -63,6 +60,16 @@ class Runs:
         last = np.r_[np.flatnonzero(begins)[1:] - 1, len(client) - 1]
         ends = reached[last] - lift[last]
         return cls(client[begins].astype(np.int32), first[begins].astype(np.int32), ends.astype(np.int32))
+
+    def clip(self, begin: Bounds, end: Bounds) -> Runs:
+        """The parts of the stretches from slot `begin` to before slot `end`: one of each for all, or for each run."""
+        return Runs.merge(self.client, np.maximum(self.first, begin), np.minimum(self.end, end))
+
+    @classmethod
+    def union(cls, parts: Sequence[Runs]) -> Runs:
+        """The stretches that any of these covers."""
+        columns = zip(*((part.client, part.first, part.end) for part in parts), strict=True)
+        return cls.merge(*(np.concatenate(column) for column in columns))
 
     @classmethod
     def from_matrix(cls, matrix: Bool[np.ndarray, "clients slots"]) -> Runs:
@@ -104,23 +111,29 @@ class Log:
     def num_clients(self) -> int:
         return len(self.names)
 
-    def matrix(
-        self, clients: Clients | None = None, slots: tuple[int, int] | None = None
-    ) -> Bool[np.ndarray, "selected slots"]:
-        """Who was present: one row per entry of `clients` (all if None), one column per slot from `slots[0]` on.
+    @property
+    def slot_hours(self) -> float:
+        """Length of a slot; without a clock, a slot is the unit of time."""
+        return self.slot_seconds / 3600 if self.slot_seconds else 1.0
+
+    @property
+    def slots_since_midnight(self) -> float:
+        """From a midnight of the log's clock to slot 0; 0 without a clock."""
+        return self.clock_start / self.slot_seconds if self.slot_seconds else 0.0
+
+    def matrix(self, clients: Clients | None = None) -> Bool[np.ndarray, "selected slots"]:
+        """Who was present: one row per entry of `clients` (all if None), one column per slot.
 
         The whole matrix of a million clients does not fit in memory; ask for a part of the clients at a time.
         """
-        return self.present.matrix(self.num_clients, self.num_slots, clients, slots)
+        return self.present.matrix(range(self.num_clients) if clients is None else clients, self.num_slots)
 
-    def watched_matrix(
-        self, clients: Clients | None = None, slots: tuple[int, int] | None = None
-    ) -> Bool[np.ndarray, "selected slots"]:
+    def watched_matrix(self, clients: Clients | None = None) -> Bool[np.ndarray, "selected slots"]:
         """Who was observed, present or not, in the shape of `matrix`."""
+        chosen = range(self.num_clients) if clients is None else clients
         if self.watched is not None:
-            return self.watched.matrix(self.num_clients, self.num_slots, clients, slots)
-        begin, stop = (0, self.num_slots) if slots is None else slots
-        return np.ones((self.num_clients if clients is None else len(clients), stop - begin), bool)
+            return self.watched.matrix(chosen, self.num_slots)
+        return np.ones((len(chosen), self.num_slots), bool)
 
     @classmethod
     def from_matrix(
@@ -128,28 +141,15 @@ class Log:
         present: Bool[np.ndarray, "clients slots"],
         names: Sequence[str] | None = None,
         watched: Bool[np.ndarray, "clients slots"] | None = None,
-        *,
-        slot_seconds: float | None = None,
-        clock_start: float = 0.0,
-        sizes: Float[np.ndarray, " clients"] | None = None,
-        losses: Float[np.ndarray, " clients"] | None = None,
-        arrived: Float[np.ndarray, " clients"] | None = None,
-        steps: Float[np.ndarray, " clients"] | None = None,
+        **fields: Any,
     ) -> Log:
-        """Build a log from a table of presence; clients are named 0, 1, 2, … if not given, unwatched means absent."""
+        """Build a log from a table of presence; clients are named 0, 1, 2, … if not given, unwatched means absent.
+
+        `fields` are further fields of the log, such as `slot_seconds` and `sizes`.
+        """
         labels = np.array([str(k) for k in range(len(present))] if names is None else list(names), dtype=np.str_)
         if len(labels) != len(present):
             raise ValueError(f"{len(labels)} names for {len(present)} clients; give one name per row")
         observed = present if watched is None else present & watched
-        return cls(
-            labels,
-            present.shape[1],
-            Runs.from_matrix(observed),
-            None if watched is None else Runs.from_matrix(watched),
-            slot_seconds,
-            clock_start,
-            sizes,
-            losses,
-            arrived,
-            steps,
-        )
+        windows = None if watched is None else Runs.from_matrix(watched)
+        return cls(labels, present.shape[1], Runs.from_matrix(observed), windows, **fields)

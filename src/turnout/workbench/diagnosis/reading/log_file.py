@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS
-from turnout.workbench.diagnosis.reading.columns import EVENTS, INTERVALS, OPTIONAL, recognised_columns, shape_of
+from turnout.workbench.diagnosis.reading.columns import EVENTS, INTERVALS, OPTIONAL, recognise_columns, shape_of
 from turnout.workbench.diagnosis.reading.errors import LogError
 from turnout.workbench.diagnosis.reading.event_rows import from_events
 from turnout.workbench.diagnosis.reading.interval_rows import from_intervals
@@ -48,17 +48,17 @@ def read_log(
         raise LogError(f"num_rounds = {num_rounds}: must be from 1 to {MAX_SLOTS:,}")
     listed = None if clients is None else _client_list(fspath(clients))
     with open_table(fspath(path)) as table:
-        file_names, warnings = recognised_columns(table.header, columns or {})
+        file_names, warnings = recognise_columns(table.header, columns or {})
         shape = shape_of(table.path, table.header, file_names)
         if shape is INTERVALS and num_rounds is not None:
             raise LogError(f"{path}: num_rounds = {num_rounds} is for logs by round; this one has start and end")
         rows = read_rows(table, {name: file_names[name] for name in (*shape, *OPTIONAL[shape]) if name in file_names})
         if listed is not None:
-            rows = _numbered_as_listed(rows, listed[0], fspath(clients or ""))
+            rows = _number_as_listed(rows, listed[0], fspath(clients or ""))
         log = _from_rows(rows, shape, num_rounds, None if slot_seconds is None else float(slot_seconds))
     if listed is not None:
         log = replace(log, sizes=log.sizes if listed[1] is None else listed[1], target=listed[2])
-    log, more = _with_all_sizes(_in_utc(log, rows) if zone is None else _in_zone(log, zone, fspath(path)))
+    log, more = _fill_sizes(_in_utc(log, rows) if zone is None else _in_zone(log, zone, fspath(path)))
     return replace(log, warnings=(*warnings, *log.warnings, *_mixed_clocks(rows), *more, *_remarks(log)))
 
 
@@ -97,7 +97,7 @@ def _mixed_clocks(rows: Rows) -> list[str]:
 def _client_list(path: str) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Names, sizes and targets of all clients; the targets sum to 1."""
     with open_table(path) as table:
-        file_names, _ = recognised_columns(table.header)
+        file_names, _ = recognise_columns(table.header)
         if "client" not in file_names:
             raise LogError(f"{path}: no column client; a list of clients has the columns client,size[,target]")
         rows = read_rows(table, {name: file_names[name] for name in ("client", "size", "target") if name in file_names})
@@ -107,7 +107,7 @@ def _client_list(path: str) -> tuple[np.ndarray, np.ndarray | None, np.ndarray |
         for column, values in rows.numbers.items():
             rows.refuse(
                 ~(np.isfinite(values) & (values >= 0)),
-                lambda r, c=column: f"has {c} = {rows.written(c, r)}; must be a number from 0 on",
+                lambda r, c=column: f"has {c} = {rows.show(c, r)}; must be a number from 0 on",
             )
             if values.sum() <= 0:
                 raise LogError(f"{path}: every {column} is 0; at least one must be positive")
@@ -115,7 +115,7 @@ def _client_list(path: str) -> tuple[np.ndarray, np.ndarray | None, np.ndarray |
     return names, rows.numbers.get("size"), None if target is None else target / target.sum()
 
 
-def _numbered_as_listed(rows: Rows, listed: np.ndarray, source: str) -> Rows:
+def _number_as_listed(rows: Rows, listed: np.ndarray, source: str) -> Rows:
     """The same rows with clients numbered as in the list, which must contain them all."""
     place = {name: index for index, name in enumerate(listed.tolist())}
     number = np.array([place.get(name, -1) for name in rows.names["client"].tolist()] + [-1], np.int32)
@@ -124,7 +124,7 @@ def _numbered_as_listed(rows: Rows, listed: np.ndarray, source: str) -> Rows:
     return replace(rows, codes=rows.codes | {"client": codes}, names=rows.names | {"client": listed})
 
 
-def _with_all_sizes(log: Log) -> tuple[Log, list[str]]:
+def _fill_sizes(log: Log) -> tuple[Log, list[str]]:
     if log.sizes is None or not np.isnan(log.sizes).any():
         return log, []
     mean, unknown = float(np.nanmean(log.sizes)), np.isnan(log.sizes)

@@ -35,7 +35,7 @@ def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     if "round" in rows.not_numbers:
         blank[rows.not_numbers["round"][0]] = False
     slot, first = slots_of_rounds(rows, ~blank)
-    warnings = dropped(rows, blank, "rows without round and client")
+    warnings = warn_of_dropped(rows, blank, "rows without round and client")
     rows.refuse((client < 0) & ~blank, lambda r: "has no client; every row needs one")
     warnings += restarts(rows, slot)
     num_slots = count_slots(rows, slot, first, num_rounds)
@@ -45,7 +45,7 @@ def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     repeated = np.zeros(rows.count, bool)
     repeated[np.flatnonzero(~blank)[twice]] = True
     counted = ~(blank | repeated)
-    warnings += [*more, *dropped(rows, repeated, "duplicate rows")]
+    warnings += [*more, *warn_of_dropped(rows, repeated, "duplicate rows")]
     log = log_of_rounds(rows, num_slots, present, clock, counted, warnings)
     arrived = mean_of(rows, "arrived", counted)
     uploads = None if arrived is None else count_of(rows, "arrived", counted)
@@ -79,7 +79,7 @@ def slots_of_rounds(rows: Rows, used: np.ndarray) -> tuple[np.ndarray, int]:
     wrong = whole != number
     wrong |= whole < 0
     wrong &= used
-    rows.refuse(wrong, lambda r: f"has round = {rows.written('round', r)}; {MUST_BE_WHOLE}")
+    rows.refuse(wrong, lambda r: f"has round = {rows.show('round', r)}; {MUST_BE_WHOLE}")
     every = bool(used.all())
     taken = whole if every else whole[used]
     if not len(taken):
@@ -133,7 +133,7 @@ def runs_of_points(client: np.ndarray, slot: np.ndarray, num_slots: int) -> tupl
     return Runs(who, (first - begin).astype(np.int32), (last - begin + 1).astype(np.int32)), repeats
 
 
-def dropped(rows: Rows, which: np.ndarray, what: str) -> list[str]:
+def warn_of_dropped(rows: Rows, which: np.ndarray, what: str) -> list[str]:
     """A warning about rows that do not count."""
     count = int(which.sum())
     if not count:
@@ -213,7 +213,7 @@ def refuse_milliseconds(rows: Rows, column: str) -> None:
     """Refuse times above 10¹¹, which seconds since 1970 reach in the year 5138."""
     rows.refuse(
         np.abs(rows.numbers[column]) > 1e11,
-        lambda r: f"has {column} = {rows.written(column, r)}; must be seconds (not milliseconds) or ISO 8601",
+        lambda r: f"has {column} = {rows.show(column, r)}; must be seconds (not milliseconds) or ISO 8601",
     )
 
 

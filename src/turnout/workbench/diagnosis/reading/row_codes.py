@@ -52,7 +52,7 @@ class Rows:
             who = "" if code < 0 else f" (client {self.names['client'][code]})"
             raise LogError(f"{self.table.path}: {self.table.place(row)}{who} {complaint(row)}")
 
-    def written(self, column: str, row: int) -> str:
+    def show(self, column: str, row: int) -> str:
         """The value in a column, as an error message shows it."""
         number = self.numbers[column][row]
         where, text = self.not_numbers.get(column, (-1, ""))
@@ -62,7 +62,7 @@ class Rows:
         """Refuse a text where a number belongs."""
         if column in self.not_numbers:
             row = self.not_numbers[column][0]
-            self.refuse(np.arange(self.count) == row, lambda r: f"has {column} = {self.written(column, r)}; {must}")
+            self.refuse(np.arange(self.count) == row, lambda r: f"has {column} = {self.show(column, r)}; {must}")
 
 
 def read_rows(table: LogTable, columns: dict[str, str]) -> Rows:
@@ -98,7 +98,7 @@ def read_rows(table: LogTable, columns: dict[str, str]) -> Rows:
     for name, numbering in numberings.items():
         codes[name] = np.concatenate(pieces.pop(name))
         _refuse_long(table, name, codes[name], numbering.names)
-        codes[name], names[name] = _trimmed(codes[name], numbering.names)
+        codes[name], names[name] = _trim(codes[name], numbering.names)
     return Rows(table, codes, names, numbers, not_numbers, frozenset(clocks))
 
 
@@ -126,7 +126,7 @@ def _batches(table: LogTable, columns: dict[str, str]) -> Iterator[pl.DataFrame]
     yield from wanted.collect_batches(chunk_size=ROWS_AT_ONCE, maintain_order=True)
 
 
-def _trimmed(codes: np.ndarray, names: pl.Series) -> tuple[np.ndarray, np.ndarray]:
+def _trim(codes: np.ndarray, names: pl.Series) -> tuple[np.ndarray, np.ndarray]:
     """Strip blanks around the names; a name of blanks alone counts as empty."""
     plain = names.str.strip_chars()
     if not (plain == names).all() or (plain == "").any():

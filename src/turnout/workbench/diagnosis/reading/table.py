@@ -93,7 +93,7 @@ def _recognise(path: str, file: Path, start: IO[bytes]) -> LogTable:
         return LogTable(path, file, "parquet", _parquet_header(path, file))
     if b"\0" in first:
         raise LogError(f"{path}: line 1 holds zero bytes; save the file as UTF-8 text (not UTF-16), or as Parquet")
-    text = _decoded(path, first, 1, 0).removeprefix("\ufeff")
+    text = _decode(path, first, 1, 0).removeprefix("\ufeff")
     if text.lstrip().startswith("{"):
         return LogTable(path, file, "jsonl", _keys(path, file))
     if CONSOLE.match(text):
@@ -130,7 +130,7 @@ def _json_object(path: str, line: bytes, number: int) -> dict[str, object]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
-        _decoded(path, line, number, 0)
+        _decode(path, line, number, 0)
         record = None
     if not isinstance(record, dict):
         shown = line.strip()[:40].decode(errors="replace")
@@ -138,7 +138,7 @@ def _json_object(path: str, line: bytes, number: int) -> dict[str, object]:
     return record
 
 
-def _decoded(path: str, line: bytes, number: int, offset: int) -> str:
+def _decode(path: str, line: bytes, number: int, offset: int) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as error:
@@ -160,7 +160,7 @@ def refuse_file(table: LogTable) -> None:
     offset, opened = 0, None  # where a quotation mark was opened that is not closed yet
     with table.file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            text = _decoded(table.path, line, number, offset)
+            text = _decode(table.path, line, number, offset)
             offset += len(line)
             if table.format == "csv":
                 _refuse_fields(table, text, number)

@@ -65,16 +65,18 @@ def fit(log: Log, findings: Findings) -> Fitted:
         clustering, memory = clusters(part, fleet_rates, findings.cycles), mixing(part, fleet_rates)
     kind, slowness = _kind(findings), 1.0
     if kind == "minimum_separation":
-        parameters = _separated(part, fleet_rates, clustering, findings.gaps)
+        parameters = _fit_separated(part, fleet_rates, clustering, findings.gaps)
     elif kind == "bernoulli":
         parameters = {"pi": _plain(feasible(fleet_rates)[0])}
     elif kind == "diurnal":
-        parameters, slowness = _diurnal(part, fleet_rates, findings.cycles.found[0], memory)
+        parameters, slowness = _fit_diurnal(part, fleet_rates, findings.cycles.found[0], memory)
     else:
         pi, lam = feasible(fleet_rates)
         slowness = _slowness(memory, lam)
-        lam = _slowed(lam, slowness)
-        parameters = _clustered(pi, lam, clustering) if kind == "clustered" else {"pi": _plain(pi), "lam": _plain(lam)}
+        lam = _slow_down(lam, slowness)
+        parameters = {"pi": _plain(pi), "lam": _plain(lam)}
+        if kind == "clustered":
+            parameters = _fit_clustered(pi, lam, clustering)
     if slowness < 1:
         notes = (*notes, SLOW_NOTE.format(slowness))
     return Fitted(kind, log.num_clients, parameters, first, notes)
@@ -108,7 +110,7 @@ def _slowness(
     return best if best < MAX_SLOW_POWER else 1.0
 
 
-def _slowed(lam: PerClient, slowness: float) -> PerClient:
+def _slow_down(lam: PerClient, slowness: float) -> PerClient:
     """λ to a power where it is positive, with six digits, rounded down."""
     return np.where(lam > 0, np.trunc(np.minimum(np.maximum(lam, 0) ** slowness, MAX_CORRELATION) * 1e6) / 1e6, lam)
 
@@ -154,8 +156,7 @@ def _plain(values: Float[np.ndarray, " values"] | Int[np.ndarray, " values"]) ->
 def feasible(rates: Rates) -> tuple[PerClient, PerClient]:
     """(π, λ) of each client, within the range that a chain can have, with six digits."""
     watched = rates.watched > 0
-    mean = float(rates.on.sum() / max(int(rates.watched.sum()), 1))
-    pi = np.where(watched, rates.on / np.maximum(rates.watched, 1), np.clip(mean, 1e-6, 1 - 1e-6))
+    pi = np.where(watched, rates.on / np.maximum(rates.watched, 1), np.clip(rates.mean, 1e-6, 1 - 1e-6))
     never = watched & (rates.on == 0)
     pi = np.where(never, 0.5 / (rates.watched + 1), pi)
     pi = np.array(_plain(pi))
@@ -165,7 +166,7 @@ def feasible(rates: Rates) -> tuple[PerClient, PerClient]:
     return pi, np.where(pi == 1, 0.0, lam)
 
 
-def _clustered(pi: PerClient, lam: PerClient, clustering: Clusters) -> dict[str, Any]:
+def _fit_clustered(pi: PerClient, lam: PerClient, clustering: Clusters) -> dict[str, Any]:
     """One chain per cluster, with the mean rates of its clients; a client outside of clusters is a cluster of one."""
     unit = clustering.unit
     number = np.bincount(unit)
@@ -175,7 +176,7 @@ def _clustered(pi: PerClient, lam: PerClient, clustering: Clusters) -> dict[str,
     return {"clusters": unit.tolist(), "pi": _plain(pi), "lam": _plain(lam)}
 
 
-def _separated(log: Log, rates: Rates, clustering: Clusters, gaps: Gaps) -> dict[str, Any]:
+def _fit_separated(log: Log, rates: Rates, clustering: Clusters, gaps: Gaps) -> dict[str, Any]:
     """B, R and the odds that give the participation rates; whole clusters are drawn if their clients are identical."""
     together = clustering.count > 0 and clustering.identical == int((clustering.label >= 0).sum())
     unit = clustering.unit if together else np.arange(log.num_clients)
@@ -190,7 +191,7 @@ def _separated(log: Log, rates: Rates, clustering: Clusters, gaps: Gaps) -> dict
     return parameters | ({"groups": unit.tolist()} if together else {})
 
 
-def _diurnal(log: Log, rates: Rates, cycle: Cycle, memory: Mixing) -> tuple[dict[str, Any], float]:
+def _fit_diurnal(log: Log, rates: Rates, cycle: Cycle, memory: Mixing) -> tuple[dict[str, Any], float]:
     """One course of the day for all; a mean, an amplitude, a time zone and a persistence per client.
 
     A client with a clear day of its own gets its own zone, by the phase of its first harmonic; the others get that of
@@ -204,8 +205,8 @@ def _diurnal(log: Log, rates: Rates, cycle: Cycle, memory: Mixing) -> tuple[dict
     shape = _course(profile, rates)
     pi, lam = feasible(rates)
     amplitude = np.clip(_amplitudes(profile, shape, cycle), 0, None)
-    room = np.minimum((1 - pi) / shape.max(), pi / -shape.min())
-    amplitude = np.array(_plain(np.maximum(np.minimum(amplitude, room) * (1 - 1e-5), 0)))
+    largest = np.minimum((1 - pi) / shape.max(), pi / -shape.min())
+    amplitude = np.array(_plain(np.maximum(np.minimum(amplitude, largest) * (1 - 1e-5), 0)))
     v = amplitude**2 * float((shape**2).mean())
     fine = np.interp((np.arange(period) + 0.5) / period * HOURS, np.arange(HOURS) + 0.5, shape, period=HOURS)
     course = np.array([(fine * np.roll(fine, -int(s))).mean() for s in (1, *memory.lags)]) / (fine**2).mean()
@@ -213,14 +214,14 @@ def _diurnal(log: Log, rates: Rates, cycle: Cycle, memory: Mixing) -> tuple[dict
     persistence = (np.maximum(lam, 0) * variance - v * course[0]) / np.maximum(variance - v, 1e-9)
     persistence = np.clip(persistence, 0, MAX_CORRELATION)
     slowness = _slowness(memory, persistence, np.minimum(v / np.maximum(variance, 1e-9), 1), course[1:])
-    start = log.clock_start / log.slot_seconds / cycle.period * HOURS if log.slot_seconds else 0.0
+    start = log.slots_since_midnight / cycle.period * HOURS
     parameters = {
         "rounds_per_day": period,
         "mean": _plain(pi),
         "amplitude": _plain(amplitude),
         "shape": _plain(shape),
         "zones": _plain(np.mod(ahead + start, HOURS)),
-        "lam": _plain(_slowed(persistence, slowness)),
+        "lam": _plain(_slow_down(persistence, slowness)),
     }
     return parameters, slowness
 
@@ -232,7 +233,7 @@ def _has_own_day(cycle: Cycle) -> Bool[np.ndarray, " clients"]:
 
 def _zones(log: Log, cycle: Cycle) -> PerClient:
     """Hours (24ths of the cycle) by which each client is ahead of the fleet."""
-    unit = cycle.period * (log.slot_seconds / 3600 if log.slot_seconds else 1.0)
+    unit = cycle.period * log.slot_hours
     clear = _has_own_day(cycle)
     if not clear.any():
         return np.zeros(log.num_clients)
@@ -246,8 +247,7 @@ def _zones(log: Log, cycle: Cycle) -> PerClient:
 def _profiles(log: Log, period: float, ahead: PerClient) -> Float[np.ndarray, "clients hours"]:
     """Excess presence of each client at each local hour."""
     count = log.num_clients
-    start = log.clock_start / log.slot_seconds if log.slot_seconds else 0.0
-    hour = np.mod((np.arange(log.num_slots) + 0.5 + start) / period, 1.0) * HOURS
+    hour = np.mod((np.arange(log.num_slots) + 0.5 + log.slots_since_midnight) / period, 1.0) * HOURS
     present, watched = np.empty((count, HOURS)), np.empty((count, HOURS))
     for h in range(HOURS):
         inside = (hour.astype(np.int64) == h).astype(np.float64)

@@ -12,19 +12,19 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from turnout.availability.base import Process
+from turnout.availability.recorded.time_slots import DAY
 from turnout.streams import Stream, round_key
 from turnout.types import RandomKey
 from turnout.workbench.diagnosis.findings.all_findings import Findings
 from turnout.workbench.diagnosis.findings.clusters import Clusters, clusters
-from turnout.workbench.diagnosis.findings.cycles import DAY, Cycles, describe
-from turnout.workbench.diagnosis.findings.memory import lags_of, mixing
+from turnout.workbench.diagnosis.findings.cycles import Cycles, describe
+from turnout.workbench.diagnosis.findings.memory import mixing
 from turnout.workbench.diagnosis.findings.rates import rates
 from turnout.workbench.diagnosis.findings.run_sums import sample, select, window
 from turnout.workbench.diagnosis.reading.log import Log
 from turnout.workbench.diagnosis.world.fit import Fitted
 
 SEEDS = 5
-LAG = "lag"  # a point of an autocorrelation
 MAX_CELLS, MAX_CLIENTS = 8_000_000, 2000  # of a simulated log
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MAX_SPREADS = 3.0  # distance of the real log, in mean distances of simulated logs from each other
@@ -44,11 +44,6 @@ class Comparison:
     distance: float  # largest |real - simulated|
     tolerance: float  # distance that simulated logs and a small allowance explain
     lags: Values | None = None  # of the points, in slots, where these are lags
-
-    @property
-    def worst(self) -> str:
-        """The point at which the two differ most."""
-        return self.points[int(np.argmax(np.abs(self.real - self.simulated)))]
 
     @property
     def alike(self) -> bool:
@@ -74,6 +69,14 @@ class Likeness:
         return [comparison.name for comparison in self.comparisons if not comparison.alike]
 
 
+@dataclass(frozen=True)
+class _Aspect:
+    """One aspect of one log."""
+
+    values: dict[str, float]  # by point
+    lags: Values | None = None  # of the points, where these are lags
+
+
 # Differences of a share or a correlation that do not matter.
 ALLOWANCE = {
     "availability": 0.02,
@@ -95,11 +98,9 @@ def likeness(log: Log, findings: Findings, fitted: Fitted, seeds: int = SEEDS) -
     process = part(fitted, chosen).process()
     real = select(real, chosen) if len(chosen) < log.num_clients else real
     period = findings.cycles.found[0].period if findings.cycles.found else _day(log)
-    logs = [real, *(simulated(real, process, seed) for seed in range(seeds))]
+    logs = [real, *(simulate_log(real, process, seed) for seed in range(seeds))]
     aspects = [_aspects(each, findings.cycles, period) for each in logs]
-    compared = (_compare(name, [of_log[name] for of_log in aspects]) for name in aspects[0])
-    lags = lags_of(real)[1:].astype(np.float64)
-    compared = tuple(replace(each, lags=lags) if each.points[0].startswith(LAG) else each for each in compared)
+    compared = tuple(_compare(name, [of_log[name] for of_log in aspects]) for name in aspects[0])
     return Likeness(compared, seeds, len(chosen))
 
 
@@ -110,7 +111,7 @@ def _day(log: Log) -> float | None:
     return DAY / log.slot_seconds
 
 
-def simulated(log: Log, process: Process, seed: int) -> Log:
+def simulate_log(log: Log, process: Process, seed: int) -> Log:
     """A simulated log of the process, with the length and the watched windows of this one."""
     present = play(process, log.num_slots, seed)
     watched = None if log.watched is None else log.watched_matrix()
@@ -145,26 +146,28 @@ def part(fitted: Fitted, chosen: Int[np.ndarray, " selected"]) -> Fitted:
     return replace(fitted, num_clients=len(chosen), parameters=parameters)
 
 
-def _aspects(log: Log, fleet_cycles: Cycles, period: float | None) -> dict[str, dict[str, float]]:
-    """The values of every aspect of a log, by name and point."""
+def _aspects(log: Log, fleet_cycles: Cycles, period: float | None) -> dict[str, _Aspect]:
+    """Every aspect of a log, by name."""
     fleet_rates = rates(log)
     memory = mixing(log, fleet_rates)
     pi = fleet_rates.pi[np.isfinite(fleet_rates.pi)]
-    lags = memory.lags[1:] if len(memory.lags) > 1 else memory.lags
-    values = {
-        "availability": {f"{q:.0%} quantile": float(np.quantile(pi, q)) for q in QUANTILES},
-        "autocorrelation": _curve(lags, memory.curve[-len(lags) :]),
-        "fleet autocorrelation": _curve(lags, memory.fleet_curve[-len(lags) :]),
-        "clusters": _cluster_values(clusters(log, fleet_rates, fleet_cycles)),
+    later = slice(1 if len(memory.lags) > 1 else 0, None)  # at lag 0 all logs are alike
+    aspects = {
+        "availability": _Aspect({f"{q:.0%} quantile": float(np.quantile(pi, q)) for q in QUANTILES}),
+        "autocorrelation": _by_lag(memory.lags[later], memory.curve[later]),
+        "fleet autocorrelation": _by_lag(memory.lags[later], memory.fleet_curve[later]),
+        "clusters": _Aspect(_cluster_values(clusters(log, fleet_rates, fleet_cycles))),
     }
     if period is not None:
         profile = describe(log, fleet_rates, "cycle", period, 1.0).profile
-        values["course of the cycle"] = {f"part {b + 1} of {len(profile)}": float(v) for b, v in enumerate(profile)}
-    return values
+        parts = {f"part {b + 1} of {len(profile)}": float(v) for b, v in enumerate(profile)}
+        aspects["course of the cycle"] = _Aspect(parts)
+    return aspects
 
 
-def _curve(lags: Int[np.ndarray, " lags"], values: Values) -> dict[str, float]:
-    return {f"{LAG} {lag}": float(value) for lag, value in zip(lags, np.nan_to_num(values), strict=True)}
+def _by_lag(lags: Int[np.ndarray, " points"], values: Values) -> _Aspect:
+    points = {f"lag {lag}": float(value) for lag, value in zip(lags, np.nan_to_num(values), strict=True)}
+    return _Aspect(points, lags.astype(np.float64))
 
 
 def _cluster_values(groups: Clusters) -> dict[str, float]:
@@ -179,9 +182,9 @@ def _cluster_values(groups: Clusters) -> dict[str, float]:
     }
 
 
-def _compare(name: str, logs: list[dict[str, float]]) -> Comparison:
+def _compare(name: str, logs: list[_Aspect]) -> Comparison:
     """Compare the first log with the others."""
-    table = np.array([list(values.values()) for values in logs])
+    table = np.array([list(aspect.values.values()) for aspect in logs])
     real, others = table[0], table[1:]
     mean = others.mean(axis=0)
 
@@ -192,11 +195,12 @@ def _compare(name: str, logs: list[dict[str, float]]) -> Comparison:
     among = [far(others[s], np.delete(others, s, axis=0).mean(axis=0)) for s in range(len(others)) if len(others) > 1]
     return Comparison(
         name=name,
-        points=tuple(logs[0]),
+        points=tuple(logs[0].values),
         real=real,
         simulated=mean,
         low=others.min(axis=0),
         high=others.max(axis=0),
         distance=far(real, mean),
         tolerance=ALLOWANCE[name] + MAX_SPREADS * float(np.mean(among or [0.0])),
+        lags=logs[0].lags,
     )

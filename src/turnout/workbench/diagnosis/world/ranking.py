@@ -47,13 +47,9 @@ class Rank:
     by_chance: float  # distance expected from chance alone
     consistent: bool  # whether the distance can be chance
     unsteady: float  # standard deviation of the total weight per round, over its mean
-    memory: str  # what the server must keep
+    memory: str  # what the server must keep, in words
     note: str = ""  # in which worlds it is consistent in theory
-
-    @property
-    def remembers_models(self) -> bool:
-        """Whether the server keeps a model or an update per client."""
-        return "model" in self.memory
+    remembers_models: bool = False  # whether the server must keep a model or an update per client
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,7 @@ class Ranking:
     def recommended(self) -> Rank:
         """FedAvg where it is about right for this fleet, else LastWord where that is fair, else the best."""
         fair = {rank.strategy: rank for rank in self.ranks if rank.consistent}
-        plain = self.named(PLAIN)
+        plain = self.rank_of(PLAIN)
         near = plain if plain is not None and plain.distance < FAIR else None
         return fair.get(PLAIN) or near or fair.get(USUAL) or self.best
 
@@ -81,7 +77,7 @@ class Ranking:
         """The best fair strategy that keeps no model per client; None if there is none."""
         return next((rank for rank in self.ranks if rank.consistent and not rank.remembers_models), None)
 
-    def named(self, strategy: str) -> Rank | None:
+    def rank_of(self, strategy: str) -> Rank | None:
         """The rank of a strategy, if it was audited."""
         return next((rank for rank in self.ranks if rank.strategy == strategy), None)
 
@@ -121,6 +117,7 @@ def _rank(entry: Audited) -> Rank:
         unsteady=entry.step_variation,
         memory=entry.strategy.server_memory,
         note=entry.strategy.consistent,
+        remembers_models=entry.strategy.remembers_models,
     )
 
 

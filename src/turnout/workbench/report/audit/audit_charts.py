@@ -11,7 +11,7 @@ from turnout.auditor import Audit, Audited
 from turnout.statistics import evenly
 from turnout.workbench.report.page.chart import Axis, Chart, Drawing, Series, one_each
 from turnout.workbench.report.page.colours import Style, line_styles
-from turnout.workbench.report.page.labels import paper_labels
+from turnout.workbench.report.page.labels import relabel, strategy_name
 from turnout.workbench.report.page.on_paper import figure
 from turnout.workbench.report.run.client_charts import LEAST_FIRST, MOST_CLIENTS, about_clients, weights_chart
 from turnout.workbench.report.run.groups import groups_of
@@ -21,11 +21,9 @@ WIDTH, HEIGHT = 230, 190  # of a panel on paper
 INTERVALS = "Bars: 95 % intervals; none where the weight is exact."
 
 
-def readable_audit(audit: Audit) -> Audit:
+def relabel_audit(audit: Audit) -> Audit:
     """The same audit with strategies as papers call them."""
-    labels = paper_labels([entry.label for entry in audit.entries], _names(audit))
-    renamed = (replace(entry, label=label) for entry, label in zip(audit.entries, labels, strict=True))
-    return replace(audit, entries=tuple(renamed))
+    return replace(audit, entries=relabel(audit.entries, _names(audit)))
 
 
 def audit_styles(audit: Audit) -> dict[str, Style]:
@@ -34,8 +32,7 @@ def audit_styles(audit: Audit) -> dict[str, Style]:
 
 
 def _names(audit: Audit) -> list[str]:
-    """What an experiment calls the strategies."""
-    return [type(entry.strategy).__module__.rpartition(".")[2] for entry in audit.entries]
+    return [strategy_name(entry.strategy) for entry in audit.entries]
 
 
 def audit_charts(audit: Audit) -> dict[str, Drawing]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 from turnout.auditor import Audit, Audited
 from turnout.workbench.report.audit.audit_charts import audit_styles
@@ -45,6 +48,20 @@ def audit_table(audit: Audit, title: str = "") -> Table:
     seeds = f", {len(audit.seeds)} seeds" if len(audit.seeds) > 1 else ""
     size = f"{audit.rounds:,} rounds{seeds}, decisions only"
     return Table(columns, f"{title} ({size})" if title else size, MEANING)
+
+
+def clients_table(names: Iterable[str], asked: np.ndarray, gets: np.ndarray, there: np.ndarray | None = None) -> Table:
+    """Clients with the weight that they should get and the one that they get; `there`: how often they come."""
+    ratios = (f"{b / a:.2f}" if a > 0 else "–" for a, b in zip(asked, gets, strict=True))
+    columns = [
+        Column.of("client", names),
+        Column.of("asked", [f"{100 * share:.3g} %" for share in asked]),
+        Column.of("gets", [f"{100 * share:.3g} %" for share in gets]),
+        Column.of("gets ÷ asked", ratios),
+    ]
+    if there is not None:
+        columns.insert(1, Column.of("there", [f"{100 * share:.0f} %" for share in there]))
+    return Table(tuple(columns))
 
 
 def _verdict(entry: Audited) -> Cell:

@@ -11,24 +11,33 @@ SHOWN = 3  # clients named on either side
 
 def audit_words(audit: Audit) -> list[str]:
     """What a reader should take away."""
-    sentences = [_on_the_first(audit.entries[0]), _on_the_rest(audit)]
+    first = audit.entries[0]
+    sentences = [f"{finding(first)} {extremes(first)}".strip(), _on_the_rest(audit)]
     for note in dict.fromkeys(note for entry in audit.entries for note in entry.notes):
         concerned = [entry.label for entry in audit.entries if note in entry.notes]
         sentences.append(f"{'All' if len(concerned) == len(audit.entries) else ', '.join(concerned)}: {note}.")
     return [sentence for sentence in sentences if sentence]
 
 
-def _on_the_first(entry: Audited) -> str:
+def finding(entry: Audited) -> str:
+    """How far a strategy is from its target."""
     if entry.consistent:
         return f"{entry.label} gives every client its target here."
     half = with_half(entry.best).size / entry.best.size
+    return (
+        f"{entry.label} puts {100 * entry.total_variation:.1f} % of the weight in the wrong place: half of all weight "
+        f"goes to {100 * half:.0f} % of the clients."
+    )
+
+
+def extremes(entry: Audited) -> str:
+    """The clients that are furthest from their targets; empty where the strategy is consistent."""
+    if entry.consistent:
+        return ""
     over, under = (
         ", ".join(_client(entry, k) for k in side.tolist()) for side in (entry.over(SHOWN), entry.under(SHOWN))
     )
-    return (
-        f"{entry.label} puts {100 * entry.total_variation:.1f} % of the weight in the wrong place: half of all weight "
-        f"goes to {100 * half:.0f} % of the clients. Most above target: {over}. Most below: {under}."
-    )
+    return f"Most above target: {over}. Most below: {under}."
 
 
 def with_half(weights: np.ndarray) -> np.ndarray:

@@ -12,9 +12,9 @@ import numpy as np
 from turnout.metrics import Metric, metric_named, record_named
 from turnout.workbench.experiment.registry import entries
 from turnout.workbench.report.page.chart import Axis, Chart, Kind, Rule, Series
-from turnout.workbench.report.page.colours import Style, colour, line_styles, strategy_called
-from turnout.workbench.report.run.curves import mean_and_spread
-from turnout.workbench.report.run.groups import groups_of
+from turnout.workbench.report.page.colours import Style, colour, guess_strategy, line_styles
+from turnout.workbench.report.run.curves import mean_and_band, mean_and_spread
+from turnout.workbench.report.run.groups import groups_of, weight_shares
 from turnout.workbench.reproduction.measured import Curve, Measured
 from turnout.workbench.reproduction.measures import measure_values, measure_words
 
@@ -48,10 +48,9 @@ def curves(
         places = _places(len(curve.x), MOST_POINTS // len(styles), log_x)
         x, values = curve.x[places].astype(np.float64), curve.values[:, places].astype(np.float64) * about.factor
         kept = np.isfinite(values).all(axis=0) & ((x > 0) | (not log_x and not trained))
-        mean, spread = mean_and_spread(values[:, kept])
-        low = np.maximum(mean - spread, mean / 10) if log_y else mean - spread
+        mean, low, high = mean_and_band(values[:, kept], log_y)
         drawn = mean > 0 if log_y else slice(None)
-        ends = (None, None) if points else (low[drawn], (mean + spread)[drawn])
+        ends = (None, None) if points else (low[drawn], high[drawn])
         series.append((curve.panel, Series(curve.label, styles[curve.label], mean[drawn], x[kept][drawn], *ends)))
     across, up = Axis(x_title, log=log_x), Axis(title or about.title, "" if title or not about.percent else "%", log_y)
     return _by_panel("dots" if points else "lines", across, up, series)
@@ -60,11 +59,11 @@ def curves(
 def bars(curves: Sequence[Curve], measure: Measure, title: str = "") -> Charts:
     """A measure by label: the mean over the seeds, a whisker of one standard deviation, the number beside it."""
     strategies = entries("strategies")
-    measured = list(_measured(curves, measure))
+    measured = list(_measure(curves, measure))
     labels = list(dict.fromkeys(one.label for one in measured))
     series = []
     for one in sorted(measured, key=lambda one: labels.index(one.label)):  # in the same order in all panels
-        style = Style.of(colour(strategy_called(one.label, strategies)))
+        style = Style.of(colour(guess_strategy(one.label, strategies)))
         mean, low, high = np.array([[one.mean], [one.mean - one.spread], [one.mean + one.spread]])
         series.append((one.panel, Series(one.label, style, mean, None, low, high, names=(one.words,))))
     return _by_panel("ranges", Axis(""), Axis(title or measure_title(measure)), series)
@@ -84,7 +83,7 @@ def sweep(
     A panel in which no label has it becomes horizontal lines in the others, under its name. The number is that of
     `over` in labels such as "CA-Fed kappa=0.1", or, where `over` is "panel", the first one in the panel's name.
     """
-    placed = [_placed(ending, over) for ending in _measured(curves, measure) if np.isfinite(ending.mean)]
+    placed = [_place(ending, over) for ending in _measure(curves, measure) if np.isfinite(ending.mean)]
     lines: dict[tuple[str, str], list[Ending]] = {}
     for ending in _across_panels(placed):
         lines.setdefault((ending.panel, ending.label), []).append(ending)
@@ -112,8 +111,8 @@ def groups(curves: Sequence[Curve]) -> Charts:
     series = []
     for (panel, label), by_class in ratios.items():
         nothing = np.full(len(next(iter(by_class.values()))), np.nan)
-        mean, spread = mean_and_spread(np.stack([by_class.get(name, nothing) for name in names], axis=1))
-        series.append((panel, Series(label, styles[label], mean, None, mean - spread, mean + spread)))
+        mean, low, high = mean_and_band(np.stack([by_class.get(name, nothing) for name in names], axis=1))
+        series.append((panel, Series(label, styles[label], mean, None, low, high)))
     x, y = Axis("Clients, from the least available to the most", names=names), Axis("Weight over target")
     return _by_panel("bars", x, y, series, (Rule(1.0),))
 
@@ -139,8 +138,7 @@ def _by_class(weight: Curve, curves: Sequence[Curve]) -> dict[str, np.ndarray]:
         raise ValueError(f"{weight.label}: without a curve of 'pi' the classes of the clients are not known")
     target = facts.get("target", np.ones(len(weight.x)))
     target = target / target.sum()
-    given = weight.values.astype(np.float64)  # a sum over a million clients drifts in single precision
-    shares = given / given.sum(axis=1, keepdims=True)
+    shares = weight_shares(weight.values)
     return {
         group.name: shares[:, group.members].sum(axis=1) / target[group.members].sum()
         for group in groups_of(facts["pi"], facts.get("lam"))
@@ -165,7 +163,7 @@ def _places(count: int, most: int, log: bool) -> np.ndarray:
 
 def _styles(labels: Iterable[str]) -> dict[str, Style]:
     unique, strategies = list(dict.fromkeys(labels)), entries("strategies")
-    return line_styles(unique, [strategy_called(label, strategies) for label in unique])
+    return line_styles(unique, [guess_strategy(label, strategies) for label in unique])
 
 
 @dataclass(frozen=True)
@@ -180,7 +178,7 @@ class Ending:
     x: float = np.nan  # the swept number, where it has one
 
 
-def _measured(curves: Sequence[Curve], measure: Measure) -> Iterator[Ending]:
+def _measure(curves: Sequence[Curve], measure: Measure) -> Iterator[Ending]:
     shown = _of_metric(curves, measure["metric"]) if "metric" in measure else curves
     for panel, label in dict.fromkeys((curve.panel, curve.label) for curve in shown):
         values = _factor(measure) * measure_values(Measured(curves), measure, panel, label, "figure.measure")
@@ -192,7 +190,7 @@ def _measured(curves: Sequence[Curve], measure: Measure) -> Iterator[Ending]:
             yield Ending(panel, label, mean, spread, f"{mean:.4g}")
 
 
-def _placed(ending: Ending, over: str) -> Ending:
+def _place(ending: Ending, over: str) -> Ending:
     """The measure with its place on the swept axis, and a label without it."""
     if over == "panel":
         number = re.search(r"\d+(\.\d+)?", ending.panel)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.report.claims.claim_figure import source
-from turnout.workbench.report.claims.claims_table import chances, checks_table, counted, verdict_in_words
+from turnout.workbench.report.claims.claims_table import chances, checks_table, count_verdicts, verdict_in_words
 from turnout.workbench.report.page.table import Column, Table, markdown_text
 from turnout.workbench.reproduction.measured import CURVES
 from turnout.workbench.reproduction.stored import read_result, reproductions
@@ -39,14 +39,14 @@ def claims_page(folder: Path, beside: Path) -> str:
     An overview, one row per claim, and then a section for each with its checks and its figure. Of a claim that was
     run in both sizes the full one is shown.
     """
-    results = stored(folder)
+    results = stored_results(folder)
     lines = [
         "# Claims, and what comes out here",
         "",
         "Written by `turnout reproduce --page` from stored results, and not by hand. "
         "[What the words mean](../docs/reproduce.md).",
         "",
-        counted([result for _, result in results]),
+        count_verdicts([result for _, result in results]),
         "",
         CONCLUDE,
         "",
@@ -61,7 +61,7 @@ def claims_page(folder: Path, beside: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def stored(folder: Path) -> list[tuple[Path, Result]]:
+def stored_results(folder: Path) -> list[tuple[Path, Result]]:
     """The folder and the result of every claim, sorted by paper, then by name; claims of our own come last.
 
     A claim comes before its panels that were run alone, since their folders have longer names.

@@ -36,7 +36,7 @@ def checks_table(checks: list[dict[str, Any]], first: str) -> Table:
 
 def claims_words(results: list[dict[str, Any]]) -> list[str]:
     """How many claims hold; for a single claim, its verdict and folder."""
-    sentences = [counted(results)]
+    sentences = [count_verdicts(results)]
     if len(results) == 1 and "folder" in results[0]:
         (only,) = results
         sentences = [
@@ -48,7 +48,7 @@ def claims_words(results: list[dict[str, Any]]) -> list[str]:
     return sentences
 
 
-def counted(results: list[dict[str, Any]]) -> str:
+def count_verdicts(results: list[dict[str, Any]]) -> str:
     """How many claims there are of each verdict."""
     counts = {verdict: sum(result["verdict"] == verdict for result in results) for verdict in get_args(Reproduction)}
     by_verdict = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)

@@ -11,7 +11,7 @@ from turnout.workbench.report.page.labels import paper_label
 def recommendation(diagnosis: Diagnosis) -> list[str]:
     """What to do first, if strategies were audited."""
     ranking = diagnosis.ranking
-    plain = None if ranking is None else ranking.named(PLAIN)
+    plain = None if ranking is None else ranking.rank_of(PLAIN)
     if ranking is None or plain is None:
         return []
     best, name = ranking.recommended, paper_label(ranking.recommended.strategy)

@@ -59,7 +59,11 @@ def _availability(diagnosis: Diagnosis) -> Chart | None:
     names = tuple(f"{100 * low:.0f}–{100 * high:.0f}" for low, high in itertools.pairwise(edges))
     series = Series("clients", Style.of(BLUE), counts)
     return Chart(
-        "bars", "Clients by how often they are there", Axis(THERE, "%", names=names), Axis("Clients"), (series,)
+        "bars",
+        "Clients by how often they are there",
+        Axis(THERE, "%", names=names),
+        Axis("Clients", whole=True),
+        (series,),
     )
 
 
@@ -97,7 +101,7 @@ def _cluster_sizes(diagnosis: Diagnosis) -> Chart | None:
     sizes = diagnosis.findings.clusters.sizes[:MOST_CLUSTERS]
     x = Axis("Group, the largest first", names=tuple(str(k + 1) for k in range(len(sizes))))
     series = Series("clients", Style.of(BLUE), sizes)
-    return Chart("bars", "Sizes of the groups", x, Axis("Clients"), (series,), height=LOW)
+    return Chart("bars", "Sizes of the groups", x, Axis("Clients", whole=True), (series,), height=LOW)
 
 
 def _profile(cycle: Cycle, log: Log) -> Chart:
@@ -158,7 +162,7 @@ def _beside(comparison: Comparison, slot_seconds: float | None) -> Chart:
     points = tuple(str(point) for point in comparison.points)
     few = len(points) <= MOST_NAMES
     place, x = np.arange(1, len(points) + 1), Axis(f"{points[0]} … {points[-1]}")
-    if comparison.lags is not None and len(comparison.lags) == len(points):
+    if comparison.lags is not None:
         unit, title = _lag_unit(slot_seconds)
         place, x = comparison.lags * unit, Axis(title)
     title = comparison.name.capitalize()

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from html import escape
 
 from turnout.workbench.diagnosis.diagnose import Diagnosis
+from turnout.workbench.report.audit.audit_page import favoured_at_a_glance
 from turnout.workbench.report.diagnosis.advice import FAIR, flower_line
 from turnout.workbench.report.diagnosis.diagnosis_charts import comparison_name, diagnosis_charts
 from turnout.workbench.report.diagnosis.diagnosis_tables import furthest_table, losing_table, ranking_table
-from turnout.workbench.report.diagnosis.diagnosis_words import favoured, ranking_words, sentences
+from turnout.workbench.report.diagnosis.diagnosis_words import diagnosis_words, ranking_words
 from turnout.workbench.report.diagnosis.readable import percent
-from turnout.workbench.report.page import shell
 from turnout.workbench.report.page.chart import Drawing
-from turnout.workbench.report.page.shell import copied, figures_or_why, glance, paragraph, section
+from turnout.workbench.report.page.shell import copyable, figures_or_why, page, paragraph, section
 
 MOST_NAMED = 10  # clients in a table
 
 
-def page(diagnosis: Diagnosis) -> str:
+def diagnosis_page(diagnosis: Diagnosis) -> str:
     """The whole page; every section that the log has something for."""
-    texts, charts = sentences(diagnosis), diagnosis_charts(diagnosis)
+    texts, charts = diagnosis_words(diagnosis), diagnosis_charts(diagnosis)
     lead, *more = texts["summary"]
 
     def part(title: str, subject: str, *names: str) -> str:
@@ -44,7 +44,7 @@ def page(diagnosis: Diagnosis) -> str:
         _warnings(diagnosis.log.warnings),
     ]
     source = diagnosis.source.replace("\\", "/").rpartition("/")[2]
-    return shell.page(f"Who takes part: {source}", parts, charts, narrow=True)
+    return page(f"Who takes part: {source}", parts, charts, narrow=True)
 
 
 def _first_steps(diagnosis: Diagnosis) -> str:
@@ -53,7 +53,7 @@ def _first_steps(diagnosis: Diagnosis) -> str:
     if not line:
         return ""
     steps = f"turnout run world.toml   # the fitted world, from this folder\nstrategy = {line}   # on real nodes"
-    return copied("first-steps", steps)
+    return copyable("first-steps", steps)
 
 
 def _losing(diagnosis: Diagnosis) -> str:
@@ -65,9 +65,7 @@ def _at_a_glance(diagnosis: Diagnosis) -> str:
     weights = diagnosis.findings.weights
     if weights.weighted.sum() == 0 or weights.weighted_distance < FAIR:
         return ""
-    fleet, target = favoured(diagnosis)
-    shares = {"of the clients": fleet, "of the weight is asked for them": target, "of the weight is theirs": 0.5}
-    return glance({f"{percent(share)} {words}": share for words, share in shares.items()})
+    return favoured_at_a_glance(weights.weighted, weights.target)
 
 
 def _weights(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:

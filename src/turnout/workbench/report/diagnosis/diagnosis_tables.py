@@ -8,7 +8,8 @@ from rich.text import Text
 
 from turnout.workbench.diagnosis.diagnose import Diagnosis
 from turnout.workbench.diagnosis.world.ranking import Ranking
-from turnout.workbench.report.diagnosis.diagnosis_words import ranking_words, sentences
+from turnout.workbench.report.audit.audit_table import clients_table
+from turnout.workbench.report.diagnosis.diagnosis_words import diagnosis_words, ranking_words
 from turnout.workbench.report.diagnosis.readable import percent
 from turnout.workbench.report.page.labels import paper_label
 from turnout.workbench.report.page.table import Column, Table
@@ -28,7 +29,7 @@ TITLES = {
 
 def overview(diagnosis: Diagnosis) -> Group:
     """First the sentence that matters most, then one line per subject, then the strategies, then what to doubt."""
-    texts = sentences(diagnosis)
+    texts = diagnosis_words(diagnosis)
     lead, *more = texts["summary"]
     grid = Grid.grid(padding=(0, 2))
     for name, title in TITLES.items():
@@ -75,12 +76,5 @@ def losing_table(diagnosis: Diagnosis, most: int) -> Table:
 def furthest_table(diagnosis: Diagnosis, most: int) -> Table:
     """The clients that are furthest from their target, at most so many."""
     weights, chosen = diagnosis.findings.weights, diagnosis.findings.weights.ranked[:most].tolist()
-    asked, got = weights.target[chosen], weights.weighted[chosen]
-    ratios = (f"{b / a:.2f}" if a > 0 else "–" for a, b in zip(asked, got, strict=True))
-    columns = (
-        Column.of("client", [str(diagnosis.log.names[k]) for k in chosen]),
-        Column.of("asked", [f"{100 * share:.3g} %" for share in asked]),
-        Column.of("got", [f"{100 * share:.3g} %" for share in got]),
-        Column.of("got ÷ asked", ratios),
-    )
-    return Table(columns)
+    names = [str(diagnosis.log.names[k]) for k in chosen]
+    return clients_table(names, weights.target[chosen], weights.weighted[chosen])

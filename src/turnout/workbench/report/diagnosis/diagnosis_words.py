@@ -6,7 +6,7 @@ import numpy as np
 
 from turnout.workbench.diagnosis.diagnose import Diagnosis
 from turnout.workbench.diagnosis.findings.cycles import Cycle
-from turnout.workbench.diagnosis.findings.lag_one import lag_one
+from turnout.workbench.diagnosis.findings.rates import lag_one
 from turnout.workbench.diagnosis.findings.recorded_time import EVERY_SLOT
 from turnout.workbench.diagnosis.reading.log import Log
 from turnout.workbench.diagnosis.world.ranking import FAIR
@@ -22,7 +22,7 @@ MOST_NAMED = 3  # clients in a sentence
 MOST_OUTAGES = 5  # located in a sentence
 
 
-def sentences(diagnosis: Diagnosis) -> dict[str, list[str]]:
+def diagnosis_words(diagnosis: Diagnosis) -> dict[str, list[str]]:
     """What a reader should take away, by section of the page."""
     return {
         "summary": [*recommendation(diagnosis), headline(diagnosis), *_forgotten(diagnosis)],

@@ -19,7 +19,7 @@ def moment(log: Log, slot: int) -> str:
     number = f"{slot + log.first_round:,}"
     if log.slot_seconds is None:
         return number
-    if _dated(log):
+    if _has_dates(log):
         return f"{number} ({_date(log, slot):%Y-%m-%d %H:%M}{_zone(log)})"
     return f"{number} ({duration(_seconds(log, slot))} after the beginning)"
 
@@ -29,7 +29,7 @@ def stretch(log: Log, first: int, end: int) -> str:
     numbers = f"{first + log.first_round:,}–{end - 1 + log.first_round:,}"
     if log.slot_seconds is None:
         return numbers
-    if not _dated(log):
+    if not _has_dates(log):
         begin, stop = (duration(_seconds(log, slot)) for slot in (first, end))
         return f"{numbers} ({begin} to {stop} after the beginning)"
     begin, stop = _date(log, first), _date(log, end)
@@ -37,7 +37,7 @@ def stretch(log: Log, first: int, end: int) -> str:
     return f"{numbers} ({begin:%Y-%m-%d %H:%M} to {until}{_zone(log)})"
 
 
-def _dated(log: Log) -> bool:
+def _has_dates(log: Log) -> bool:
     return log.dated and log.begins is not None
 
 

@@ -30,6 +30,7 @@ class Axis:
     unit: str = ""
     log: bool = False
     zero: bool = False  # the axis includes 0
+    whole: bool = False  # counts something: no marks between whole numbers
     domain: tuple[float | int, float | int] | None = None
     clipped: bool = False  # what lies outside of the domain is cut off, rather than drawn at its end; on paper only
     names: tuple[str, ...] = ()  # of the categories, instead of numbers
@@ -90,7 +91,6 @@ class Chart:
     keyed: bool = False  # the colours are not those of the page's strategies: a key below the chart explains them
     height: int = HEIGHT
     width: int | None = None  # on paper; on a page charts fill their column
-    wide: bool = False  # on a page: has a row of its own
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,6 @@ class Picture:
     kind: Literal["picture"] = "picture"
     height: int = 420
     width: int | None = None  # on paper; where it is given, the height holds there, too
-    wide: bool = True
 
     def caption(self, clients: int, rounds: np.ndarray) -> str:
         """The note, and which part of the fleet and of the run these clients and rounds are."""

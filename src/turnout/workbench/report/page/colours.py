@@ -62,7 +62,7 @@ def colour(strategy: str) -> str:
     return USUAL.get(strategy) or PALETTE[zlib.crc32(strategy.encode()) % len(PALETTE)]
 
 
-def strategy_called(label: str, strategies: Collection[str]) -> str:
+def guess_strategy(label: str, strategies: Collection[str]) -> str:
     """The strategy at the beginning of a label ("CA-Fed kappa=0.1" is ca_fed), else the label before its settings."""
     letters = _letters(label)
     named = [strategy for strategy in strategies if letters.startswith(_letters(strategy))]

@@ -14,14 +14,7 @@ from turnout.workbench.report.page.chart import Drawing, Picture
 from turnout.workbench.report.page.colours import Style
 
 DIGITS = 5  # of a number: more are not visible
-AROUND = (
-    "title",
-    "note",
-    "wide",
-    "keyed",
-    "width",
-    "num_clients",
-)  # fields of a chart for the page, not for the script
+AROUND = ("title", "note", "keyed", "width", "num_clients")  # fields of a chart for the page, not for the script
 
 
 def for_script(drawing: Drawing) -> dict[str, Any]:
@@ -32,7 +25,7 @@ def for_script(drawing: Drawing) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         named = ((field.name, getattr(value, field.name)) for field in fields(value))
-        return {name: packed(part) if name == "cells" else _plain(part) for name, part in named if not _empty(part)}
+        return {name: pack(part) if name == "cells" else _plain(part) for name, part in named if not _empty(part)}
     if isinstance(value, np.ndarray):
         return numbers(value)
     if isinstance(value, Mapping):
@@ -49,7 +42,7 @@ def numbers(values: np.ndarray) -> list[float | None]:
     return [float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None for value in values.tolist()]
 
 
-def packed(states: np.ndarray) -> str:
+def pack(states: np.ndarray) -> str:
     """Cells of four states as base64: four cells per byte, the first in the lowest bits."""
     flat = states.ravel().astype(np.uint8)
     rows = np.pad(flat, (0, -len(flat) % 4)).reshape(-1, 4)
@@ -57,7 +50,7 @@ def packed(states: np.ndarray) -> str:
 
 
 def figures(charts: Mapping[str, Drawing], *names: str) -> str:
-    """Those of the charts that exist, side by side if there is room."""
+    """Those of the charts that exist, side by side if they fit."""
     drawn = "".join(_figure(name, charts[name]) for name in names if name in charts)
     return f'<div class="charts">{drawn}</div>' if drawn else ""
 
@@ -68,7 +61,7 @@ def _figure(name: str, drawing: Drawing) -> str:
     if isinstance(drawing, Picture):
         text = drawing.caption(len(drawing.series[0].clients), drawing.series[0].rounds)
     note = f"<p>{escape(text)}</p>" if text else ""
-    wide = ' class="wide"' if drawing.wide else ""
+    wide = ' class="wide"' if isinstance(drawing, Picture) else ""  # a row of its own
     words = escape(f"{drawing.title}. Arrow keys tell values, plus and minus zoom, Escape shows all.")
     return (
         f'<figure{wide} data-chart="{escape(name)}"><figcaption><h3>{escape(drawing.title)}</h3>{note}</figcaption>\n'

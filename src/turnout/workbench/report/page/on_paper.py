@@ -44,12 +44,12 @@ def figure(
     panels = [_panel(drawing, width, keys) if isinstance(drawing, Chart) else _cells(drawing) for drawing in drawings]
     wrapped = [part for line in lines for part in textwrap.wrap(line, in_a_row // LETTER, break_on_hyphens=False)]
     if len(panels) == 1:
-        return framed(panels[0], title, wrapped)
+        return add_heading(panels[0], title, wrapped)
     named = [panel.properties(title=name) for panel, name in zip(panels, names, strict=True)] if names else panels
-    return framed(alt.concat(*named, columns=columns, spacing=spacing), title, wrapped)
+    return add_heading(alt.concat(*named, columns=columns, spacing=spacing), title, wrapped)
 
 
-def framed(chart: Any, title: str, lines: Sequence[str]) -> alt.TopLevelMixin:
+def add_heading(chart: Any, title: str, lines: Sequence[str]) -> alt.TopLevelMixin:
     """The chart below a title and some lines, with large letters."""
     heading = alt.TitleParams(title, subtitle=list(lines), anchor="start", fontSize=18, subtitleFontSize=13, offset=14)
     return (
@@ -70,7 +70,7 @@ def caption(drawing: Drawing) -> str:
 
 
 def _keys(charts: Sequence[Chart], width: int, legend: bool) -> tuple[alt.Color, alt.StrokeDash]:
-    """One entry per label of all charts, in as many columns as the width has room for."""
+    """One entry per label of all charts, in as many columns as fit the width."""
     styles = {series.label: series.style for chart in charts for series in chart.series}
     labels, symbol = list(styles), SYMBOLS.get(charts[0].kind, "stroke")
     entries = alt.Legend(
@@ -171,8 +171,10 @@ def _scale(axis: Axis, nice: bool = True) -> alt.Scale:
 
 
 def _axis(axis: Axis) -> alt.Axis:
-    """On a logarithmic axis only the powers of ten have numbers."""
-    return alt.Axis(labelFlush=False, **({"tickCount": 5, "format": "~g"} if axis.log else {}))
+    """On a logarithmic axis only the powers of ten have numbers, on one that counts only whole numbers."""
+    if axis.log:
+        return alt.Axis(labelFlush=False, tickCount=5, format="~g")
+    return alt.Axis(labelFlush=False, tickMinStep=1) if axis.whole else alt.Axis(labelFlush=False)
 
 
 def _lines(chart: Chart, at: At) -> list[alt.Chart]:
@@ -253,7 +255,7 @@ def _cells(picture: Picture) -> Any:
     ends = [*rounds, rounds[-1] + (rounds[1] - rounds[0] if len(rounds) > 1 else 1)]
     text = alt.InlineData(_spells(states, ends, list(picture.states)), format=alt.DataFormat(type="csv"))
     scale, below = (alt.Scale(domain=domain, nice=False) for domain in ([ends[0], ends[-1]], [len(rows), 0]))
-    x = alt.X("from:Q", title=picture.x.heading, scale=scale, axis=alt.Axis(grid=False))
+    x = alt.X("from:Q", title=picture.x.heading, scale=scale, axis=alt.Axis(grid=False, tickMinStep=1))
     y = alt.Y("row:Q", title=picture.y.heading, scale=below, axis=alt.Axis(labels=False, grid=False))
     shades = alt.Scale(domain=list(picture.states), range=[style.light for style in picture.states.values()])
     colour = alt.Color("state:N", scale=shades, legend=alt.Legend(title=None, symbolType="square"))

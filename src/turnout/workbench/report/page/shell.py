@@ -96,7 +96,7 @@ def progress(share: float, words: str, version: str) -> str:
     return f'<div id="progress" data-version="{escape(version)}">{bar}<p aria-live="polite">{escape(words)}</p></div>'
 
 
-def copied(name: str, text: str) -> str:
+def copyable(name: str, text: str) -> str:
     """Text with a button that copies it."""
     return (
         f'<pre id="{escape(name)}" tabindex="0">{escape(text)}</pre>'

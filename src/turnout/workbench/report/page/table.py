@@ -29,7 +29,7 @@ class Cell:
     text: str = ""
     value: Any = None  # in records
     spread: str = ""  # after the text
-    interval: str = ""  # in lines below the text in place of the spread, where there is room
+    interval: str = ""  # in lines below the text in place of the spread, on a page
     best: bool = False
     colour: str = ""  # in a terminal
     style: Style | None = None  # of the line that stands for the row in charts
@@ -38,7 +38,7 @@ class Cell:
     def in_a_line(self) -> str:
         return f"{self.text} {self.spread}".strip()
 
-    def sorted_by(self) -> str:
+    def sort_attribute(self) -> str:
         """The attribute by which a page sorts, where there is a number behind the text."""
         value = self.value.get("mean") if isinstance(self.value, dict) else self.value
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
@@ -64,7 +64,7 @@ class Column:
     group: str = ""  # the record inside a record that has it
     unit: str = ""
     words: bool = False  # to the left and broken into lines; numbers go to the right and are never broken
-    page_only: bool = False  # there is no room for it in a terminal
+    page_only: bool = False  # too wide for a terminal
     if_room: bool = False  # left out of a terminal that is too narrow, the last one first
     intervals: str = ""  # what kind they are, said where they are shown
 
@@ -139,7 +139,7 @@ class Table:
         for first, *rest in self._rows(shown):
             label = f' data-label="{escape(first.text)}"' if first.style else ""
             pairs = zip(rest, kinds[1:], strict=True)
-            cells = "".join(f"<td{kind}{cell.sorted_by()}>{cell.html()}</td>" for cell, kind in pairs)
+            cells = "".join(f"<td{kind}{cell.sort_attribute()}>{cell.html()}</td>" for cell, kind in pairs)
             body.append(f'<tr{label}><th scope="row">{first.html()}</th>{cells}</tr>')
         rows, sortable = "\n".join(body), ' class="sortable"' if self.row_count > 1 else ""
         return (

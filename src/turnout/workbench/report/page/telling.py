@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from turnout.workbench.report.page.chart import Chart, Drawing, Picture, Series
-from turnout.workbench.report.page.labels import listed
+from turnout.workbench.report.page.labels import join_labels
 
 ROUNDING = 1e-6  # values that differ by less, in proportion, are one: sums depend on the order of replies
 APART = 0.01  # of the range of all lines: closer ones cannot be told apart
@@ -15,7 +15,7 @@ APART = 0.01  # of the range of all lines: closer ones cannot be told apart
 
 def with_coincidences(chart: Chart) -> Chart:
     """The chart, with a note on lines that lie on one another."""
-    said = "; ".join(listed(group) for group in coinciding(chart))
+    said = "; ".join(join_labels(group) for group in coinciding(chart))
     return replace(chart, note=f"{chart.note} Lines that coincide: {said}.".strip()) if said else chart
 
 

@@ -33,15 +33,15 @@ def attendance_picture(points: Points) -> Picture | None:
     watched = [(point, point.history.attendance) for point in shown if point.history.attendance is not None]
     if not watched:
         return None
-    cells, groups = zip(*(_attended(point, attendance) for point, attendance in watched), strict=True)
+    cells, groups = zip(*(_describe_attendance(point, attendance) for point, attendance in watched), strict=True)
     note = f"One row per client, one column per round, seed {watched[0][1].seed}. From the top: {groups[0]}."
     if len(points.points) > MOST_PICTURES:
         note += f" The first {MOST_PICTURES} strategies."
-    x, y, num_clients = Axis("Round"), Axis("Clients"), points.points[0].target.shape[-1]
+    x, y, num_clients = Axis("Round", whole=True), Axis("Clients", whole=True), points.points[0].target.shape[-1]
     return Picture("Who was there, who was asked, who was heard", x, y, cells, STATE_STYLES, num_clients, note)
 
 
-def _attended(outcome: Outcome, attendance: Attendance) -> tuple[Cells, str]:
+def _describe_attendance(outcome: Outcome, attendance: Attendance) -> tuple[Cells, str]:
     """An attendance with its clients from the least available to the most, and the groups that they form."""
     place = np.full(outcome.target.shape[0], -1)
     place[attendance.clients] = np.arange(len(attendance.clients))
@@ -65,7 +65,7 @@ def client_weights(points: Points) -> Chart | None:
             order = order[point.target[order] > 0]
             chosen = order[evenly(len(order), most)]
             names, target = _names(point, chosen), point.target[chosen]
-            ratio = weight_shares(point)[:, chosen] / target
+            ratio = weight_shares(point.history.clients["weight"])[:, chosen] / target
             ends = (ratio.min(axis=0), ratio.max(axis=0)) if len(point.history.seeds) > 1 else (None, None)
             places, available = np.linspace(0, 100, len(chosen) + 1)[1:], availability_of(point)[chosen]
             drawn = Series(point.label, styles[point.label], ratio.mean(axis=0), places, *ends)
@@ -106,7 +106,7 @@ def weights_chart(series: Sequence[Series], x: Axis, whiskers: str) -> Chart:
 def served_clients(points: Points) -> Chart | None:
     """Test accuracy on each client, from the worst served to the best."""
     metric = metric_named(TEST_ACCURACY)
-    series = _sorted(points, metric.name, metric.factor)
+    series = _ascending(points, metric.name, metric.factor)
     note = "Test accuracy of the final model on each client. The left tenth is the worst decile."
     x, y = Axis("Clients, worst first", "%"), Axis("Test accuracy", "%")
     title = "From the worst served client to the best"
@@ -115,14 +115,14 @@ def served_clients(points: Points) -> Chart | None:
 
 def staleness(points: Points) -> Chart | None:
     """Longest wait of each client for an upload to arrive, from the shortest to the longest."""
-    series = _sorted(points, "stalest")
+    series = _ascending(points, "stalest")
     note = "Longest time without an upload of each client, mean over the seeds."
     x, y = Axis("Clients, freshest first", "%"), Axis("Longest wait in rounds", zero=True)
     title = "How long clients were not heard"
     return with_coincidences(Chart("lines", title, x, y, series, note)) if series else None
 
 
-def _sorted(points: Points, name: str, factor: float = 1.0) -> tuple[Series, ...]:
+def _ascending(points: Points, name: str, factor: float = 1.0) -> tuple[Series, ...]:
     """A number per client, mean over the seeds, in ascending order, for the strategies that have it."""
     styles, series = styles_of(points), []
     for point in (each.one_world for each in points.points):

@@ -20,7 +20,7 @@ from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.experiment.sweep import point_label
 from turnout.workbench.report.page.colours import Style, line_styles
-from turnout.workbench.report.page.labels import paper_labels
+from turnout.workbench.report.page.labels import relabel
 
 WHERE = ("task", "availability", "links", "compute")  # tables of the data and the world
 
@@ -45,15 +45,12 @@ def styles_of(points: Points) -> dict[str, Style]:
     return line_styles([point.label for point in points.points], [point.strategy for point in points.points])
 
 
-def for_readers(points: Points) -> Compared:
+def relabel_points(points: Points) -> Compared:
     """The same outcomes with strategies as papers call them."""
-    outcomes = points.points
-    labels = paper_labels([outcome.label for outcome in outcomes], [outcome.strategy for outcome in outcomes])
-    renamed = (replace(outcome, label=label) for outcome, label in zip(outcomes, labels, strict=True))
-    return Compared(title_of(points), tuple(renamed))
+    return Compared(title_of(points), relabel(points.points, [outcome.strategy for outcome in points.points]))
 
 
-def arranged(points: Compared, labels: Mapping[str, str], order: Sequence[str]) -> Compared:
+def arrange(points: Compared, labels: Mapping[str, str], order: Sequence[str]) -> Compared:
     """The outcomes with other labels, those of `order` first; it may name old and new labels."""
     present = [outcome.label for outcome in points.points]
     for label in labels:
@@ -70,16 +67,11 @@ def arranged(points: Compared, labels: Mapping[str, str], order: Sequence[str]) 
     return Compared(points.title, (*first, *(outcome for outcome in renamed if outcome.label not in names)))
 
 
-def compared(runs: Sequence[tuple[str, Run]]) -> Compared:
+def join_runs(runs: Sequence[tuple[str, Run]]) -> Compared:
     """The outcomes of all runs; if two labels are the same, the name of the run is put before every label."""
-    readable = [(name, for_readers(run)) for name, run in runs]
-    labels = [outcome.label for _, run in readable for outcome in run.points]
-    alike = len(set(labels)) < len(labels)
-    points = [
-        replace(outcome, label=f"{name}: {outcome.label}") if alike else outcome
-        for name, run in readable
-        for outcome in run.points
-    ]
+    outcomes = [(name, outcome) for name, run in runs for outcome in relabel_points(run).points]
+    alike = len({outcome.label for _, outcome in outcomes}) < len(outcomes)
+    points = [replace(outcome, label=f"{name}: {outcome.label}") if alike else outcome for name, outcome in outcomes]
     titles = dict.fromkeys(run.experiment.title for _, run in runs)
     return Compared(" / ".join(title for title in titles if title), tuple(points))
 
@@ -141,8 +133,3 @@ def _without_tuning(outcome: Outcome) -> str:
     """The label with only those settings that say where a strategy runs, not how it is tuned."""
     where = {key: value for key, value in outcome.settings.items() if key.split(".")[0] in WHERE}
     return point_label(outcome.label.removesuffix(point_label("", outcome.settings)), where)
-
-
-def headline(points: Points) -> Metric:
-    """The one metric by which strategies are compared."""
-    return shown_metrics(points)[0]

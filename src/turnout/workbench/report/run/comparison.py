@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +20,15 @@ from turnout.simulator.trial import Trial
 from turnout.strategies.base import Strategy
 from turnout.tasks.base import Task
 from turnout.uploads import Plain, Upload
-from turnout.workbench.experiment import registry
 from turnout.workbench.experiment.config import usual_interval
 from turnout.workbench.experiment.run import Outcome
+from turnout.workbench.report.page.labels import strategy_name
 from turnout.workbench.report.page.look import Look
 from turnout.workbench.report.page.table import Table
-from turnout.workbench.report.run.compared import Compared, for_readers
+from turnout.workbench.report.run.compared import Compared, relabel_points
 from turnout.workbench.report.run.plots import plot
-from turnout.workbench.report.run.run_page import comparison_page
-from turnout.workbench.report.run.run_table import results
-from turnout.workbench.report.run.run_words import result
+from turnout.workbench.report.run.run_page import RunReport
+from turnout.workbench.report.run.run_words import run_summary
 from turnout.world import World
 
 if TYPE_CHECKING:
@@ -52,10 +52,15 @@ class StrategyComparison(Tabular):
     def labels(self) -> list[str]:
         return [outcome.label for outcome in self.points.points]
 
+    @cached_property
+    def shown(self) -> RunReport:
+        """Table, words, charts and page, with strategies as papers call them."""
+        return RunReport(relabel_points(self.points))
+
     @property
     def table(self) -> Table:
         """Final metrics of every strategy, with paired differences from the first."""
-        return results(for_readers(self.points))
+        return self.shown.table
 
     def frame(self) -> pl.DataFrame:
         """A tidy table: label, seed, round, kind, name, value."""
@@ -75,18 +80,15 @@ class StrategyComparison(Tabular):
         """Write the page about this comparison; it works offline."""
         out = Path(path)
         with whole_file(out) as draft:
-            draft.write_text(comparison_page(for_readers(self.points)), encoding="utf-8")
+            draft.write_text(self.shown.page(), encoding="utf-8")
         return out
 
     def __repr__(self) -> str:
-        words = " ".join(result(for_readers(self.points)))
-        return f"Comparison of {', '.join(self.labels)}. {words}".strip()
+        return f"Comparison of {', '.join(self.labels)}. {' '.join(self.shown.words)}".strip()
 
     def to_json(self) -> dict[str, Any]:
         """Final metrics and costs of every strategy, as `turnout run --json` prints them."""
-        first = self.points.points[0].history
-        about = {"title": self.points.title, "rounds": first.rounds, "seeds": list(first.seeds)}
-        return about | {"points": results(self.points).records()}
+        return run_summary(self.points)
 
 
 def compare(
@@ -120,11 +122,7 @@ def compare(
         task, trials, rounds=rounds, seeds=seeds, evaluate_every=every, metrics=metrics, spread=spread
     )
     outcomes = (
-        Outcome(label, _named(strategy), {}, history, names=task.names)
+        Outcome(label, strategy_name(strategy), {}, history, names=task.names)
         for (label, strategy), history in zip(named.items(), histories, strict=True)
     )
     return StrategyComparison(Compared(title, tuple(outcomes)))
-
-
-def _named(strategy: Strategy) -> str:
-    return registry.name_of("strategies", type(strategy)) or type(strategy).__name__

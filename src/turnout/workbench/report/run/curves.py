@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from turnout.metrics import DISTANCE, RECORDS, Metric
+from turnout.metrics import RECORDS, Metric
 from turnout.simulator.history import History
 from turnout.statistics import evenly
 from turnout.workbench.report.page.chart import Axis, Chart, Rule, Series
@@ -19,33 +20,42 @@ LEAST_POINTS = 60
 IN_ALL = 5000  # points of all curves of a chart together, so that a page of many strategies stays light
 COSTS = {record.name: record.title for record in RECORDS if record.cost}
 AXES = {"round": "Round"} | COSTS  # what a curve can be drawn over
+FLOORS = "Dashed: how far off the weights of this run lead, by themselves."
 
 
-def learning_curves(points: Points, metric: Metric, splits: Mapping[str, ErrorSplit] | None = None) -> Chart:
-    """A metric over the rounds, or over what they cost, in a band of one standard deviation over the seeds.
-
-    The chart of the distance to the optimum also shows the bias of each run, if the split of its error is given.
-    """
+def learning_curves(points: Points, metric: Metric) -> Chart:
+    """A metric over the rounds, or over what they cost, in a band of one standard deviation over the seeds."""
     most = max(LEAST_POINTS, min(MOST_POINTS, IN_ALL // len(points.points)))
     seeds, styles, series = len(points.points[0].history.seeds), styles_of(points), []
     for point in points.points:
         if metric.name in point.history.metrics:
             kept = evenly(len(point.history.evaluated), most)
             values = point.history.metrics[metric.name][:, kept].astype(np.float64)
-            mean, spread = mean_and_spread(metric.factor * values)
-            least = mean / 10 if metric.log else -np.inf
-            ends = (np.maximum(mean - spread, least), mean + spread) if seeds > 1 else (None, None)
+            mean, *ends = mean_and_band(metric.factor * values, metric.log)
             over = {name: cost[kept] for name, cost in costs(point.history).items()}
-            series.append(Series(point.label, styles[point.label], mean, None, *ends, over))
+            series.append(Series(point.label, styles[point.label], mean, None, *(ends if seeds > 1 else ()), over=over))
     log = metric.log and all((one.y[np.isfinite(one.y)] > 0).all() for one in series)
-    note = f"Line: mean over {seeds} seeds. Band: one standard deviation." if seeds > 1 else "One seed."
-    floors = ()
-    if metric.name == DISTANCE and splits:
-        floors = tuple(Rule(float(split.bias.mean()), label, styles[label]) for label, split in splits.items())
-        note += " Dashed: how far off the weights of this run lead, by themselves."
     choices = {name: title for name, title in AXES.items() if any(name in curve.over for curve in series)}
     x, y = Axis(AXES["round"], choices=choices), Axis(metric.title, "%" if metric.percent else "", log)
-    return with_coincidences(Chart("lines", metric.title, x, y, tuple(series), note, floors))
+    return with_coincidences(Chart("lines", metric.title, x, y, tuple(series), spread_note(seeds) or "One seed."))
+
+
+def spread_note(seeds: int) -> str:
+    """What line and band are; empty for a single seed, which has no band."""
+    return f"Line: mean over {seeds} seeds. Band: one standard deviation." if seeds > 1 else ""
+
+
+def with_floors(chart: Chart, splits: Mapping[str, ErrorSplit]) -> Chart:
+    """The chart of the distance to the optimum with the bias of each run, where its error was split."""
+    styles = {series.label: series.style for series in chart.series}
+    floors = tuple(Rule(float(split.bias.mean()), label, styles[label]) for label, split in splits.items())
+    return replace(chart, rules=floors, note=f"{chart.note} {FLOORS}") if floors else chart
+
+
+def mean_and_band(values: np.ndarray, log: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean over the first axis, and one standard deviation below and above it; on a logarithm, at least a tenth."""
+    mean, spread = mean_and_spread(values)
+    return mean, np.maximum(mean - spread, mean / 10) if log else mean - spread, mean + spread
 
 
 def mean_and_spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

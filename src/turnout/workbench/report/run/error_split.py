@@ -37,25 +37,23 @@ def error_splits(run: Run) -> dict[str, ErrorSplit]:
     """
     if DISTANCE not in run.points[0].history.metrics:
         return {}
-    built: dict[str, Any] = {}
+    built: dict[str, Any] = {}  # tasks of a run that was read back
     splits = {}
     for outcome in run.points:
-        point = outcome.point
-        if point is None or "weight" not in outcome.history.clients:
+        point, task = outcome.point, outcome.task
+        if point is None or "weight" not in outcome.history.clients or not told_by_weights(outcome):
             continue
-        if not told_by_weights(outcome):
-            continue
-        key, task = point.task.key, outcome.task
         if point.drawn:  # the optimum differs from seed to seed
             continue
-        if task is None:  # the run was read back
-            task = built[key] = built[key] if key in built else _built(point)
+        if task is None and point.task.key not in built:
+            built[point.task.key] = _build_task(point)
+        task = task or built[point.task.key]
         if isinstance(task, Quadratics):
             splits[outcome.label] = _split(task, outcome)
     return splits
 
 
-def _built(point: Point) -> Any:
+def _build_task(point: Point) -> Any:
     try:
         return point.task.build()
     except ExperimentError:  # a module of the user that is not at hand: the report does without
@@ -81,6 +79,6 @@ def _split(task: Quadratics, outcome: Outcome) -> ErrorSplit:
     (models,) = jax.tree.leaves(outcome.history.params)
     models = np.asarray(models, np.float64)
     best = np.asarray(task.optimum, np.float64)
-    shares = weight_shares(outcome)
+    shares = weight_shares(outcome.history.clients["weight"])
     drawn_to = np.stack([np.asarray(task.minimiser(jnp.asarray(row, jnp.float32)), np.float64) for row in shares])
     return ErrorSplit(*(np.linalg.norm(gap, axis=1) for gap in (models - best, models - drawn_to, drawn_to - best)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
 from turnout.workbench.experiment.run import Outcome
 from turnout.workbench.report.run.compared import Points
@@ -24,10 +23,10 @@ class Group:
     @property
     def name(self) -> str:
         spells = {True: ", correlated", False: ", uncorrelated", None: ""}[self.correlated]
-        return f"{readable_share(self.availability)} available{spells}"
+        return f"{share_in_words(self.availability)} available{spells}"
 
 
-def readable_share(availability: float) -> str:
+def share_in_words(availability: float) -> str:
     """The availability of a group: it is rounded, so a group at 0 comes, but seldom."""
     return f"{100 * availability:.0f} %" if availability else "less than 5 %"
 
@@ -37,11 +36,6 @@ def availability_of(outcome: Outcome) -> np.ndarray:
     if outcome.history.pi is not None:
         return outcome.history.pi
     return outcome.history.clients["available"].mean(axis=0) / outcome.history.rounds
-
-
-def groups(outcome: Outcome) -> list[Group]:
-    """The groups of a run."""
-    return groups_of(availability_of(outcome), outcome.history.lam)
 
 
 def groups_of(pi: np.ndarray, lam: np.ndarray | None) -> list[Group]:
@@ -59,21 +53,32 @@ def groups_of(pi: np.ndarray, lam: np.ndarray | None) -> list[Group]:
     return groups
 
 
-def weight_shares(outcome: Outcome) -> np.ndarray:
+def weight_shares(weight: np.ndarray) -> np.ndarray:
     """Share of all weight given to each client, one row per seed; nothing where no weight was given."""
-    weight = outcome.history.clients["weight"].astype(np.float64)
-    total = weight.sum(axis=1, keepdims=True)
-    return np.divide(weight, total, out=np.zeros_like(weight), where=total != 0)
+    given = weight.astype(np.float64)  # a sum over a million clients drifts in single precision
+    total = given.sum(axis=-1, keepdims=True)
+    return np.divide(given, total, out=np.zeros_like(given), where=total != 0)
 
 
-def attention(run: Points) -> pl.DataFrame:
-    """Share of the weight that each group got and should have got, in percent: one row per label and group."""
-    rows = []
-    for outcome in (point.one_world for point in run.points):
-        shares = weight_shares(outcome)
-        for place, group in enumerate(groups(outcome)):
-            got = 100 * shares[:, group.members].sum(axis=1)
-            row = {"label": outcome.label, "strategy": outcome.strategy, "group": group.name, "place": place}
-            row |= {"availability": group.availability, "target": 100 * float(outcome.target[group.members].sum())}
-            rows.append(row | {"share": float(got.mean()), "low": float(got.min()), "high": float(got.max())})
-    return pl.DataFrame(rows)
+@dataclass(frozen=True)
+class Attention:
+    """How much of the training a strategy gave to a group of clients, in percent of all weight."""
+
+    label: str
+    group: Group
+    target: float  # what it should get
+    share: float  # what it got, mean over the seeds
+    low: float  # least and most over the seeds
+    high: float
+
+
+def attention(points: Points) -> list[Attention]:
+    """What every group got, label by label."""
+    found = []
+    for outcome in (point.one_world for point in points.points):
+        shares = weight_shares(outcome.history.clients["weight"])
+        for group in groups_of(availability_of(outcome), outcome.history.lam):
+            got, target = 100 * shares[:, group.members].sum(axis=1), float(outcome.target[group.members].sum())
+            ends = float(got.min()), float(got.max())
+            found.append(Attention(outcome.label, group, 100 * target, float(got.mean()), *ends))
+    return found

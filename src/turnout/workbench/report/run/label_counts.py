@@ -48,5 +48,5 @@ def label_counts_charts(counts: np.ndarray, names: tuple[str, ...] | None = None
     x, above = Axis("Client", names=clients), Axis("", names=clients)
     return [
         Chart("discs", "Classes", above, Axis("Class", names=classes), (discs,), width=WIDTH, height=HEIGHT),
-        Chart("bars", "Samples", x, Axis("Samples"), (sums,), width=WIDTH, height=LOW),
+        Chart("bars", "Samples", x, Axis("Samples", whole=True), (sums,), width=WIDTH, height=LOW),
     ]

@@ -8,8 +8,8 @@ from turnout.metrics import metric_named
 from turnout.workbench.experiment.standing import Standing
 from turnout.workbench.report.diagnosis.readable import duration, percent
 from turnout.workbench.report.page.shell import page, paragraph, progress
-from turnout.workbench.report.run.compared import Compared, for_readers
-from turnout.workbench.report.run.run_page import REPORT, Source, comparison_page, report_page
+from turnout.workbench.report.run.compared import Compared, relabel_points
+from turnout.workbench.report.run.run_page import REPORT, RunReport, Source
 
 NOTHING_YET = "No strategy is finished yet: each appears here with its curves as soon as it is."
 
@@ -41,10 +41,12 @@ def live_page(standing: Standing, folder: Path) -> str:
     """The whole page; of a finished run, its report."""
     if standing.state == "finished":
         report = folder / REPORT
-        return report.read_text(encoding="utf-8") if report.is_file() else report_page([Source.read(folder)])
+        return (
+            report.read_text(encoding="utf-8") if report.is_file() else RunReport.of_runs([Source.read(folder)]).page()
+        )
     title = standing.title or folder.absolute().name
     top = progress(standing.share, words(standing, folder), version(standing))
     if not standing.outcomes:
         return page(title, [top, paragraph([NOTHING_YET], "soft")], {}, live=True)
     so_far = f"Of the {len(standing.outcomes)} that are finished so far."
-    return comparison_page(for_readers(Compared(title, standing.outcomes)), origin=so_far, progress=top)
+    return RunReport(relabel_points(Compared(title, standing.outcomes)), origin=so_far).page(top)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -15,36 +15,28 @@ from turnout.files.whole import whole_file
 from turnout.metrics import WORST_DECILE, Metric, metric_named
 from turnout.simulator.history import History
 from turnout.workbench.experiment.errors import ExperimentError, mistakes_at
-from turnout.workbench.report.page.chart import Drawing, Picture, one_each
+from turnout.workbench.report.page.chart import Chart, Drawing, Picture, one_each
 from turnout.workbench.report.page.look import Look
-from turnout.workbench.report.page.on_paper import PIXELS, caption, figure
+from turnout.workbench.report.page.on_paper import caption, figure
 from turnout.workbench.report.page.telling import why_silent
-from turnout.workbench.report.run.client_charts import attendance_picture, client_weights, served_clients, staleness
 from turnout.workbench.report.run.compared import (
     Points,
-    arranged,
+    arrange,
     common_metrics,
-    for_readers,
     of_history,
+    relabel_points,
     shown_metrics,
     title_of,
 )
 from turnout.workbench.report.run.curves import learning_curves
-from turnout.workbench.report.run.run_charts import weight_by_group
+from turnout.workbench.report.run.run_charts import CHARTS, CURVE
 
 Format = Literal["png", "svg", "pdf"]
 SERIF = "Times New Roman, Liberation Serif, Times, serif"
 PAPER_PIXELS = 4  # per point, so that a figure of one column has about 600 dots per inch
 
 CURVES = "curves"
-CHARTS: dict[str, tuple[Callable[[Points], Drawing | None], str]] = {  # and what a run lacks that has none
-    "availability": (attendance_picture, "who was there: it was recorded by an older version, or by nobody"),
-    "weights": (client_weights, "weights"),
-    "groups": (weight_by_group, "weights"),
-    "clients": (served_clients, "test_accuracy by client"),
-    "staleness": (staleness, "stalest by client"),
-}
-KINDS = (CURVES, *CHARTS)
+FIGURE_KINDS = (CURVES, *CHARTS)
 ALL = "all"  # of the kinds, each in a file of its own
 PLAIN = Look()
 
@@ -57,27 +49,27 @@ class HistoryPlots:
 
     def curves(self, metric: str | None = None) -> alt.TopLevelMixin:
         """Metrics over the rounds, or the one that is named, with their spread over the seeds."""
-        return _curves(self._points, metric)
+        return _draw(self._points, CURVES, metric)
 
     def availability(self) -> alt.TopLevelMixin:
         """Who was there, asked and heard, round by round."""
-        return _figure(self._points, "availability")
+        return _draw(self._points, "availability")
 
     def weights(self) -> alt.TopLevelMixin:
         """Weight over target of each client."""
-        return _figure(self._points, "weights")
+        return _draw(self._points, "weights")
 
     def groups(self) -> alt.TopLevelMixin:
         """Share of the weight by availability, beside the target."""
-        return _figure(self._points, "groups")
+        return _draw(self._points, "groups")
 
     def clients(self) -> alt.TopLevelMixin:
         """Test accuracy from the worst served client to the best."""
-        return _figure(self._points, "clients")
+        return _draw(self._points, "clients")
 
     def staleness(self) -> alt.TopLevelMixin:
         """Longest wait for an upload of each client."""
-        return _figure(self._points, "staleness")
+        return _draw(self._points, "staleness")
 
 
 def plots(history: History, label: str = "") -> HistoryPlots:
@@ -88,68 +80,68 @@ def plots(history: History, label: str = "") -> HistoryPlots:
 
 def plot(points: Points, kind: str, metric: str | None = None, look: Look = PLAIN) -> alt.TopLevelMixin:
     """A figure of a run by its kind; curves may be those of one metric."""
-    if kind not in KINDS:
-        raise ExperimentError(f"there is no figure {kind!r}: {nearest(kind, KINDS)}")
+    if kind not in FIGURE_KINDS:
+        raise ExperimentError(f"there is no figure {kind!r}: {nearest(kind, FIGURE_KINDS)}")
     if metric is not None and kind != CURVES:
         raise ExperimentError(f"{kind}: only curves have a metric to choose, not {metric!r}")
-    shown = arranged(for_readers(points), look.labels, look.order)
+    shown = arrange(relabel_points(points), look.labels, look.order)
     with mistakes_at(kind):
-        return _curves(shown, metric, look) if kind == CURVES else _figure(shown, kind, look)
+        return _draw(shown, kind, metric, look)
 
 
 def figure_set(points: Points, look: Look = PLAIN) -> tuple[dict[str, alt.TopLevelMixin], list[str]]:
     """The figures that a paper usually has, by name, and why others are left out."""
     if look.x_range or look.y_range or look.log:
         raise ExperimentError("ranges and logarithms belong to one figure: give its kind rather than all")
-    shown = arranged(for_readers(points), look.labels, look.order)
+    shown = arrange(relabel_points(points), look.labels, look.order)
     figures, reasons = {}, []
-    drawn = {f"curve-{metric.name}": learning_curves(shown, metric) for metric in shown_metrics(shown)}
-    for name, drawing in (drawn | {kind: describe(shown) for kind, (describe, _) in CHARTS.items()}).items():
+    curves = {f"{CURVE}{metric.name}": learning_curves(shown, metric) for metric in shown_metrics(shown)}
+    for name, drawing in (curves | {kind: describe(shown) for kind, (describe, _) in CHARTS.items()}).items():
         if drawing is None:
             reasons.append(f"{name}: this run does not tell {CHARTS[name][1]}.")
         elif reason := why_silent(drawing):
             reasons.append(reason)
         else:
-            by_round = name.startswith("curve-") or isinstance(drawing, Picture)
+            by_round = name in curves or isinstance(drawing, Picture)
             with mistakes_at(name):
-                figures[name] = _drawn_alone(shown, (look if by_round else replace(look, from_round=0)).of(drawing))
+                figures[name] = draw_alone(shown, (look if by_round else replace(look, from_round=0)).of(drawing))
     return figures, reasons
 
 
-def figures(run: Points) -> dict[str, alt.TopLevelMixin]:
-    """The figures of a run folder by name."""
-    return {"learning": plot(run, CURVES), "attention": plot(run, "groups")}
-
-
-def write_figures(run: Points, folder: Path) -> None:
-    """The figures of a run folder as PNG."""
-    for name, chart in figures(run).items():
-        chart.save(folder / f"{name}.png", scale_factor=PIXELS)
-
-
-def _curves(points: Points, metric: str | None, look: Look = PLAIN) -> alt.TopLevelMixin:
-    charts = [look.of(learning_curves(points, shown)) for shown in _drawn(points, metric)]
-    return figure(charts, "How well the model does, round by round", [title_of(points), charts[0].note])
-
-
-def _drawn(points: Points, metric: str | None) -> list[Metric]:
-    """The metrics that have a panel, or the named one."""
-    if metric is None:
-        return [shown for shown in shown_metrics(points) if shown.name != WORST_DECILE]
-    if metric not in (shared := common_metrics(points)):
-        raise ValueError(f"there is no metric {metric!r}: known: {', '.join(sorted(shared))}")
-    return [metric_named(metric)]
-
-
-def _figure(points: Points, kind: str, look: Look = PLAIN) -> alt.TopLevelMixin:
+def _draw(points: Points, kind: str, metric: str | None = None, look: Look = PLAIN) -> alt.TopLevelMixin:
+    if kind == CURVES:
+        metrics = _panels(points) if metric is None else [_common_metric(points, metric)]
+        return _draw_beside(points, [look.of(learning_curves(points, one)) for one in metrics])
     describe, lacking = CHARTS[kind]
     chart = describe(points)
     if chart is None:
         raise ValueError(f"this run does not tell {lacking}")
-    return _drawn_alone(points, look.of(chart))
+    return draw_alone(points, look.of(chart))
 
 
-def _drawn_alone(points: Points, chart: Drawing) -> alt.TopLevelMixin:
+def _panels(points: Points) -> list[Metric]:
+    """The metrics that have a panel where none is named: the worst tenth only if there is nothing else."""
+    shown = shown_metrics(points)
+    return [metric for metric in shown if metric.name != WORST_DECILE] or shown
+
+
+def _common_metric(points: Points, name: str) -> Metric:
+    if name not in (shared := common_metrics(points)):
+        raise ValueError(f"there is no metric {name!r}: known: {', '.join(sorted(shared))}")
+    return metric_named(name)
+
+
+def draw_curves(points: Points, curves: Mapping[str, Chart]) -> alt.TopLevelMixin:
+    """The learning curves of the most telling metrics, from the charts of `curve_charts`."""
+    return _draw_beside(points, [curves[f"{CURVE}{metric.name}"] for metric in _panels(points)])
+
+
+def _draw_beside(points: Points, charts: Sequence[Drawing]) -> alt.TopLevelMixin:
+    return figure(charts, "How well the model does, round by round", [title_of(points), charts[0].note])
+
+
+def draw_alone(points: Points, chart: Drawing) -> alt.TopLevelMixin:
+    """A figure of one chart, or of one picture per strategy."""
     lines = [title_of(points), caption(chart)]
     if isinstance(chart, Picture):
         return figure(one_each(chart), chart.title, lines, [cells.label for cells in chart.series], columns=2)

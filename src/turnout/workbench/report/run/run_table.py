@@ -13,7 +13,7 @@ from turnout.workbench.report.page.table import Cell, Column, Table
 from turnout.workbench.report.run.compared import Points, contenders, for_choosing, shown_metrics, styles_of, title_of
 
 
-def results(points: Points) -> Table:
+def run_table(points: Points) -> Table:
     """One row per strategy: final metrics as mean ± standard deviation over the seeds, and what they cost.
 
     The best of each metric is bold. The difference to the first row is paired: both meet the same absences, seed by
@@ -61,10 +61,10 @@ def _note(points: Points) -> str:
     paired = " Differences are paired by seed: in the same world all strategies meet the same absences."
     over = f"{counts(seeds)} seeds{_draws(points)}"
     spread = f"After {rounds} rounds, mean ± standard deviation over {over}, the best in bold."
-    return spread + _chosen(points) + (paired if len(points.points) > 1 else "")
+    return spread + _choice_note(points) + (paired if len(points.points) > 1 else "")
 
 
-def _chosen(points: Points) -> str:
+def _choice_note(points: Points) -> str:
     """By what the point of a sweep is chosen that may be called the best."""
     metrics, chooser = shown_metrics(points), for_choosing(points)
     if not metrics or len(contenders(points, metrics[0])) == len(points.points):

@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from turnout.metrics import Metric
 from turnout.statistics import Interval
 from turnout.workbench.experiment.run import Outcome, Run
-from turnout.workbench.report.page.labels import listed
-from turnout.workbench.report.run.compared import Points, best_by, contenders, for_choosing, headline, shown_metrics
+from turnout.workbench.report.page.labels import join_labels
+from turnout.workbench.report.run.compared import Points, best_by, contenders, for_choosing, shown_metrics, title_of
 from turnout.workbench.report.run.error_split import told_by_weights
-from turnout.workbench.report.run.groups import attention, readable_share
-from turnout.workbench.report.run.run_table import results
+from turnout.workbench.report.run.groups import attention, share_in_words
+from turnout.workbench.report.run.run_table import run_table
 
 MOST_NAMED = 4  # strategies in a sentence
 
 
-def result(run: Points) -> list[str]:
+def run_words(run: Points) -> list[str]:
     """What a reader should take away, a sentence or two each."""
     return [sentence for sentence in (_lost(run), _winner(run), _attention(run)) if sentence]
 
@@ -32,7 +31,7 @@ def _lost(run: Points) -> str:
 def _winner(run: Points) -> str:
     if len(run.points) < 2 or not shown_metrics(run):
         return ""
-    metric = headline(run)
+    metric = shown_metrics(run)[0]
     stand = contenders(run, metric)
     best = best_by(stand, metric)
     if best is None:
@@ -69,7 +68,7 @@ def _without(outcomes: list[Outcome], others: list[Outcome]) -> list[Outcome]:
 
 
 def _labels(outcomes: list[Outcome]) -> str:
-    return listed([outcome.label for outcome in outcomes], MOST_NAMED)
+    return join_labels([outcome.label for outcome in outcomes], MOST_NAMED)
 
 
 def _level(best: Outcome, metric: Metric) -> str:
@@ -104,37 +103,35 @@ def _comparison(first: Outcome, best: Outcome, metric: Metric) -> str:
 
 def _attention(run: Points) -> str:
     """Who the models are trained for, told by the least available clients."""
-    shares = attention(run)
-    if shares["availability"].n_unique() < 2 or shares["target"].is_null().any():
-        return ""
-    rare = shares.filter(pl.col("availability") == pl.col("availability").min().over("label"))
-    of_label = rare.group_by("label", maintain_order=True)
-    by_label = of_label.agg(pl.col("availability").first(), pl.sum("share", "target"))
-    if by_label["availability"].n_unique() > 1 or by_label["target"].round(6).n_unique() > 1:
-        return ""  # worlds differ from label to label
-    low, target = by_label["availability"][0], by_label["target"][0]
+    given = attention(run)
+    low = min(one.group.availability for one in given)
+    rarest = [one for one in given if one.group.availability == low]
+    targets = {label: sum(one.target for one in rarest if one.label == label) for label in {o.label for o in given}}
+    if len(rarest) == len(given) or len({round(target, 6) for target in targets.values()}) > 1:
+        return ""  # all clients are alike, or worlds differ from label to label
+    target = next(iter(targets.values()))
     untold = {outcome.label for outcome in run.points if not told_by_weights(outcome)}
-    counted = {label: share for label, share in by_label.select("label", "share").iter_rows() if label not in untold}
+    counted: dict[str, float] = {}
+    for one in rarest:
+        if one.label not in untold:
+            counted[one.label] = counted.get(one.label, 0.0) + one.share
     if not counted:
         return ""
     got = ", ".join(f"{label} {share:.0f} %" for label, share in counted.items())
     besides = ""
     if untold:
-        besides = f" For {listed(sorted(untold))}, ask turnout audit: the weights of fresh updates do not tell it."
+        besides = f" For {join_labels(sorted(untold))}, ask turnout audit: the weights of fresh updates do not tell it."
     first = next((outcome.history.seeds[0] for outcome in run.points if outcome.history.drawn), None)
     where = "" if first is None else f" in the run of seed {first}"  # each seed has other clients
     return (
-        f"Who it is trained for{where}: the clients that are available {readable_share(low)} of the time should count "
+        f"Who it is trained for{where}: the clients that are available {share_in_words(low)} of the time should count "
         f"for {target:.0f} %. They get: {got}.{besides}"
     )
 
 
-def summary(run: Run) -> dict[str, Any]:
+def run_summary(points: Points) -> dict[str, Any]:
     """Final metrics and costs of every point, for another program to read."""
-    return {
-        "title": run.experiment.title,
-        "rounds": run.experiment.rounds,
-        "seeds": list(run.experiment.seeds),
-        "seconds": round(run.seconds, 3),
-        "points": results(run).records(),
-    }
+    first = points.points[0].history
+    about = {"title": title_of(points), "rounds": first.rounds, "seeds": list(first.seeds)}
+    about |= {"seconds": round(points.seconds, 3)} if isinstance(points, Run) else {}
+    return about | {"points": run_table(points).records()}

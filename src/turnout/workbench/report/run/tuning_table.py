@@ -10,21 +10,19 @@ import numpy as np
 
 from turnout.metrics import Metric, metric_named
 from turnout.workbench.experiment.tuning import Choice, Tuned
-from turnout.workbench.report.page.labels import paper_labels
+from turnout.workbench.report.page.labels import relabel
 from turnout.workbench.report.page.table import Column, Table
 
 
-def readable_choices(tuned: Tuned) -> Tuned:
+def relabel_choices(tuned: Tuned) -> Tuned:
     """The same search with strategies as papers call them."""
-    choices = tuned.choices
-    labels = paper_labels([choice.label for choice in choices], [choice.best.strategy.name for choice in choices])
-    return replace(tuned, choices=tuple(replace(c, label=label) for c, label in zip(choices, labels, strict=True)))
+    return replace(tuned, choices=relabel(tuned.choices, [choice.best.strategy.name for choice in tuned.choices]))
 
 
 def choices_table(tuned: Tuned) -> Table:
     """One row per strategy: what was chosen, how well it did, and the rest of its grid."""
     choices, metric = tuned.choices, metric_named(tuned.metric)
-    texts = [_listed(choice.chosen) or "nothing swept" for choice in choices]
+    texts = [_join_settings(choice.chosen) or "nothing swept" for choice in choices]
     columns = (
         Column.of("strategy", [choice.label for choice in choices], key="label"),
         Column.of("chosen", texts, [choice.chosen for choice in choices], key="chosen", words=True),
@@ -47,7 +45,7 @@ def choices_summary(tuned: Tuned) -> dict[str, Any]:
 def choices_words(tuned: Tuned) -> list[str]:
     """What to be wary of: values at the edge of a grid, and points that diverged."""
     warnings = [
-        f"{choice.label}: {_listed(edge)} lies at the edge of its grid: a wider one may be better."
+        f"{choice.label}: {_join_settings(edge)} lies at the edge of its grid: a wider one may be better."
         for choice in tuned.choices
         if (edge := choice.at_edge())
     ]
@@ -58,7 +56,7 @@ def choices_words(tuned: Tuned) -> list[str]:
     return warnings
 
 
-def _listed(settings: Mapping[str, object]) -> str:
+def _join_settings(settings: Mapping[str, object]) -> str:
     return ", ".join(f"{key} = {value}" for key, value in settings.items())
 
 

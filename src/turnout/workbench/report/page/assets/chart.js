@@ -18,8 +18,8 @@ function told(value, unit) {
   return Number(value.toPrecision(4)).toLocaleString("en");
 }
 
-function niceTicks(low, high, count) {
-  const rough = (high - low) / Math.max(1, count);
+function niceTicks(low, high, count, whole) {
+  const rough = Math.max((high - low) / Math.max(1, count), whole ? 1 : 0);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough) || power * 10;
   const ticks = [];
@@ -35,7 +35,7 @@ function logTicks(low, high) {
 }
 
 // A scale is a function from data to pixels that knows its inverse and its ticks.
-function scaleOf([low, high], [from, to], log, count) {
+function scaleOf([low, high], [from, to], { log, whole }, count) {
   const f = log ? Math.log10 : (v) => v;
   const a = f(low), b = f(high) === a ? a + 1 : f(high);
   const scale = (value) => from + ((f(value) - a) / (b - a)) * (to - from);
@@ -43,7 +43,7 @@ function scaleOf([low, high], [from, to], log, count) {
     const v = a + ((pixel - from) / (to - from)) * (b - a);
     return log ? 10 ** v : v;
   };
-  scale.ticks = log ? logTicks(low, high) : niceTicks(low, high === low ? low + 1 : high, count);
+  scale.ticks = log ? logTicks(low, high) : niceTicks(low, high === low ? low + 1 : high, count, whole);
   return scale;
 }
 
@@ -119,10 +119,10 @@ class Chart {
   axes(xDomain, yDomain, { xTicks = true, downward = false } = {}) {
     const { pen, box, spec } = this;
     const count = Math.max(2, Math.round((box.bottom - box.top) / 45));
-    this.y = scaleOf(yDomain, downward ? [box.top, box.bottom] : [box.bottom, box.top], spec.y.log, count);
+    this.y = scaleOf(yDomain, downward ? [box.top, box.bottom] : [box.bottom, box.top], spec.y, count);
     const names = this.y.ticks.map((v) => told(v, "").replace("–", ""));
     box.left = 26 + Math.max(...names.map((n) => pen.measureText(n).width));
-    this.x = scaleOf(xDomain, [box.left, box.right], spec.x.log, Math.max(2, Math.round((box.right - box.left) / 80)));
+    this.x = scaleOf(xDomain, [box.left, box.right], spec.x, Math.max(2, Math.round((box.right - box.left) / 80)));
     pen.fillStyle = pen.strokeStyle = this.ink;
     pen.textAlign = "right";
     pen.textBaseline = "middle";
