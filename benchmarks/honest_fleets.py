@@ -71,7 +71,8 @@ def play(task: Any, rate: float, work: str, seed: int) -> Counter[str]:
     """Train, and count what the guard would have done."""
     count, draw, local = task.num_clients, np.random.default_rng(seed), Local(learning_rate=rate, batch_size=BATCH)
     pi, own = draw.permutation(np.linspace(0.15, 0.9, count)), draw.integers(1, MOST_STEPS + 1, count)
-    params, inspector, curves = task.init(jr.key(seed)), Inspector(Guard(), FedAvg()), {TEST_LOSS: [], TEST_ACCURACY: []}
+    params, inspector = task.init(jr.key(seed)), Inspector(Guard(), FedAvg())
+    curves = {TEST_LOSS: [], TEST_ACCURACY: []}
     told: Counter[str] = Counter()
     for t in range(ROUNDS):
         here = np.flatnonzero(draw.random(count) < pi)

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 import turnout
-from turnout.workbench import read_experiment, run_words, run_table, run, tune
+from turnout.workbench import read_experiment, run, run_table, run_words, tune
 
 EXPERIMENT = """
 title = "Clients that are seldom available, and away for long"

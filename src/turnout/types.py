@@ -57,7 +57,7 @@ Mask = Bool[Array, " clients"]
 Steps = Int[Array, " clients"]
 PerSlot = Float[Array, " slots"]
 SlotMask = Bool[Array, " slots"]
-OneOrPerSlot = Float[Array, "*slots"] | float
+OneOrPerSlot = Float[Array, "*slots"]
 
 
 def divide(numerator: Array, denominator: Array, otherwise: float = 0.0) -> Array:

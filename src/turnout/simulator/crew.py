@@ -128,7 +128,7 @@ class Crew:
             self.savepoint.save(so_far, now=progress.stopped)
             progress.add(rounds, metrics)
         if so_far.blocks < plan.blocks:
-            raise CrewStopped
+            raise StoppedError
         return self._results(so_far)
 
     def _results(self, so_far: SoFar) -> CrewResults:
@@ -139,7 +139,7 @@ class Crew:
         return jax.device_get(CrewResults(metrics, records, clients, params, roll.states, seconds))
 
 
-class CrewStopped(Exception):
+class StoppedError(Exception):
     """A crew has ended early, since another one has failed or the process ends."""
 
 

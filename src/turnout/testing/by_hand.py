@@ -92,7 +92,8 @@ class HandDriven:
             along = gradients[-1] + pull * (place - start) + (0.0 if push is None else np.asarray(push))
             place = place - np.float32(RATE * float(cohort.scale[slot])) * along
         mean, last = np.mean(gradients, axis=0), gradients[-1]
-        work = Work(place - start, np.float32(RATE), reach[client], np.float32(t), own.shared, mean, last)
+        rate, mass, number = (jnp.asarray(value, jnp.float32) for value in (RATE, reach[client], t))
+        work = Work(place - start, rate, mass, number, own.shared, mean, last)
         answer = side.say(kept, work)
         require((answer.second is not None) == side.sends_second, "sends_second must say whether answers have a second")
         return side.keep(kept, work, answer), answer

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from turnout.errors import FolderError
-from turnout.files.whole import renewed
+from turnout.files.whole import renew_folder
 from turnout.workbench import Experiment, ExperimentError, load
 from turnout.workbench.experiment import run as running
 from turnout.workbench.experiment.run import run
@@ -108,7 +108,7 @@ def test_numbers_are_whole_though_drawing_fails(experiment, tmp_path):
     def fail():
         with begin_run(Unfinished(tmp_path / "run", "run", experiment)) as unfinished:
             unfinished.run()
-            with renewed(unfinished.folder):
+            with renew_folder(unfinished.folder):
                 1 / 0  # noqa: B018
 
     with pytest.raises(ZeroDivisionError) as error:
@@ -117,7 +117,7 @@ def test_numbers_are_whole_though_drawing_fails(experiment, tmp_path):
     assert len(load(tmp_path / "run").points) == 3
     with resume_run(tmp_path / "run", "run") as unfinished:
         unfinished.run()
-        with renewed(unfinished.folder) as work:
+        with renew_folder(unfinished.folder) as work:
             (work / "page.html").write_text("page")
     assert "unfinished" not in os.listdir(tmp_path / "run")
     assert len(load(tmp_path / "run").points) == 3

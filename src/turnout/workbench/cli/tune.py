@@ -87,7 +87,7 @@ def _search(
 
 def _tune(unfinished: Unfinished, on: str | None, show_progress: bool) -> Tuned:
     """Search, and write the experiment that was asked for with the chosen values."""
-    from turnout.files.whole import renewed
+    from turnout.files.whole import renew_folder
     from turnout.workbench.experiment.tuning import tune, write_tuned
 
     prepare_compilation()
@@ -98,7 +98,7 @@ def _tune(unfinished: Unfinished, on: str | None, show_progress: bool) -> Tuned:
         tuned = tune(searched, options["metric"], tuple(options["keep"]), progress=progress, kept=kept)
     tuned = replace(tuned, run=replace(tuned.run, origin=unfinished.origin))
     asked = replace(searched, seeds=tuple(options["seeds"]), rounds=options["rounds"])
-    with renewed(unfinished.folder) as work:
+    with renew_folder(unfinished.folder) as work:
         write_tuned(tuned, asked, work)
     return tuned
 

@@ -78,7 +78,7 @@ class Diagnosis(Presented):
         )
 
 
-def diagnose(
+def diagnose(  # noqa: PLR0913 (keywords that a user chooses from)
     log: Log | str | PathLike[str],
     *,
     slot_seconds: float | int | None = None,

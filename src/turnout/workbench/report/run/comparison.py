@@ -91,7 +91,7 @@ class StrategyComparison(Tabular):
         return run_summary(self.points)
 
 
-def compare(
+def compare(  # noqa: PLR0913 (those of `simulate`)
     task: Task,
     world: World,
     strategies: Sequence[Strategy] | Mapping[str, Strategy],

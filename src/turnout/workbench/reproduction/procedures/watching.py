@@ -14,7 +14,6 @@ from jaxtyping import Array, Float
 from turnout.availability import two_classes
 from turnout.availability.markov import Markov
 from turnout.server.facts import Online
-from turnout.simulator.loop import watched
 from turnout.types import Fleet, PerClient, RandomKey
 from turnout.workbench.reproduction.measured import Curve
 
@@ -57,7 +56,7 @@ def _estimates(rounds: int, process: Markov, seeds: int) -> tuple[BySeed, BySeed
 
     def of_seed(seed: Array) -> tuple[PerClient, PerClient]:
         root: RandomKey = jr.key(seed)
-        estimates = facts.read(watched(facts, facts.init(fleet), process, root), None)
+        estimates = facts.read(facts.watch_past(facts.init(fleet), process, root), None)
         return estimates.pi, estimates.lam
 
     return jax.jit(jax.vmap(of_seed))(jnp.arange(seeds))
