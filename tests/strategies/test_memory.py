@@ -12,7 +12,7 @@ from turnout.server.places import _recount
 from turnout.simulator import simulate
 from turnout.simulator.local import Local
 from turnout.simulator.trial import Trial, check_trial
-from turnout.strategies import MIFA, FedAU, FedAvg, FedAWE, FedVARP, LastWord
+from turnout.strategies import MIFA, FedAU, FedAvg, FedAWE, FedLaAvg, FedVARP, LastWord, StaleFill
 from turnout.strategies.memory import check_bits, check_memory, rows_of_zeros
 from turnout.tasks.quadratics import quadratics
 from turnout.types import Answer, Ask, Cohort, Fleet, Known, Reports, View
@@ -111,3 +111,36 @@ def test_bits_are_those_of_a_number_on_the_server():
         check_bits(4)
     with pytest.raises(ValueError, match="bits is 8, but the clients keep the memory"):
         MIFA(memory="clients", bits=8)
+
+
+MEMORIES = [MIFA(), FedVARP(), FedLaAvg(), LastWord(), LastWord(blend=True), MIFA(bits=16)]
+
+
+@pytest.mark.parametrize("strategy", MEMORIES, ids=repr)
+def test_no_ghost_of_an_importance_of_before_stays_in_the_sum(play, strategy):
+    """Once every client has come again, the memory is that of a server that had the new importance from the start."""
+    changed, always = play(strategy, importance=(1.0, 1.0)), play(strategy, importance=(1.0, 3.0))
+    for game in (changed, always):
+        game.round([1, 1], [1.0, -8.0])
+    changed.server = replace(changed.server, fleet=always.server.fleet)
+    for game in (changed, always):
+        game.round([1, 1], [1.0, 2.0])
+        game.state = replace(game.state, params=jnp.zeros(1))
+    steps = [game.round([1, 1], [1.0, 2.0]) for game in (changed, always)]
+    assert steps[0] == pytest.approx(steps[1], rel=1e-4)
+    assert steps[1] == pytest.approx(1.75, rel=1e-3)  # (1 · 1 + 3 · 2) / 4
+
+
+@pytest.mark.parametrize("strategy", [*MEMORIES, StaleFill(cohort=2)], ids=repr)
+def test_an_update_of_no_work_is_no_word(play, strategy):
+    """A client that has done nothing has said nothing: what it said before stands."""
+    idle, absent = (play(strategy, importance=(1.0, 1.0)) for _ in range(2))
+    for game in (idle, absent):
+        game.round([1, 1], [1.0, 3.0])
+    idle.known = replace(idle.known, reach=jnp.array([1.0, 0.0]))
+    idle.round([1, 1], [1.0, 0.0])
+    absent.round([1, 1], [1.0, 0.0], arrived=[1, 0])
+    rows, others = (jax.tree.leaves(game.state.strategy) for game in (idle, absent))
+    for one, other in zip(rows, others, strict=True):
+        if one.dtype != jnp.int32:  # when it came last is another question
+            np.testing.assert_allclose(one, other, rtol=1e-6)

@@ -91,20 +91,20 @@ class HandDriven:
             gradients.append(np.float32(self.task.curvature[client]) * (place - centre))
             along = gradients[-1] + pull * (place - start) + (0.0 if push is None else np.asarray(push))
             place = place - np.float32(RATE * float(cohort.scale[slot])) * along
-        mean, last = np.mean(gradients, axis=0), gradients[-1]
+        update, mean, last = map(jnp.asarray, (place - start, np.mean(gradients, axis=0), gradients[-1]))
         rate, mass, number = (jnp.asarray(value, jnp.float32) for value in (RATE, reach[client], t))
-        work = Work(place - start, rate, mass, number, own.shared, mean, last)
+        work = Work(update, rate, mass, number, own.shared, mean, last)
         answer = side.say(kept, work)
         require((answer.second is not None) == side.sends_second, "sends_second must say whether answers have a second")
         return side.keep(kept, work, answer), answer
 
     def _in_slots(self, slots: int, answers: dict[int, Answer]) -> Answer:
         """One row per slot, NaN where nobody has trained, to show that these are never read."""
-        nothing = np.full((slots, *self.task.start.shape), np.nan, np.float32)
-        rows = Answer(nothing.copy(), nothing.copy() if self._side.sends_second else None)
+        nothing = jnp.full((slots, *self.task.start.shape), jnp.nan)
+        rows = Answer(nothing, nothing if self._side.sends_second else None)
         for slot, answer in answers.items():
-            jax.tree.map(lambda whole, row, slot=slot: whole.__setitem__(slot, row), rows, answer)
-        return jax.tree.map(jnp.asarray, rows)
+            rows = jax.tree.map(lambda whole, row, slot=slot: whole.at[slot].set(row), rows, answer)
+        return rows
 
 
 @eqx.filter_jit
