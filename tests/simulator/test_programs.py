@@ -62,22 +62,22 @@ def cleared(monkeypatch):
 
 def test_programs_are_dropped_after_every_16_groups_once_that_is_asked_for(cleared):
     for _ in range(40):
-        programs.group_ran()
+        programs.count_group()
     assert not cleared
     programs.keep_few_programs()
     for _ in range(40):
-        programs.group_ran()
+        programs.count_group()
     assert len(cleared) == 2
     programs.keep_few_programs()  # a second request goes on counting
     for _ in range(8):
-        programs.group_ran()
+        programs.count_group()
     assert len(cleared) == 3
 
 
 def test_equal_calls_trace_nothing_and_other_lengths_and_seeds_share_programs(monkeypatch):
     monkeypatch.setattr(programs, "_groups_since_clearing", None)
-    compiled, plain = [], crew._compiled
-    monkeypatch.setattr(crew, "_compiled", lambda *inputs: compiled.append(inputs) or plain(*inputs))
+    compiled, plain = [], crew._compile
+    monkeypatch.setattr(crew, "_compile", lambda *inputs: compiled.append(inputs) or plain(*inputs))
     task, world = tasks.quadratics(num_clients=3, dimension=2), turnout.World(availability.bernoulli(3, 0.5))
     runs = [turnout.simulate(task, world, FedAvg(), rounds=2, seeds=[seed]).params for seed in (0, 0, 5)]
     turnout.simulate(task, world, FedAvg(), rounds=40, seeds=[9])

@@ -11,7 +11,7 @@ import pytest
 
 import turnout
 from turnout import availability, tasks
-from turnout.simulator import lanes, placement, simulate_trials
+from turnout.simulator import crew, placement, simulate_trials
 from turnout.simulator.trial import Trial
 from turnout.strategies import LastWord
 
@@ -40,13 +40,13 @@ def numbers():
 
 def used_devices():
     """The devices that the models of crews came from."""
-    seen, run_crew = set(), lanes.run_crew
+    seen, run = set(), crew.Crew.run
 
-    def watched(programs, inputs, *others):
-        seen.update(programs.begin(*inputs).tally.last.devices())
-        return run_crew(programs, inputs, *others)
+    def watched(self, progress):
+        seen.update(self.programs.begin(self.lanes).tally.last.devices())
+        return run(self, progress)
 
-    lanes.run_crew = watched
+    crew.Crew.run = watched
     histories()
     return {device.id for device in seen}
 

@@ -62,11 +62,11 @@ def run_group(
     record_plan = RecordPlan(_next_power(run_plan.blocks), _next_power(run_plan.rounds), run_plan.metrics)
     plan, width = _fit(count, plan, width, lambda plan, width: stacks[0].programs(plan, width, record_plan, run_plan))
     numbered = [lanes[crew] for crew in placement.crews_of(len(lanes), width)]
+    programs = [stack.programs(plan, width, record_plan, run_plan) for stack in stacks[: len(numbered)]]
     crews = []
     for number, crew in enumerate(numbered):
-        stack = stacks[number % len(stacks)]
-        programs = stack.programs(plan, width, record_plan, run_plan)
-        crews.append(Crew(programs, stack.lanes(crew, plan, record_plan), run_plan, Savepoint.of_crew(saved, crew)))
+        own, stack = programs[number % len(stacks)], stacks[number % len(stacks)]
+        crews.append(Crew(own, stack.lanes(crew, plan, record_plan), run_plan, Savepoint.of_crew(saved, crew)))
     whole = _run_crews(crews, report, placement.num_workers() if spread == "lanes" else 1).rows(slice(len(lanes)))
     check_overflow(whole.records.pop(OVERFLOW))
     count_group()

@@ -1,12 +1,12 @@
 """From `turnout run` to report.html everything is computed once, and nothing that was written is read back."""
 
 import functools
+import importlib
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from turnout import simulator
 from turnout.simulator import trial
 from turnout.workbench.experiment import run, sweep
 from turnout.workbench.experiment.config import Experiment
@@ -36,8 +36,8 @@ def calls(monkeypatch):
     count(Part, "build", lambda part, **_: part.kind)
     count(World, "law")
     count(trial, "check_memory", lambda *_: "check_trial")
-    for module in (run, simulator):
-        count(module, "grouped")
+    for module in (run, importlib.import_module("turnout.simulator.simulate")):
+        count(module, "group_trials")
         count(module, "check_metrics")
     count(Experiment, "to_toml")
     for name in ("read_text", "read_bytes"):
@@ -50,7 +50,7 @@ def test_a_run_computes_everything_once(turnout, calls):
     assert done.exit_code == 0, done.stderr
     assert (calls["points of a strategy"], calls["check_trial"]) == (2, 3)
     assert (calls["tasks"], calls["availability"], calls["law"]) == (1, 1, 1)
-    assert (calls["grouped"], calls["check_metrics"], calls["to_toml"]) == (1, 1, 1)
+    assert (calls["group_trials"], calls["check_metrics"], calls["to_toml"]) == (1, 1, 1)
     assert not [name for name in FILES if calls[name]], "what was written is read back"
     assert "Optimisation or bias" in Path("here/report.html").read_text()
 
