@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 
 from turnout.metrics import DISTANCE
+from turnout.server.server import Server
 from turnout.strategies.base import Strategy
 from turnout.tasks.quadratics import Quadratics
+from turnout.types import Answer, Fleet, Known, Params, Reports
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.parts import Part
 from turnout.workbench.experiment.run import Outcome, Run
@@ -69,10 +73,27 @@ def told_by_weights(outcome: Outcome) -> bool:
         return False
     part = Part("strategies", outcome.strategy, {}, "report", Code.UNREAD)
     try:
-        builder = (part if outcome.point is None else outcome.point.strategy).builder
+        strategy = (part if outcome.point is None else outcome.point.strategy).build()
     except ExperimentError:
         return False
-    return isinstance(builder, type) and getattr(builder, "aggregate", None) is Strategy.aggregate
+    return _sums_fresh_updates(strategy, outcome.history.clients["weight"].shape[-1])
+
+
+def _sums_fresh_updates(strategy: Strategy[Any], num_clients: int) -> bool:
+    """Whether the model moves along the weighted sum of what has just arrived, seen from the form of a round's move."""
+    server = Server.of(Fleet(jnp.ones(num_clients)), strategy, slots=strategy.capacity(num_clients))
+
+    def direction() -> Params | None:
+        ones, params = jnp.ones(num_clients), jnp.zeros(1)
+        state, t, everybody = server.init(params), jnp.zeros((), jnp.int32), jnp.ones(num_clients, bool)
+        losses = ones if strategy.needs_losses else None
+        view = server.view(state, t, everybody, 0.1, Known(ones, ones, ones, ones), losses)
+        cohort, state = server.ask(state, view, jr.key(0))
+        rows = jnp.zeros(cohort.ids.shape)
+        reports = Reports.of(cohort, Answer(rows[:, None]), rows, rows)
+        return strategy.aggregate(state.strategy, params, view, cohort, reports)[0].direction
+
+    return strategy.client_side is None and not jax.tree.leaves(eqx.filter_eval_shape(direction))
 
 
 def _split(task: Quadratics, outcome: Outcome) -> ErrorSplit:
