@@ -165,7 +165,8 @@ def _of_package(package: str) -> Iterator[Entry]:
         stem, module = file.name.removesuffix(".py"), f"turnout.{package}.{file.name.removesuffix('.py')}"
         if not file.name.endswith(".py") or stem.startswith("_"):
             continue
-        if (builder := builder_named(module, stem)) is not None:
+        builder = builder_named(module, stem)
+        if builder is not None and (package != "strategies" or "Strategy" in builder.bases):
             parameters = builder.parameters if package == "tasks" else _left_open(builder.parameters)
             traits = builder.constants if package == "strategies" else {}
             yield Entry(stem, summary_of(module), parameters, module, builder.node.name, traits)
