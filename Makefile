@@ -19,7 +19,7 @@ PINS := pyproject.toml constraints.txt
 QUIET_FLOWER := FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo reproduce test test-variants test-slow test-integration test-browser test-faults test-mutants test-flower-inprocess test-flower test-flower-faults lint format docs sections pictures bench bench-theory bench-report dist clean
+.PHONY: help demo reproduce test coverage test-variants test-slow test-integration test-browser test-faults test-mutants test-flower-inprocess test-flower test-flower-faults lint format docs sections pictures bench bench-theory bench-report dist clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -34,6 +34,12 @@ reproduce: $(RUNTIME) ## check every claim of the papers in its quick size (unde
 
 test: $(DEV) ## run the tests, but for those that the next targets run
 	$(BIN)/python -m pytest -q -n auto $(ARGS)
+
+coverage: $(FLOWER) ## run the tests and those of the Flower adapter, and print which share of the lines of src they run
+	rm -f .coverage
+	$(BIN)/python -m pytest -q -n auto --cov=turnout --cov-report= $(ARGS)
+	$(QUIET_FLOWER) $(BIN)/python -m pytest -q -n auto -m 'flower and not integration' --cov=turnout --cov-report= --cov-append tests/flower $(ARGS)
+	@printf 'Lines of src that the tests run, in percent: ' && $(BIN)/coverage report --format=total
 
 test-variants: $(DEV) ## run the contracts and the golden runs of strategies in further settings
 	$(BIN)/python -m pytest -q -n auto -m variant $(ARGS)
@@ -103,7 +109,7 @@ dist: $(DEV) ## build an sdist and a wheel in dist/, and try the wheel in an env
 	cd dist && ../$(VENV)-dist/bin/turnout run --rounds 2 --seeds 1 --quiet
 
 clean: ## remove environments, caches and builds; results under runs/ stay
-	rm -rf $(VENV) $(VENV)-dist $(BENCH_VENV) .pytest_cache .ruff_cache .hypothesis build dist site
+	rm -rf $(VENV) $(VENV)-dist $(BENCH_VENV) .coverage .pytest_cache .ruff_cache .hypothesis build dist site
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUNTIME): $(PINS)

@@ -43,6 +43,7 @@ from turnout.workbench.diagnosis.reading.log import Log, Runs
 from turnout.world import World
 
 CLIENTS, COHORT = 10**6, 1000
+SERVER = {"FedAvg with rests": {"rest": 10}}  # settings, where they are not the usual ones
 DRAWING = {
     "FedAvg": s.FedAvg(cohort=COHORT),
     "FedAU": s.FedAU(cohort=COHORT),
@@ -51,7 +52,7 @@ DRAWING = {
     "FedACS": s.FedACS(cohort=COHORT),
     "CAFedAvg": s.CAFedAvg(cohort=COHORT),
     "UniformSampling": s.UniformSampling(cohort=COHORT),
-    "Separated": s.Separated(s.FedAvg(cohort=COHORT), separation=10),
+    "FedAvg with rests": s.FedAvg(cohort=COHORT),
     "FedLaAvg": s.FedLaAvg(cohort=COHORT),
     "StaleFill": s.StaleFill(cohort=COHORT),
     "FedVARP": s.FedVARP(cohort=COHORT),
@@ -107,10 +108,11 @@ def measured(name: str) -> dict[str, float]:
         return audited()
     if name == "diagnosis":
         return diagnosed()
-    return trained({**DRAWING, **TAKING_ALL}[name], 0.5 if name in DRAWING else COHORT / CLIENTS)
+    pi = 0.5 if name in DRAWING else COHORT / CLIENTS
+    return trained({**DRAWING, **TAKING_ALL}[name], pi, SERVER.get(name, {}))
 
 
-def trained(strategy: s.Strategy, pi: float) -> dict[str, float]:
+def trained(strategy: s.Strategy, pi: float, server: dict[str, float]) -> dict[str, float]:
     params = eqx.filter_eval_shape(fleet_of(10).init, jr.key(0))
     if rows := rows_remembered(strategy, Fleet(jnp.ones(CLIENTS)), params):
         return {"needs_gib": round(rows / 2**30, 2)}
@@ -119,7 +121,7 @@ def trained(strategy: s.Strategy, pi: float) -> dict[str, float]:
 
     def run(rounds: int) -> None:
         options = {"rounds": rounds, "evaluate_every": rounds, "metrics": ["test_accuracy"]}
-        simulate(task, world, strategy, local=local, **options)
+        simulate(task, world, strategy, local=local, **options, **server)
 
     return per_round(run, 5, 30)
 

@@ -24,11 +24,13 @@ import numpy as np
 
 from simulator import in_turn
 from turnout import tree
+from turnout.simulator.client import Client
 from turnout.simulator.cohort_work import train_cohort
 from turnout.simulator.local import Jobs, Local
 from turnout.tasks import from_arrays
 from turnout.tasks.base import Task
 from turnout.tasks.models.networks import model_named
+from turnout.types import Download
 
 MOST_STEPS, NUM_CLASSES = 39, 10
 IMAGES = {"cnn_fedacs_mnist": (28, 28), "linear": (28, 28), "mlp": (28, 28), "cnn_fedacs_cifar10": (32, 32, 3)}
@@ -86,16 +88,16 @@ def prepared(task: Task, batch: int, steps: np.ndarray, chunk: int) -> Callable[
 
 
 @partial(jax.jit, static_argnums=(3, 4))
-def play(task: Task, words: jax.Array, steps: jax.Array, batch: int, chunk: int) -> Any:
+def play(task: Task, seeds: jax.Array, steps: jax.Array, batch: int, chunk: int) -> Any:
     """Updates of all jobs of all lanes."""
     slots = steps.shape[1]
-    start, rates = tree.repeat(task.init(jr.key(1)), slots), jnp.full(slots, 0.01)
+    start, rates = Download(tree.repeat(task.init(jr.key(1)), slots)), jnp.full(slots, 0.01)
 
-    def lane(words: jax.Array, steps: jax.Array) -> Any:
-        jobs = Jobs(jnp.arange(slots, dtype=jnp.int32), words, steps, rates)
-        return train_cohort(Local(batch_size=batch), task, start, jobs, None, chunk)
+    def lane(seeds: jax.Array, steps: jax.Array) -> Any:
+        jobs = Jobs(jnp.arange(slots, dtype=jnp.int32), seeds, steps, rates)
+        return train_cohort(Client(Local(batch_size=batch)), task, start, jobs, None, chunk)
 
-    return jax.vmap(lane)(words, steps)
+    return jax.vmap(lane)(seeds, steps)
 
 
 if __name__ == "__main__":

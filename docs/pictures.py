@@ -20,11 +20,11 @@ THERE, AWAY = BLUE, "#e6e6e6"
 STEPS = (  # of a round: who acts, what it is called, what it does
     ("nature", "world.step", "who is there,|what would arrive,|how much work"),
     ("server", "strategy.select", "whom to ask,|with what weight"),
-    ("clients", "local.train", "some steps of SGD,|an update each"),
+    ("clients", "client.work", "some steps of SGD,|an update each"),
     ("nature", "nature.deliver", "some uploads|are lost"),
-    ("server", "strategy.aggregate", "updates become|a direction"),
-    ("server", "optimizer", "the direction|moves the model"),
-    ("server", "settle, observe", "what is remembered|and estimated"),
+    ("server", "strategy.aggregate", "updates become|a move"),
+    ("server", "optimizer", "the move|changes the model"),
+    ("server", "facts.observe", "what is estimated|from the round"),
 )
 ACTORS = ("nature", "server", "clients")
 

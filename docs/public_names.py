@@ -105,19 +105,13 @@ def find(module: str, name: str) -> Found:
         targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
         if isinstance(node, ast.Assign | ast.AnnAssign) and name in [ast.unparse(each) for each in targets if each]:
             return Found(node, module)
-        if isinstance(node, ast.ImportFrom):
+        if isinstance(node, ast.ImportFrom) and node.module != module:
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
-                    return _imported(node.module or "", alias.name)
-    return _imported(module, name)
-
-
-def _imported(module: str, name: str) -> Found:
-    if not _path(module):
-        return Found(None, module)
-    if _path(f"{module}.{name}"):
-        return Found(_parsed(f"{module}.{name}"), f"{module}.{name}")
-    return find(module, name)
+                    source = node.module or ""
+                    return find(source, alias.name) if _path(source) else Found(None, source)
+    # Only now a module of that name: a package may give its name to the function in it.
+    return Found(_parsed(f"{module}.{name}"), f"{module}.{name}")
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:

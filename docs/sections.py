@@ -62,9 +62,9 @@ def traits() -> str:
     rows = []
     for name, entry in registry.entries("strategies").items():
         traits = entry.traits
-        needs = ", ".join(traits["needs"]) or "nothing" if "needs" in traits else "as the one inside"
-        asks = "; a loss of everyone first" if traits.get("probes") else ""
-        rows.append([f"[`{name}`](strategies/{name}.md)", needs + asks, traits["server_memory"], traits["consistent"]])
+        told = ", ".join(need for need in traits["needs"] if need != "losses") or "nothing"
+        asks = "; a loss of everyone first" if "losses" in traits["needs"] else ""
+        rows.append([f"[`{name}`](strategies/{name}.md)", told + asks, traits["server_memory"], traits["consistent"]])
     return table(("strategy", "must be told", "server memory", "consistent"), rows)
 
 

@@ -11,7 +11,7 @@ import turnout
 from turnout import availability, strategies, tasks
 from turnout.strategies import Strategy
 from turnout.testing import check_strategy
-from turnout.types import Ask, Cohort, Fleet, Params, PerClient, RandomKey, Scalar, View
+from turnout.types import Ask, Cohort, Fleet, Move, Params, PerClient, RandomKey, Reports, Scalar, View
 
 
 class PatienceState(eqx.Module):
@@ -29,8 +29,10 @@ class Patience(Strategy[PatienceState]):
     def select(self, state: PatienceState, view: View, key: RandomKey) -> tuple[Ask, PatienceState]:
         return Ask.of(view.available, view.target * jnp.minimum(state.away + 1.0, self.limit)), state
 
-    def settle(self, state: PatienceState, params: Params, view: View, cohort: Cohort) -> PatienceState:
-        return PatienceState(jnp.where(cohort.mask, 0.0, state.away + 1.0))
+    def aggregate(
+        self, state: PatienceState, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Move, PatienceState]:
+        return Move(cohort.factors), PatienceState(jnp.where(cohort.mask, 0.0, state.away + 1.0))
 
 
 turnout.use_compilation_cache()  # keep what is compiled for the next run

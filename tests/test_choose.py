@@ -69,7 +69,7 @@ def test_those_that_count_arrivals_do_not_ask_for_equal_links():
 def test_only_three_make_up_for_unequal_work():
     unequal = [name for name in registry.entries("strategies") if "work" not in traits(name)["consistent"]]
     assert {"fednova", "fedacs", "last_word"} <= set(unequal)
-    assert set(unequal) <= {"fednova", "fedacs", "last_word", "more_available", "separated"}
+    assert set(unequal) <= {"fednova", "fedacs", "last_word", "more_available"}
 
 
 @functools.cache

@@ -28,19 +28,28 @@ def text_files() -> list[Path]:
     return sorted(path for path in [*ROOT.iterdir(), *inside] if path.is_file() and path.suffix in TEXT)
 
 
-def stems_with(folder: str, kind: type[ast.AST]) -> list[str]:
-    """Modules that define what they are named after: `ca_fed.py` a class CAFed, `markov.py` a function markov."""
+def strategies() -> list[str]:
+    """Modules that define a strategy of their name: `ca_fed.py` a class CAFed."""
     found = []
-    for path in sorted((SOURCE / folder).glob("*.py")):
-        names = {node.name for node in ast.parse(path.read_text()).body if isinstance(node, kind)}
-        plain = path.stem.replace("_", "")
-        if any(name.lower() == plain if kind is ast.ClassDef else name == path.stem for name in names):
+    for path in sorted((SOURCE / "strategies").glob("*.py")):
+        classes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+        own = [node for node in classes if node.name.lower() == path.stem.replace("_", "")]
+        if any(ast.unparse(base).split("[")[0] == "Strategy" for node in own for base in node.bases):
             found.append(path.stem)
     return found
 
 
-STRATEGIES = stems_with("strategies", ast.ClassDef)
-PROCESSES = stems_with("availability", ast.FunctionDef)
+def processes() -> list[str]:
+    """Modules that define a process of their name: `markov.py` a function markov."""
+    paths = sorted((SOURCE / "availability").glob("*.py"))
+    trees = {path.stem: ast.parse(path.read_text()).body for path in paths}
+    return [
+        stem for stem, tree in trees.items() if any(isinstance(n, ast.FunctionDef) and n.name == stem for n in tree)
+    ]
+
+
+STRATEGIES = strategies()
+PROCESSES = processes()
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
 
 

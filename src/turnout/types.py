@@ -1,4 +1,5 @@
 """The vocabulary of turnout as types: the fleet, what a server sees, what it asks for and what comes back."""
+# Long: the vocabulary of all rooms stands in one place, so that each word is defined once.
 
 from __future__ import annotations
 

@@ -85,11 +85,7 @@ STRATEGIES = (
     *("fednova, effective_steps = 2", "fedvarp", "importance_sampling, cohort = 2", "mifa, wait = true", "unbiased"),
     *("more_available, threshold = 0.1", "norm_sampling, cohort = 2", "optimal_sampling, cohort = 2, iterations = 3"),
     "last_word, fading = 1.0",
-    *(
-        'separated, separation = 2, strategy = { name = "fedavg" }',
-        "stale_fill, cohort = 2",
-        "uniform_sampling, cohort = 2",
-    ),
+    *("fedavg, server = { rest = 2 }", "stale_fill, cohort = 2", "uniform_sampling, cohort = 2"),
 )
 UPLOADS = ("clip, norm = 1.0", "eight_bit", "noise, scale = 0.1", "top_k, share = 0.5", "plain")
 COMPUTE = (

@@ -30,7 +30,7 @@ TWENTY = (
         {"name": "fedacs", "cohort": 2},
     ),
     *({"name": "importance_sampling", "cohort": 2}, {"name": "c_a_fedavg", "cohort": 2}, "ca_fed"),
-    {"name": "separated", "separation": 1, "strategy": "unbiased"},
+    {"name": "unbiased", "label": "unbiased with rests", "server": {"rest": 1}},
 )
 CLAIM = {
     "title": "Tiny",

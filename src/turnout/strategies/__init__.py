@@ -1,9 +1,10 @@
-"""One algorithm per file; each derives from `Strategy` directly."""
+"""One algorithm per file; each derives from `Strategy` directly. `ClientSide` and `Words` are parts for them."""
 
 from turnout.strategies.adafed import AdaFed
 from turnout.strategies.base import Strategy
 from turnout.strategies.c_a_fedavg import CAFedAvg
 from turnout.strategies.ca_fed import CAFed
+from turnout.strategies.client_side import ClientSide
 from turnout.strategies.debiased import Debiased
 from turnout.strategies.f3ast import F3AST
 from turnout.strategies.fedacs import FedACS
@@ -22,6 +23,7 @@ from turnout.strategies.optimal_sampling import OptimalSampling
 from turnout.strategies.stale_fill import StaleFill
 from turnout.strategies.unbiased import Unbiased
 from turnout.strategies.uniform_sampling import UniformSampling
+from turnout.strategies.words import Words
 
 __all__ = [
     "F3AST",
@@ -29,6 +31,7 @@ __all__ = [
     "AdaFed",
     "CAFed",
     "CAFedAvg",
+    "ClientSide",
     "Debiased",
     "FedACS",
     "FedAU",
@@ -46,4 +49,5 @@ __all__ = [
     "Strategy",
     "Unbiased",
     "UniformSampling",
+    "Words",
 ]

@@ -34,6 +34,11 @@ class Builder:
         return _first_line(self.node)
 
     @property
+    def bases(self) -> list[str]:
+        """The classes from which it derives; none for a function."""
+        return _bases(self.node) if isinstance(self.node, ast.ClassDef) else []
+
+    @property
     def parameters(self) -> Defaults:
         """Its arguments, in their order; those of the class in its decorator `with_arguments_of`, if it has one."""
         if isinstance(self.node, ast.ClassDef):
