@@ -91,8 +91,15 @@ def test_a_strategy_with_one_entry_per_client_has_no_spare_places():
 
 @pytest.mark.parametrize(
     ("strategy", "rest"),
-    [*((strategy, None) for strategy in (MIFA(), FedAU(), FedLaAvg(), FedVARP(), LastWord(), F3AST(cohort=1)))]
-    + [(MIFA(), 2)],
+    [
+        (MIFA(), None),
+        (FedAU(), None),
+        (FedLaAvg(), None),
+        (FedVARP(), None),
+        (LastWord(), None),
+        (F3AST(cohort=1), None),
+        (MIFA(), 2),
+    ],
 )
 def test_a_newcomer_on_a_spare_place_is_as_new_as_one_that_makes_the_fleet_larger(strategy, rest):
     spare, small = (driver_of(strategy, *names, rest=rest) for names in ("abc", "ab"))
@@ -193,3 +200,42 @@ def test_vacant_places_outlive_a_restart(tmp_path):
 def test_a_checkpoint_holds_no_rows_of_spare_places():
     driver = driver_of(FedAvg(), "a", "b", "c", "d", "e")
     assert {leaf.shape for leaf in driver.named_leaves().values()} == {(5,), (2,)}
+
+
+def asked(driver, *names):
+    """Who of these is asked in a round in which all answer."""
+    orders = driver.open_round(list(names))
+    driver.close_round({order.client: reply_of(1.0, 0.0) for order in orders})
+    return [order.client for order in orders]
+
+
+def test_rests_go_on_while_clients_join_and_leave():
+    driver = driver_of(FedAvg(), "a", "b", rest=3)
+    assert asked(driver, "a", "b") == ["a", "b"]
+    driver.join({"c": 1.0})  # the fleet becomes larger
+    assert asked(driver, "a", "b", "c") == ["c"]
+    driver.retire(["b"])
+    driver.join({"d": 1.0})  # at the place of b, whose rest it must not have
+    assert driver.directory.place("d") == 1
+    assert asked(driver, "a", "c", "d") == ["d"]
+    assert asked(driver, "a", "c", "d") == []
+    assert asked(driver, "a", "c", "d") == ["a"]
+    assert asked(driver, "a", "c", "d") == ["c"]
+
+
+def test_rests_outlive_a_restart_and_a_way_back(tmp_path):
+    first, second = (driver_of(MIFA(), *names, rest=2) for names in ("abc", ""))
+    kept = first.keep()
+    assert asked(first, "a") == ["a"]
+    checkpoint.save(tmp_path / "state.npz", first, Chronicle())
+    assert checkpoint.resume(tmp_path / "state.npz", second, Chronicle())
+    first.go_back(kept)
+    for driver in (first, second):
+        assert asked(driver, "a", "b") == ["b"]
+        assert asked(driver, "a", "b") == []
+        assert asked(driver, "a", "b") == ["a"]
+    resting, other = driver_of(MIFA(), "abc", rest=2), Driver(MIFA(), START)
+    asked(resting, "abc")
+    checkpoint.save(tmp_path / "other.npz", resting, Chronicle())
+    with pytest.raises(ValueError, match="arrays of state, but this strategy and server have"):
+        checkpoint.resume(tmp_path / "other.npz", other, Chronicle())

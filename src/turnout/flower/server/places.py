@@ -98,6 +98,7 @@ def leaves_of(server: Server, state: ServerState, tally: Tally, count: int) -> A
         lambda leaf, cut: np.asarray(leaf)[:count] if cut else leaf, parts, has_rows(server, state.params)
     )
     tally = jax.tree.map(lambda leaf: np.asarray(leaf)[:count], tally)
+    rest = None if rest is None else jnp.asarray(rest)
     return named_leaves((replace(state, strategy=strategy, facts=facts, rest=rest), tally))
 
 
@@ -108,5 +109,8 @@ def from_leaves(
     fleet = jax.tree.map(lambda values: values[:count], server.fleet)
     small = replace(server, fleet=fleet)
     template = jax.eval_shape(lambda params: (small.init(params), Tally.empty(count)), params)
-    state, tally = with_leaves(template, leaves)
+    try:
+        state, tally = with_leaves(template, leaves)
+    except ValueError as error:
+        raise ValueError(f"{error} (another model, another version of turnout, or other settings)") from error
     return grow(server, state, count), tally.grow(server.fleet.num_clients)
