@@ -178,7 +178,8 @@ class _Greeted(ClientApp):
         key, record = next(iter(content.array_records.items()))
         start, config = _read_order(message)  # read again, since a model may be trained in place
         reach: Any = own.get("reach", 1.0)
-        sent = self._sender.pack(wire.to_numpy(record), start, config, context, float(reach))
+        usable = float(reach) if np.isfinite(reach) and reach >= 0 else 1.0  # as the server takes it
+        sent = self._sender.pack(wire.to_numpy(record), start, config, context, usable)
         del content[key]
         content[wire.COMPACT] = wire.to_record(sent.parts)
         if config.get(wire.KEEP):
