@@ -84,6 +84,18 @@ def test_a_file_of_another_training_is_refused(tmp_path, driver, reason):
     assert "move the file away to begin anew" in str(error.value)
 
 
+def test_a_state_of_a_former_version_is_refused(tmp_path):
+    """Its arrays had other names then."""
+    path = tmp_path / "state.npz"
+    checkpoint.save(path, trained(), Chronicle())
+    header, arrays = read_archive(path)
+    former = {name.replace(".strategy.rows", ".strategy.memory.rows"): array for name, array in arrays.items()}
+    assert former.keys() != arrays.keys()
+    write_archive(path, header, former)
+    with pytest.raises(ValueError, match=r"another version of turnout, or other settings.*move the file away"):
+        checkpoint.resume(path, Driver(MIFA(), START, seed=4), Chronicle())
+
+
 def test_a_file_without_a_digest_is_still_read(tmp_path):
     """Those of format 2, as written before there were digests."""
     path, events = tmp_path / "state.npz", Chronicle().state()[0]

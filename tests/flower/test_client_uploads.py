@@ -21,7 +21,7 @@ from turnout.flower.wire.layout import Layout, pack
 from turnout.flower.wire.messages import COMPACT, parts_in, to_numpy, to_record
 from turnout.flower.wire.replies import Dropped, Reply, Rules
 from turnout.strategies import FedAvg, OptimalSampling
-from turnout.uploads import Chain, Clip, Difference, EightBit, ErrorFeedback, Noise, TopK
+from turnout.uploads import Chain, Clip, EightBit, ErrorFeedback, Noise, TopK
 from turnout.workbench import load
 
 
@@ -220,11 +220,6 @@ def test_a_kept_upload_is_sent_when_it_is_asked_for():
     flower, weight, _ = play(app, rounds=3, strategy=OptimalSampling(cohort=1), behave=behave, lie=weigh)
     np.testing.assert_allclose(weight, by_feedback([True] * 3))
     np.testing.assert_array_equal(flower.history.records["bytes_uploaded"], [sizes])
-
-
-def test_a_difference_is_placed_by_strategies():
-    with pytest.raises(ValueError, match=r"such as LastWord\(memory='clients'\): give the transform inside alone"):
-        client_app(train=train, uploads=Difference(EightBit()))
 
 
 def test_a_server_that_does_not_tell_what_uploads_need_is_named():

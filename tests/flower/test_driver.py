@@ -6,6 +6,7 @@ import pytest
 import stage
 
 from every_strategy import SETTINGS
+from turnout import tree
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply, Rules, check_reply
 from turnout.server.facts import Online, Oracle
@@ -91,7 +92,7 @@ def test_late_joiners_keep_what_was_known_of_the_others():
     assert driver.join({"a": 9.0, "late": 2.0}) == ("a", "late")
     assert driver.importance == (1.0, 1.0, 2.0)
     np.testing.assert_array_equal(driver.state.facts.on, [1.0, 1.0, 0.0, 0.0])
-    np.testing.assert_array_equal(driver.state.strategy.memory.rows["x"][:2], before.strategy.memory.rows["x"])
+    np.testing.assert_array_equal(driver.state.strategy.rows["x"][:2], before.strategy.rows["x"])
     assert [order.client for order in driver.open_round(["late", "a"])] == ["a", "late"]
     driver.close_round({"late": reply_of({"x": [4.0, 0.0]})})
     # (1 · [1, 0] + 1 · [0, 1] + 2 · [4, 0]) / 4 on top of the first round's [0.5, 0.5]
@@ -139,7 +140,7 @@ class Keeper(Strategy[dict]):
     """Keeps the updates of the last round as they came."""
 
     def init(self, fleet, params):
-        return {name: jnp.zeros((fleet.num_clients, *leaf.shape)) for name, leaf in params.items()}
+        return tree.repeat(tree.zeros_like(params), fleet.num_clients)
 
     def aggregate(self, state, params, view, cohort, reports):
         direction, _ = Strategy.aggregate(self, state, params, view, cohort, reports)

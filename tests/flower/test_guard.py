@@ -20,8 +20,9 @@ from turnout.flower.server.inspector import Inspector, Recent, Suspicion, high_q
 from turnout.flower.server.rollback import Rollback, badness_of, typical
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.flower.wire.replies import OWN_NORM, Reply
+from turnout.server.settings import ServerSettings
 from turnout.simulator.local import Local
-from turnout.strategies import MIFA, FedAvg, FedAWE, FedNova, FedVARP, LastWord, NormSampling, Separated
+from turnout.strategies import MIFA, FedAvg, FedAWE, FedNova, FedVARP, LastWord, NormSampling
 
 FLEET = "123456"
 LONG = 9e14
@@ -277,12 +278,12 @@ def test_a_client_that_pulls_the_other_way_counts_little(strategy, robust):
 
 
 def test_no_centre_where_every_update_must_be_a_clients_own():
-    for strategy in (MIFA(), FedVARP(), LastWord(), FedAWE(), Separated(MIFA(), 2)):
+    for strategy in (MIFA(), FedVARP(), LastWord(), FedAWE()):
         with pytest.raises(ValueError, match=f"{type(strategy).__name__} remembers every client's own update"):
             FlowerStrategy(strategy, guard=Guard(robust="median"))
     with pytest.raises(ValueError, match="NormSampling weighs every update by its own length"):
         FlowerStrategy(NormSampling(), guard=Guard(robust="geometric"))
-    FlowerStrategy(Separated(FedAvg(), 2), guard=Guard(robust="median"))
+    FlowerStrategy(FedAvg(), server=ServerSettings(rest=2), guard=Guard(robust="median"))
 
 
 def test_senseless_settings_are_refused():

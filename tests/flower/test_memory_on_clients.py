@@ -15,7 +15,7 @@ from turnout.flower.server.driver import Driver
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.simulator.local import Local
 from turnout.strategies import MIFA, LastWord
-from turnout.uploads import Noise, TopK
+from turnout.uploads import ErrorFeedback, Noise, TopK
 
 MODEL = {"w": np.zeros(3, np.float32), "seen": np.array(5)}
 NAMES = ("1", "2", "3", "4", "5")
@@ -147,13 +147,30 @@ def test_nothing_of_a_client_that_has_left_remains():
     np.testing.assert_allclose(to_numpy(result.arrays)["w"], mean * np.array([1, -1, 0.5]), atol=0.05)
 
 
-def test_a_compressor_goes_inside_and_noise_is_refused():
+def either(other, *names):
+    """An app that is another one on some clients."""
+    return lambda message, context: (other if context.node_config["client-id"] in names else APP)(message, context)
+
+
+def test_a_compressor_goes_inside():
     sparse = client_app(train=train, uploads=TopK(0.34))
     _, model = play(LastWord(memory="clients"), grid=everybody(sparse), rounds=200)
     _, whole = play(LastWord(memory="clients"), grid=everybody(APP), rounds=200)
     np.testing.assert_allclose(model, whole, atol=0.05)
-    _, model = play(LastWord(memory="clients"), client_app(train=train, uploads=Noise(0.1)), rounds=3)
-    assert not model.any()
+
+
+@pytest.mark.parametrize(
+    ("uploads", "why"),
+    [
+        (Noise(0.1), "Noise cannot be used with the server's strategy, whose clients send what has changed"),
+        (ErrorFeedback(TopK(0.5)), "ErrorFeedback cannot be used with the server's strategy, whose clients keep"),
+    ],
+)
+def test_a_transform_that_does_not_fit_is_refused_by_the_greeting(uploads, why, caplog):
+    app = either(client_app(train=train, uploads=uploads), "2")
+    flower, _ = play(LastWord(memory="clients"), grid=everybody(app), rounds=2)
+    assert all(record.arrived == ("id:1", "id:3", "id:4", "id:5") for record in flower.records)
+    assert why in caplog.text
 
 
 def test_the_servers_state_has_no_model_per_client():
@@ -165,7 +182,7 @@ def test_the_servers_state_has_no_model_per_client():
         driver.join({f"id:{number}": 1.0 for number in range(count)})
         state = driver.state
         assert state is not None
-        sizes.append([leaf.size for leaf in (state.strategy.total["w"], state.params["w"])])
-        assert state.strategy.rows is None
-        assert state.strategy.weight.shape == state.strategy.reach.shape
+        sizes.append([leaf.size for leaf in (state.strategy.words.total["w"], state.params["w"])])
+        assert state.strategy.words.rows is None
+        assert state.strategy.words.weight.shape == state.strategy.reach.shape
     assert sizes[0] == sizes[1] == [5000, 5000]

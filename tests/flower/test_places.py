@@ -13,8 +13,10 @@ from turnout.flower.run import checkpoint
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply
+from turnout.server.places import has_rows
+from turnout.server.settings import ServerSettings
 from turnout.simulator.local import Local
-from turnout.strategies import F3AST, MIFA, FedAU, FedAvg, FedLaAvg, FedVARP, ImportanceSampling, LastWord, Separated
+from turnout.strategies import F3AST, MIFA, FedAU, FedAvg, FedLaAvg, FedVARP, ImportanceSampling, LastWord
 
 START = {"x": np.zeros(2, np.float32)}
 
@@ -24,8 +26,8 @@ def reply_of(*entries):
     return Reply({"x": update}, float(np.linalg.norm(update)), 0.5, 2.0, 1)
 
 
-def driver_of(strategy, *names):
-    driver = Driver(strategy, START)
+def driver_of(strategy, *names, rest=None):
+    driver = Driver(strategy, START, settings=ServerSettings(rest=rest))
     driver.join(dict.fromkeys(names, 1.0))
     return driver
 
@@ -85,25 +87,33 @@ def test_a_strategy_with_one_entry_per_client_has_no_spare_places():
     driver = driver_of(ImportanceSampling(cohort=2, odds=[1.0, 2.0, 3.0]), "a", "b", "c")
     play(driver, a=(1.0, 0.0), b=(0.0, 1.0))
     assert driver.state.facts.on.shape == (3,)
-    assert Separated(driver.strategy, separation=1).fixes_fleet_size
 
 
 @pytest.mark.parametrize(
-    "strategy", [MIFA(), FedAU(), FedLaAvg(), FedVARP(), LastWord(), F3AST(cohort=1), Separated(MIFA(), separation=0)]
+    ("strategy", "rest"),
+    [
+        (MIFA(), None),
+        (FedAU(), None),
+        (FedLaAvg(), None),
+        (FedVARP(), None),
+        (LastWord(), None),
+        (F3AST(cohort=1), None),
+        (MIFA(), 2),
+    ],
 )
-def test_a_newcomer_on_a_spare_place_is_as_new_as_one_that_makes_the_fleet_larger(strategy):
-    spare, small = driver_of(strategy, "a", "b", "c"), driver_of(strategy, "a", "b")
+def test_a_newcomer_on_a_spare_place_is_as_new_as_one_that_makes_the_fleet_larger(strategy, rest):
+    spare, small = (driver_of(strategy, *names, rest=rest) for names in ("abc", "ab"))
     small.join({"c": 1.0})
     for driver in (spare, small):
         play(driver, a=(1.0, 0.0), b=(0.0, 1.0))
         play(driver, c=(0.0, 2.0))
     spare.join({"d": 2.0})  # on the fourth place, vacant so far
-    fresh = driver_of(strategy, "a", "b", "c")
+    fresh = driver_of(strategy, "a", "b", "c", rest=rest)
     fresh.join({"d": 2.0})
     for leaf, new, with_row in zip(
-        jax.tree.leaves((spare.state.strategy, spare.state.facts)),
-        jax.tree.leaves((fresh.state.strategy, fresh.state.facts)),
-        jax.tree.leaves(spare._server.has_rows(spare.state.params)),
+        jax.tree.leaves((spare.state.strategy, spare.state.facts, spare.state.rest)),
+        jax.tree.leaves((fresh.state.strategy, fresh.state.facts, fresh.state.rest)),
+        jax.tree.leaves(has_rows(spare._server, spare.state.params)),
         strict=True,
     ):
         assert not with_row or jnp.array_equal(leaf[3], new[3])
@@ -122,7 +132,7 @@ def test_who_leaves_for_good_counts_no_more():
     np.testing.assert_array_equal(driver.sums()["arrived"], [2.0, 1.0])
     driver.join({"late": 2.0})
     assert driver.directory.place("late") == 1
-    np.testing.assert_array_equal(driver.state.strategy.memory.rows["x"][1], 0.0)
+    np.testing.assert_array_equal(driver.state.strategy.rows["x"][1], 0.0)
     np.testing.assert_array_equal(driver.state.facts.rounds[:3], [2.0, 0.0, 2.0])
     assert driver.importance == (1.0, 2.0, 1.0)
     with pytest.raises(KeyError, match="no client 'b' in the fleet of 3"):
@@ -190,3 +200,42 @@ def test_vacant_places_outlive_a_restart(tmp_path):
 def test_a_checkpoint_holds_no_rows_of_spare_places():
     driver = driver_of(FedAvg(), "a", "b", "c", "d", "e")
     assert {leaf.shape for leaf in driver.named_leaves().values()} == {(5,), (2,)}
+
+
+def asked(driver, *names):
+    """Who of these is asked in a round in which all answer."""
+    orders = driver.open_round(list(names))
+    driver.close_round({order.client: reply_of(1.0, 0.0) for order in orders})
+    return [order.client for order in orders]
+
+
+def test_rests_go_on_while_clients_join_and_leave():
+    driver = driver_of(FedAvg(), "a", "b", rest=3)
+    assert asked(driver, "a", "b") == ["a", "b"]
+    driver.join({"c": 1.0})  # the fleet becomes larger
+    assert asked(driver, "a", "b", "c") == ["c"]
+    driver.retire(["b"])
+    driver.join({"d": 1.0})  # at the place of b, whose rest it must not have
+    assert driver.directory.place("d") == 1
+    assert asked(driver, "a", "c", "d") == ["d"]
+    assert asked(driver, "a", "c", "d") == []
+    assert asked(driver, "a", "c", "d") == ["a"]
+    assert asked(driver, "a", "c", "d") == ["c"]
+
+
+def test_rests_outlive_a_restart_and_a_way_back(tmp_path):
+    first, second = (driver_of(MIFA(), *names, rest=2) for names in ("abc", ""))
+    kept = first.keep()
+    assert asked(first, "a") == ["a"]
+    checkpoint.save(tmp_path / "state.npz", first, Chronicle())
+    assert checkpoint.resume(tmp_path / "state.npz", second, Chronicle())
+    first.go_back(kept)
+    for driver in (first, second):
+        assert asked(driver, "a", "b") == ["b"]
+        assert asked(driver, "a", "b") == []
+        assert asked(driver, "a", "b") == ["a"]
+    resting, other = driver_of(MIFA(), "abc", rest=2), Driver(MIFA(), START)
+    asked(resting, "abc")
+    checkpoint.save(tmp_path / "other.npz", resting, Chronicle())
+    with pytest.raises(ValueError, match="arrays of state, but this strategy and server have"):
+        checkpoint.resume(tmp_path / "other.npz", other, Chronicle())

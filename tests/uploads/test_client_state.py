@@ -152,7 +152,7 @@ def test_where_nobody_asks_the_program_has_nothing_of_it(monkeypatch):
         (FedAvg(), ErrorFeedback(Chain((Clip(1.0), TopK(0.1)))), None),
         (MIFA(memory="clients"), ErrorFeedback(TopK(0.1)), "give the compressor alone"),
         (MIFA(memory="clients"), Noise(0.1), "take the noise out again"),
-        (OptimalSampling(cohort=3), Chain((Clip(1.0), Noise(0.1))), "lengths of updates, which noise hides"),
+        (OptimalSampling(cohort=3), Chain((Clip(1.0), Noise(0.1))), "lengths of updates, which Noise hides"),
         (OptimalSampling(cohort=3), EightBit(), None),
     ],
 )

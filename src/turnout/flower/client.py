@@ -92,16 +92,20 @@ class _Greeted(ClientApp):
             return self._answers[kind](message, context)
         if kind != MessageType.TRAIN:
             return self._app(message, context)
+        config = wire.config_in(message)
+        wire.check_side_known(config)
         if self._transforms and self._sender is not None:
-            self._sender.check_order(wire.config_in(message))
+            self._sender.check_order(config)
         return self._complete(message, self._app(message, context), context)
 
     def _hello(self, message: Message, context: Context) -> Message:
         """Who this is; what is wrong is told, for an error would look like an app that knows no greetings."""
-        config, counts, who = wire.config_in(message), MetricRecord(), ConfigRecord()
+        config, counts = wire.config_in(message), MetricRecord()
+        who = ConfigRecord({wire.SIDES: list(wire.KNOWN_SIDES)})
         try:
             if self._sender is not None:
                 self._sender.check(config)
+            wire.check_side_known(config)
             name = wire.client_name(context) if self._name is None else str(self._name(context))
             if name is not None:
                 who[wire.CLIENT_ID] = name
@@ -156,7 +160,7 @@ class _Greeted(ClientApp):
         if self._reach is not None:
             own["reach"] = _read_reach(self._reach, metrics)
         own[OWN_ROUND] = config[wire.ROUND]
-        wants_update = self._transforms or wire.wants_memory(config)
+        wants_update = self._transforms or wire.SIDE in config
         if wants_update and wire.COMPACT not in content.array_records:
             self._send_update(message, content, own, context)
         if config.get(wire.KEEP):
@@ -174,12 +178,13 @@ class _Greeted(ClientApp):
         key, record = next(iter(content.array_records.items()))
         start, config = _read_order(message)  # read again, since a model may be trained in place
         reach: Any = own.get("reach", 1.0)
-        sent = self._sender.pack(wire.to_numpy(record), start, config, context, float(reach))
+        usable = float(reach) if np.isfinite(reach) and reach >= 0 else 1.0  # as the server takes it
+        sent = self._sender.pack(wire.to_numpy(record), start, config, context, usable)
         del content[key]
         content[wire.COMPACT] = wire.to_record(sent.parts)
         if config.get(wire.KEEP):
             own[OWN_NORM] = sent.length
-        if wire.wants_memory(config):
+        if wire.SIDE in config:
             own[OWN_BASE] = sent.based_on
 
     def _upload(self, message: Message, context: Context) -> Message:

@@ -27,7 +27,7 @@ from turnout.strategies.memory import check_memory
 from turnout.tasks.base import Task
 from turnout.types import Fleet, Law, PyTree
 from turnout.uploads import Plain, Upload
-from turnout.uploads.base import all_parts
+from turnout.uploads.fitting import check_fit
 from turnout.world import World
 
 
@@ -107,22 +107,7 @@ def _check_kinds(trial: Trial) -> None:
 
 def check_uploads(strategy: Strategy, uploads: Upload) -> None:
     """Raise a ValueError that says why, if a strategy cannot work with this transform of its updates."""
-    name, parts, side = type(strategy).__name__, list(all_parts(uploads)), strategy.client_side
-    if not strategy.admits_all and any(part.adds_noise for part in parts):
-        raise ValueError(f"{name} chooses uploads by the lengths of updates, which noise hides: take one or the other")
-    if side is None:
-        return
-    for part in parts:
-        if part.has_memory:
-            raise ValueError(
-                f"{type(part).__name__} cannot be used with {name}, whose clients keep what they have sent already: "
-                "give the compressor alone"
-            )
-        if side.sends_changes and part.adds_noise:
-            raise ValueError(
-                f"{type(part).__name__} cannot be used with {name}, whose clients send what has changed: the next "
-                "upload would take the noise out again"
-            )
+    check_fit(type(strategy).__name__, strategy.client_side, uploads, by_lengths=not strategy.admits_all)
 
 
 @dataclass(frozen=True)

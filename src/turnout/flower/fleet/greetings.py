@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from turnout.flower.wire.messages import CONFIG, HELLO, KEEP, SIZE, error_in, is_of_link, knows_no_greeting
+from turnout.flower.wire.mailbox import Settings
+from turnout.flower.wire.messages import CONFIG, HELLO, error_in, is_of_link, knows_no_greeting
 from turnout.flower.wire.retries import PollingGrid
 
 log = logging.getLogger("turnout.flower")
@@ -24,9 +25,9 @@ class Greetings:
     delays the others. A node that fails is asked again after a pause that doubles each time.
     """
 
-    def __init__(self, timeout: float, wants_size: bool, keeps: bool = False) -> None:
+    def __init__(self, timeout: float, question: Settings) -> None:
         self._timeout = timeout
-        self._question = RecordDict({CONFIG: ConfigRecord({SIZE: wants_size, KEEP: keeps})})
+        self._question = RecordDict({CONFIG: ConfigRecord(dict(question))})
         self._out: dict[str, tuple[int, float]] = {}  # node and end of the wait, by message
         self._failures: dict[int, int] = {}
         self._again: dict[int, float] = {}  # when to ask these again

@@ -7,13 +7,16 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from flwr.app import RecordDict
+
 from turnout.flower.fleet.greetings import Greetings
 from turnout.flower.fleet.sessions import Sessions, is_overdue
 from turnout.flower.server.demands import Demands
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.places import WORTHS, can_count
 from turnout.flower.settings import Members, Target
-from turnout.flower.wire.messages import declared_in, metrics_in, problem_in
+from turnout.flower.wire import side
+from turnout.flower.wire.messages import KEEP, SIDE, SIZE, declared_in, metrics_in, problem_in, sides_in
 from turnout.flower.wire.replies import Dropped, check_size
 from turnout.flower.wire.retries import PollingGrid
 from turnout.strategies.base import Strategy
@@ -40,7 +43,8 @@ class Presence:
         self.target: Target = target
         self.sessions = Sessions()
         self._demands = Demands.of(strategy)
-        self._greetings = Greetings(timeout, target == "size", self._demands.lengths)
+        self._side = side.to_config(strategy)
+        self._greetings = Greetings(timeout, {SIZE: target == "size", KEEP: self._demands.lengths, **self._side})
         self._refused: set[str] = set()
         self._retire_after = members.retire_after
         self._gone_since: dict[str, float] = {}
@@ -151,12 +155,19 @@ class Presence:
                 sizes[driver.directory.recognise(node, self._proof(nodes[node]))] = 1
             elif (content := self._greetings.answers.get(node)) is not None:
                 size = check_size(metrics_in(content)) if self.target == "size" else 1
-                if (problem := problem_in(content)) is not None or isinstance(size, Dropped):
+                if (problem := self._problem(content)) is not None or isinstance(size, Dropped):
                     self._greetings.postpone(grid, node, problem or getattr(size, "reason", ""))
                     continue
                 declared = declared_in(content) if self.identity == "declared" else None
                 sizes[driver.directory.recognise(node, self._proof(nodes[node]), declared)] = size
         self._join(driver, sizes)
+
+    def _problem(self, content: RecordDict) -> str | None:
+        """Why a node that has answered cannot take part, None if it can."""
+        wanted = self._side.get(SIDE)
+        if (problem := problem_in(content)) is None and wanted is not None and wanted not in sides_in(content):
+            return f"{self._demand}, which its turnout does not know: it needs the client side {wanted!r}"
+        return problem
 
     def _proof(self, public_key: bytes) -> bytes:
         # Nodes without authentication have a key too, a new one at each start: it proves nothing.

@@ -25,11 +25,12 @@ Place = str | Path | Callable[[Context], Path]
 States = dict[int, Any]  # by the round of the upload after which they hold
 
 REMEMBERED, _CONTENT = "turnout.memory", "npz"  # in the node's own state, where there is no file
-_FORMAT = 2
+_FORMAT = 3
+_BEFORE = 2  # the format before, which is still read
 
 
 class Memory:
-    """Keeps the states of a transform that may still count.
+    """Keeps the states of a client, of its transform and of the algorithm, that may still count.
 
     A server that goes back to a checkpoint asks for the state of an older round. So all states since its last
     checkpoint are kept, and the one at the checkpoint. Where a state is lost, or belongs to another run, the client
@@ -71,9 +72,11 @@ class Memory:
             return {}
         try:
             header, rows = archive.from_bytes(content, self._path(context) or "the state of the node")
-            if header["format"] != _FORMAT or header["run"] != run:
+            if header["format"] not in (_FORMAT, _BEFORE) or header["run"] != run:
                 log.info("the memory of earlier uploads belongs to another run: starting afresh")
                 return {}
+            if header["format"] == _BEFORE:
+                rows = {_path_now(path): leaf for path, leaf in rows.items()}
             states = {t: layout.with_leaves(fresh, _of_round(t, rows)) for t in header["rounds"]}
         except (EditedError, ValueError, KeyError, TypeError) as error:
             log.info("the memory of earlier uploads cannot be read: %s; starting afresh", error)
@@ -95,6 +98,14 @@ class Memory:
     def _path(self, context: Context) -> Path | None:
         place = self._place(context) if callable(self._place) else self._place
         return None if place is None else Path(place)
+
+
+def _path_now(path: str) -> str:
+    """The path of an array in a file of the format before, where a client had one state: of transform or algorithm."""
+    t, _, leaf = path.partition(" ")
+    if leaf == ".t" or leaf.startswith(".rows"):
+        return f"{t} .algorithm{leaf.replace('.rows', '.word', 1)}"
+    return f"{t} .uploads{leaf}"
 
 
 def _of_round(t: int, rows: Mapping[str, Any]) -> dict[str, Any]:

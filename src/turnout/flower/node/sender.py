@@ -20,9 +20,11 @@ from turnout.flower.wire.compact import compact
 from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.messages import ACKNOWLEDGED, DURABLE, KEEP, ROUND, RUN_ID, UPLOAD_SEED
 from turnout.flower.wire.replies import length
-from turnout.types import Params
+from turnout.strategies.client_side import ClientSide
+from turnout.types import Answer, Params, PyTree, Work, says_something
 from turnout.uploads import Plain, Upload, UploadContext
 from turnout.uploads.base import all_parts
+from turnout.uploads.fitting import check_fit
 
 _KEY_BYTES = 16  # of a key that cannot be guessed: 32 bits could be tried one by one
 
@@ -35,24 +37,25 @@ class Sending(NamedTuple):
     based_on: int  # the round of the upload from which it is a difference, 0 if it is none
 
 
+class NodeState(NamedTuple):
+    """What a client keeps from round to round, None where nothing."""
+
+    uploads: PyTree = None  # of its transform
+    algorithm: PyTree = None  # of the strategy's client side
+
+
 class Sender:
-    """Turns a trained model into an upload, and keeps the memory of the transform."""
+    """Turns a trained model into an upload, and keeps what transform and client side remember of it."""
 
     def __init__(self, upload: Upload | None = None, place: Place | None = None) -> None:
-        upload = Plain() if upload is None else upload
-        side.refuse_difference(upload)
-        self._upload = upload
-        self._noisy = [type(part).__name__ for part in all_parts(upload) if part.adds_noise]
+        self._upload = Plain() if upload is None else upload
         self._memory = Memory(place)
-        self._encode = eqx.filter_jit(lambda whole, update, state, context: whole.encode(update, state, context))
+        self._answer = eqx.filter_jit(answer)
 
     def check(self, config: Mapping[str, Any]) -> None:
         """Raise a ValueError before any work is done, if updates cannot be sent as the server wants them."""
-        if self._noisy and config.get(KEEP):
-            raise ValueError(
-                f"the server's strategy chooses uploads by the lengths of updates, which {self._noisy[0]} hides: "
-                "take one or the other"
-            )
+        wanted, by_lengths = side.from_config(config), bool(config.get(KEEP))
+        check_fit("the server's strategy", wanted, self._upload, by_lengths=by_lengths)
 
     def check_order(self, config: Mapping[str, Any]) -> None:
         """The same, and that an order to train has all keys."""
@@ -64,12 +67,13 @@ class Sender:
         self, trained: Mapping[str, Any], start: Arrays, config: Mapping[str, Any], context: Context, reach: float = 1.0
     ) -> Sending:
         """The upload of a model trained with this reach; the memory of it is stored before this returns."""
-        update, upload = _update(trained, start), side.from_config(self._upload, config)
-        fresh = upload.init(tree.zeros_like(update))
+        update, wanted = _update(trained, start), side.from_config(config)
+        parts, zeros = (self._upload, wanted), tree.zeros_like(update)
+        fresh = NodeState(*(None if part is None else part.init(zeros) for part in parts))
         remembers = bool(jax.tree.leaves(fresh))
         states = self._memory.recall(fresh, config, context) if remembers else {}
         before = states.get(config[ACKNOWLEDGED], fresh)
-        sent, after = self._encode(upload, update, before, self._context(config, reach))
+        sent, after = self._answer(wanted, self._upload, update, before, self._context(config, reach))
         if remembers:  # a state that is not finite would never become finite again
             self._memory.keep({**states, config[ROUND]: after if _is_finite(after) else before}, config, context)
         rows = {name: np.asarray(part) for name, part in sent.items()}
@@ -78,11 +82,29 @@ class Sender:
     def _context(self, config: Mapping[str, Any], reach: float) -> UploadContext:
         """Where noise is added, nothing is drawn from the server's seed, or the server could remove the noise."""
         lr = jnp.asarray(config["lr"] / (config.get("step-scale") or 1.0), jnp.float32)
-        work = {"reach": jnp.asarray(reach, jnp.float32), "t": jnp.asarray(config[ROUND] - 1, jnp.float32)}
-        if not self._noisy:
-            return UploadContext(jnp.asarray(config[UPLOAD_SEED], jnp.uint32), lr, **work)
+        work = (lr, jnp.asarray(reach, jnp.float32), jnp.asarray(config[ROUND] - 1, jnp.float32))
+        if not any(part.adds_noise for part in all_parts(self._upload)):
+            return UploadContext(jnp.asarray(config[UPLOAD_SEED], jnp.uint32), *work)
         seed, *key = np.frombuffer(os.urandom(4 + _KEY_BYTES), np.uint32)
-        return UploadContext(jnp.asarray(seed), lr, jr.wrap_key_data(jnp.asarray(key), impl="rbg"), **work)
+        return UploadContext(jnp.asarray(seed), *work, jr.wrap_key_data(jnp.asarray(key), impl="rbg"))
+
+
+def answer(
+    wanted: ClientSide | None, upload: Upload, update: Params, before: NodeState, context: UploadContext
+) -> tuple[Params, NodeState]:
+    """What a client sends of its update, and what it keeps if that arrives; as in simulations.
+
+    What it keeps is made of what is sent, so that server and client agree. An update of no work says nothing.
+    """
+    if wanted is None:
+        sent, uploads = upload.encode(update, before.uploads, context)
+        return sent, NodeState(uploads)
+    work = Work(update, context.lr, context.reach, context.t)
+    worked = says_something(context.reach, context.lr)
+    said = wanted.say(before.algorithm, work).update
+    sent, uploads = upload.encode(tree.where(worked, said, tree.zeros_like(said)), before.uploads, context)
+    kept = wanted.keep(before.algorithm, work, Answer(sent))
+    return sent, NodeState(uploads, tree.where(worked, kept, before.algorithm))
 
 
 def _is_finite(state: Any) -> bool:

@@ -10,10 +10,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from turnout.server.places import renew as renew_rows
+from turnout.server.places import vacate
 from turnout.server.server import Closed, Server, ServerState
 from turnout.server.tally import Tally
 from turnout.simulator.local import Local
-from turnout.streams import Stream, client_words, round_key
+from turnout.streams import Stream, client_seeds, round_key
 from turnout.types import Array, Cohort, Params, Reports, View
 
 
@@ -101,7 +103,7 @@ def close(
     server: Server, state: ServerState, view: View, cohort: Cohort, tally: Tally, arrivals: Arrivals
 ) -> ClosedRound:
     """Close the round; the state is not donated, for it is kept if the next one is not finite."""
-    cohort = replace(cohort, arrived=cohort.active & arrivals.came)
+    cohort = replace(cohort, arrived=cohort.uploading & arrivals.came)
     reports = Reports(arrivals.updates, arrivals.losses, arrivals.reach)
     closed = server.close(state, view, cohort, reports, tally)
     floats = [leaf for leaf in jax.tree.leaves(closed.state) if jnp.issubdtype(leaf.dtype, jnp.floating)]
@@ -113,7 +115,7 @@ def close(
 def renew(renewal: Renewal, state: ServerState) -> tuple[ServerState, Tally]:
     """State and sums in which these places are as before a client's first round; the state is donated."""
     server, places = renewal.server, renewal.places
-    state = server.vacate(state, places) if renewal.left else server.renew(state, places)
+    state = vacate(server, state, places) if renewal.left else renew_rows(server, state, places)
     return state, renewal.tally.renew(renewal.t, places)
 
 
@@ -132,4 +134,4 @@ def compile_close(*arguments: Any) -> Future:
 
 def _draw_seeds(root: Array, stream: Stream, t: Array, clients: Array) -> Array:
     """32 random bits per client."""
-    return client_words(round_key(root, stream, t), clients)
+    return client_seeds(round_key(root, stream, t), clients)

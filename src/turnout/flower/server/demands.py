@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from turnout.flower.wire.side import check_side
 from turnout.server.facts import Online, Oracle
 from turnout.server.settings import ServerSettings
 from turnout.strategies.base import Strategy
@@ -28,9 +29,9 @@ class Demands:
         """The demands of a strategy."""
         return cls(
             name=type(strategy).__name__,
-            losses=strategy.probes,
+            losses=strategy.needs_losses,
             lengths=not strategy.admits_all,
-            memory=strategy.client_memory is not None,
+            memory=strategy.client_side is not None,
             shared_start=strategy.starts_shared,
             models=strategy.remembers_models,
             everyone=strategy.admits_all and strategy.capacity(_MANY) >= _MANY,
@@ -46,6 +47,7 @@ def for_real_nodes(settings: ServerSettings | None, strategy: Strategy) -> Serve
     """The settings of a server on real nodes, where facts are only estimated; a ValueError if it cannot run there."""
     settings = (settings or ServerSettings()).with_facts(Online())
     settings.check(strategy)
+    check_side(strategy)
     if isinstance(settings.facts, Oracle):
         raise ValueError("an Oracle needs the true availability, which is unknown for a real fleet: use Online")
     return settings

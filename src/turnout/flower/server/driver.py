@@ -89,7 +89,7 @@ class Driver(FleetServer):
         cohort, lengths = turn.lengths(norms)
         cohort = compiled.admit(server, state, turn.view, cohort, lengths, self._root)
         self._turn = replace(turn, cohort=cohort, admitted=True)
-        return self._turn.names_in(cohort.active)
+        return self._turn.names_in(cohort.uploading)
 
     def room_for(self, name: str) -> Arrays:
         """The arrays to write a client's update to, so that it need not be copied."""
@@ -177,5 +177,5 @@ class Driver(FleetServer):
         def compute(chosen: np.ndarray) -> Arrays:
             return jax.device_get(compiled.starts(server, state, jnp.asarray(chosen, jnp.int32)))
 
-        buffer.put_starts(np.asarray(cohort.ids), int(np.sum(cohort.active)), compute)
+        buffer.put_starts(np.asarray(cohort.ids), int(np.sum(cohort.uploading)), compute)
         return lambda slot: self.layout.to_arrays(buffer.row(slot), copy=False)

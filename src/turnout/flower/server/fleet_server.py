@@ -18,6 +18,7 @@ from turnout.flower.server.demands import Demands, for_real_nodes
 from turnout.flower.server.places import Places
 from turnout.flower.server.turn import Turn
 from turnout.flower.wire.layout import Arrays, Layout
+from turnout.server.places import grow
 from turnout.server.server import Server, ServerState
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
@@ -116,7 +117,7 @@ class FleetServer:
         """Go on from the model, optimizer and strategy of a former state; what is known of the clients stays."""
         server, state = self._serving()
         former = len(jax.tree.leaves(kept.facts)[0]) if jax.tree.leaves(kept.facts) else len(self.importance)
-        self._state = _copy(replace(server.grow(kept, former), facts=state.facts))
+        self._state = _copy(replace(grow(server, kept, former), facts=state.facts, rest=state.rest))
         self.begin_epoch()
 
     def begin_epoch(self) -> None:
@@ -165,7 +166,8 @@ class FleetServer:
         if state is None:  # with arrays of its own, since the next round donates them
             state = _copy(server.init(self._params))
         if before < server.fleet.num_clients:
-            state, self._tally = server.grow(state, before), self._tally.grow(server.fleet.num_clients)
+            state = grow(server, state, before)
+            self._tally = self._tally.grow(server.fleet.num_clients)
         renewal = Renewal(server, self._tally, self._now(), self.places.mask(importance), left)
         self._state, self._tally = compiled.renew(renewal, state)
 

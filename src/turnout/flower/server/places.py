@@ -11,6 +11,7 @@ import numpy as np
 
 from turnout.flower.fleet.directory import Directory
 from turnout.flower.wire.layout import Arrays, named_leaves, with_leaves
+from turnout.server.places import grow, has_rows
 from turnout.server.server import Server, ServerState
 from turnout.server.tally import Tally
 from turnout.strategies.base import Strategy
@@ -92,12 +93,13 @@ class Places:
 
 def leaves_of(server: Server, state: ServerState, tally: Tally, count: int) -> Arrays:
     """Every array of the state and of the sums by its path, with rows for the first `count` places only."""
-    has_rows = server.has_rows(state.params)
-    parts = jax.tree.map(
-        lambda leaf, cut: np.asarray(leaf)[:count] if cut else leaf, (state.strategy, state.facts), has_rows
+    parts = (state.strategy, state.facts, state.rest)
+    strategy, facts, rest = jax.tree.map(
+        lambda leaf, cut: np.asarray(leaf)[:count] if cut else leaf, parts, has_rows(server, state.params)
     )
     tally = jax.tree.map(lambda leaf: np.asarray(leaf)[:count], tally)
-    return named_leaves((replace(state, strategy=parts[0], facts=parts[1]), tally))
+    rest = None if rest is None else jnp.asarray(rest)
+    return named_leaves((replace(state, strategy=strategy, facts=facts, rest=rest), tally))
 
 
 def from_leaves(
@@ -107,5 +109,8 @@ def from_leaves(
     fleet = jax.tree.map(lambda values: values[:count], server.fleet)
     small = replace(server, fleet=fleet)
     template = jax.eval_shape(lambda params: (small.init(params), Tally.empty(count)), params)
-    state, tally = with_leaves(template, leaves)
-    return server.grow(state, count), tally.grow(server.fleet.num_clients)
+    try:
+        state, tally = with_leaves(template, leaves)
+    except ValueError as error:
+        raise ValueError(f"{error} (another model, another version of turnout, or other settings)") from error
+    return grow(server, state, count), tally.grow(server.fleet.num_clients)

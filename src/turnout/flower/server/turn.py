@@ -96,7 +96,7 @@ class Turn:
         gone[list(places)] = True
         here = ~jnp.asarray(gone)
         view = replace(self.view, available=self.view.available & here)
-        cohort = replace(self.cohort, active=self.cohort.active & self.cohort.take(here))
+        cohort = replace(self.cohort, uploading=self.cohort.uploading & self.cohort.take(here))
         return replace(self, view=view, cohort=cohort, available=tuple(n for n in self.available if n not in absent))
 
     def observe(self, unknown: Collection[str], places: Collection[int], span: float) -> Turn:
@@ -120,7 +120,7 @@ class Turn:
         for name, norm in norms.items():
             if name in self.slots:
                 here[self.slots[name]], lengths[self.slots[name]] = True, norm
-        return replace(self.cohort, active=self.cohort.active & jnp.asarray(here)), jnp.asarray(lengths)
+        return replace(self.cohort, uploading=self.cohort.uploading & jnp.asarray(here)), jnp.asarray(lengths)
 
     def record(
         self, t: int, ended: ClosedRound, replies: Mapping[str, Reply], worths: Mapping[str, float]
@@ -131,7 +131,7 @@ class Turn:
         losses = {name: loss for name in arrived if (loss := replies[name].loss) is not None}
         total = sum(worths[name] for name in losses)
         loss = sum(worths[name] * losses[name] for name in losses) / total if losses else None
-        uploads, asked = self.names_in(ended.cohort.active), tuple(self.orders)
+        uploads, asked = self.names_in(ended.cohort.uploading), tuple(self.orders)
         return RoundRecord(t, self.available, asked, uploads, arrived, weights, True, self.unknown, loss=loss)
 
 
@@ -181,12 +181,12 @@ class UpdateBuffer:
 
     def fill(self, turn: Turn, replies: Mapping[str, Reply]) -> Arrivals:
         """What arrived; rows are exactly zero where nothing did."""
-        active, (losses, reach, came) = np.asarray(turn.cohort.active), self._columns()
+        uploading, (losses, reach, came) = np.asarray(turn.cohort.uploading), self._columns()
         for name, reply in replies.items():
             slot = turn.slots.get(name)
             if slot is None:
                 log.warning("%s was not asked; its reply is dropped", name)
-            elif active[slot]:
+            elif uploading[slot]:
                 losses[slot], reach[slot], came[slot] = reply.loss or 0.0, reply.reach, True
                 for key, row in self.row(slot).items():
                     if not np.may_share_memory(row, reply.update[key]):

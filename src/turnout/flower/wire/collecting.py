@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flwr.app import RecordDict
@@ -93,7 +93,9 @@ class Collection:
         if self.driver.demands.memory and (reason := self._on_another_base(name, metrics)):
             return Dropped(reason)
         if is_compact:
-            return check_parts(arrays, metrics, rules)
+            reply = check_parts(arrays, metrics, rules)
+            says_nothing = self.driver.demands.memory and metrics.get("reach") == 0
+            return _without_work(reply) if isinstance(reply, Reply) and says_nothing else reply
         start = self.orders[name].start if late is None else late.start
         return check_reply(arrays, metrics, start, rules)
 
@@ -125,6 +127,11 @@ class Collection:
             return
         self.refused.append(name)
         log.warning("round %d: the reply of %s is dropped: %s", self.driver.t + 1, name, reply.reason)
+
+
+def _without_work(reply: Reply) -> Reply:
+    """An answer of no work: a client that keeps its own word has said nothing, and the server must see it alike."""
+    return replace(reply, reach=0.0, ignored=tuple(why for why in reply.ignored if not why.startswith("'reach'")))
 
 
 def losses_in(contents: Mapping[str, RecordDict], t: int, limits: Limits) -> dict[str, float]:

@@ -27,14 +27,9 @@ UPLOAD_SEED = "upload-seed"
 RUN_ID = "run-id"
 ACKNOWLEDGED = "acknowledged-round"  # the last in which an update of this client arrived, 0 before the first
 DURABLE = "durable-round"  # the last that a restarted server will remember
-# In the config, for a strategy whose memory is on the clients: how each remembers what it has sent.
-FADING = "memory-fading"
-PER_WORK = "memory-per-work"
-
-
-def wants_memory(config: Mapping[str, Any]) -> bool:
-    """Whether an order wants its client to remember what it has sent."""
-    return FADING in config
+SIDE = "turnout.side"  # in the config: what a client does besides training, by name; its numbers stand beside it
+SIDES = "turnout.sides"  # in the answer to a greeting: the sides that the node knows
+KNOWN_SIDES = ("last_update",)  # of this version; here, where jax is not needed
 
 
 def to_record(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:
@@ -129,6 +124,21 @@ def problem_in(content: RecordDict) -> str | None:
     """Why a client cannot take part, as it says itself when it is greeted; None if nothing is wrong."""
     problem = content.config_records.get(IDENTITY, {}).get(PROBLEM)
     return None if problem is None else f"{problem!s:.300}"
+
+
+def check_side_known(config: Mapping[str, Any]) -> None:
+    """Raise a ValueError, if an order or a greeting wants a client side that this version does not know."""
+    if (wanted := config.get(SIDE)) is not None and wanted not in KNOWN_SIDES:
+        raise ValueError(
+            f"the server's strategy wants the client side {wanted!r}, but this node knows only "
+            f"{', '.join(KNOWN_SIDES)}: install the server's version of turnout here"
+        )
+
+
+def sides_in(content: RecordDict) -> tuple[str, ...]:
+    """The client sides that a node knows, as it says itself when it is greeted; none if it is of an old version."""
+    sides = content.config_records.get(IDENTITY, {}).get(SIDES)
+    return tuple(side for side in sides if isinstance(side, str)) if isinstance(sides, list) else ()
 
 
 def client_name(context: Context) -> str | None:

@@ -1,40 +1,78 @@
-"""The client's part of a strategy: how an order describes it, and how a node builds it from the order.
+"""The client side of a strategy: how an order describes it, and how a node builds it from the order.
 
-Both ends stand here, and nothing else in this room knows what clients do besides training.
+Both ends stand here. No code travels: an order has the name of a side and its numbers, and a node builds those that it
+knows.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import jax.numpy as jnp
+import numpy as np
 
-from turnout.flower.wire.messages import FADING, PER_WORK, wants_memory
+from turnout.flower.wire.messages import KNOWN_SIDES, SIDE, check_side_known
 from turnout.strategies.base import Strategy
-from turnout.types import ClientMemory
-from turnout.uploads import Difference, Upload
-from turnout.uploads.base import all_parts
+from turnout.strategies.client_side import ClientSide
+from turnout.strategies.words import LastUpdate
+
+_KINDS: dict[str, type[ClientSide]] = dict(zip(KNOWN_SIDES, (LastUpdate,), strict=True))
+
+Described = dict[str, str | float]
 
 
-def to_config(strategy: Strategy) -> dict[str, float | bool]:
-    """What an order says of the memory that clients have of what they have sent; empty if they have none."""
-    memory = strategy.client_memory
-    return {} if memory is None else {FADING: float(memory.fading), PER_WORK: memory.per_work}
+def to_config(strategy: Strategy) -> Described:
+    """What an order says of the client side of a strategy; empty if it has none."""
+    side = strategy.client_side
+    if side is None:
+        return {}
+    return {SIDE: _name_of(side)} | {_key(name): _plain(getattr(side, name)) for name in _fields(type(side))}
 
 
-def from_config(upload: Upload, config: Mapping[str, Any]) -> Upload:
-    """The client's own transform, inside the memory that an order wants it to have."""
-    if not wants_memory(config):
-        return upload
-    memory = ClientMemory(jnp.asarray(config[FADING], jnp.float32), per_work=bool(config[PER_WORK]))
-    return Difference(upload, memory)
+def from_config(config: Mapping[str, Any]) -> ClientSide | None:
+    """The client side that an order wants; a ValueError if this node cannot build it."""
+    if SIDE not in config:
+        return None
+    check_side_known(config)
+    kind = _KINDS[config[SIDE]]
+    if missing := [_key(name) for name in _fields(kind) if _key(name) not in config]:
+        raise ValueError(f"the server sends no {missing[0]!r}, which the client side {config[SIDE]!r} needs")
+    return kind(**{name: config[_key(name)] for name in _fields(kind)})
 
 
-def refuse_difference(upload: Upload) -> None:
-    """Raise a ValueError if a client's own transform holds what only an order can want."""
-    if any(isinstance(part, Difference) for part in all_parts(upload)):
-        raise ValueError(
-            "Difference is placed by strategies with their memory on the clients, such as "
-            "LastWord(memory='clients'): give the transform inside alone"
-        )
+def check_side(strategy: Strategy) -> None:
+    """Raise a ValueError that says why, if the client side of a strategy cannot run on real nodes."""
+    side, name = strategy.client_side, type(strategy).__name__
+    needs = {} if side is None else _needs(side)
+    needs["sends clients more than the model"] = type(strategy).shared is not Strategy.shared
+    for need, is_there in needs.items():
+        if is_there:
+            raise ValueError(f"{name} {need}, which is not possible on real nodes yet")
+    if side is not None and type(side) not in _KINDS.values():
+        raise ValueError(f"{name} has the client side {type(side).__name__}, which real nodes do not know yet")
+
+
+def _needs(side: ClientSide) -> dict[str, bool]:
+    """What a client side may need that an app on a node cannot do yet, and whether this one does."""
+    return {
+        "steers the local steps of clients": side.pull is not None or type(side).push is not ClientSide.push,
+        "needs the raw gradients of clients": bool(side.gradients),
+        "has clients send a second vector": side.sends_second,
+    }
+
+
+def _name_of(side: ClientSide) -> str:
+    return next(name for name, kind in _KINDS.items() if kind is type(side))
+
+
+def _fields(kind: type[ClientSide]) -> list[str]:
+    return [field.name for field in dataclasses.fields(kind)]
+
+
+def _key(name: str) -> str:
+    return f"turnout.{name}"
+
+
+def _plain(value: Any) -> str | float:
+    return value if isinstance(value, str) else float(np.asarray(value))
