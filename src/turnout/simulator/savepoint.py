@@ -104,17 +104,17 @@ class Savepoint:
         self._cost = self._last - begun
 
 
-def _is_key(leaf: Array) -> bool:
+def _is_key(leaf: Array | np.ndarray) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _plain(leaf: Array) -> np.ndarray:
+def _plain(leaf: Array | np.ndarray) -> np.ndarray:
     """A leaf as numpy stores it: keys as their data, and numbers that numpy has no name for as bytes."""
     array = np.asarray(jr.key_data(leaf) if _is_key(leaf) else leaf)
     return array if array.dtype.isbuiltin == 1 else array.view(f"V{array.dtype.itemsize}")
 
 
-def _like(leaf: Array, array: np.ndarray, path: Path) -> Array:
+def _like(leaf: Array | np.ndarray, array: np.ndarray, path: Path) -> Array:
     """A stored array in the form of the leaf that it was."""
     form = _plain(leaf)
     if array.shape != form.shape or array.dtype != form.dtype:
