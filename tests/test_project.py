@@ -19,7 +19,6 @@ TEXT = {".md", ".py", ".toml", ".txt", ".cff", ".yml", ".yaml", ".csv", ".json",
 # Written in pieces, so that this file does not match itself.
 MACHINE = re.compile("|".join(("/" + "tmp/", "/" + r"root/", "/" + r"home/\w", "/" + r"Users/\w", "index" + "-url")))
 LONGEST_FILE, LONGEST_FUNCTION, REASON = 300, 40, "# Long: "
-NOT_YET_SHORT = {"flower", "simulator", "workbench"}  # rooms with longer ones that do not say why
 PAGE_PARTS = ("Idea", "Update", "Assumes", "Consistent when", "Cost", "Deviations", "Reference")
 
 
@@ -251,8 +250,6 @@ def has_reason(lines: list[str], node: ast.FunctionDef | ast.AsyncFunctionDef) -
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=name_of)
 def test_what_is_long_says_why(path):
     """Files and functions, docstrings included: a longer one has a line `# Long: …` with its reason."""
-    if path.relative_to(SOURCE).parts[0] in NOT_YET_SHORT:
-        return
     lines = path.read_text().splitlines()
     nodes = ast.walk(ast.parse(path.read_text()))
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
 from turnout.packing import first_indices
 
@@ -38,6 +38,7 @@ __all__ = [
     "Schedule",
     "SlotMask",
     "Steps",
+    "Tree",
     "View",
     "Work",
     "divide",
@@ -46,9 +47,12 @@ __all__ = [
 
 RandomKey = PRNGKeyArray
 RandomKeys = Key[Array, "*lanes"]  # one, or one per lane
+Tree = TypeVar("Tree")  # whose arrays alone are changed
 if TYPE_CHECKING:
-    Params = Any  # what a PyTree is to a type checker
+    Params = PyTree = Any  # a type checker cannot see into a tree
 else:
+    from jaxtyping import PyTree
+
     Params = PyTree[Shaped[Array, "..."]]
 Scalar = float | int | Float[Array, ""] | Int[Array, ""]
 Round = int | Int[Array, ""]

@@ -18,7 +18,7 @@ from turnout.simulator.local import Local
 from turnout.simulator.simulate import check_seeds
 from turnout.simulator.trial import Trial, check_trial_in_fleet
 from turnout.strategies.base import Strategy
-from turnout.types import Fleet
+from turnout.types import Fleet, PyTree
 from turnout.uploads import Plain
 from turnout.world import World
 
@@ -28,7 +28,7 @@ MIN_ARRIVALS = 10  # of a client, for its share to be estimated
 
 def audit(
     world: World,
-    strategies: Strategy | Sequence[Strategy] | Mapping[str, Strategy],
+    strategies: Strategy[PyTree] | Sequence[Strategy[PyTree]] | Mapping[str, Strategy[PyTree]],
     *,
     importance: Sequence[float] | None = None,
     rounds: int = ROUNDS,
@@ -91,7 +91,7 @@ def audit_trials(
 
 
 def effective_weights(
-    strategy: Strategy,
+    strategy: Strategy[PyTree],
     world: World,
     *,
     importance: Sequence[float] | None = None,

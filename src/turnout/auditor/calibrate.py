@@ -21,14 +21,14 @@ from turnout.server.settings import ServerSettings
 from turnout.simulator.local import Local
 from turnout.simulator.trial import Trial
 from turnout.strategies.base import Strategy
-from turnout.types import Fleet, Round, Scalar, Schedule
+from turnout.types import Fleet, PyTree, Round, Scalar, Schedule
 from turnout.world import World
 
 ROUNDS, SEEDS = 500, 32  # by default
 
 
 def mean_step(
-    strategy: Strategy,
+    strategy: Strategy[PyTree],
     world: World,
     fleet: Fleet,
     *,
@@ -45,7 +45,7 @@ def mean_step(
 
 
 def calibrated_rates(
-    strategies: Sequence[Strategy],
+    strategies: Sequence[Strategy[PyTree]],
     world: World,
     fleet: Fleet,
     *,

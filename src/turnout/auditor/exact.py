@@ -17,6 +17,7 @@ from turnout.availability.markov import Markov
 from turnout.availability.minimum_separation import MinimumSeparation
 from turnout.server.facts import Oracle
 from turnout.simulator.trial import Trial
+from turnout.strategies.base import Strategy
 from turnout.theory.effective_weights import (
     effective_c_a_fedavg,
     effective_debiased,
@@ -26,7 +27,7 @@ from turnout.theory.effective_weights import (
     normalised_round_weights,
     normalised_round_weights_of_law,
 )
-from turnout.types import Fleet
+from turnout.types import Fleet, PyTree
 
 MAX_SPREAD = 1e-6  # relative, of numbers that count as equal
 
@@ -143,11 +144,11 @@ def _adafed(strategy: strategies.AdaFed, setting: Setting) -> np.ndarray | None:
     return None if share is None else share * setting.reach
 
 
-def _over_available(strategy: Any, setting: Setting) -> np.ndarray:
+def _over_available(strategy: Strategy[PyTree], setting: Setting) -> np.ndarray:
     return effective_raw(setting.pi * setting.success, setting.target, setting.reach)
 
 
-def _remembered(strategy: Any, setting: Setting) -> np.ndarray:
+def _remembered(strategy: Strategy[PyTree], setting: Setting) -> np.ndarray:
     """The latest update stands in for an absent client."""
     return setting.target * setting.reach
 
@@ -172,7 +173,7 @@ def _c_a_fedavg(strategy: strategies.CAFedAvg, setting: Setting) -> np.ndarray |
     return effective_c_a_fedavg(setting.target, setting.reach) if setting.knows and setting.all_there else None
 
 
-Form = Callable[[Any, Setting], np.ndarray | None]
+Form = Callable[[Any, Setting], np.ndarray | None]  # each takes strategies of its own kind
 _FORMS: dict[type, Form] = {
     strategies.FedAvg: _fedavg,
     strategies.FedNova: _fednova,

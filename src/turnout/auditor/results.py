@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from turnout.errors import check_installed
 from turnout.presented import Tabular
 from turnout.statistics import student_factor
 from turnout.strategies.base import Strategy
 from turnout.theory import distances
+from turnout.types import PyTree
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,7 +28,7 @@ class Audited:
     """What one strategy does in one world; arrays have one entry per client."""
 
     label: str
-    strategy: Strategy
+    strategy: Strategy[PyTree]
     target: np.ndarray  # α, the share that each client should have
     weights: np.ndarray  # the share that it has, as played
     errors: np.ndarray  # standard errors of the weights
@@ -158,6 +160,7 @@ class Audit(Tabular):
 
     def frame(self) -> pl.DataFrame:
         """A tidy table: one row per strategy and client, with the clients' names if they have any."""
+        check_installed("polars", "Audit.frame")
         import polars as pl
 
         def rows(entry: Audited) -> pl.DataFrame:

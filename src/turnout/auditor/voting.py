@@ -15,14 +15,14 @@ import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int, Shaped
 
 from turnout.metrics import OVERFLOW
 from turnout.server.settings import ServerSettings
@@ -35,7 +35,7 @@ from turnout.simulator.clients import Clients
 from turnout.simulator.lane import Lane
 from turnout.simulator.local import Jobs, Local, Trained
 from turnout.simulator.loop import Carry
-from turnout.simulator.placement import num_workers, rounded
+from turnout.simulator.placement import num_workers, round_up
 from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.simulate import check_seeds
 from turnout.simulator.trial import Trial, as_arrays
@@ -80,7 +80,15 @@ class Votes(eqx.Module):
     moves: Float[Array, "... rounds"]  # the model's step if all vote one: total weight times reach and learning rate
     staleness: Float[Array, "... rounds"]  # rounds since a client's last arrival, weighted by the target
     records: dict[str, Float[Array, "... rounds"]]
-    clients: dict[str, Float[Array, "... clients"] | Any]
+    clients: dict[str, Shaped[Array, "... clients"]]
+
+
+class _Written(NamedTuple):
+    """What is written of a round, or of all rounds of a segment."""
+
+    records: dict[str, Array]
+    move: Array
+    staleness: Array
 
 
 def play_trials(
@@ -137,7 +145,7 @@ def _plans(fleet: Fleet, trials: Sequence[Trial], plain: list[Trial], roots: Ran
         world = id(trial.world)
         if world not in crowds:
             crowds[world] = crowd_sizes([arrays.world], roots, rounds)[0]
-        slots = min(fleet.num_clients, rounded(trial.strategy.capacity(crowds[world])))
+        slots = min(fleet.num_clients, round_up(trial.strategy.capacity(crowds[world])))
         plans.append(
             Plan(
                 slots=slots,
@@ -167,19 +175,19 @@ def _play(fleet: Fleet, lane: Lane, length: int, count: bool) -> Votes:
     trial, target = lane.trial, fleet.target
     server = trial.make_server(fleet, lane.plan.slots)
 
-    def one_round(votes: PerClient, carry: Carry, t: Any) -> tuple[Carry, Any]:
+    def one_round(votes: PerClient, carry: Carry, t: Int[Array, ""]) -> tuple[Carry, _Written]:
         now, record = loop.play_round(Voters(fleet.importance, votes), lane, t, carry)
         age = (t - now.tally.last).astype(target.dtype)
         move = server.model(now.server) - server.model(carry.server)
-        return now, (record, jax.lax.stop_gradient(move), jnp.sum(target * age))
+        return now, _Written(record, jax.lax.stop_gradient(move), jnp.sum(target * age))
 
-    def one_segment(carry: Carry, segment: Any) -> tuple[Carry, Any]:
+    def one_segment(carry: Carry, segment: tuple[Array, PerClient]) -> tuple[Carry, tuple[Params, _Written]]:
         number, votes = segment
         rounds = number * length + jnp.arange(length)
         carry, written = jax.lax.scan(lambda now, t: one_round(votes, now, t), carry, rounds)
         return carry, (server.model(carry.server), written)
 
-    def model(votes: Float[Array, "segments clients"]) -> tuple[Array, Any]:
+    def model(votes: Float[Array, "segments clients"]) -> tuple[Array, tuple[Tally, _Written]]:
         params, num_clients = jnp.zeros(()), fleet.num_clients
         begin = Carry(
             trial.world.init(lane.root),

@@ -84,7 +84,7 @@ class FlowerStrategy(Base):
     """
 
     # Long: what is set once, argument by argument.
-    def __init__(
+    def __init__(  # noqa: PLR0913 (the user's settings, most by name)
         self,
         strategy: Strategy,
         *,

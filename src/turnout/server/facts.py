@@ -49,7 +49,7 @@ class Facts(eqx.Module, Generic[State]):
         """The state at the start of round 0, which need not follow the last watched round."""
         return state
 
-    def watch_past(self, state: State, process: Process, root: RandomKey) -> State:
+    def watch_past(self, state: State, process: Process[PyTree], root: RandomKey) -> State:
         """State of a server that has watched the availability for some rounds before round 0.
 
         That past is a run of the same process with its own random stream. Its length does not change the later rounds,

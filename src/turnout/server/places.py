@@ -44,7 +44,7 @@ def vacate(server: Server, state: ServerState, places: Mask) -> ServerState:
     return replace(state, strategy=_recount(state.strategy))
 
 
-def has_rows(server: Server, params: Params) -> PyTree[bool]:
+def has_rows(server: Server, params: Params) -> PyTree:
     """For each array that belongs to strategy, facts or rests: whether it has one row per client.
 
     That is so if one client more makes it larger. A length alone proves nothing: a model's may be the same.

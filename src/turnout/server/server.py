@@ -62,17 +62,19 @@ class Server(eqx.Module):
     """
 
     fleet: Fleet
-    strategy: Strategy
+    strategy: Strategy[PyTree]
     settings: ServerSettings
     slots: int = eqx.field(static=True)
 
     @classmethod
-    def of(cls, fleet: Fleet, strategy: Strategy, settings: ServerSettings | None = None, slots: int = 0) -> Server:
+    def of(
+        cls, fleet: Fleet, strategy: Strategy[PyTree], settings: ServerSettings | None = None, slots: int = 0
+    ) -> Server:
         """A server with plain settings, and with the truth as facts, if nothing else is given."""
         return cls(fleet, strategy, (settings or ServerSettings()).with_facts(Oracle()), slots)
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> Facts[PyTree]:
         assert self.settings.facts is not None  # `of` fills them in
         return self.settings.facts
 

@@ -10,7 +10,7 @@ import optax
 from turnout.optimizers import check_rates, is_plain
 from turnout.server.facts import Facts
 from turnout.strategies.base import Strategy
-from turnout.types import Scalar, Schedule
+from turnout.types import PyTree, Scalar, Schedule
 
 PLAIN_STEP = optax.sgd(1.0)  # one object, so that it is one key of the compilation cache
 
@@ -31,7 +31,7 @@ class ServerSettings(eqx.Module):
     optimizer: optax.GradientTransformation = eqx.field(static=True, default=PLAIN_STEP)
     radius: Scalar | None = None  # of the ball W in the papers' Proj_W; None: no projection
     rest: Scalar | None = None  # R, rounds for which a client that was asked is not asked again (Sun et al. 2025)
-    facts: Facts | None = None  # if not given: the truth in simulations, estimates on real nodes
+    facts: Facts[PyTree] | None = None  # if not given: the truth in simulations, estimates on real nodes
 
     def __check_init__(self) -> None:
         check_rates(**{"the server's learning_rate": self.learning_rate})
@@ -40,11 +40,11 @@ class ServerSettings(eqx.Module):
         if isinstance(self.rest, int | float) and (self.rest < 0 or self.rest != int(self.rest)):
             raise ValueError(f"the server's rest must be a whole number of 0 or more rounds, not {self.rest}")
 
-    def with_facts(self, otherwise: Facts) -> ServerSettings:
+    def with_facts(self, otherwise: Facts[PyTree]) -> ServerSettings:
         """The settings, with `otherwise` as facts if none are given."""
         return self if self.facts is not None else replace(self, facts=otherwise)
 
-    def check(self, strategy: Strategy) -> None:
+    def check(self, strategy: Strategy[PyTree]) -> None:
         """Raise a ValueError if these settings change the step of a strategy that needs a plain one."""
         if not strategy.plain_step:
             return

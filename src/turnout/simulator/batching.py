@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -27,7 +26,7 @@ from turnout.simulator.run_plan import RunPlan
 from turnout.simulator.savepoint import Savepoint
 from turnout.simulator.trial import Trial, TrialGroup, as_arrays
 from turnout.tasks.base import Task
-from turnout.types import Law, PyTree, RandomKeys
+from turnout.types import Law, PerClient, PyTree, RandomKeys, Tree
 from turnout.world import World
 
 
@@ -43,16 +42,15 @@ def run_group(
 ) -> list[History]:
     """One history per trial. There is one task for all seeds, or one per seed.
 
-    Every pair of a trial and a seed is a lane. A GPU runs as many lanes together as its memory holds. A CPU runs as
-    many together as its cache holds, and such crews on all cores at once: side by side, large lanes only push each
-    other out of the cache. Where there are several devices, the crews take them in turn. With `spread="clients"` lanes
-    run one after another, each on all devices.
+    A lane is a trial with a seed. A crew is the lanes that run together: on a GPU as many as its memory holds, on a CPU
+    as many as its cache holds, with one crew per core. Several devices take the crews in turn. With `spread="clients"`
+    lanes run one after another, each on all devices.
 
-    `saved` is a folder of this group alone, where the crews leave their states from time to time: a later call with the
-    same arguments goes on from there, and ends with the same numbers.
+    `saved` is a folder of this group alone. The crews save their states there from time to time, and a later call with
+    the same arguments goes on from them, to the same numbers.
 
-    `chosen` are the trials to run, by their place in the group, all if not given. On a CPU they run by the program of
-    the whole group, so that their numbers are the same to the bit whoever runs the others.
+    `chosen` are the trials to run, by their place in the group; all if not given. A CPU runs them by the program of the
+    whole group: so their numbers are the same to the bit, however the group is shared among processes.
     """
     numbers = range(len(group.members)) if chosen is None else chosen
     lanes = np.concatenate([np.arange(len(seeds)) + number * len(seeds) for number in numbers])
@@ -61,12 +59,10 @@ def run_group(
     plan, width = _plan(tasks[0], group.all_trials, count, stacks[0].roots, run_plan, spread)
     record_plan = RecordPlan(_next_power(run_plan.blocks), _next_power(run_plan.rounds), run_plan.metrics)
     plan, width = _fit(count, plan, width, lambda plan, width: stacks[0].programs(plan, width, record_plan, run_plan))
-    numbered = [lanes[crew] for crew in placement.crews_of(len(lanes), width)]
-    programs = [stack.programs(plan, width, record_plan, run_plan) for stack in stacks[: len(numbered)]]
-    crews = []
-    for number, crew in enumerate(numbered):
-        own, stack = programs[number % len(stacks)], stacks[number % len(stacks)]
-        crews.append(Crew(own, stack.lanes(crew, plan, record_plan), run_plan, Savepoint.of_crew(saved, crew)))
+    crews = [
+        stacks[place % len(stacks)].crew(lanes[members], plan, record_plan, run_plan, saved)
+        for place, members in enumerate(placement.cut_into_crews(len(lanes), width))
+    ]
     whole = _run_crews(crews, report, placement.num_workers() if spread == "lanes" else 1).rows(slice(len(lanes)))
     check_overflow(whole.records.pop(OVERFLOW))
     count_group()
@@ -121,6 +117,13 @@ class Stack:
         """Programs for so many lanes side by side."""
         return Programs.of(self.lanes(np.arange(width), plan, record_plan), run_plan)
 
+    def crew(
+        self, numbers: np.ndarray, plan: Plan, record_plan: RecordPlan, run_plan: RunPlan, saved: Path | None
+    ) -> Crew:
+        """The crew of the lanes of these numbers; `saved` is the folder of its group."""
+        lanes = self.lanes(numbers, plan, record_plan)
+        return Crew(Programs.of(lanes, run_plan), lanes, run_plan, Savepoint.of_crew(saved, numbers))
+
 
 def _place(stack: Stack, num_clients: int, spread: mesh.Spread) -> list[Stack]:
     """The stack on every device; or one of which each lane is spread over all of them."""
@@ -132,18 +135,19 @@ def _place(stack: Stack, num_clients: int, spread: mesh.Spread) -> list[Stack]:
     return [replace(stack, **dict(zip(names, placed, strict=True))) for placed in placement.on_every_device(arrays)]
 
 
-def _stack(trees: Sequence[Any]) -> Any:
+def _stack(trees: Sequence[Tree]) -> Tree:
+    """One tree, with the given ones as rows of its arrays."""
     arrays, rest = zip(*(eqx.partition(tree, eqx.is_array) for tree in trees), strict=True)
     return eqx.combine(jax.device_put(jax.tree.map(_stack_leaf, *arrays)), rest[0])
 
 
-def _stack_leaf(*leaves: Any) -> Any:
+def _stack_leaf(*leaves: Array) -> Array | np.ndarray:
     if jnp.issubdtype(leaves[0].dtype, jax.dtypes.prng_key):
         return jnp.stack(leaves)
     return np.stack([np.asarray(leaf) for leaf in leaves])  # on the host: no program for each number of trials
 
 
-def _rows(tree: Any, rows: np.ndarray) -> Any:
+def _rows(tree: Tree, rows: np.ndarray) -> Tree:
     """These rows of all arrays."""
     arrays = jax.tree.leaves(eqx.filter(tree, eqx.is_array))
     if arrays and np.array_equal(rows, np.arange(len(arrays[0]))):
@@ -153,7 +157,7 @@ def _rows(tree: Any, rows: np.ndarray) -> Any:
 
 
 @jax.jit
-def _take_rows(arrays: Any, rows: Any) -> Any:
+def _take_rows(arrays: PyTree, rows: np.ndarray | Array) -> PyTree:
     return jax.tree.map(lambda leaf: leaf[rows], arrays)
 
 
@@ -254,7 +258,7 @@ def _history(
     )
 
 
-def _by_draw(values: Sequence[Any]) -> np.ndarray | None:
+def _by_draw(values: Sequence[PerClient | None]) -> np.ndarray | None:
     """One number per client; one row per seed if every seed has a draw of its own; None where there is nothing."""
     if values[0] is None:
         return None

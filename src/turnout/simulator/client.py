@@ -31,8 +31,8 @@ class Client(eqx.Module):
     """How clients train, what the algorithm has them do besides, and what happens to their answers on the way."""
 
     local: Local
-    side: ClientSide | None = None
-    upload: Upload | None = None  # None: answers arrive as they were made
+    side: ClientSide[PyTree] | None = None
+    upload: Upload[PyTree] | None = None  # None: answers arrive as they were made
 
     @property
     def sends_plainly(self) -> bool:

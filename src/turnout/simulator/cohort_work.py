@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,7 +12,7 @@ from turnout.simulator.local import Jobs
 from turnout.simulator.mesh import spread_rows
 from turnout.simulator.placement import most_of_lanes
 from turnout.tasks.base import Task
-from turnout.types import Download
+from turnout.types import Download, Tree
 
 
 def train_cohort(client: Client, task: Task, start: Download, jobs: Jobs, common: int | None, chunk: int) -> Sent:
@@ -52,7 +50,7 @@ def _train_alike(client: Client, task: Task, start: Download, jobs: Jobs, common
     return jax.tree.map(lambda one, other: jnp.concatenate([one, other]), first, second)
 
 
-def _cut_at(place: int, rows: Any) -> tuple[Any, Any]:
+def _cut_at(place: int, rows: Tree) -> tuple[Tree, Tree]:
     return jax.tree.map(lambda leaf: leaf[:place], rows), jax.tree.map(lambda leaf: leaf[place:], rows)
 
 
@@ -92,7 +90,7 @@ def _train_in_chunks(client: Client, task: Task, start: Download, jobs: Jobs, co
     if skip_idle:
         busy = most_of_lanes(-(-jnp.sum(jobs.steps > 0, dtype=jnp.int32) // chunk))
 
-    def body(number: Int[Array, ""], done: Any) -> Any:
+    def body(number: Int[Array, ""], done: Sent) -> Sent:
         def cut(leaf: Array) -> Array:
             return jax.lax.dynamic_slice_in_dim(leaf, number * chunk, chunk)
 

@@ -21,7 +21,7 @@ from turnout.simulator.lane import Lane
 from turnout.simulator.programs import once_per_kind
 from turnout.simulator.run_plan import Bounds, RunPlan
 from turnout.simulator.savepoint import Savepoint, SoFar
-from turnout.types import Params
+from turnout.types import Params, PyTree, Tree
 
 Latest = dict[str, float]  # the newest value of each metric, mean over the lanes of a crew
 
@@ -62,11 +62,16 @@ class Programs(NamedTuple):
 
 def _compile(lanes: Lane, bounds: Bounds) -> Programs:
     with mesh.devices_of(lanes.root):  # the roots lie where all the others do
-        begin = _begin.lower(lanes).compile()
+        begin = _compile_for(_begin, lanes)
         carry = begin(lanes)
-        advance = _advance.lower((lanes, bounds), carry).compile()
-        finish = _finish.lower(lanes, carry).compile()
+        advance = _compile_for(_advance, (lanes, bounds), carry)
+        finish = _compile_for(_finish, lanes, carry)
     return Programs(begin, advance, finish, max(map(_bytes_of, (begin, advance, finish))))
+
+
+def _compile_for(function: Any, *arguments: PyTree) -> Any:
+    """A jitted function, which equinox types as a plain one, compiled for arguments of these kinds."""
+    return function.lower(*arguments).compile()
 
 
 def _bytes_of(program: Any) -> int:
@@ -143,10 +148,10 @@ class StoppedError(Exception):
     """A crew has ended early, since another one has failed or the process ends."""
 
 
-def _each_lane(function: Callable[..., Any], lanes: Lane, *more: Any) -> Callable[..., Any]:
+def _each_lane(function: Callable[..., Tree], lanes: Lane, *more: int | None) -> Callable[..., Tree]:
     """A function of one lane, for all lanes of a crew; `more` are the axes of further arguments."""
 
-    def of_lane(lane: Lane, *rest: Any) -> Any:
+    def of_lane(lane: Lane, *rest: PyTree) -> Tree:
         return function(mesh.usual_shapes(lane), *mesh.usual_shapes(rest))
 
     return eqx.filter_vmap(of_lane, in_axes=(lanes.axes, *more))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 
+from turnout.errors import check_installed
 from turnout.metrics import metric_named
 from turnout.presented import Tabular
 from turnout.simulator.attendance import STATES, Attendance
+from turnout.types import PyTree
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +30,7 @@ class History(Tabular):
     metrics: dict[str, np.ndarray]  # (seed, evaluation)
     records: dict[str, np.ndarray]  # (seed, round)
     clients: dict[str, np.ndarray]  # (seed, client)
-    params: Any = field(repr=False)  # the final models, seeds first
+    params: PyTree = field(repr=False)  # the final models, seeds first
     attendance: Attendance | None = field(default=None, repr=False)  # in the run of the first seed
     seconds: float | None = None  # per seed, without compilation
     target: np.ndarray | None = field(default=None, repr=False)  # α, one number per client, or one row per seed
@@ -57,7 +59,7 @@ class History(Tabular):
         # A diverged model has infinite losses; its accuracy may still be finite.
         falling = [name for name in self.metrics if not metric_named(name).higher_is_better]
         if not falling:
-            return ~np.all([_finite_rows(leaf) for leaf in jax.tree.leaves(self.params)], axis=0)
+            return ~np.all([_finite_rows(np.asarray(leaf)) for leaf in jax.tree.leaves(self.params)], axis=0)
         return ~np.all([np.isfinite(self.metrics[name][:, -1]) for name in falling], axis=0)
 
     def final(self, metric: str) -> np.ndarray:
@@ -68,6 +70,7 @@ class History(Tabular):
 
     def frame(self) -> pl.DataFrame:
         """Tidy table: seed, round, kind, name, value. The kind is metric, or record of a round; rounds count from 1."""
+        check_installed("polars", "History.frame")
         import polars as pl
 
         every = np.arange(1, self.rounds + 1)
@@ -80,6 +83,7 @@ class History(Tabular):
 
     def clients_frame(self) -> pl.DataFrame:
         """One row per seed and client, with the sums over all rounds."""
+        check_installed("polars", "History.clients_frame")
         import polars as pl
 
         num_seeds, num_clients = next(iter(self.clients.values())).shape
@@ -91,6 +95,7 @@ class History(Tabular):
 
     def attendance_frame(self) -> pl.DataFrame:
         """One row per recorded round and client of the run of the first seed, with the client's state."""
+        check_installed("polars", "History.attendance_frame")
         import polars as pl
 
         if self.attendance is None:
@@ -107,9 +112,8 @@ class History(Tabular):
         )
 
 
-def _finite_rows(leaf: Any) -> np.ndarray:
-    rows = np.asarray(leaf)
-    return np.asarray(np.isfinite(rows).reshape(rows.shape[0], -1).all(axis=1))
+def _finite_rows(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(np.isfinite(rows).reshape(len(rows), -1).all(axis=1))
 
 
 def _tidy(seeds: tuple[int, ...], rounds: np.ndarray, kind: str, name: str, values: np.ndarray) -> pl.DataFrame:

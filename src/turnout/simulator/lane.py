@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 
 from turnout.server.server import Server
 from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.trial import Trial
 from turnout.tasks.base import Task
-from turnout.types import Law, RandomKeys
+from turnout.types import Law, PyTree, RandomKeys
 
 
 class Lane(eqx.Module):
@@ -38,7 +36,7 @@ class Lane(eqx.Module):
         """Which axis of each array is that of the lanes, for `vmap`."""
         by_lane = eqx.if_array(0)
 
-        def parts(lane: Lane) -> tuple[Any, ...]:
+        def parts(lane: Lane) -> tuple[PyTree, ...]:
             return lane.shared, lane.own, lane.trial, lane.law, lane.root
 
         return eqx.tree_at(parts, self, (None, *[by_lane] * 4), is_leaf=lambda part: part is None)

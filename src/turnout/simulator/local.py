@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import equinox as eqx
 import jax
@@ -19,10 +18,10 @@ from turnout import tree
 from turnout.optimizers import check_rates, first_updates
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.mesh import everywhere, spread_rows
-from turnout.simulator.minibatches import drawn, noise, shuffled
+from turnout.simulator.minibatches import Chooser, Present, Seed, Step, drawn, noise, shuffled
 from turnout.strategies.client_side import Gradient
 from turnout.tasks.base import Task
-from turnout.types import Params, PerSlot, Round, Scalar, Schedule, rate_at
+from turnout.types import Params, PerSlot, PyTree, Round, Scalar, Schedule, rate_at
 from turnout.uploads.base import UploadContext
 
 Batches = Literal["drawn", "shuffled"]
@@ -49,7 +48,7 @@ class Trained(eqx.Module):
 
     updates: Params  # Δ
     losses: PerSlot  # mean loss over the steps
-    optimizer: Any = None  # its state at the end, where it is kept
+    optimizer: PyTree = None  # its state at the end, where it is kept
     mean_gradient: Params | None = None  # of the raw gradients, where it is wanted
     last_gradient: Params | None = None  # likewise
 
@@ -67,6 +66,15 @@ class RawGradients(eqx.Module):
     def add(self, gradient: Params) -> RawGradients:
         total = None if self.total is None else tree.add(self.total, gradient)
         return RawGradients(total, None if self.last is None else gradient)
+
+
+class _Running(NamedTuple):
+    """Local work under way, one row per job, or that of one job."""
+
+    params: Params
+    optimizer: PyTree
+    losses: Array  # sum over the steps so far
+    raw: RawGradients
 
 
 class Local(eqx.Module):
@@ -134,10 +142,10 @@ class Local(eqx.Module):
         slots = jobs.clients.shape[0]
         fresh = jax.vmap(self.fresh)(start) if jobs.held is None or not self.lasting else jobs.held.optimizer
         choose = drawn if self.batches == "drawn" else shuffled
-        begin = start, fresh, jnp.zeros(slots), RawGradients.empty(start, wanted)
+        begin = _Running(start, fresh, jnp.zeros(slots), RawGradients.empty(start, wanted))
         step = jax.vmap(functools.partial(self._step, task), in_axes=(0, 0, 0, 0, None, 0))
 
-        def body(s: Int[Array, ""], now: Any) -> Any:
+        def body(s: Step, now: _Running) -> _Running:
             after = step(start, push, jobs, self._samples(task, choose, jobs.clients, jobs.seeds, s), s, now)
             return tree.where_rows(s < jobs.steps, after, now) if masked else after
 
@@ -148,11 +156,11 @@ class Local(eqx.Module):
         return Trained(updates, losses / counts, optimizer, mean, raw.last)
 
     def _samples(
-        self, task: Task, choose: Callable[..., Any], clients: SlotCounts, seeds: UInt32[Array, " slots"], s: Any
-    ) -> tuple[Any, Float[Array, "slots batch"]]:
+        self, task: Task, choose: Chooser, clients: SlotCounts, seeds: UInt32[Array, " slots"], s: Step
+    ) -> tuple[PyTree, Float[Array, "slots batch"]]:
         """One batch per slot for step s, and which of its samples are no padding."""
 
-        def one_batch(client: Int[Array, ""], seed: UInt32[Array, ""]) -> Any:
+        def one_batch(client: Int[Array, ""], seed: Seed) -> tuple[PyTree, Present]:
             positions, present = choose(seed, s, task.sizes[client], self.batch_size)
             return task.batch(client, positions), present
 
@@ -161,26 +169,36 @@ class Local(eqx.Module):
         return spread_rows(samples, clients.shape[0])
 
     def _step(
-        self, task: Task, start: Params, push: Params | None, job: Jobs, samples: Any, s: Int[Array, ""], now: Any
-    ) -> Any:
-        (params, state, losses, raw), (batch, present) = now, samples
+        self,
+        task: Task,
+        start: Params,
+        push: Params | None,
+        job: Jobs,
+        samples: tuple[PyTree, Present],
+        s: Step,
+        now: _Running,
+    ) -> _Running:
+        """One step of one job."""
+        batch, present = samples
         if self.precision == "bfloat16":
             batch = task.shorten(batch)
-        loss, gradient = jax.value_and_grad(task.training_loss)(params, batch, present, noise(job.seeds, s))
+        loss, gradient = jax.value_and_grad(task.training_loss)(now.params, batch, present, noise(job.seeds, s))
         steered = gradient if push is None else tree.add(gradient, push)
-        params, state = self._move(params, start, steered, state, s, job.rates)
-        return params, state, losses + loss, raw.add(gradient)
+        params, state = self._move(now.params, start, steered, now.optimizer, s, job.rates)
+        return _Running(params, state, now.losses + loss, now.raw.add(gradient))
 
     def probe(self, task: Task, params: Params, clients: SlotCounts, seeds: UInt32[Array, " slots"]) -> PerSlot:
         """Loss of a model on one batch of each client, with no training."""
         batches, present = self._samples(task, drawn, clients, seeds, jnp.zeros((), jnp.int32))
         return jax.vmap(task.loss, in_axes=(None, 0, 0))(params, batches, present)
 
-    def fresh(self, params: Params) -> Any:
+    def fresh(self, params: Params) -> PyTree:
         """State of the optimizer before its first step."""
         return None if self.optimizer is None else self.optimizer.init(params)
 
-    def _move(self, params: Params, start: Params, gradient: Params, state: Any, s: Any, lr: Scalar) -> Any:
+    def _move(
+        self, params: Params, start: Params, gradient: Params, state: PyTree, s: Step, lr: Scalar
+    ) -> tuple[Params, PyTree]:
         if self.proximal is not None:
             gradient = tree.add(gradient, tree.scale(tree.subtract(params, start), self.proximal))
         if self.optimizer is None:
@@ -201,7 +219,7 @@ class Local(eqx.Module):
             return steps.astype(jnp.float32)
         origin, lr = jnp.zeros(()), jnp.maximum(lr, 1e-12)  # the limit where a schedule has reached zero
 
-        def body(carry: tuple[Any, Any], s: Any) -> tuple[Any, Any]:
+        def body(carry: tuple[Array, PyTree], s: Step) -> tuple[tuple[Array, PyTree], Array]:
             place, state = self._move(carry[0], origin, jnp.ones(()), carry[1], s, lr)
             return (place, state), -place / lr
 
@@ -209,12 +227,12 @@ class Local(eqx.Module):
         _, distances = jax.lax.scan(body, (origin, state), jnp.arange(most))
         return jnp.concatenate([jnp.zeros(1), distances])[jnp.minimum(steps, most)]
 
-    def _settled(self) -> Any:
+    def _settled(self) -> PyTree:
         """State of the optimizer after many steps along a gradient that is always one; computed once, while tracing."""
         optimizer, place = self.optimizer, jnp.zeros(())
         assert optimizer is not None  # or nothing would last
 
-        def body(state: Any, _: Any) -> tuple[Any, None]:
+        def body(state: PyTree, _: None) -> tuple[PyTree, None]:
             return optimizer.update(jnp.ones(()), state, place)[1], None
 
         with jax.ensure_compile_time_eval():

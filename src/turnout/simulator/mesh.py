@@ -18,6 +18,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Shaped
 
+from turnout.types import Tree
+
 Spread = Literal["lanes", "clients"]  # what several devices share: whole trainings, or the clients of each
 
 _AXIS = "turnout_clients"  # a name that no mesh around a call has
@@ -46,7 +48,7 @@ class Filled(eqx.Module):
     count: int = eqx.field(static=True)  # of the rows, without the zeros
 
 
-def over_all_devices(tree: Any, num_clients: int, axis: int = 0) -> Any:
+def over_all_devices(tree: Tree, num_clients: int, axis: int = 0) -> Tree:
     """Outside programs: arrays with a row of numbers per client or more are spread, all others whole on every device.
 
     `axis` is that of the rows: 0, or 1 behind that of lanes.
@@ -61,7 +63,8 @@ def over_all_devices(tree: Any, num_clients: int, axis: int = 0) -> Any:
             return jr.wrap_key_data(_make(np.asarray(jr.key_data(leaf)), whole), impl=jr.key_impl(leaf))
         if leaf.ndim < axis + 2 or leaf.shape[axis] < num_clients:
             return _make(np.asarray(leaf), whole)
-        return Filled(_make(_pad(np.asarray(leaf), mesh.size, axis), spread), leaf.shape[axis])
+        padded = np.pad(np.asarray(leaf), _padding(leaf.shape, mesh.size, axis))
+        return Filled(_make(padded, spread), leaf.shape[axis])
 
     return jax.tree.map(place, tree)
 
@@ -71,7 +74,7 @@ def _make(array: np.ndarray, sharding: NamedSharding) -> Array:
     return jax.make_array_from_callback(array.shape, sharding, lambda part: array[part])
 
 
-def devices_of(array: Array) -> AbstractContextManager[Any]:
+def devices_of(array: Array) -> AbstractContextManager[object]:
     """Within it, programs are compiled for the devices of this array: for one of them, or for the mesh of all."""
     if isinstance(mesh := getattr(array.sharding, "mesh", None), Mesh):
         return jax.set_mesh(mesh)
@@ -79,12 +82,12 @@ def devices_of(array: Array) -> AbstractContextManager[Any]:
     return jax.default_device(device)
 
 
-def spread_rows(tree: Any, num_rows: int) -> Any:
+def spread_rows(tree: Tree, num_rows: int) -> Tree:
     """Inside a program for a mesh: arrays of so many rows of numbers spread, all others whole on every device."""
     return jax.tree.map(lambda leaf: _spread(leaf) if _has_rows(leaf, num_rows) else everywhere(leaf), tree)
 
 
-def usual_shapes(tree: Any) -> Any:
+def usual_shapes(tree: Tree) -> Tree:
     """Inside a program: its arguments without what was filled up."""
 
     def cut(leaf: Any) -> Any:
@@ -93,20 +96,21 @@ def usual_shapes(tree: Any) -> Any:
     return jax.tree.map(cut, tree, is_leaf=lambda leaf: isinstance(leaf, Filled))
 
 
-def fill_up(state: Any, num_clients: int) -> Any:
+def fill_up(state: Tree, num_clients: int) -> Tree:
     """At the end of a program: what the next one takes, with the rows of clients spread; itself without a mesh."""
     if not _has_mesh():
         return state
 
-    def place(leaf: Array) -> Any:
+    def place(leaf: Array) -> Array | Filled:
         if not _has_rows(leaf, num_clients):
             return everywhere(leaf)
-        return Filled(_spread(_pad(leaf, jax.sharding.get_abstract_mesh().size)), num_clients)
+        parts = jax.sharding.get_abstract_mesh().size
+        return Filled(_spread(jnp.pad(leaf, _padding(leaf.shape, parts))), num_clients)
 
     return jax.tree.map(place, state)
 
 
-def everywhere(tree: Any) -> Any:
+def everywhere(tree: Tree) -> Tree:
     """Inside a program for a mesh: arrays whole on every device; at its end, so that every process can read them."""
     return jax.lax.with_sharding_constraint(tree, PartitionSpec()) if _has_mesh() else tree
 
@@ -119,15 +123,15 @@ def _spread(rows: Array) -> Array:
     return jax.lax.with_sharding_constraint(rows, PartitionSpec(_AXIS)) if _has_mesh() else rows
 
 
-def _pad(rows: Any, parts: int, axis: int = 0) -> Any:
-    widths = [(0, -length % parts if place == axis else 0) for place, length in enumerate(rows.shape)]
-    return (np if isinstance(rows, np.ndarray) else jnp).pad(rows, widths)
+def _padding(shape: tuple[int, ...], parts: int, axis: int = 0) -> list[tuple[int, int]]:
+    """Zeros before and after each axis, so that one of them can be cut into equal parts."""
+    return [(0, -length % parts if place == axis else 0) for place, length in enumerate(shape)]
 
 
 def _has_rows(leaf: Array, count: int) -> bool:
     return _holds_numbers(leaf) and leaf.ndim > 1 and leaf.shape[0] == count
 
 
-def _holds_numbers(leaf: Any) -> bool:
+def _holds_numbers(leaf: Array) -> bool:
     """Whether it can be filled up with zeros, as random keys cannot."""
     return not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)

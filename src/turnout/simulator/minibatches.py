@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, UInt32
 
@@ -10,20 +12,22 @@ from turnout.streams import below, scramble
 Positions = Int[Array, " batch"]
 Present = Float[Array, " batch"]
 Seed = UInt32[Array, ""]
+Step = Int[Array, ""]  # s, counted from 0 in each round
+Chooser = Callable[[Seed, Step, Int[Array, ""], int], tuple[Positions, Present]]
 
 _GOLDEN = 0x9E3779B9  # 2³² / φ, so that successive steps land far apart
 _NOISE_SALT = 0x85EBCA6B  # any odd number
 _SHUFFLE_ROUNDS = 24
 
 
-def drawn(seed: Seed, s: Int[Array, ""], size: Int[Array, ""], batch_size: int) -> tuple[Positions, Present]:
+def drawn(seed: Seed, s: Step, size: Int[Array, ""], batch_size: int) -> tuple[Positions, Present]:
     """Positions drawn uniformly with replacement for step s of a client's round."""
     step = scramble(seed + s.astype(jnp.uint32) * jnp.uint32(_GOLDEN))
     bits = scramble(step + jnp.arange(batch_size, dtype=jnp.uint32))
     return below(bits, size), jnp.ones(batch_size)
 
 
-def shuffled(seed: Seed, s: Int[Array, ""], size: Int[Array, ""], batch_size: int) -> tuple[Positions, Present]:
+def shuffled(seed: Seed, s: Step, size: Int[Array, ""], batch_size: int) -> tuple[Positions, Present]:
     """Positions of step s when each epoch visits every sample once, in a new order; its last batch may be short."""
     batches = -(-size // batch_size)
     epoch = scramble(seed + (s // batches).astype(jnp.uint32) * jnp.uint32(_GOLDEN))
@@ -32,7 +36,7 @@ def shuffled(seed: Seed, s: Int[Array, ""], size: Int[Array, ""], batch_size: in
     return permuted(epoch, jnp.minimum(place, size - 1), size), present
 
 
-def noise(seed: Seed, s: Int[Array, ""]) -> Seed:
+def noise(seed: Seed, s: Step) -> Seed:
     """A seed for step s of a client's round, apart from those of its batch."""
     return scramble(scramble(seed + s.astype(jnp.uint32) * jnp.uint32(_GOLDEN)) ^ jnp.uint32(_NOISE_SALT))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from turnout.tasks.base import Task
+from turnout.types import PyTree, Tree
 
 # Numbers of models and batches that jobs side by side may touch in a local step:
 _CACHE_FLOATS = 2**16  # on a CPU, half of a common L2 cache
@@ -64,10 +64,10 @@ def slots_together(
     if on_cpu() and task.one_by_one_on_cpu:
         return devices
     if equal_steps:
-        return slots if on_cpu() and 3 * slots <= 4 * rounded(usual) else rounded(usual)
+        return slots if on_cpu() and 3 * slots <= 4 * round_up(usual) else round_up(usual)
     if on_cpu():
         return 8 * devices
-    return min(rounded(usual), devices * max(1, _jobs_to_keep_busy(job_floats, equal_steps) // width))
+    return min(round_up(usual), devices * max(1, _jobs_to_keep_busy(job_floats, equal_steps) // width))
 
 
 def _jobs_to_keep_busy(job_floats: int, equal_steps: bool) -> int:
@@ -75,7 +75,7 @@ def _jobs_to_keep_busy(job_floats: int, equal_steps: bool) -> int:
     return max(1, (_GPU_FLOATS_ALIKE if equal_steps else _GPU_FLOATS) // job_floats)
 
 
-def rounded(count: int) -> int:
+def round_up(count: int) -> int:
     """The next multiple of eight, so that nearby sizes share a compiled program."""
     return max(8, -(-count // 8) * 8)
 
@@ -86,7 +86,7 @@ def slots_for(crowd: int) -> int:
     return max(8, -(-crowd // step) * step)
 
 
-def model_shapes(task: Task) -> Any:
+def model_shapes(task: Task) -> PyTree:
     """Shapes of the model's parameters."""
     return eqx.filter_eval_shape(task.init, jr.key(0))
 
@@ -113,7 +113,7 @@ def _most_of_lanes(lanes: int, batched: list[bool], count: Array) -> tuple[Array
     return most_of_lanes(jnp.max(count)), False
 
 
-def on_every_device(tree: Any) -> list[Any]:
+def on_every_device(tree: Tree) -> list[Tree]:
     """A copy of all arrays for each local device; the tree itself where there is but one, so that nothing is moved."""
     devices = jax.local_devices()
     if len(devices) == 1:
@@ -122,7 +122,7 @@ def on_every_device(tree: Any) -> list[Any]:
     return [eqx.combine(jax.device_put(arrays, device), rest) for device in devices]
 
 
-def crews_of(count: int, width: int) -> list[np.ndarray]:
-    """Lanes in crews of equal size that run side by side; the last is filled up with lanes that are then dropped."""
+def cut_into_crews(count: int, width: int) -> list[np.ndarray]:
+    """The numbers of the lanes in each crew. All crews are equally large: the last lane fills up the last crew."""
     filled = np.pad(np.arange(count), (0, -count % width), mode="edge")
     return list(filled.reshape(-1, width))

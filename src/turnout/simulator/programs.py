@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
+from jaxtyping import Array
+
+from turnout.types import PyTree
 
 _Made = TypeVar("_Made")
 _KINDS_KEPT = 64  # results of `once_per_kind`
@@ -32,7 +35,7 @@ def use_compilation_cache() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
-def once_per_kind(make: Callable[..., _Made], *arguments: Any) -> _Made:
+def once_per_kind(make: Callable[..., _Made], *arguments: PyTree) -> _Made:
     """`make(*arguments)`, or what it returned for arguments of the same kind, so that equal calls trace nothing.
 
     Arrays are of one kind if shapes, types and devices are; everything else must be equal. So `make` may use no number
@@ -50,7 +53,7 @@ def once_per_kind(make: Callable[..., _Made], *arguments: Any) -> _Made:
     return _kept[key]
 
 
-def _kind(array: Any) -> Hashable:
+def _kind(array: Array) -> Hashable:
     return array.shape, array.dtype, getattr(array, "weak_type", False), getattr(array, "sharding", None)
 
 

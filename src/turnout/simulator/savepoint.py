@@ -7,15 +7,16 @@ import logging
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jaxtyping import Array
 
 from turnout.files.archive import Arrays, read_archive, write_archive
 from turnout.files.manifest import EditedError
+from turnout.types import PyTree
 
 SECONDS = 5.0  # of work that may be lost at most, beside a segment
 COST = 50  # a state is saved only after so many times the seconds that saving took: under 2 % of the time
@@ -29,11 +30,11 @@ class SoFar:
     """What a crew has done: its state, and the results of all segments up to here, lanes first."""
 
     blocks: int
-    carry: Any
+    carry: PyTree
     seconds: float = 0.0
     pieces: list[tuple[Arrays, Arrays]] = field(default_factory=list)  # metrics and records of each segment
 
-    def add(self, blocks: int, carry: Any, metrics: Arrays, records: Arrays) -> None:
+    def add(self, blocks: int, carry: PyTree, metrics: Arrays, records: Arrays) -> None:
         """Go on to the end of a further segment."""
         self.blocks, self.carry = blocks, carry
         self.pieces.append((metrics, records))
@@ -62,7 +63,7 @@ class Savepoint:
         name = hashlib.sha256(lanes.astype(np.int64).tobytes()).hexdigest()[:16]
         return cls(None if folder is None else folder / f"crew-{name}.npz", lanes)
 
-    def restore(self, start: Any) -> SoFar:
+    def restore(self, start: PyTree) -> SoFar:
         """The saved state, in the form of the state at the start; that itself if none is saved, or a damaged one."""
         if self._path is not None and self._path.exists():
             try:
@@ -71,7 +72,7 @@ class Savepoint:
                 log.warning("%s: these rounds are run again", error)
         return SoFar(0, start)
 
-    def _read(self, path: Path, start: Any) -> SoFar:
+    def _read(self, path: Path, start: PyTree) -> SoFar:
         header, arrays = read_archive(path)
         leaves, form = jax.tree.flatten(start)
         if header["lanes"] != self._lanes or header["leaves"] != len(leaves):
@@ -103,17 +104,17 @@ class Savepoint:
         self._cost = self._last - begun
 
 
-def _is_key(leaf: Any) -> bool:
+def _is_key(leaf: Array | np.ndarray) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _plain(leaf: Any) -> np.ndarray:
+def _plain(leaf: Array | np.ndarray) -> np.ndarray:
     """A leaf as numpy stores it: keys as their data, and numbers that numpy has no name for as bytes."""
     array = np.asarray(jr.key_data(leaf) if _is_key(leaf) else leaf)
     return array if array.dtype.isbuiltin == 1 else array.view(f"V{array.dtype.itemsize}")
 
 
-def _like(leaf: Any, array: np.ndarray, path: Path) -> Any:
+def _like(leaf: Array | np.ndarray, array: np.ndarray, path: Path) -> Array:
     """A stored array in the form of the leaf that it was."""
     form = _plain(leaf)
     if array.shape != form.shape or array.dtype != form.dtype:

@@ -20,6 +20,7 @@ from turnout.simulator.run_plan import RunPlan
 from turnout.simulator.trial import Trial, check_trial, group_trials
 from turnout.strategies.base import Strategy
 from turnout.tasks.base import Task
+from turnout.types import PyTree
 from turnout.uploads import Plain, Upload
 from turnout.world import World
 
@@ -27,15 +28,16 @@ Progress = Callable[[int, int], None]  # called with rounds done and rounds in a
 Watcher = Callable[[Latest], None]  # called with the newest value of each metric
 
 
-def simulate(
+# Long: the docstring explains many arguments.
+def simulate(  # noqa: PLR0913 (the user's settings, all but three by name)
     task: Task,
     world: World,
-    strategy: Strategy,
+    strategy: Strategy[PyTree],
     *,
     rounds: int,
     seeds: int | Sequence[int] = 1,
     local: Local | None = None,
-    uploads: Upload | None = None,
+    uploads: Upload[PyTree] | None = None,
     evaluate_every: int = 1,
     metrics: Sequence[str] | None = None,
     segment: int | None = None,
@@ -81,7 +83,7 @@ def simulate(
     )[0]
 
 
-def simulate_trials(
+def simulate_trials(  # noqa: PLR0913 (the user's settings, all but two by name)
     task: Task,
     trials: Sequence[Trial],
     *,

@@ -34,14 +34,14 @@ from turnout.world import World
 class Trial(eqx.Module):
     """A strategy in a world, with the settings of clients and server. Trials of equal structure can be stacked."""
 
-    strategy: Strategy
+    strategy: Strategy[PyTree]
     world: World
     local: Local = Local()
     server: ServerSettings = ServerSettings()
-    uploads: Upload = Plain()  # transform of an update on its way to the server
+    uploads: Upload[PyTree] = Plain()  # transform of an update on its way to the server
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> Facts[PyTree]:
         """What the server knows: the truth, if nothing else is set."""
         return Oracle() if self.server.facts is None else self.server.facts
 
@@ -105,7 +105,7 @@ def _check_kinds(trial: Trial) -> None:
     check_kind("facts", trial.facts, Facts, "Oracle() or Online()")
 
 
-def check_uploads(strategy: Strategy, uploads: Upload) -> None:
+def check_uploads(strategy: Strategy[PyTree], uploads: Upload[PyTree]) -> None:
     """Raise a ValueError that says why, if a strategy cannot work with this transform of its updates."""
     check_fit(type(strategy).__name__, strategy.client_side, uploads, by_lengths=not strategy.admits_all)
 
@@ -129,7 +129,7 @@ def group_trials(draws: Sequence[Sequence[Trial]]) -> list[TrialGroup]:
     There is one draw of the trials' worlds for all seeds, or one per seed; they differ in numbers only.
     """
     trials = draws[0]
-    kinds: list[tuple[Any, list[int]]] = []
+    kinds: list[tuple[object, list[int]]] = []
     for index, trial in enumerate(trials):
         arrays, rest = eqx.partition(as_arrays(trial), eqx.is_array)
         shapes = [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(arrays)]

@@ -74,7 +74,7 @@ class Strategy(eqx.Module, Generic[State]):
         return Move(cohort.factors), state
 
     @property
-    def client_side(self) -> ClientSide | None:
+    def client_side(self) -> ClientSide[PyTree] | None:
         """What clients do besides plain training and sending their update; None if nothing."""
         return None
 

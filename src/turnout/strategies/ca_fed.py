@@ -192,7 +192,7 @@ class _Sums(NamedTuple):
 
     mass: Compensated  # S = Σ_kept α
     slack: Compensated  # Σ_kept α (max g - g)
-    count: Int[Array, ""]  # kept clients
+    num_kept: Int[Array, ""]  # clients
 
 
 def _prune(
@@ -212,7 +212,7 @@ def _prune(
     start = _Sums(
         mass=(whole, jnp.zeros_like(whole)),
         slack=(jnp.sum(jnp.where(kept, share * slack, 0.0)), jnp.zeros_like(whole)),
-        count=jnp.sum(kept, dtype=jnp.int32),
+        num_kept=jnp.sum(kept, dtype=jnp.int32),
     )
     tiny = jnp.finfo(whole.dtype).tiny
 
@@ -221,8 +221,8 @@ def _prune(
         mass, away = sums.mass[0], 1.0 - sums.mass[0]
         left = jnp.maximum(mass - part, tiny)
         gain = part * ((sums.slack[0] / mass - low) / left - price * (2.0 * away + part))
-        out = candidate & (sums.count > 1) & (gain >= tolerance)
-        after = _Sums(_less(sums.mass, part), _less(sums.slack, part * low), sums.count - 1)
+        out = candidate & (sums.num_kept > 1) & (gain >= tolerance)
+        after = _Sums(_less(sums.mass, part), _less(sums.slack, part * low), sums.num_kept - 1)
         return jax.tree.map(lambda new, old: jnp.where(out, new, old), after, sums), out
 
     _, out = jax.lax.scan(attempt, start, (share[order], slack[order], kept[order]))

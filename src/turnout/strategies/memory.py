@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import equinox as eqx
 import jax
@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.types import Cohort, Fleet, Params, PerClient, divide
+from turnout.types import Cohort, Fleet, Params, PerClient, PyTree, divide
 
 Keeper = Literal["server", "clients"]  # who remembers the last update of each client
 Bits = Literal[8, 16, 32]  # of a number in a memory on the server
@@ -98,7 +98,9 @@ def sum_rows(rows: Rows, weights: PerClient) -> Params:
     return tree.weighted_sum(unpack(rows), weights)
 
 
-def check_memory(strategy: Strategy, fleet: Fleet, shapes: Any, room: int | None = None, devices: int = 1) -> None:
+def check_memory(
+    strategy: Strategy[PyTree], fleet: Fleet, shapes: PyTree, room: int | None = None, devices: int = 1
+) -> None:
     """Refuse a strategy whose state, that of its clients included, does not fit on the device, before it is allocated.
 
     `shapes` are those of the state. `room` is the memory of a device in bytes, that of the first if not given. Where

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -19,7 +19,7 @@ from turnout.strategies.base import Strategy
 from turnout.strategies.client_side import ClientSide
 from turnout.tasks.quadratics import Quadratics
 from turnout.testing.claims import require, require_finite
-from turnout.types import Answer, Array, Cohort, Download, Fleet, Known, Reports, View, Work
+from turnout.types import Answer, Array, Cohort, Download, Fleet, Known, PyTree, Reports, View, Work
 
 RATE = 0.05
 _SPARE_SLOTS = 5  # the result must not depend on them
@@ -36,7 +36,9 @@ class Happening(NamedTuple):
 class HandDriven:
     """A server with clients of quadratics in numpy, which keep and send what the strategy's client side says."""
 
-    def __init__(self, strategy: Strategy, task: Quadratics, facts: Facts | None = None, vacant: int = 0) -> None:
+    def __init__(
+        self, strategy: Strategy[PyTree], task: Quadratics, facts: Facts[PyTree] | None = None, vacant: int = 0
+    ) -> None:
         num_clients = task.num_clients
         slots = strategy.capacity(num_clients + vacant) + _SPARE_SLOTS
         members = jnp.arange(num_clients + vacant) < num_clients if vacant else None
@@ -80,7 +82,7 @@ class HandDriven:
 
     def _train(
         self, t: int, slot: int, cohort: Cohort, download: Download, steps: np.ndarray, reach: np.ndarray
-    ) -> tuple[Any, Answer]:
+    ) -> tuple[PyTree, Answer]:
         """What the client in a slot would keep, and what it sends."""
         client, side = int(cohort.ids[slot]), self._side
         own, kept = jax.tree.map(lambda rows: rows[slot], download), self._kept[client]

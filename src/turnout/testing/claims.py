@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from turnout.types import PyTree
 
 
 def require(holds: bool, claim: str) -> None:
@@ -16,7 +16,7 @@ def require(holds: bool, claim: str) -> None:
         raise AssertionError(claim)
 
 
-def require_close(actual: Any, expected: Any, claim: str, tolerance: float = 2e-5) -> None:
+def require_close(actual: PyTree, expected: PyTree, claim: str, tolerance: float = 2e-5) -> None:
     """Two trees of the same shape must agree, relative to the larger of one and their size."""
     for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
         a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
@@ -24,13 +24,13 @@ def require_close(actual: Any, expected: Any, claim: str, tolerance: float = 2e-
         require(bool(gap <= tolerance), f"{claim}: differs by {gap:.2g}")
 
 
-def require_finite(values: Any, claim: str) -> None:
+def require_finite(values: PyTree, claim: str) -> None:
     """Every number in a tree must be finite."""
     for leaf in jax.tree.leaves(eqx.filter(values, eqx.is_inexact_array_like)):
         require(bool(jnp.all(jnp.isfinite(leaf))), claim)
 
 
-def require_same_form(actual: Any, expected: Any, claim: str) -> None:
+def require_same_form(actual: PyTree, expected: PyTree, claim: str) -> None:
     """Two trees must have the same structure, shapes and dtypes, or a compiled loop cannot carry them."""
     require(jax.tree.structure(actual) == jax.tree.structure(expected), f"{claim}: the structure changes")
     for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):

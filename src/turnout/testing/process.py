@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -12,9 +12,10 @@ import numpy as np
 
 from turnout.availability.base import ErgodicProcess, Process
 from turnout.testing.claims import require, require_close, require_same_form
+from turnout.types import Array, Mask, PyTree, RandomKey, RandomKeys
 
 
-def check_process(process: Process, *, rounds: int = 2000, replicas: int = 32) -> None:
+def check_process(process: Process[PyTree], *, rounds: int = 2000, replicas: int = 32) -> None:
     """Raise an AssertionError unless the process keeps its contract.
 
     It compiles and maps over keys, keeps the form of its state, answers with one truth value per client, repeats itself
@@ -38,13 +39,13 @@ def check_process(process: Process, *, rounds: int = 2000, replicas: int = 32) -
         _check_law(process, np.asarray(masks, np.float64))
 
 
-def _play(rounds: int) -> Any:
+def _play(rounds: int) -> Callable[[Process[PyTree], RandomKeys], Array]:
     """A compiled function of a process and keys that gives masks (key, round, client)."""
 
     @eqx.filter_jit
-    def play(process: Process, keys: Any) -> Any:
-        def replica(key: Any) -> Any:
-            def body(state: Any, t: Any) -> tuple[Any, Any]:
+    def play(process: Process[PyTree], keys: RandomKeys) -> Array:
+        def replica(key: RandomKey) -> Array:
+            def body(state: PyTree, t: Array) -> tuple[PyTree, Mask]:
                 return process.step(state, t, jr.fold_in(key, t + 1))
 
             return jax.lax.scan(body, process.init(jr.fold_in(key, 0)), jnp.arange(rounds))[1]
@@ -54,7 +55,7 @@ def _play(rounds: int) -> Any:
     return play
 
 
-def _check_law(process: ErgodicProcess, masks: np.ndarray) -> None:
+def _check_law(process: ErgodicProcess[PyTree], masks: np.ndarray) -> None:
     pi, lam = np.asarray(process.stationary(), np.float64), np.asarray(process.correlation(), np.float64)
     require(bool(np.all((pi >= 0) & (pi <= 1))), "stationary must be probabilities")
     require(bool(np.all((lam >= -1) & (lam <= 1))), "correlation must lie between -1 and 1")

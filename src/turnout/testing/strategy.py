@@ -19,7 +19,7 @@ from turnout.strategies.base import Strategy
 from turnout.tasks.quadratics import Quadratics
 from turnout.testing.by_hand import RATE, HandDriven, Happening
 from turnout.testing.claims import require, require_close, require_finite, require_same_form
-from turnout.types import Array, Cohort, Known
+from turnout.types import Array, Cohort, Known, PyTree
 from turnout.world import World, compute, links
 
 _NUM_CLIENTS = 7
@@ -27,7 +27,7 @@ _DIMENSION = 3
 _SPARE_PLACES = 9  # which real nodes have for newcomers: the result must not depend on them
 
 
-def check_strategy(strategy: Strategy, *, rounds: int = 20) -> None:
+def check_strategy(strategy: Strategy[PyTree], *, rounds: int = 20) -> None:
     """Raise an AssertionError unless the strategy keeps its contract.
 
     It compiles and maps over seeds; keeps the form of its state; is finite and at rest when nobody comes, in round 0
@@ -78,7 +78,7 @@ def _steps(stage: _Stage) -> np.ndarray:
     return np.asarray(stage.known.reach, np.int64)
 
 
-def _check_empty_round(strategy: Strategy, stage: _Stage) -> None:
+def _check_empty_round(strategy: Strategy[PyTree], stage: _Stage) -> None:
     nobody, everybody = np.zeros(_NUM_CLIENTS, bool), np.ones(_NUM_CLIENTS, bool)
     for available, delivers in ((nobody, everybody), (everybody, nobody)):
         drive = HandDriven(strategy, stage.task)
@@ -91,7 +91,7 @@ def _check_empty_round(strategy: Strategy, stage: _Stage) -> None:
         require_close(drive.state.params, before.params, claim, 0.0)
 
 
-def _check_alike(strategy: Strategy, stage: _Stage) -> None:
+def _check_alike(strategy: Strategy[PyTree], stage: _Stage) -> None:
     """Relabelling the clients relabels the result: exactly, or on average over keys where selection draws lots."""
     order = np.array([3, 0, 6, 1, 5, 2, 4])
     other = stage.relabel(order)
@@ -105,7 +105,7 @@ def _check_alike(strategy: Strategy, stage: _Stage) -> None:
         require_close(*models, "relabelling the clients must not change the model", 1e-4)
 
 
-def _mean_ask(strategy: Strategy, stage: _Stage, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _mean_ask(strategy: Strategy[PyTree], stage: _Stage, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean weight of each client that may upload, over many keys, and the variance of that mean.
 
     The losses stand in for the lengths of the updates, which `admit` may look at.
@@ -140,7 +140,7 @@ def _mean_ask(strategy: Strategy, stage: _Stage, available: np.ndarray) -> tuple
     return drawn.mean(axis=0), spread / drawn.shape[0]
 
 
-def _play_masks(strategy: Strategy, stage: _Stage, order: np.ndarray) -> np.ndarray:
+def _play_masks(strategy: Strategy[PyTree], stage: _Stage, order: np.ndarray) -> np.ndarray:
     """Model after some rounds of given absences and losses, the clients in the given order."""
     drive = HandDriven(strategy, stage.task)
     draw = np.random.default_rng(1)
@@ -151,7 +151,7 @@ def _play_masks(strategy: Strategy, stage: _Stage, order: np.ndarray) -> np.ndar
     return np.asarray(drive.state.params)
 
 
-def _check_run(strategy: Strategy, stage: _Stage, rounds: int) -> None:
+def _check_run(strategy: Strategy[PyTree], stage: _Stage, rounds: int) -> None:
     """The compiled simulator, with the slots it chooses, against numpy clients with spare slots and vacant places."""
     facts = Online() if strategy.needs else Oracle()
     local = Local(learning_rate=RATE, batch_size=1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,13 +10,13 @@ import numpy as np
 
 from turnout import tree
 from turnout.testing.claims import require, require_close, require_finite, require_same_form
-from turnout.types import Params
+from turnout.types import Array, Params, PyTree, RandomKey
 from turnout.uploads.base import Upload, UploadContext
 
 _CLIENTS = 5
 
 
-def check_upload(upload: Upload) -> None:
+def check_upload(upload: Upload[PyTree]) -> None:
     """Raise an AssertionError unless the transform keeps its contract.
 
     It compiles and maps over clients; what is sent has the form of a model, and the state keeps its form; an update of
@@ -38,7 +36,7 @@ def check_upload(upload: Upload) -> None:
     _check_map(upload, params, state)
 
 
-def _check_map(upload: Upload, params: Params, state: Any) -> None:
+def _check_map(upload: Upload[PyTree], params: Params, state: PyTree) -> None:
     """Mapped over clients, each row is what its client alone would send."""
     updates = jax.vmap(_model)(jr.split(jr.key(1), _CLIENTS))
     states = tree.repeat(jax.tree.map(jnp.asarray, state), _CLIENTS)
@@ -51,11 +49,11 @@ def _check_map(upload: Upload, params: Params, state: Any) -> None:
         require_close(mapped, alone, "clients must not see each other's updates", 1e-6)
 
 
-def _model(key: Any) -> Params:
+def _model(key: RandomKey) -> Params:
     first, second = jr.split(key)
     return {"weights": jr.normal(first, (4, 3)), "bias": jr.normal(second, (3,))}
 
 
-def _context(seed: Any) -> UploadContext:
+def _context(seed: int | Array) -> UploadContext:
     rate, reach, t = (jnp.asarray(value, jnp.float32) for value in (0.1, 5.0, 3.0))
     return UploadContext(jnp.asarray(seed, jnp.uint32), rate, reach, t)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, PyTree, UInt32
+from jaxtyping import Array, Float, UInt32
 
-from turnout.types import Params, RandomKey
+from turnout.types import Params, PyTree, RandomKey
 
 State = TypeVar("State")
-Shapes = PyTree[Any]  # a model, or what has its shapes and types
+Shapes = PyTree  # a model, or what has its shapes and types
 
 
 class UploadContext(eqx.Module):
@@ -69,7 +69,7 @@ class Upload(eqx.Module, Generic[State]):
         """Size of one upload, given its size before this transform; on the host, with concrete fields."""
         return size
 
-    def inside(self) -> tuple[Upload[Any], ...]:
+    def inside(self) -> tuple[Upload[PyTree], ...]:
         """The transforms that this one contains."""
         return ()
 
@@ -78,14 +78,14 @@ class Upload(eqx.Module, Generic[State]):
         return self.wire_size(WireSize.whole(params), params).total
 
 
-def all_parts(upload: Upload[Any]) -> Iterator[Upload[Any]]:
+def all_parts(upload: Upload[PyTree]) -> Iterator[Upload[PyTree]]:
     """A transform and everything inside it."""
     yield upload
     for part in upload.inside():
         yield from all_parts(part)
 
 
-def refuse_inside(outer: str, inner: Upload[Any], *, memory: str, noise: str) -> None:
+def refuse_inside(outer: str, inner: Upload[PyTree], *, memory: str, noise: str) -> None:
     """Raise a ValueError with the reason, if a transform must not stand inside another."""
     for part in all_parts(inner):
         name = type(part).__name__

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import Any
 
 import jax.numpy as jnp
 import jax.random as jr
 
 from turnout.streams import scramble
-from turnout.types import Params
+from turnout.types import Params, PyTree
 from turnout.uploads.base import Shapes, Upload, UploadContext, WireSize
 
 
@@ -20,7 +19,7 @@ class Chain(Upload[None]):
     Only transforms without a memory: one that remembers must stand around all that it corrects.
     """
 
-    parts: tuple[Upload, ...]
+    parts: tuple[Upload[PyTree], ...]
 
     def __check_init__(self) -> None:
         if not self.parts:
@@ -40,5 +39,5 @@ class Chain(Upload[None]):
     def wire_size(self, size: WireSize, params: Shapes) -> WireSize:
         return functools.reduce(lambda before, part: part.wire_size(before, params), self.parts, size)
 
-    def inside(self) -> tuple[Upload[Any], ...]:
+    def inside(self) -> tuple[Upload[PyTree], ...]:
         return self.parts

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from turnout import tree
-from turnout.types import Params
+from turnout.types import Params, PyTree
 from turnout.uploads.base import Shapes, Upload, UploadContext, WireSize, refuse_inside
 
 
@@ -17,7 +15,7 @@ class ErrorFeedback(Upload[Params]):
 
     has_memory = True
 
-    inner: Upload
+    inner: Upload[PyTree]
 
     def __check_init__(self) -> None:
         refuse_inside(
@@ -38,5 +36,5 @@ class ErrorFeedback(Upload[Params]):
     def wire_size(self, size: WireSize, params: Shapes) -> WireSize:
         return self.inner.wire_size(size, params)
 
-    def inside(self) -> tuple[Upload[Any], ...]:
+    def inside(self) -> tuple[Upload[PyTree], ...]:
         return (self.inner,)
