@@ -107,7 +107,14 @@ def _check_kinds(trial: Trial) -> None:
 
 def check_uploads(strategy: Strategy[PyTree], uploads: Upload[PyTree]) -> None:
     """Raise a ValueError that says why, if a strategy cannot work with this transform of its updates."""
-    check_fit(type(strategy).__name__, strategy.client_side, uploads, by_lengths=not strategy.admits_all)
+    side = strategy.client_side
+    check_fit(
+        type(strategy).__name__,
+        uploads,
+        by_lengths=not strategy.admits_all,
+        keeps=side is not None,
+        sends_changes=side is not None and side.sends_changes,
+    )
 
 
 @dataclass(frozen=True)

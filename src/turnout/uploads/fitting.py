@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from turnout.strategies.client_side import ClientSide
 from turnout.uploads.base import Upload, all_parts
 
 
-def check_fit(name: str, side: ClientSide | None, upload: Upload[Any], *, by_lengths: bool) -> None:
-    """Raise a ValueError that says why, if a strategy of this name and client side cannot work with a transform.
+def check_fit(name: str, upload: Upload[Any], *, by_lengths: bool, keeps: bool, sends_changes: bool) -> None:
+    """Raise a ValueError that says why, if a strategy of this name cannot work with a transform.
 
-    `by_lengths`: the strategy chooses uploads by the lengths of updates.
+    `by_lengths`: it chooses uploads by the lengths of updates. `keeps`: its clients keep what they have sent.
+    `sends_changes`: they send changes of it.
     """
     for part in all_parts(upload):
         kind = type(part).__name__
@@ -19,12 +19,12 @@ def check_fit(name: str, side: ClientSide | None, upload: Upload[Any], *, by_len
             raise ValueError(
                 f"{name} chooses uploads by the lengths of updates, which {kind} hides: take one or the other"
             )
-        if side is not None and part.has_memory:
+        if keeps and part.has_memory:
             raise ValueError(
                 f"{kind} cannot be used with {name}, whose clients keep what they have sent already: "
                 "give the compressor alone"
             )
-        if side is not None and side.sends_changes and part.adds_noise:
+        if sends_changes and part.adds_noise:
             raise ValueError(
                 f"{kind} cannot be used with {name}, whose clients send what has changed: the next "
                 "upload would take the noise out again"

@@ -55,7 +55,9 @@ class Sender:
     def check(self, config: Mapping[str, Any]) -> None:
         """Raise a ValueError before any work is done, if updates cannot be sent as the server wants them."""
         wanted, by_lengths = side.from_config(config), bool(config.get(KEEP))
-        check_fit("the server's strategy", wanted, self._upload, by_lengths=by_lengths)
+        changes = wanted is not None and wanted.sends_changes
+        name, keeps = "the server's strategy", wanted is not None
+        check_fit(name, self._upload, by_lengths=by_lengths, keeps=keeps, sends_changes=changes)
 
     def check_order(self, config: Mapping[str, Any]) -> None:
         """The same, and that an order to train has all keys."""

@@ -24,11 +24,6 @@ class Builder:
     node: Node
 
     @property
-    def bases(self) -> list[str]:
-        """The names of the classes that it derives from directly."""
-        return _bases(self.node) if isinstance(self.node, ast.ClassDef) else []
-
-    @property
     def summary(self) -> str:
         """The first line of its docstring."""
         return _first_line(self.node)
