@@ -183,14 +183,15 @@ class Inspector:
         _scale(reply.update, most / reply.norm)
         return replace(reply, norm=most)
 
-    def _correct_claims(self, t: int, replies: Mapping[str, Reply]) -> dict[str, Reply]:
+    def _correct_claims(self, t: int, everyone: Mapping[str, Reply]) -> dict[str, Reply]:
+        replies = {name: reply for name, reply in everyone.items() if reply.reach > 0}  # no work claims nothing
         self._recent["reach"].add({name: reply.reach for name, reply in replies.items()})
         self._recent["pace"].add({name: self._pace(name, reply) for name, reply in replies.items()})
         self._recent["size"].add({name: float(reply.size) for name, reply in replies.items() if reply.size > 0})
         low, high, pace = self._recent["reach"].least(), self._recent["reach"].most(), self._recent["pace"].most()
         usual = None if low is None or high is None or not pace else (low, high, pace)
         largest = self._most("size", self.guard.size)
-        plausible = {}
+        plausible = dict(everyone)
         for name, reply in replies.items():
             reach, size = self._plausible_reach(name, reply, usual), min(reply.size, largest)
             if (reach, size) != (reply.reach, reply.size):
