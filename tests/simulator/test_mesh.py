@@ -100,13 +100,13 @@ def numbers_of_draws(case, spread):
 
 def numbers_of(cases, spread, check=None):
     """Results by case and place; `check` is called with the programs of a case and their inputs."""
-    arrays, compiled = {}, crew._compiled
+    arrays, compiled = {}, crew._compile
 
     def watched(*inputs):
         made.append((compiled(*inputs), inputs[0]))
         return made[-1][0]
 
-    crew._compiled = watched
+    crew._compile = watched
     try:
         for case in cases:
             made, play = [], numbers_of_draws if case.endswith("draws") else numbers
@@ -114,7 +114,7 @@ def numbers_of(cases, spread, check=None):
             for programs, inputs in made if check else ():
                 check(case, programs, inputs)
     finally:
-        crew._compiled = compiled
+        crew._compile = compiled
     return arrays
 
 
