@@ -47,7 +47,7 @@ __all__ = [
 
 RandomKey = PRNGKeyArray
 RandomKeys = Key[Array, "*lanes"]  # one, or one per lane
-Tree = TypeVar("Tree")  # whose arrays alone are changed
+Tree = TypeVar("Tree")  # for functions that return a tree of the same kind
 if TYPE_CHECKING:
     Params = PyTree = Any  # a type checker cannot see into a tree
 else:

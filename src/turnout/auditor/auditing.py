@@ -86,7 +86,7 @@ def audit_trials(
 
     played = play_trials(fleet, list(trials.values()), rounds=rounds, seeds=seeds, report=report)
     clients = None if names is None else tuple(names)
-    entries = [_audited(*named, fleet, votes, clients) for named, votes in zip(trials.items(), played, strict=True)]
+    entries = [_entry(*named, fleet, votes, clients) for named, votes in zip(trials.items(), played, strict=True)]
     return Audit(tuple(entries), played[0].moves.shape[-1], check_seeds(seeds))
 
 
@@ -105,7 +105,7 @@ def effective_weights(
     return result.entries[0].best
 
 
-def _audited(label: str, trial: Trial, fleet: Fleet, votes: Votes, names: tuple[str, ...] | None) -> Audited:
+def _entry(label: str, trial: Trial, fleet: Fleet, votes: Votes, names: tuple[str, ...] | None) -> Audited:
     target = np.asarray(fleet.target, np.float64)
     weights, errors, freedom = _shares(np.asarray(votes.counted, np.float64))
     clients = {name: np.asarray(sums, np.float64) for name, sums in votes.clients.items()}

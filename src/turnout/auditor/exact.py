@@ -88,12 +88,12 @@ def exact_weights(trial: Trial, fleet: Fleet) -> np.ndarray | None:
         return None
     measured = (fleet.target, law.pi, trial.world.links.mean_success())
     target, pi, success = (np.asarray(each, np.float64) for each in measured)
-    weights = form(trial.strategy, Setting(trial, target, _cleaned(pi), _cleaned(success), _reach(trial)))
+    weights = form(trial.strategy, Setting(trial, target, _clean(pi), _clean(success), _reach(trial)))
     return None if weights is None else weights / weights.sum()
 
 
-def _cleaned(chances: np.ndarray) -> np.ndarray:
-    """Round to 1 what single precision has left just below it."""
+def _clean(chances: np.ndarray) -> np.ndarray:
+    """Chances just below 1, which single precision has rounded down, as exactly 1."""
     return np.where(chances > 1 - MAX_SPREAD, 1.0, chances)
 
 

@@ -62,9 +62,9 @@ class Voters(Clients):
         return available.astype(jnp.float32)
 
     def work(self, lane: Lane, download: Download, jobs: Jobs, reach: PerSlot) -> Sent:
-        """A vote is minus the raw gradient of every step; what steers the steps is added to it.
+        """A vote is minus the raw gradient of every step, and the push of the algorithm is added to that gradient.
 
-        Momentum that clients keep has the reach of its steady state, so that none is kept here.
+        No momentum is kept here: the reach of a lasting optimizer is that of its steady state.
         """
         client, votes = lane.trial.client, self.votes[jobs.clients]
         push = client.push(download, jobs)
@@ -100,7 +100,7 @@ def play_trials(
     count: bool = True,
     report: Callable[[int], None] | None = None,
 ) -> list[Votes]:
-    """Votes of every trial over at least `rounds` rounds, in whole segments; several trials at a time on a CPU.
+    """Votes of every trial over `rounds` rounds, rounded up to whole segments; on a CPU several trials at a time.
 
     The server's learning rate, its optimizer and a projection are left out. Without `count` there is no backward pass.
     `report` is called with the number of trials done.
@@ -125,8 +125,8 @@ def play_trials(
 def _leave_out_server_step(trial: Trial) -> Trial:
     """The trial with no step of the server's own and updates that arrive as they were made.
 
-    A vote has one number, of which clipping, rounding and leaving out entries would say nothing about models. What a
-    strategy remembers on the clients stays.
+    A vote is one number: what clipping, rounding or leaving out entries does to it says nothing about models. What
+    clients remember for a strategy stays.
     """
     return replace(trial, server=ServerSettings(facts=trial.facts, rest=trial.server.rest), uploads=Plain())
 
@@ -138,7 +138,7 @@ def local_rates(local: Local, rounds: int) -> np.ndarray:
 
 
 def _plans(fleet: Fleet, trials: Sequence[Trial], plain: list[Trial], roots: RandomKeys, rounds: int) -> list[Plan]:
-    """Everything that fixes shapes; every different world is played once to count its largest crowd."""
+    """The plan of each trial. Every different world is played once, to count its largest crowd."""
     crowds: dict[int, int] = {}
     plans = []
     for trial, arrays in zip(trials, plain, strict=True):

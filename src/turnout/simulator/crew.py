@@ -46,13 +46,13 @@ class CrewProgress:
 
 
 class Programs(NamedTuple):
-    """Compiled parts of a run, made before threads share them: jax's configuration contexts do not reach threads."""
+    """Compiled parts of a run. They are made before threads start, which do not see jax's settings of the caller."""
 
     begin: Callable[[Lane], loop.Carry]
     advance: Callable[[tuple[Lane, Bounds], loop.Carry], tuple[loop.Carry, loop.Written]]
     finish: Callable[[Lane, loop.Carry], Finished]
 
-    most_bytes: int  # that a call takes, arguments and results included; 0 where the compiler does not say
+    most_bytes: int  # memory of the largest call, arguments and results included; 0 if unknown
 
     @classmethod
     def of(cls, lanes: Lane, run_plan: RunPlan) -> Programs:
@@ -61,7 +61,7 @@ class Programs(NamedTuple):
 
 
 def _compile(lanes: Lane, bounds: Bounds) -> Programs:
-    with mesh.devices_of(lanes.root):  # the roots lie where all the others do
+    with mesh.devices_of(lanes.root):  # all arrays of a lane lie where its root lies
         begin = _compile_for(_begin, lanes)
         carry = begin(lanes)
         advance = _compile_for(_advance, (lanes, bounds), carry)
@@ -125,7 +125,7 @@ class Crew:
             last = min(first + plan.stride, plan.blocks)
             carry, written = self.programs.advance((self.lanes, plan.bounds(first, last)), so_far.carry)
             rounds = plan.rounds_of(last) - plan.rounds_of(first)
-            written = jax.device_get(written)  # all at once: from a GPU each array by itself is a wait
+            written = jax.device_get(written)  # all at once: a GPU makes us wait for each transfer
             metrics = {name: values[:, : last - first] for name, values in written.metrics.items()}
             records = {name: values[:, :rounds] for name, values in written.records.items()}
             so_far.add(last, carry, metrics, records)

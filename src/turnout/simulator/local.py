@@ -223,11 +223,11 @@ class Local(eqx.Module):
             place, state = self._move(carry[0], origin, jnp.ones(()), carry[1], s, lr)
             return (place, state), -place / lr
 
-        state = self._settled() if self.lasting else self.fresh(origin)
+        state = self._steady_state() if self.lasting else self.fresh(origin)
         _, distances = jax.lax.scan(body, (origin, state), jnp.arange(most))
         return jnp.concatenate([jnp.zeros(1), distances])[jnp.minimum(steps, most)]
 
-    def _settled(self) -> PyTree:
+    def _steady_state(self) -> PyTree:
         """State of the optimizer after many steps along a gradient that is always one; computed once, while tracing."""
         optimizer, place = self.optimizer, jnp.zeros(())
         assert optimizer is not None  # or nothing would last

@@ -176,7 +176,7 @@ class Crowd(NamedTuple):
 
 
 def count_crowd(world: World, root: RandomKey, rounds: Int[Array, ""]) -> Crowd:
-    """Play the world alone for `rounds` rounds; a run replays it later from the same keys."""
+    """Play the world alone for `rounds` rounds. The run itself meets the same absences, as it has the same keys."""
 
     def body(t: Array, state: tuple[WorldState, Crowd]) -> tuple[WorldState, Crowd]:
         world_state, crowd = state

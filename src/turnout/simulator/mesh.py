@@ -1,8 +1,8 @@
 """The clients of one lane over all devices of all processes: a mesh of one axis, bridged by the compiler's collectives.
 
-Arrays with one row of numbers per client, or more (its samples), are cut into as many parts as there are devices; all
-else is whole on each of them, one number per client included. Inside a program every array has its usual shape. Between
-programs, rows are filled up so that every device holds equally many.
+Arrays with one row or more per client, such as its samples, are cut into one part per device. All other arrays are
+whole on every device, also those with one number per client. Inside a program every array has its usual shape. Between
+programs, rows of zeros are added at the end so that every device holds equally many.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Filled(eqx.Module):
 
 
 def over_all_devices(tree: Tree, num_clients: int, axis: int = 0) -> Tree:
-    """Outside programs: arrays with a row of numbers per client or more are spread, all others whole on every device.
+    """Outside programs: spread arrays with one row or more per client, and put all others whole on every device.
 
     `axis` is that of the rows: 0, or 1 behind that of lanes.
     """
@@ -75,7 +75,7 @@ def _make(array: np.ndarray, sharding: NamedSharding) -> Array:
 
 
 def devices_of(array: Array) -> AbstractContextManager[object]:
-    """Within it, programs are compiled for the devices of this array: for one of them, or for the mesh of all."""
+    """A context in which programs are compiled for where this array lies: on one device, or on the mesh of all."""
     if isinstance(mesh := getattr(array.sharding, "mesh", None), Mesh):
         return jax.set_mesh(mesh)
     (device,) = array.devices()
@@ -83,12 +83,12 @@ def devices_of(array: Array) -> AbstractContextManager[object]:
 
 
 def spread_rows(tree: Tree, num_rows: int) -> Tree:
-    """Inside a program for a mesh: arrays of so many rows of numbers spread, all others whole on every device."""
+    """Inside a program for a mesh: spread arrays of so many rows, and keep all others whole on every device."""
     return jax.tree.map(lambda leaf: _spread(leaf) if _has_rows(leaf, num_rows) else everywhere(leaf), tree)
 
 
 def usual_shapes(tree: Tree) -> Tree:
-    """Inside a program: its arguments without what was filled up."""
+    """Inside a program: its arguments without the zeros that were added."""
 
     def cut(leaf: Any) -> Any:
         return _spread(leaf.rows[: leaf.count]) if isinstance(leaf, Filled) else leaf
@@ -97,7 +97,7 @@ def usual_shapes(tree: Tree) -> Tree:
 
 
 def fill_up(state: Tree, num_clients: int) -> Tree:
-    """At the end of a program: what the next one takes, with the rows of clients spread; itself without a mesh."""
+    """At the end of a program: the state as the next program takes it, with the rows of clients spread."""
     if not _has_mesh():
         return state
 
@@ -111,7 +111,7 @@ def fill_up(state: Tree, num_clients: int) -> Tree:
 
 
 def everywhere(tree: Tree) -> Tree:
-    """Inside a program for a mesh: arrays whole on every device; at its end, so that every process can read them."""
+    """Inside a program for a mesh: keep arrays whole on every device, so that every process can read them."""
     return jax.lax.with_sharding_constraint(tree, PartitionSpec()) if _has_mesh() else tree
 
 

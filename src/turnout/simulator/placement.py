@@ -1,4 +1,4 @@
-"""How much runs side by side, lanes of a program and slots of a lane, depending on the device and its memory."""
+"""How many lanes a program runs side by side, and how many slots a lane, on this device and in its memory."""
 
 from __future__ import annotations
 
@@ -57,9 +57,10 @@ def slots_together(
 ) -> int:
     """Slots of a lane trained side by side, on so many devices that share them.
 
-    One by one on a CPU where the task's model is better trained so. Equal steps: all slots of a usual round, so that
-    the others are rarely needed, or all slots where a CPU has few others: a second loop costs more. Unequal steps: few,
-    since a chunk lasts as long as its longest; on a GPU as many as keep it busy, which may be one.
+    On a CPU one by one, if the task says that its model trains faster so. With equal steps: all slots of a usual round;
+    the rest are rarely needed and have a loop of their own. Where a CPU has only few more, it trains all together, as
+    a second loop costs more. With unequal steps: few, since a chunk lasts as long as its longest job; on a GPU as many
+    as keep it busy, which may be one.
     """
     if on_cpu() and task.one_by_one_on_cpu:
         return devices
@@ -81,7 +82,7 @@ def round_up(count: int) -> int:
 
 
 def slots_for(crowd: int) -> int:
-    """Slots for the largest crowd; on a GPU, where empty ones cost little, so many that most seeds share a program."""
+    """Slots for the largest crowd, rounded up: further on a GPU, where empty slots cost little, to share programs."""
     step = 8 if on_cpu() else max(8, (1 << crowd.bit_length()) // 8)
     return max(8, -(-crowd // step) * step)
 
@@ -102,8 +103,8 @@ def job_floats_of(task: Task, batch_size: int) -> int:
 def most_of_lanes(count: Int[Array, ""]) -> Int[Array, ""]:
     """The largest count among the lanes side by side, the same number for all of them.
 
-    A bound of a loop must be one number: if it differs between lanes, the loop's index becomes a vector, and every cut
-    out of an array becomes a gather of whole models.
+    The bound of a loop must be one number for all lanes. Otherwise the index of the loop becomes a vector, and every
+    slice of an array becomes a gather of whole models.
     """
     return count
 
@@ -114,7 +115,7 @@ def _most_of_lanes(lanes: int, batched: list[bool], count: Array) -> tuple[Array
 
 
 def on_every_device(tree: Tree) -> list[Tree]:
-    """A copy of all arrays for each local device; the tree itself where there is but one, so that nothing is moved."""
+    """One copy of the tree for each local device; with a single device the tree itself, so that nothing is moved."""
     devices = jax.local_devices()
     if len(devices) == 1:
         return [tree]

@@ -1,4 +1,4 @@
-"""Where the lanes of a crew are between two segments, kept on disk, so that a run that was stopped can go on."""
+"""The state of a crew between two segments, kept on disk, so that a run that was stopped can go on."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from turnout.files.archive import Arrays, read_archive, write_archive
 from turnout.files.manifest import EditedError
 from turnout.types import PyTree
 
-SECONDS = 5.0  # of work that may be lost at most, beside a segment
-COST = 50  # a state is saved only after so many times the seconds that saving took: under 2 % of the time
+SECONDS = 5.0  # between two savepoints at least
+COST = 50  # and at least this many times as long as saving took, so that it takes under 2 % of the time
 LARGEST = 2**30  # bytes of a state; a larger one is not saved
 
 log = logging.getLogger("turnout")
@@ -64,7 +64,7 @@ class Savepoint:
         return cls(None if folder is None else folder / f"crew-{name}.npz", lanes)
 
     def restore(self, start: PyTree) -> SoFar:
-        """The saved state, in the form of the state at the start; that itself if none is saved, or a damaged one."""
+        """The saved state, in the form of `start`; `start` itself if none is saved, or if the file is damaged."""
         if self._path is not None and self._path.exists():
             try:
                 return self._read(self._path, start)
@@ -85,7 +85,7 @@ class Savepoint:
         return SoFar(header["blocks"], jax.tree.unflatten(form, held), header["seconds"], [(metrics, records)])
 
     def save(self, so_far: SoFar, now: bool) -> None:
-        """Write the state if it is time, or in any case if the crew stops here; not one that other processes share."""
+        """Write the state if it is time or the crew stops now, unless other processes hold a part of it."""
         begun = time.perf_counter()
         if self._path is None or not (now or begun - self._last >= max(SECONDS, COST * self._cost)):
             return

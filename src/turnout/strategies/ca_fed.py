@@ -85,7 +85,7 @@ class CAFed(Strategy[CAFedState]):
 
     def select(self, state: CAFedState, view: View, key: RandomKey) -> tuple[Ask, CAFedState]:
         state = self._update(state, view)
-        loss, best = self._filled(state)
+        loss, best = self._fill_unseen(state)
         loss = jnp.where(view.vacant, best, loss)
         bias = jnp.asarray(self.factor, loss.dtype) * jnp.asarray(self.kappa, loss.dtype)
         clusters = _as_clusters(self.clusters)
@@ -111,7 +111,7 @@ class CAFed(Strategy[CAFedState]):
         best = jnp.where(estimated, jnp.minimum(state.best, loss), loss)
         return CAFedState(loss, best, state.seen | view.available)
 
-    def _filled(self, state: CAFedState) -> tuple[PerClient, PerClient]:
+    def _fill_unseen(self, state: CAFedState) -> tuple[PerClient, PerClient]:
         """F̂ and F* of all clients, those never seen included."""
         loss, best = state.loss, state.best
         if self.unseen == "mean":
@@ -153,14 +153,14 @@ def exclude(
     able = (target > 0) & (pi > 0)
     share, runs = jnp.where(able, target, 0.0), jnp.abs(lam)
     if clusters is not None:
-        share, slack, runs, pi = _pooled(clusters, share, slack, runs, pi)
+        share, slack, runs, pi = _pool(clusters, share, slack, runs, pi)
     kept = share > 0
     for order in (_order(~_as_bits(runs)), _order(_as_bits(pi))):
         kept = _prune(order, kept, share, slack, price, tolerance)
     return kept if clusters is None else able & kept[clusters]
 
 
-def _pooled(
+def _pool(
     clusters: Clusters, share: PerClient, slack: PerClient, runs: PerClient, pi: PerClient
 ) -> tuple[PerClient, PerClient, PerClient, PerClient]:
     """Share, slack, |λ| and π per cluster, as if it were one client; there is room for one cluster per client."""
