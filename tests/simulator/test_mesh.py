@@ -120,7 +120,7 @@ def numbers_of(cases, spread, check=None):
 
 def check_parts(case, programs, inputs):
     """Each device has its part of the data and of the memories, and never has them whole."""
-    carry = programs.begin(*inputs)
+    carry = programs.begin(inputs)
     data, memories = (_spread_arrays(tree) for tree in (inputs, (carry.server.strategy, carry.clients)))
     assert data
     assert bool(memories) == (case.startswith(("mifa", "last_word", "fedawe")) or "kept" in case), case
