@@ -54,10 +54,10 @@ def test_or_follows_the_mean_of_the_others(play):
     state = CAFedState(
         loss=jnp.array([4.0, 2.0, 0.0]), best=jnp.array([1.0, 2.0, 0.0]), seen=jnp.array([True, True, False])
     )
-    loss, best = CAFed(unseen="mean")._filled(state)
+    loss, best = CAFed(unseen="mean")._fill_unseen(state)
     np.testing.assert_allclose(loss, [4.0, 2.0, 3.0])
     np.testing.assert_allclose(best, [1.0, 2.0, 1.5])
-    _, known = CAFed(unseen="mean", optimum=0.5)._filled(state)
+    _, known = CAFed(unseen="mean", optimum=0.5)._fill_unseen(state)
     np.testing.assert_allclose(known, [0.5, 0.5, 0.5])
     game = play(CAFed(unseen="mean", memory=0.25))
     game.round([1, 0, 0], [0.0] * 3, losses=[8.0, 0.0, 0.0])
@@ -67,7 +67,7 @@ def test_or_follows_the_mean_of_the_others(play):
 
 def test_an_infinite_optimum_is_the_running_minimum():
     state = CAFedState(jnp.array([3.0, 1.0, 0.0]), jnp.array([2.0, 1.0, 0.0]), jnp.array([True, True, False]))
-    for found, plain in zip(CAFed(optimum=jnp.inf)._filled(state), CAFed()._filled(state), strict=True):
+    for found, plain in zip(CAFed(optimum=jnp.inf)._fill_unseen(state), CAFed()._fill_unseen(state), strict=True):
         np.testing.assert_array_equal(found, plain)
 
 
