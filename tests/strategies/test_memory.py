@@ -12,7 +12,7 @@ from turnout.server.places import _recount
 from turnout.simulator import simulate
 from turnout.simulator.local import Local
 from turnout.simulator.trial import Trial, check_trial
-from turnout.strategies import MIFA, FedAU, FedAvg, FedAWE, FedLaAvg, FedVARP, LastWord, StaleFill
+from turnout.strategies import MIFA, FedAU, FedAvg, FedAWE, FedLaAvg, FedVARP, LastWord, StaleFill, Strategy
 from turnout.strategies.memory import check_bits, check_memory, rows_of_zeros
 from turnout.tasks.quadratics import quadratics
 from turnout.types import Answer, Ask, Cohort, Fleet, Known, Reports, View
@@ -144,3 +144,27 @@ def test_an_update_of_no_work_is_no_word(play, strategy):
     for one, other in zip(rows, others, strict=True):
         if one.dtype != jnp.int32:  # when it came last is another question
             np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+class ByName(Strategy[dict]):
+    """Somebody's own strategy, which takes its model to be a dictionary."""
+
+    def init(self, fleet, params):
+        return {name: jnp.zeros((fleet.num_clients, *leaf.shape)) for name, leaf in params.items()}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "remembers"),
+    [
+        (MIFA(), True),
+        (MIFA(bits=8), True),
+        (MIFA(memory="clients"), False),
+        (FedAWE(), True),
+        (FedAvg(), False),
+        (FedAU(), False),
+        (ByName(), True),
+    ],
+    ids=repr,
+)
+def test_who_keeps_a_model_per_client_is_seen_from_the_state(strategy, remembers):
+    assert strategy.remembers_models == remembers

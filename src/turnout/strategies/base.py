@@ -132,10 +132,15 @@ class Strategy(eqx.Module, Generic[State]):
     @property
     def remembers_models(self) -> bool:
         """Whether the server keeps a model or an update per client: one client more adds that much to the state."""
+        vector = jax.ShapeDtypeStruct((_MODEL_SIZE,), jnp.float32)
 
-        def size(num_clients: int) -> int:
-            importance, model = (jax.ShapeDtypeStruct((length,), jnp.float32) for length in (num_clients, _MODEL_SIZE))
+        def size(num_clients: int, model: PyTree) -> int:
+            importance = jax.ShapeDtypeStruct((num_clients,), jnp.float32)
             state = eqx.filter_eval_shape(lambda worth, params: self.init(Fleet(worth), params), importance, model)
             return sum(leaf.size for leaf in jax.tree.leaves(state) if isinstance(leaf, jax.ShapeDtypeStruct))
 
-        return size(4) - size(3) >= _MODEL_SIZE
+        try:
+            return size(4, vector) - size(3, vector) >= _MODEL_SIZE
+        except (AttributeError, IndexError, KeyError, TypeError):  # written for models that are dictionaries of arrays
+            named = {"weights": vector}
+            return size(4, named) - size(3, named) >= _MODEL_SIZE
