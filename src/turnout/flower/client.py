@@ -13,6 +13,7 @@ from turnout.flower.node.memory import Place
 from turnout.flower.wire import messages as wire
 from turnout.flower.wire.layout import Arrays
 from turnout.flower.wire.replies import OWN_BASE, OWN_NORM, OWN_ROUND, length
+from turnout.flower.wire.side_names import KNOWN_SIDES, SIDE, SIDES, check_side_known
 from turnout.metrics import TEST_LOSS, is_loss
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class _Greeted(ClientApp):
         if kind != MessageType.TRAIN:
             return self._app(message, context)
         config = wire.config_in(message)
-        wire.check_side_known(config)
+        check_side_known(config)
         if self._transforms and self._sender is not None:
             self._sender.check_order(config)
         return self._complete(message, self._app(message, context), context)
@@ -101,11 +102,11 @@ class _Greeted(ClientApp):
     def _hello(self, message: Message, context: Context) -> Message:
         """Who this is; what is wrong is told, for an error would look like an app that knows no greetings."""
         config, counts = wire.config_in(message), MetricRecord()
-        who = ConfigRecord({wire.SIDES: list(wire.KNOWN_SIDES)})
+        who = ConfigRecord({SIDES: list(KNOWN_SIDES)})
         try:
             if self._sender is not None:
                 self._sender.check(config)
-            wire.check_side_known(config)
+            check_side_known(config)
             name = wire.client_name(context) if self._name is None else str(self._name(context))
             if name is not None:
                 who[wire.CLIENT_ID] = name
@@ -160,7 +161,7 @@ class _Greeted(ClientApp):
         if self._reach is not None:
             own["reach"] = _read_reach(self._reach, metrics)
         own[OWN_ROUND] = config[wire.ROUND]
-        wants_update = self._transforms or wire.SIDE in config
+        wants_update = self._transforms or SIDE in config
         if wants_update and wire.COMPACT not in content.array_records:
             self._send_update(message, content, own, context)
         if config.get(wire.KEEP):
@@ -184,7 +185,7 @@ class _Greeted(ClientApp):
         content[wire.COMPACT] = wire.to_record(sent.parts)
         if config.get(wire.KEEP):
             own[OWN_NORM] = sent.length
-        if wire.SIDE in config:
+        if SIDE in config:
             own[OWN_BASE] = sent.based_on
 
     def _upload(self, message: Message, context: Context) -> Message:

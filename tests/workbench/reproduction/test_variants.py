@@ -10,7 +10,7 @@ from turnout.simulator.local import Local
 from turnout.strategies import FedVARP, LastWord
 from turnout.tasks import quadratics
 from turnout.testing import check_strategy
-from turnout.types import Ask, Cohort, Fleet, Known, Reports, View
+from turnout.types import Answer, Ask, Cohort, Fleet, Known, Reports, View
 from turnout.workbench.reproduction.variants import Compensated, Corrected, Pooled, Shared
 from turnout.world import World, compute
 
@@ -71,11 +71,11 @@ def directions(strategy, updates, reaches):
     state, steps = strategy.init(fleet, jnp.zeros(())), []
     for t, (update, reach) in enumerate(zip(updates, reaches, strict=True)):
         view = View(t, fleet.importance, one > 0, Known(one, one, one, one), 1.0, None, slots=1)
-        cohort = Cohort.pack(Ask.of(view.available, view.target), 1)
-        cohort = replace(cohort, arrived=cohort.active)
-        reports = Reports.arrived(cohort, update * one, one, reach * one)
-        direction, state = strategy.aggregate(state, jnp.zeros(()), view, cohort, reports)
-        steps.append(float(direction))
+        cohort = Cohort.pack(Ask.of(view.available, view.target), 1, view.lr)
+        cohort = replace(cohort, arrived=cohort.uploading)
+        reports = Reports.of(cohort, Answer(update * one), one, reach * one)
+        move, state = strategy.aggregate(state, jnp.zeros(()), view, cohort, reports)
+        steps.append(float(move.direction))
     return steps
 
 

@@ -16,9 +16,10 @@ from turnout.flower.server.driver import Driver
 from turnout.flower.server.places import WORTHS, can_count
 from turnout.flower.settings import Members, Target
 from turnout.flower.wire import side
-from turnout.flower.wire.messages import KEEP, SIDE, SIZE, declared_in, metrics_in, problem_in, sides_in
+from turnout.flower.wire.messages import KEEP, SIZE, declared_in, metrics_in, problem_in, sides_in
 from turnout.flower.wire.replies import Dropped, check_size
 from turnout.flower.wire.retries import PollingGrid
+from turnout.flower.wire.side_names import SIDE
 from turnout.strategies.base import Strategy
 
 log = logging.getLogger("turnout.flower")

@@ -10,6 +10,7 @@ from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordD
 
 from turnout.flower.wire.layout import HEADER, Arrays, Layout, pack, unpack
 from turnout.flower.wire.replies import Dropped
+from turnout.flower.wire.side_names import SIDES
 from turnout.metrics import TRAIN_LOSS
 
 HELLO = "query.hello"  # who are you, and how much data have you?
@@ -27,9 +28,6 @@ UPLOAD_SEED = "upload-seed"
 RUN_ID = "run-id"
 ACKNOWLEDGED = "acknowledged-round"  # the last in which an update of this client arrived, 0 before the first
 DURABLE = "durable-round"  # the last that a restarted server will remember
-SIDE = "turnout.side"  # in the config: what a client does besides training, by name; its numbers stand beside it
-SIDES = "turnout.sides"  # in the answer to a greeting: the sides that the node knows
-KNOWN_SIDES = ("last_update",)  # of this version; here, where jax is not needed
 
 
 def to_record(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:
@@ -124,15 +122,6 @@ def problem_in(content: RecordDict) -> str | None:
     """Why a client cannot take part, as it says itself when it is greeted; None if nothing is wrong."""
     problem = content.config_records.get(IDENTITY, {}).get(PROBLEM)
     return None if problem is None else f"{problem!s:.300}"
-
-
-def check_side_known(config: Mapping[str, Any]) -> None:
-    """Raise a ValueError, if an order or a greeting wants a client side that this version does not know."""
-    if (wanted := config.get(SIDE)) is not None and wanted not in KNOWN_SIDES:
-        raise ValueError(
-            f"the server's strategy wants the client side {wanted!r}, but this node knows only "
-            f"{', '.join(KNOWN_SIDES)}: install the server's version of turnout here"
-        )
 
 
 def sides_in(content: RecordDict) -> tuple[str, ...]:

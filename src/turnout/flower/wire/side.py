@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from turnout.flower.wire.messages import KNOWN_SIDES, SIDE, check_side_known
+from turnout.flower.wire.side_names import KNOWN_SIDES, SIDE, check_side_known
 from turnout.strategies.base import Strategy
 from turnout.strategies.client_side import ClientSide
 from turnout.strategies.words import LastUpdate
