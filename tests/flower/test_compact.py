@@ -51,7 +51,8 @@ def drawn(seed=0):
 
 
 def encoded(name, seed=0):
-    context = UploadContext(jnp.asarray(9 + seed, jnp.uint32), jnp.asarray(0.1))
+    rate, reach, t = (jnp.asarray(value, jnp.float32) for value in (0.1, 1.0, 0.0))
+    context = UploadContext(jnp.asarray(9 + seed, jnp.uint32), rate, reach, t)
     sent, _ = UPLOADS[name].encode(drawn(seed), None, context)
     return {key: np.asarray(part) for key, part in sent.items()}
 

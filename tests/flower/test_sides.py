@@ -13,7 +13,7 @@ from test_memory_on_clients import APP, MODEL, NAMES, either, everybody, play, t
 from turnout.files import archive
 from turnout.flower import FlowerStrategy, client_app
 from turnout.flower.node.sender import NodeState, answer
-from turnout.flower.wire import messages, side
+from turnout.flower.wire import messages, side, side_names
 from turnout.flower.wire.messages import to_record
 from turnout.server.settings import ServerSettings
 from turnout.strategies import MIFA, FedAvg, LastWord, Strategy
@@ -57,7 +57,7 @@ def ask(app, kind, **config):
 def test_a_side_that_a_node_does_not_know_is_refused_before_any_work(uploads):
     worked = []
     app = client_app(train=lambda *order: worked.append(order) or train(*order), uploads=uploads)
-    wanted = {messages.SIDE: "scaffold"}
+    wanted = {side_names.SIDE: "scaffold"}
     InProcessGrid(app, lambda _turn: [])  # tells Flower who is writing
     with pytest.raises(ValueError, match="wants the client side 'scaffold', but this node knows only last_update"):
         ask(app, "train", **wanted)
@@ -73,7 +73,7 @@ def test_an_old_node_that_knows_no_sides_takes_no_part(caplog):
     def old(message, context):
         reply = APP(message, context)
         if message.metadata.message_type == messages.HELLO:
-            del reply.content.config_records[messages.IDENTITY][messages.SIDES]
+            del reply.content.config_records[messages.IDENTITY][side_names.SIDES]
         return reply
 
     flower, _ = play(LastWord(memory="clients"), grid=everybody(either(old, "3")), rounds=2)
