@@ -27,7 +27,7 @@ from turnout.flower.server.inspector import Inspector
 from turnout.flower.server.rollback import has_collapsed
 from turnout.flower.wire.replies import Reply
 from turnout.metrics import TEST_ACCURACY, TEST_LOSS
-from turnout.simulator.local import Jobs, Local
+from turnout.simulator.local_training import Jobs, Local
 from turnout.strategies import FedAvg
 
 ROUNDS, BATCH, MOST_STEPS = 100, 16, 19

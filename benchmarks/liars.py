@@ -32,7 +32,7 @@ from turnout.flower import FlowerStrategy, Guard, Waiting, client_app
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.flower.wire.replies import OWN_NORM
 from turnout.metrics import TEST_ACCURACY, TEST_LOSS
-from turnout.simulator.local import Jobs, Local
+from turnout.simulator.local_training import Jobs, Local
 from turnout.strategies import MIFA, FedAU, FedAvg, FedNova, NormSampling, Strategy
 
 CLIENTS, LIAR, PRESENT = 6, 5, 0.8

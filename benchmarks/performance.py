@@ -31,8 +31,8 @@ import numpy as np
 
 from turnout.availability import bernoulli
 from turnout.simulator import simulate, simulate_trials
-from turnout.simulator.local import Local, Precision
-from turnout.simulator.placement import on_cpu
+from turnout.simulator.local_training import Local, Precision
+from turnout.simulator.side_by_side import on_cpu
 from turnout.simulator.trial import Trial
 from turnout.strategies import FedAvg
 from turnout.tasks import from_arrays, linear, model_named

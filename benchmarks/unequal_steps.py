@@ -26,7 +26,7 @@ from simulator import in_turn
 from turnout import tree
 from turnout.simulator.client import Client
 from turnout.simulator.cohort_work import train_cohort
-from turnout.simulator.local import Jobs, Local
+from turnout.simulator.local_training import Jobs, Local
 from turnout.tasks import from_arrays
 from turnout.tasks.base import Task
 from turnout.tasks.models.networks import model_named

@@ -32,7 +32,7 @@ BESIDE = {
         "turnout.auditor.Audited",
         "turnout.metrics.Metric",
         "turnout.metrics.metric_named",
-        "turnout.metrics.Record",
+        "turnout.records.Record",
     ),
     "turnout.tasks": (
         "turnout.tasks.data.csv_table.read_table",

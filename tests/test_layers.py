@@ -24,7 +24,7 @@ CORE = (
     {"errors", "lazy", "packing"},
     {"types"},
     {"arguments", "metrics", "optimizers", "presented", "statistics", "streams", "tree"},
-    {"files"},
+    {"files", "records"},
     {"availability", "strategies", "tasks", "uploads"},
     {"world", "server", "theory"},
     {"simulator"},

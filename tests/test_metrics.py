@@ -8,7 +8,8 @@ import pytest
 
 import turnout
 from turnout import metrics
-from turnout.metrics import BYTES_UPLOADED, METRICS, RECORDS, match_digits, metric_named, record_named, usual_name
+from turnout.metrics import METRICS, match_digits, metric_named, usual_name
+from turnout.records import BYTES_UPLOADED, RECORDS, record_named
 
 SOURCE = Path(turnout.__file__).parent
 

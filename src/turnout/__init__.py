@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from turnout.server.settings import ServerSettings
     from turnout.simulator import simulate, simulate_trials
     from turnout.simulator.history import History
-    from turnout.simulator.local import Local
+    from turnout.simulator.local_training import Local
     from turnout.simulator.programs import use_compilation_cache
     from turnout.simulator.trial import Trial
     from turnout.workbench.diagnosis.diagnose import diagnose

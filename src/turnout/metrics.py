@@ -1,6 +1,6 @@
-"""What each metric of a model and each record of a round is called and means.
+"""What each metric of a model is called and means.
 
-A new one is an entry of METRICS or RECORDS, and the place that computes it. Names that are not listed, such as those of
+A new one is an entry of METRICS, and the place that computes it. Names that are not listed, such as those of
 a task or an app of your own, are understood by how they begin and end.
 """
 
@@ -128,7 +128,7 @@ def metric_named(name: str) -> Metric:
     split: SplitName = next((split for split in get_args(SplitName) if name.startswith(split)), "none")
     return Metric(
         name,
-        _title(name),
+        spell_out(name),
         split,
         percent=name.endswith(_SHARES),
         higher_is_better=not name.endswith(_FALLING),
@@ -151,46 +151,6 @@ def usual_name(name: str) -> str:
     return _ALIASES.get(name, name)
 
 
-@dataclass(frozen=True)
-class Record:
-    """One number about a round."""
-
-    name: str
-    title: str
-    cost: bool = False  # adds up over the rounds: tables have its sum, curves can be drawn over it
-    simulated: bool = True  # whether simulations have it; runs on real nodes have all
-    counted: bool = True  # by the compiled loop, rather than from what it counts
-    in_bytes: bool = False
-
-    def number(self, value: float | int) -> str:
-        """A value as it is shown."""
-        if not self.in_bytes:
-            return f"{value:,.0f}"
-        power = min(4, max(0, len(f"{value:.0f}") - 1) // 3)
-        return f"{value / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
-
-
-BYTES_UPLOADED = "bytes_uploaded"  # simulated: lost uploads included; on real nodes: what was received
-
-RECORDS = (
-    Record("available", "Available clients"),
-    Record("cohort", "Clients asked to train"),
-    Record("uploads", "Uploads", cost=True),
-    Record(BYTES_UPLOADED, "Bytes uploaded", cost=True, counted=False, in_bytes=True),
-    Record("arrived", "Uploads that arrived"),
-    Record("weight_sum", "Sum of the weights"),
-    Record("local_steps", "Local steps", cost=True),
-    Record("seconds", "Seconds", cost=True, simulated=False),
-    Record("dropped", "Dropped replies", simulated=False),
-)
-COSTS = tuple(record for record in RECORDS if record.cost and record.simulated)
-OVERFLOW = "overflow"  # of a simulated round: clients without a slot; it must be 0, and is checked rather than kept
-
-
-def record_named(name: str) -> Record:
-    """A record by its name, also one that is not listed."""
-    return next((record for record in RECORDS if record.name == name), Record(name, _title(name)))
-
-
-def _title(name: str) -> str:
+def spell_out(name: str) -> str:
+    """A name as the title of something that is not listed."""
     return name.replace("_", " ").capitalize()

@@ -8,7 +8,7 @@ from turnout.flower.run import checkpoint
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply
-from turnout.metrics import RECORDS
+from turnout.records import RECORDS
 from turnout.server.settings import ServerSettings
 from turnout.strategies import MIFA, FedAvg
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from turnout.availability import bernoulli
-from turnout.simulator import batching, placement, simulate
-from turnout.simulator.local import Local
+from turnout.simulator import batching, side_by_side, simulate
+from turnout.simulator.local_training import Local
 from turnout.strategies import FedAvg
 from turnout.tasks.quadratics import Quadratics
 from turnout.world import World
@@ -24,7 +24,7 @@ def widths(monkeypatch):
     """Widths and chunks of all programs, in their order."""
     found = []
     watch_programs(monkeypatch, lambda kind, programs: programs, found)
-    monkeypatch.setattr(placement, "on_cpu", lambda: False)
+    monkeypatch.setattr(side_by_side, "on_cpu", lambda: False)
     return found
 
 
@@ -42,7 +42,7 @@ def watch_programs(monkeypatch, change, found):
 
 def with_memory_for(monkeypatch, **needs):
     """Programs that are said to need so much, by width and chunk, of a memory of 700."""
-    monkeypatch.setattr(placement, "memory", lambda: 700)
+    monkeypatch.setattr(side_by_side, "memory", lambda: 700)
     told = {tuple(map(int, kind[1:].split("x"))): need for kind, need in needs.items()}
     watch_programs(monkeypatch, lambda kind, programs: programs._replace(most_bytes=told[kind]), [])
 
@@ -64,7 +64,7 @@ def test_a_memory_that_holds_four_of_six_lanes_takes_two_crews_of_three(widths, 
 def test_what_a_program_needs_grows_with_its_lanes(monkeypatch):
     found = {}
     watch_programs(monkeypatch, lambda kind, programs: found.setdefault(kind[0], programs.most_bytes) and programs, [])
-    monkeypatch.setattr(placement, "on_cpu", lambda: False)
+    monkeypatch.setattr(side_by_side, "on_cpu", lambda: False)
     for seeds in (1, 8):
         run(seeds=seeds)
     assert found[8] > 4 * found[1] > 0
@@ -72,6 +72,6 @@ def test_what_a_program_needs_grows_with_its_lanes(monkeypatch):
 
 @pytest.mark.parametrize(("jobs", "expected"), [(2, (2, 1)), (14, (6, 2))])
 def test_jobs_of_unequal_steps_run_side_by_side_only_until_a_gpu_is_busy(widths, monkeypatch, jobs, expected):
-    monkeypatch.setattr(placement, "_GPU_FLOATS", jobs * placement.job_floats_of(Quadratics.of(CENTRES), 1))
+    monkeypatch.setattr(side_by_side, "_GPU_FLOATS", jobs * side_by_side.job_floats_of(Quadratics.of(CENTRES), 1))
     run(steps=[1, 7, 2, 30, 1, 1, 9, 3, 2, 2, 2, 5])
     assert widths == [expected]

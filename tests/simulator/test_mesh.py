@@ -15,7 +15,7 @@ import pytest
 
 import turnout
 from turnout import availability, tasks, uploads
-from turnout.simulator import crew, mesh, placement
+from turnout.simulator import crew, mesh, side_by_side
 from turnout.strategies import MIFA, CAFed, FedAvg, FedAWE, LastWord
 from turnout.workbench import Experiment
 from turnout.workbench.experiment.run import run
@@ -210,5 +210,5 @@ def test_another_spread_is_refused():
 
 def test_every_device_has_slots_to_train():
     sizes = {"slots": 100, "usual": 50, "width": 1, "job_floats": 10, "equal_steps": False}
-    one, eight = (placement.slots_together(tasks.quadratics(2), **sizes, devices=devices) for devices in (1, 8))
+    one, eight = (side_by_side.slots_together(tasks.quadratics(2), **sizes, devices=devices) for devices in (1, 8))
     assert eight == 8 * one

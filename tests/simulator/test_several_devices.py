@@ -11,7 +11,7 @@ import pytest
 
 import turnout
 from turnout import availability, tasks
-from turnout.simulator import crew, placement, simulate_trials
+from turnout.simulator import crew, side_by_side, simulate_trials
 from turnout.simulator.trial import Trial
 from turnout.strategies import LastWord
 
@@ -65,4 +65,4 @@ def test_two_devices_give_the_numbers_of_one(tmp_path):
 def test_one_device_moves_nothing():
     whole = {"array": jax.numpy.ones(3), "text": "as it is"}
     assert jax.local_device_count() == 1
-    assert placement.on_every_device(whole)[0] is whole
+    assert side_by_side.on_every_device(whole)[0] is whole

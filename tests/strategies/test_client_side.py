@@ -86,7 +86,7 @@ def test_lost_answers_are_kept_by_nobody_and_segments_do_not_change_a_bit():
 
 @pytest.mark.parametrize("chunk", [1, 2, 8])
 def test_neither_chunks_nor_lanes_change_it(chunk, monkeypatch):
-    monkeypatch.setattr("turnout.simulator.placement.slots_together", lambda *_, **__: chunk)
+    monkeypatch.setattr("turnout.simulator.side_by_side.slots_together", lambda *_, **__: chunk)
     task, world = quadratics(), unequal_world([0, 4, 2, 7, 3])
     local = Local(learning_rate=RATE, batch_size=1)
     runs = simulate_trials(task, [Trial(Steered(mu), world, local) for mu in (MU, 0.0)], rounds=15, seeds=3)

@@ -10,7 +10,7 @@ import pytest
 from turnout.availability import bernoulli
 from turnout.server.places import _recount
 from turnout.simulator import simulate
-from turnout.simulator.local import Local
+from turnout.simulator.local_training import Local
 from turnout.simulator.trial import Trial, check_trial
 from turnout.strategies import MIFA, FedAU, FedAvg, FedAWE, FedLaAvg, FedVARP, LastWord, StaleFill, Strategy
 from turnout.strategies.memory import check_bits, check_memory, rows_of_zeros

@@ -13,7 +13,7 @@ from turnout.server.settings import ServerSettings
 from turnout.simulator import client_state, loop
 from turnout.simulator.clients import Trainees
 from turnout.simulator.lane import Lane
-from turnout.simulator.local import Local
+from turnout.simulator.local_training import Local
 from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.trial import Trial, check_trial
 from turnout.strategies import MIFA, FedAvg, LastWord, OptimalSampling

@@ -14,7 +14,7 @@ from turnout.auditor.results import Audit, Audited
 from turnout.auditor.voting import BURN_IN, SEGMENTS, Votes, local_rates, play_trials
 from turnout.server.settings import ServerSettings
 from turnout.simulator.kinds import check_local, check_world, labelled_strategies
-from turnout.simulator.local import Local
+from turnout.simulator.local_training import Local
 from turnout.simulator.simulate import check_seeds
 from turnout.simulator.trial import Trial, check_trial_in_fleet
 from turnout.strategies.base import Strategy

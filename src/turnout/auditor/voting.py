@@ -24,7 +24,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from turnout.metrics import OVERFLOW
+from turnout.records import OVERFLOW
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
 from turnout.simulator import loop
@@ -33,10 +33,10 @@ from turnout.simulator.client import Sent
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.clients import Clients
 from turnout.simulator.lane import Lane
-from turnout.simulator.local import Jobs, Local, Trained
+from turnout.simulator.local_training import Jobs, Local, Trained
 from turnout.simulator.loop import Carry
-from turnout.simulator.placement import num_workers, round_up
 from turnout.simulator.plan import Plan, RecordPlan
+from turnout.simulator.side_by_side import num_workers, round_up
 from turnout.simulator.simulate import check_seeds
 from turnout.simulator.trial import Trial, as_arrays
 from turnout.types import Download, Fleet, Law, Mask, Params, PerClient, PerSlot, RandomKey, RandomKeys, Round

@@ -1,4 +1,7 @@
-"""Clients that must rest: after taking part, a client waits a number of rounds before it can be drawn again."""
+"""Clients that must rest: after taking part, a client waits a number of rounds before it can be drawn again.
+
+Here nature has it so. A server that leaves its clients alone for some rounds has a setting for that, `rest`.
+"""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array
 
-from turnout.metrics import BYTES_UPLOADED, OVERFLOW
-from turnout.simulator import loop, mesh, placement
+from turnout.records import BYTES_UPLOADED, OVERFLOW
+from turnout.simulator import loop, mesh, side_by_side
 from turnout.simulator.attendance import Attendance
 from turnout.simulator.crew import Crew, CrewProgress, CrewResults, Latest, Programs
 from turnout.simulator.history import History
@@ -55,15 +55,15 @@ def run_group(
     numbers = range(len(group.members)) if chosen is None else chosen
     lanes = np.concatenate([np.arange(len(seeds)) + number * len(seeds) for number in numbers])
     stacks = _place(Stack.of(tasks, group, seeds), tasks[0].num_clients, spread)
-    count = len(group.members) * len(seeds) if placement.on_cpu() else len(lanes)
+    count = len(group.members) * len(seeds) if side_by_side.on_cpu() else len(lanes)
     plan, width = _plan(tasks[0], group.all_trials, count, stacks[0].roots, run_plan, spread)
     record_plan = RecordPlan(_next_power(run_plan.blocks), _next_power(run_plan.rounds), run_plan.metrics)
     plan, width = _fit(count, plan, width, lambda plan, width: stacks[0].programs(plan, width, record_plan, run_plan))
     crews = [
         stacks[place % len(stacks)].crew(lanes[members], plan, record_plan, run_plan, saved)
-        for place, members in enumerate(placement.cut_into_crews(len(lanes), width))
+        for place, members in enumerate(side_by_side.cut_into_crews(len(lanes), width))
     ]
-    whole = _run_crews(crews, report, placement.num_workers() if spread == "lanes" else 1).rows(slice(len(lanes)))
+    whole = _run_crews(crews, report, side_by_side.num_workers() if spread == "lanes" else 1).rows(slice(len(lanes)))
     check_overflow(whole.records.pop(OVERFLOW))
     count_group()
     return [
@@ -132,7 +132,7 @@ def _place(stack: Stack, num_clients: int, spread: mesh.Spread) -> list[Stack]:
         return [replace(stack, shared=shared, cut=lambda lanes: mesh.over_all_devices(lanes, num_clients, axis=1))]
     arrays = (stack.shared, stack.own, stack.trials, stack.laws, stack.roots)
     names = ("shared", "own", "trials", "laws", "roots")
-    return [replace(stack, **dict(zip(names, placed, strict=True))) for placed in placement.on_every_device(arrays)]
+    return [replace(stack, **dict(zip(names, placed, strict=True))) for placed in side_by_side.on_every_device(arrays)]
 
 
 def _stack(trees: Sequence[Tree]) -> Tree:
@@ -175,16 +175,16 @@ def _plan(
     slots, often = (max(trial.strategy.capacity(size) for trial in trials) for size in (crowd, usual))
     steps = {trial.world.compute.common for trial in trials}
     common = steps.pop() if len(steps) == 1 else None
-    slots = min(num_clients, placement.slots_for(slots))
-    job = once_per_kind(placement.job_floats_of, task, trials[0].local.batch_size)
+    slots = min(num_clients, side_by_side.slots_for(slots))
+    job = once_per_kind(side_by_side.job_floats_of, task, trials[0].local.batch_size)
     alike, devices = common is not None, mesh.num_devices(spread)
-    width = 1 if spread == "clients" else placement.lanes_together(lanes, slots, job, alike)
+    width = 1 if spread == "clients" else side_by_side.lanes_together(lanes, slots, job, alike)
     plan = Plan(
         slots=slots,
-        most_available=min(num_clients, placement.slots_for(crowd)),
+        most_available=min(num_clients, side_by_side.slots_for(crowd)),
         common_steps=common,
         most_steps=max(trial.world.compute.most for trial in trials),
-        chunk=placement.slots_together(task, slots, often, width, job, alike, devices),
+        chunk=side_by_side.slots_together(task, slots, often, width, job, alike, devices),
     )
     return plan, width
 
@@ -206,13 +206,13 @@ def _next_power(count: int) -> int:
 
 def _fit(lanes: int, plan: Plan, width: int, compile_for: Callable[[Plan, int], Programs]) -> tuple[Plan, int]:
     """A plan and a width that fit on the device: fewer lanes side by side if necessary, and then fewer slots."""
-    limit = placement.memory()
+    limit = side_by_side.memory()
     while True:
         need = compile_for(plan, width).most_bytes
         if limit is None or need <= limit or (width == 1 and plan.chunk == 1):
             return plan, width
         if width > 1:
-            width = placement.even(lanes, max(1, min(width - 1, int(width * limit / need))))
+            width = side_by_side.even(lanes, max(1, min(width - 1, int(width * limit / need))))
         else:
             plan = replace(plan, chunk=max(1, min(plan.chunk, plan.slots) // 2))
 
@@ -241,7 +241,7 @@ def _history(
     stride = _next_power(run_plan.rounds) // results.states.shape[1]
     attendance = Attendance.of(seeds[0], results.states[0], stride, run_plan.rounds, tasks[0].num_clients)
     laws = [of_draw[number] for of_draw in group.laws]
-    uploads, model = results.records["uploads"].astype(np.int64), once_per_kind(placement.model_shapes, tasks[0])
+    uploads, model = results.records["uploads"].astype(np.int64), once_per_kind(side_by_side.model_shapes, tasks[0])
     return History(
         seeds,
         run_plan.rounds,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from turnout import tree
 from turnout.simulator.client_state import ClientState
-from turnout.simulator.local import Jobs, Local, Trained
+from turnout.simulator.local_training import Jobs, Local, Trained
 from turnout.strategies.client_side import ClientSide
 from turnout.streams import scramble
 from turnout.tasks.base import Task

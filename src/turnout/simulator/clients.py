@@ -11,7 +11,7 @@ from turnout.metrics import on_split
 from turnout.simulator.client import Sent
 from turnout.simulator.cohort_work import train_cohort
 from turnout.simulator.lane import Lane
-from turnout.simulator.local import Jobs
+from turnout.simulator.local_training import Jobs
 from turnout.streams import Stream, client_seeds, round_key
 from turnout.tasks.base import Task
 from turnout.types import Ask, Cohort, Download, Fleet, Mask, Params, PerClient, PerSlot, Round

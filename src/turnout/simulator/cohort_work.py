@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from turnout.simulator.client import Client, Sent
-from turnout.simulator.local import Jobs
+from turnout.simulator.local_training import Jobs
 from turnout.simulator.mesh import spread_rows
-from turnout.simulator.placement import most_of_lanes
+from turnout.simulator.side_by_side import most_of_lanes
 from turnout.tasks.base import Task
 from turnout.types import Download, Tree
 

@@ -8,7 +8,7 @@ from typing import Any
 from turnout import strategies as shipped
 from turnout.arguments import check_kind
 from turnout.availability.base import Process
-from turnout.simulator.local import Local
+from turnout.simulator.local_training import Local
 from turnout.strategies.base import Strategy
 from turnout.tasks.base import Task
 from turnout.types import PyTree

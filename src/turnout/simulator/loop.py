@@ -11,14 +11,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from turnout import tree
-from turnout.metrics import OVERFLOW, RECORDS
+from turnout.records import OVERFLOW, RECORDS
 from turnout.server.server import ServerState
 from turnout.server.tally import Tally
 from turnout.simulator.attendance import Roll
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.clients import Clients, Trainees
 from turnout.simulator.lane import Lane
-from turnout.simulator.local import Jobs
+from turnout.simulator.local_training import Jobs
 from turnout.simulator.mesh import spread_rows
 from turnout.simulator.run_plan import Bounds
 from turnout.streams import Stream, client_seeds, round_key

@@ -13,7 +13,7 @@ from turnout.server.settings import ServerSettings
 from turnout.simulator.batching import run_group
 from turnout.simulator.crew import Latest
 from turnout.simulator.history import History
-from turnout.simulator.local import Local
+from turnout.simulator.local_training import Local
 from turnout.simulator.mesh import Spread, check_spread
 from turnout.simulator.programs import once_per_kind
 from turnout.simulator.run_plan import RunPlan

@@ -19,7 +19,7 @@ from turnout.server.server import Server
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client import Client
 from turnout.simulator.kinds import check_local, check_strategy_kind, check_task, check_world
-from turnout.simulator.local import Local
+from turnout.simulator.local_training import Local
 from turnout.simulator.mesh import Spread, num_memories
 from turnout.simulator.programs import once_per_kind
 from turnout.strategies.base import Strategy

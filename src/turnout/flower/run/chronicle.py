@@ -23,7 +23,8 @@ from turnout.flower.run.estimates import estimated_columns
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.turn import RoundRecord
 from turnout.flower.wire.layout import Arrays
-from turnout.metrics import BYTES_UPLOADED, RECORDS, TEST_ACCURACY, TRAIN_LOSS, WORST_DECILE, usual_name
+from turnout.metrics import TEST_ACCURACY, TRAIN_LOSS, WORST_DECILE, usual_name
+from turnout.records import BYTES_UPLOADED, RECORDS
 from turnout.simulator.history import History
 from turnout.tasks.base import worst_decile
 from turnout.workbench.experiment import deployed, store

@@ -14,7 +14,7 @@ from turnout.server.places import renew as renew_rows
 from turnout.server.places import vacate
 from turnout.server.server import Closed, Server, ServerState
 from turnout.server.tally import Tally
-from turnout.simulator.local import Local
+from turnout.simulator.local_training import Local
 from turnout.streams import Stream, client_seeds, round_key
 from turnout.types import Array, Cohort, Params, Reports, View
 

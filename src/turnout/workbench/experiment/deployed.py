@@ -9,7 +9,7 @@ import numpy as np
 
 from turnout.server.facts import Facts, Online
 from turnout.server.settings import ServerSettings
-from turnout.simulator.local import Local
+from turnout.simulator.local_training import Local
 from turnout.strategies.base import Strategy
 from turnout.workbench.experiment import registry, schema
 from turnout.workbench.experiment.config import Experiment

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from turnout.metrics import metric_named, record_named
+from turnout.metrics import metric_named
+from turnout.records import record_named
 from turnout.workbench.reproduction.measured import Curve, Measured
 from turnout.workbench.reproduction.tables import function_and_arguments
 

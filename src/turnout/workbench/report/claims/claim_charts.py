@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from turnout.metrics import Metric, metric_named, record_named
+from turnout.metrics import Metric, metric_named
+from turnout.records import record_named
 from turnout.workbench.experiment.registry import entries
 from turnout.workbench.report.page.chart import Axis, Chart, Kind, Rule, Series
 from turnout.workbench.report.page.colours import Style, colour, guess_strategy, line_styles

@@ -14,7 +14,7 @@ from turnout.server.settings import ServerSettings
 from turnout.simulator import simulate_trials
 from turnout.simulator.history import History
 from turnout.simulator.kinds import labelled_strategies
-from turnout.simulator.local import Local
+from turnout.simulator.local_training import Local
 from turnout.simulator.mesh import Spread
 from turnout.simulator.trial import Trial
 from turnout.strategies.base import Strategy

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from turnout.metrics import RECORDS, Metric
+from turnout.metrics import Metric
+from turnout.records import RECORDS
 from turnout.simulator.history import History
 from turnout.statistics import evenly
 from turnout.workbench.report.page.chart import Axis, Chart, Rule, Series

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from turnout.metrics import COSTS, Metric, Record
+from turnout.metrics import Metric
+from turnout.records import COSTS, Record
 from turnout.statistics import Interval
 from turnout.workbench.experiment.run import Outcome
 from turnout.workbench.report.page.table import Cell, Column, Table

@@ -10,7 +10,7 @@ from turnout.availability import alternating
 from turnout.metrics import DISTANCE
 from turnout.simulator import simulate_trials
 from turnout.simulator.history import History
-from turnout.simulator.local import Local
+from turnout.simulator.local_training import Local
 from turnout.simulator.trial import Trial
 from turnout.strategies import FedAvg, FedLaAvg, Strategy
 from turnout.tasks.two_clients import two_clients

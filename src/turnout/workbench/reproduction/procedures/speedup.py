@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from turnout.availability import bounded_absence
 from turnout.metrics import TRAIN_LOSS
 from turnout.simulator import simulate
-from turnout.simulator.local import Local
+from turnout.simulator.local_training import Local
 from turnout.strategies import FedLaAvg
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.base import target_mean

@@ -9,7 +9,7 @@ import numpy as np
 from turnout.availability import bounded_absence, cyclic
 from turnout.metrics import DISTANCE
 from turnout.simulator import simulate_trials
-from turnout.simulator.local import Local
+from turnout.simulator.local_training import Local
 from turnout.simulator.trial import Trial
 from turnout.strategies import FedLaAvg
 from turnout.tasks.quadratics import quadratics

@@ -15,7 +15,7 @@ from turnout.simulator.client import Client
 from turnout.simulator.clients import Trainees
 from turnout.simulator.cohort_work import train_cohort
 from turnout.simulator.lane import Lane
-from turnout.simulator.local import Jobs, Local
+from turnout.simulator.local_training import Jobs, Local
 from turnout.simulator.minibatches import noise
 from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.trial import Trial
