@@ -21,6 +21,7 @@ from turnout.availability.recorded.phones import is_published, read_published
 from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS, slots_covered, slots_within
 from turnout.errors import check_installed
 from turnout.files.data_folder import table_file
+from turnout.files.opened import note
 from turnout.files.panics import refuse_panics
 from turnout.types import Mask, RandomKey, Round
 
@@ -201,6 +202,7 @@ def _parquet(path: str) -> dict[str, list[Any]]:
     check_installed("polars", f"{path}: a Parquet file")
     import polars
 
+    note(path)
     try:
         with refuse_panics(path):
             return polars.read_parquet(path).to_dict(as_series=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from turnout.errors import UserError, check_installed
 from turnout.files.data_folder import table_file
+from turnout.files.opened import note
 from turnout.files.panics import refuse_panics
 from turnout.tasks.data.sample_table import SampleTable, Where, table_of
 
@@ -39,6 +40,7 @@ def text_rows(path: str) -> pl.DataFrame:
 
     try:
         if file.suffix == ".parquet":
+            note(file)
             with refuse_panics(path):
                 rows = pl.read_parquet(file).cast(pl.String)
         else:
