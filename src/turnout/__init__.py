@@ -8,6 +8,7 @@ from turnout.presented import Presented
 if TYPE_CHECKING:
     from turnout import availability, strategies, tasks, theory, uploads
     from turnout.auditor import Audit, audit, effective_weights
+    from turnout.paces import Buffered, Clocked, Rounds
     from turnout.server.facts import Online, Oracle
     from turnout.server.server import Server
     from turnout.server.settings import ServerSettings
@@ -20,16 +21,19 @@ if TYPE_CHECKING:
     from turnout.workbench.diagnosis.reading.log_file import read_log
     from turnout.workbench.report.run.comparison import compare
     from turnout.workbench.report.run.plots import plots
-    from turnout.world import World, compute, links
+    from turnout.world import World, compute, durations, links
 
 __version__ = "0.2.0"
 
 __all__ = [
     "Audit",
+    "Buffered",
+    "Clocked",
     "History",
     "Local",
     "Online",
     "Oracle",
+    "Rounds",
     "Server",
     "ServerSettings",
     "Trial",
@@ -39,6 +43,7 @@ __all__ = [
     "compare",
     "compute",
     "diagnose",
+    "durations",
     "effective_weights",
     "links",
     "plots",

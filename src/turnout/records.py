@@ -21,6 +21,7 @@ class Record:
     simulated: bool = True  # whether simulations have it; runs on real nodes have all
     counted: bool = True  # by the compiled loop, rather than from what it counts
     in_bytes: bool = False
+    timed: bool = False  # only where work takes time
 
     def number(self, value: float | int) -> str:
         """A value as it is shown."""
@@ -40,6 +41,10 @@ RECORDS = (
     Record("arrived", "Uploads that arrived"),
     Record("weight_sum", "Sum of the weights"),
     Record("local_steps", "Local steps", cost=True),
+    Record("server_steps", "Server steps", cost=True, timed=True),
+    Record("used", "Updates used", timed=True),
+    Record("at_work", "Clients at work", timed=True),
+    Record("wasted_steps", "Local steps of work that was not used", cost=True, timed=True),
     Record("seconds", "Seconds", cost=True, simulated=False),
     Record("dropped", "Dropped replies", simulated=False),
 )

@@ -32,6 +32,8 @@ class Stream(enum.IntEnum):
     ADMIT = 8
     PAST = 9  # availability before round 0, for a server that has watched
     UPLOAD = 10  # rounding and noise on the way to the server
+    DURATIONS = 11  # how long work takes
+    OPENINGS = 12  # which of the wanted clients are asked, where there are too few openings
 
 
 def round_key(root: RandomKey, stream: Stream, t: Round = 0) -> RandomKey:

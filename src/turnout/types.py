@@ -142,11 +142,18 @@ class View(eqx.Module):
     watched: Mask | None = None  # clients whose availability is certain; None for all, as in simulations
     span: Scalar | None = None  # length of the last round, in usual rounds; None for one
     members: Mask | None = None  # the places that hold a client; all of them if not given
+    tick: Round | None = None  # of the world's time, where that is not t: t then counts the server's steps
+    goal: Scalar | None = None  # K, the updates that a step waits for; None where that is no fixed number
 
     @property
     def num_clients(self) -> int:
         """Number of places, vacant ones included."""
         return self.importance.shape[-1]
+
+    @property
+    def now(self) -> Round:
+        """From what random keys are folded: a server may ask several times between two steps."""
+        return self.t if self.tick is None else self.tick
 
     @property
     def vacant(self) -> Mask:
@@ -313,16 +320,19 @@ class Reports(eqx.Module):
     losses: PerSlot  # mean loss during local work
     reach: PerSlot  # ‖a‖₁ of the work that was done
     second: Params | None = None  # the second vector of each answer, where clients send one
+    starts: Params | None = None  # the models that were sent, where the strategy needs them and they were other ones
 
     @classmethod
-    def of(cls, cohort: Cohort, answers: Answer, losses: PerSlot, reach: PerSlot) -> Reports:
+    def of(
+        cls, cohort: Cohort, answers: Answer, losses: PerSlot, reach: PerSlot, starts: Params | None = None
+    ) -> Reports:
         """What a cohort has sent, with every row that did not arrive set to zero, whatever it holds."""
 
         def keep(rows: Array) -> Array:
             return where_rows(cohort.arrived, rows, jnp.zeros_like(rows))
 
         kept = jax.tree.map(keep, answers)
-        return cls(kept.update, keep(losses), keep(reach), kept.second)
+        return cls(kept.update, keep(losses), keep(reach), kept.second, jax.tree.map(keep, starts))
 
 
 class Move(eqx.Module):

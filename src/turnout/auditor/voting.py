@@ -29,15 +29,16 @@ from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
 from turnout.simulator import loop
 from turnout.simulator.batching import check_overflow, crowd_sizes
+from turnout.simulator.carry import Carry
 from turnout.simulator.client import Sent
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.clients import Clients
 from turnout.simulator.lane import Lane
 from turnout.simulator.local_training import Jobs, Local, Trained
-from turnout.simulator.loop import Carry
 from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.side_by_side import num_workers, round_up
 from turnout.simulator.simulate import check_seeds
+from turnout.simulator.tick import begin_time
 from turnout.simulator.trial import Trial, as_arrays
 from turnout.types import Download, Fleet, Law, Mask, Params, PerClient, PerSlot, RandomKey, RandomKeys, Round
 from turnout.uploads import Plain
@@ -49,6 +50,8 @@ _MAX_RESIDUALS = 2**26  # numbers that a backward pass may keep; with more, segm
 
 class Voters(Clients):
     """Clients without data, with a vote only."""
+
+    differentiable = True
 
     importance: PerClient
     votes: PerClient
@@ -146,6 +149,9 @@ def _plans(fleet: Fleet, trials: Sequence[Trial], plain: list[Trial], roots: Ran
         if world not in crowds:
             crowds[world] = crowd_sizes([arrays.world], roots, rounds)[0]
         slots = min(fleet.num_clients, round_up(trial.strategy.capacity(crowds[world])))
+        closing = places = 0
+        if trial.timed:
+            slots = closing = places = fleet.num_clients
         plans.append(
             Plan(
                 slots=slots,
@@ -153,6 +159,8 @@ def _plans(fleet: Fleet, trials: Sequence[Trial], plain: list[Trial], roots: Ran
                 common_steps=None,
                 most_steps=trial.world.compute.most,
                 chunk=slots,
+                places=places,
+                closing=closing,
             )
         )
     return plans
@@ -179,6 +187,7 @@ def _play(fleet: Fleet, lane: Lane, length: int, count: bool) -> Votes:
         now, record = loop.play_round(Voters(fleet.importance, votes), lane, t, carry)
         age = (t - now.tally.last).astype(target.dtype)
         move = server.model(now.server) - server.model(carry.server)
+        record = {name: record[name] for name in loop.recorded(trial)}
         return now, _Written(record, jax.lax.stop_gradient(move), jnp.sum(target * age))
 
     def one_segment(carry: Carry, segment: tuple[Array, PerClient]) -> tuple[Carry, tuple[Params, _Written]]:
@@ -189,11 +198,13 @@ def _play(fleet: Fleet, lane: Lane, length: int, count: bool) -> Votes:
 
     def model(votes: Float[Array, "segments clients"]) -> tuple[Array, tuple[Tally, _Written]]:
         params, num_clients = jnp.zeros(()), fleet.num_clients
+        state = server.init(params)
         begin = Carry(
             trial.world.init(lane.root),
-            server.init(params),
+            state,
             Tally.empty(num_clients),
             clients=_without_optimizer(trial.client.init(params, num_clients)),
+            time=begin_time(lane, fleet, state) if trial.timed else None,
         )
         numbers = jnp.arange(SEGMENTS, dtype=jnp.int32)
         residuals = SEGMENTS * length * lane.plan.slots

@@ -10,12 +10,14 @@ from dataclasses import replace
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Int
 
 from turnout import tree
 from turnout.server.facts import Facts, Oracle
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
 from turnout.strategies.base import Strategy
+from turnout.strategies.sampling import without_replacement
 from turnout.streams import Stream, round_key
 from turnout.types import (
     Cohort,
@@ -101,13 +103,19 @@ class Server(eqx.Module):
         fleet = self.fleet
         return View(t, fleet.importance, available, facts, lr, losses, slots=self.slots, members=fleet.members)
 
-    def ask(self, state: ServerState, view: View, root: RandomKey) -> tuple[Cohort, ServerState]:
-        """The cohort to ask, of available clients only."""
+    def ask(
+        self, state: ServerState, view: View, root: RandomKey, openings: Int[Array, ""] | None = None
+    ) -> tuple[Cohort, ServerState]:
+        """The cohort to ask, of available clients only; with too few openings some of them, drawn uniformly."""
         if state.rest is not None:
             view = view.among(state.rest <= 0)
-        key = round_key(root, Stream.SELECT, view.t)
+        key = round_key(root, Stream.SELECT, view.now)
         ask, strategy = self.strategy.select(state.strategy, view, key)
         reachable = replace(ask, copies=jnp.where(view.available, ask.copies, 0.0))
+        if openings is not None:
+            key = round_key(root, Stream.OPENINGS, view.now)
+            drawn = without_replacement(key, reachable.copies > 0, openings, self.slots)
+            reachable = replace(reachable, copies=jnp.where(drawn, reachable.copies, 0.0))
         return Cohort.pack(reachable, self.slots, view.lr), replace(state, strategy=strategy)
 
     def download(self, state: ServerState, view: View, cohort: Cohort) -> Download:
@@ -121,18 +129,25 @@ class Server(eqx.Module):
 
     def admit(self, state: ServerState, view: View, cohort: Cohort, norms: PerSlot, root: RandomKey) -> Cohort:
         """The cohort narrowed to the clients that may upload; `norms` are those of their updates."""
-        key = round_key(root, Stream.ADMIT, view.t)
+        key = round_key(root, Stream.ADMIT, view.now)
         return self.strategy.admit(state.strategy, view, cohort, norms, key)
 
     def close(self, state: ServerState, view: View, cohort: Cohort, reports: Reports, tally: Tally) -> Closed:
         """End a round, in simulations and on real nodes alike: weights of the arrived updates, new state and sums."""
-        move, strategy = self.strategy.aggregate(state.strategy, state.params, view, cohort, reports)
-        params, optimizer = self._step(state, view.t, move, cohort, reports)
+        moved, weight = self.step(state, view, cohort, reports)
         facts = self.facts.observe(state.facts, view, cohort, reports)
-        weight = jnp.where(cohort.arrived, move.weight, 0.0)
         available = view.available if view.watched is None else view.available & view.watched
-        tally = tally.add(view.t, available, cohort, weight)
-        return Closed(ServerState(params, strategy, facts, optimizer, self._rest(state, cohort)), tally, weight)
+        tally = tally.add(view.t, available, cohort.asked, cohort.mask).weigh(cohort, weight)
+        return Closed(replace(moved, facts=facts), tally, weight)
+
+    def step(self, state: ServerState, view: View, cohort: Cohort, reports: Reports) -> tuple[ServerState, PerSlot]:
+        """State after the model has moved by these updates, and the weight of each; facts are not touched."""
+        if self.strategy.needs_starts and reports.starts is None:  # all were sent the present model
+            reports = replace(reports, starts=tree.repeat(state.params, cohort.ids.shape[0]))
+        move, strategy = self.strategy.aggregate(state.strategy, state.params, view, cohort, reports)
+        params, optimizer = self._move(state, view.t, move, cohort, reports)
+        weight = jnp.where(cohort.arrived, move.weight, 0.0)
+        return ServerState(params, strategy, state.facts, optimizer, self._rest(state, cohort)), weight
 
     def _rest(self, state: ServerState, cohort: Cohort) -> PerClient | None:
         """The rests that are left: one round less for all, and the whole rest for those that trained."""
@@ -141,7 +156,7 @@ class Server(eqx.Module):
         rest = jnp.asarray(self.settings.rest, jnp.float32)
         return jnp.maximum(state.rest - 1.0, 0.0).at[cohort.ids].set(rest, mode="drop")
 
-    def _step(
+    def _move(
         self, state: ServerState, t: Round, move: Move, cohort: Cohort, reports: Reports
     ) -> tuple[Params, PyTree]:
         """Model and state of the optimizer after the move; as before if nothing arrived, unless it moves alone."""

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from turnout.types import Cohort, Mask, PerClient, Round
+from turnout.types import Cohort, Mask, PerClient, PerSlot, Round
 
 
 class Tally(eqx.Module):
@@ -27,17 +27,21 @@ class Tally(eqx.Module):
         zeros, never = jnp.zeros(num_clients), jnp.full(num_clients, -1, jnp.int32)
         return cls(zeros, zeros, zeros, zeros, never, jnp.zeros(num_clients, jnp.int32))
 
-    def add(self, t: Round, available: Mask, cohort: Cohort, weight: Array) -> Tally:
-        arrived = cohort.mask
+    def add(self, t: Round, available: Mask, asked: Mask, arrived: Mask) -> Tally:
+        """The sums after round t, or after a tick of time, without the weights of updates."""
         last = jnp.where(arrived, jnp.asarray(t, jnp.int32), self.last)
-        return Tally(
+        return replace(
+            self,
             available=self.available + available.astype(jnp.float32),
-            asked=self.asked + cohort.asked.astype(jnp.float32),
+            asked=self.asked + asked.astype(jnp.float32),
             arrived=self.arrived + arrived.astype(jnp.float32),
-            weight=self.weight + cohort.put(weight),
             last=last,
             stalest=jnp.maximum(self.stalest, jnp.asarray(t, jnp.int32) - last),
         )
+
+    def weigh(self, cohort: Cohort, weight: PerSlot) -> Tally:
+        """The sums with the weights of the updates that a step has used."""
+        return replace(self, weight=self.weight + cohort.put(weight))
 
     def renew(self, t: Round, places: Mask) -> Tally:
         """The sums in which these places start anew in round t, and have missed nothing before."""

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, UInt8
 
-from turnout.types import Cohort, Mask, Round
+from turnout.types import Mask, Round
 
 STATES = ("away", "excluded", "failed", "active")  # not available, not asked, asked without an answer, answered
 MAX_CLIENTS = 256
@@ -39,9 +39,9 @@ class Roll(eqx.Module):
         rows = min(MAX_ROUNDS, rounds)
         return cls(jnp.zeros((rows, min(MAX_CLIENTS, num_clients)), jnp.uint8), rounds // rows)
 
-    def add(self, t: Round, available: Mask, cohort: Cohort) -> Roll:
-        """The record with round t, if that round is one of those recorded."""
-        state = available.astype(jnp.uint8) + cohort.asked.astype(jnp.uint8) + cohort.mask.astype(jnp.uint8)
+    def add(self, t: Round, available: Mask, asked: Mask, arrived: Mask) -> Roll:
+        """The record with round t, if that round is one of those recorded; each mask lies within the one before."""
+        state = available.astype(jnp.uint8) + asked.astype(jnp.uint8) + arrived.astype(jnp.uint8)
         row = jnp.asarray(t, jnp.int32)
         place = jnp.where(row % self.stride == 0, row // self.stride, self.states.shape[0])
         watched = state[watched_clients(available.shape[0])]

@@ -22,6 +22,7 @@ from turnout.simulator.history import History
 from turnout.simulator.lane import Lane
 from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.programs import count_group, once_per_kind
+from turnout.simulator.rehearsal import rehearse
 from turnout.simulator.run_plan import RunPlan
 from turnout.simulator.savepoint import Savepoint
 from turnout.simulator.trial import Trial, TrialGroup, as_arrays
@@ -173,18 +174,27 @@ def _plan(
         # Counted over the whole record_plan, so that every length that fits into it shares the program.
         crowd, usual = crowd_sizes(list(worlds.values()), roots, _next_power(run_plan.rounds))
     slots, often = (max(trial.strategy.capacity(size) for trial in trials) for size in (crowd, usual))
+    places = closing = 0
+    if trials[0].timed:
+        most_steps = max(trial.world.compute.most for trial in trials)
+        sizes = rehearse(task.fleet, trials, roots, _next_power(run_plan.rounds), most_steps)
+        slots, often = sizes.asked, sizes.usual
+        places, closing = (min(num_clients, side_by_side.slots_for(size)) for size in (sizes.busy, sizes.closing))
     steps = {trial.world.compute.common for trial in trials}
     common = steps.pop() if len(steps) == 1 else None
     slots = min(num_clients, side_by_side.slots_for(slots))
+    together = closing or slots  # that train together
     job = once_per_kind(side_by_side.job_floats_of, task, trials[0].local.batch_size)
     alike, devices = common is not None, mesh.num_devices(spread)
-    width = 1 if spread == "clients" else side_by_side.lanes_together(lanes, slots, job, alike)
+    width = 1 if spread == "clients" else side_by_side.lanes_together(lanes, together, job, alike)
     plan = Plan(
         slots=slots,
         most_available=min(num_clients, side_by_side.slots_for(crowd)),
         common_steps=common,
         most_steps=max(trial.world.compute.most for trial in trials),
-        chunk=side_by_side.slots_together(task, slots, often, width, job, alike, devices),
+        chunk=side_by_side.slots_together(task, together, often, width, job, alike, devices),
+        places=places,
+        closing=closing,
     )
     return plan, width
 
@@ -241,6 +251,7 @@ def _history(
     stride = _next_power(run_plan.rounds) // results.states.shape[1]
     attendance = Attendance.of(seeds[0], results.states[0], stride, run_plan.rounds, tasks[0].num_clients)
     laws = [of_draw[number] for of_draw in group.laws]
+    durations = group.draws[0][number].world.durations
     uploads, model = results.records["uploads"].astype(np.int64), once_per_kind(side_by_side.model_shapes, tasks[0])
     return History(
         seeds,
@@ -251,6 +262,8 @@ def _history(
         clients=results.clients,
         params=results.params,
         attendance=attendance,
+        ages=results.ages,
+        tick_seconds=None if durations is None else durations.tick_seconds,
         seconds=float(results.seconds.mean()),
         target=_by_draw([task.fleet.target for task in tasks]),
         pi=_by_draw([None if law is None else law.pi for law in laws]),

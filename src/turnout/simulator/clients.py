@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -19,6 +20,8 @@ from turnout.types import Ask, Cohort, Download, Fleet, Mask, Params, PerClient,
 
 class Clients(eqx.Module):
     """The clients that answer the server, by training on data or otherwise."""
+
+    differentiable: ClassVar[bool] = False  # gradients flow through a run, which can then leave nothing out
 
     @property
     @abc.abstractmethod

@@ -16,7 +16,9 @@ from jaxtyping import Array
 
 from turnout.server.tally import Tally
 from turnout.simulator import loop, mesh
+from turnout.simulator.ages import Ages
 from turnout.simulator.attendance import Roll
+from turnout.simulator.carry import Carry
 from turnout.simulator.lane import Lane
 from turnout.simulator.programs import once_per_kind
 from turnout.simulator.run_plan import Bounds, RunPlan
@@ -48,9 +50,9 @@ class CrewProgress:
 class Programs(NamedTuple):
     """Compiled parts of a run. They are made before threads start, which do not see jax's settings of the caller."""
 
-    begin: Callable[[Lane], loop.Carry]
-    advance: Callable[[tuple[Lane, Bounds], loop.Carry], tuple[loop.Carry, loop.Written]]
-    finish: Callable[[Lane, loop.Carry], Finished]
+    begin: Callable[[Lane], Carry]
+    advance: Callable[[tuple[Lane, Bounds], Carry], tuple[Carry, loop.Written]]
+    finish: Callable[[Lane, Carry], Finished]
 
     most_bytes: int  # memory of the largest call, arguments and results included; 0 if unknown
 
@@ -89,6 +91,7 @@ class Finished(NamedTuple):
     by_client: dict[str, Array]  # metrics
     tally: Tally
     roll: Roll | None
+    ages: Ages | None
 
 
 class CrewResults(NamedTuple):
@@ -99,6 +102,7 @@ class CrewResults(NamedTuple):
     clients: dict[str, np.ndarray]
     params: Params
     states: np.ndarray  # of the clients, as in `Roll`
+    ages: np.ndarray | None  # how many updates of each age were used, where work takes time
     seconds: np.ndarray  # that the lane took
 
     def rows(self, rows: slice) -> CrewResults:
@@ -137,11 +141,15 @@ class Crew:
         return self._results(so_far)
 
     def _results(self, so_far: SoFar) -> CrewResults:
-        params, by_client, tally, roll = jax.device_get(self.programs.finish(self.lanes, so_far.carry))
+        end = Finished(*jax.device_get(self.programs.finish(self.lanes, so_far.carry)))
         metrics, records = so_far.join()
-        clients = jax.tree.map(jnp.asarray, tally).summary(self.run_plan.rounds) | by_client
-        seconds = np.full(len(roll.states), so_far.seconds / len(roll.states))
-        return jax.device_get(CrewResults(metrics, records, clients, params, roll.states, seconds))
+        clients = jax.tree.map(jnp.asarray, end.tally).summary(self.run_plan.rounds) | end.by_client
+        if end.ages is not None:
+            clients |= jax.tree.map(jnp.asarray, end.ages).summary()
+        states = end.roll.states
+        seconds = np.full(len(states), so_far.seconds / len(states))
+        bins = None if end.ages is None else end.ages.bins
+        return jax.device_get(CrewResults(metrics, records, clients, end.params, states, bins, seconds))
 
 
 class StoppedError(Exception):
@@ -158,16 +166,16 @@ def _each_lane(function: Callable[..., Tree], lanes: Lane, *more: int | None) ->
 
 
 @eqx.filter_jit
-def _begin(lanes: Lane) -> loop.Carry:
-    def of_lane(lane: Lane) -> loop.Carry:
+def _begin(lanes: Lane) -> Carry:
+    def of_lane(lane: Lane) -> Carry:
         return mesh.fill_up(loop.begin(lane), lane.task.num_clients)
 
     return _each_lane(of_lane, lanes)(lanes)
 
 
 @eqx.filter_jit(donate="all-except-first")
-def _advance(inputs: tuple[Lane, Bounds], carry: loop.Carry) -> tuple[loop.Carry, loop.Written]:
-    def of_lane(lane: Lane, bounds: Bounds, carry: loop.Carry) -> tuple[loop.Carry, loop.Written]:
+def _advance(inputs: tuple[Lane, Bounds], carry: Carry) -> tuple[Carry, loop.Written]:
+    def of_lane(lane: Lane, bounds: Bounds, carry: Carry) -> tuple[Carry, loop.Written]:
         after, written = loop.advance(lane, bounds, carry)
         return mesh.fill_up(after, lane.task.num_clients), mesh.everywhere(written)
 
@@ -176,8 +184,9 @@ def _advance(inputs: tuple[Lane, Bounds], carry: loop.Carry) -> tuple[loop.Carry
 
 
 @eqx.filter_jit
-def _finish(lanes: Lane, carry: loop.Carry) -> Finished:
-    def of_lane(lane: Lane, end: loop.Carry) -> Finished:
-        return mesh.everywhere(Finished(*loop.finish(lane, end), end.tally, end.roll))
+def _finish(lanes: Lane, carry: Carry) -> Finished:
+    def of_lane(lane: Lane, end: Carry) -> Finished:
+        ages = None if end.time is None else end.time.ages
+        return mesh.everywhere(Finished(*loop.finish(lane, end), end.tally, end.roll, ages))
 
     return _each_lane(of_lane, lanes, 0)(lanes, carry)

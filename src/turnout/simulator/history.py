@@ -32,6 +32,8 @@ class History(Tabular):
     clients: dict[str, np.ndarray]  # (seed, client)
     params: PyTree = field(repr=False)  # the final models, seeds first
     attendance: Attendance | None = field(default=None, repr=False)  # in the run of the first seed
+    ages: np.ndarray | None = field(default=None, repr=False)  # (seed, bin), updates used by age, where work takes time
+    tick_seconds: float | None = None  # length of a tick, where work takes time and that is known
     seconds: float | None = None  # per seed, without compilation
     target: np.ndarray | None = field(default=None, repr=False)  # α, one number per client, or one row per seed
     pi: np.ndarray | None = field(default=None, repr=False)  # π, where the availability has a stationary law

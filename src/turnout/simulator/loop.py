@@ -10,34 +10,26 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from turnout import tree
 from turnout.records import OVERFLOW, RECORDS
-from turnout.server.server import ServerState
 from turnout.server.tally import Tally
 from turnout.simulator.attendance import Roll
-from turnout.simulator.client_state import ClientState
+from turnout.simulator.carry import Carry
 from turnout.simulator.clients import Clients, Trainees
 from turnout.simulator.lane import Lane
-from turnout.simulator.local_training import Jobs
 from turnout.simulator.mesh import spread_rows
+from turnout.simulator.orders import Orders, admit, ask, known_truth, work
 from turnout.simulator.run_plan import Bounds
-from turnout.streams import Stream, client_seeds, round_key
-from turnout.types import Cohort, Known, Law, Params, PerClient, PerSlot, RandomKey, Reports, Round, Scalar, View
-from turnout.uploads.base import UploadContext
-from turnout.world import Nature, World, WorldState
+from turnout.simulator.tick import begin_time, play_tick
+from turnout.simulator.trial import Trial
+from turnout.streams import Stream, round_key
+from turnout.types import Params, PerClient, PerSlot, RandomKey, Round, View
+from turnout.world import World, WorldState
 
 
-class Carry(eqx.Module):
-    """The state that is carried from round to round."""
-
-    world: WorldState
-    server: ServerState
-    tally: Tally
-    roll: Roll | None = None  # where attendance is recorded
-    clients: ClientState | None = None  # where clients keep a state
-
-
-RECORDED = (*(record.name for record in RECORDS if record.simulated and record.counted), OVERFLOW)
+def recorded(trial: Trial) -> tuple[str, ...]:
+    """Names of what is recorded of every round of a trial."""
+    named = (record.name for record in RECORDS if record.simulated and record.counted and record.timed <= trial.timed)
+    return (*named, OVERFLOW)
 
 
 def begin(lane: Lane) -> Carry:
@@ -48,7 +40,8 @@ def begin(lane: Lane) -> Carry:
     state = replace(state, facts=trial.facts.watch_past(state.facts, trial.world.availability, root))
     roll = Roll.empty(task.num_clients, lane.record_plan.rounds)
     clients = trial.client.init(params, task.num_clients)
-    return Carry(trial.world.init(root), state, Tally.empty(task.num_clients), roll, clients)
+    time = begin_time(lane, task.fleet, state) if trial.timed else None
+    return Carry(trial.world.init(root), state, Tally.empty(task.num_clients), roll, clients, time)
 
 
 def finish(lane: Lane, carry: Carry) -> tuple[Params, dict[str, PerClient]]:
@@ -59,70 +52,38 @@ def finish(lane: Lane, carry: Carry) -> tuple[Params, dict[str, PerClient]]:
 
 
 def play_round(clients: Clients, lane: Lane, t: Round, carry: Carry) -> tuple[Carry, dict[str, Float[Array, ""]]]:
-    """One round, from the world's draw to the record of the results."""
+    """One round, from the world's draw to the record of the results; where work takes time, one tick of it."""
+    if lane.trial.timed:
+        return play_tick(clients, lane, t, carry)
     trial, root = lane.trial, lane.root
     server = trial.make_server(clients.fleet, lane.plan.slots)
     world, nature = trial.world.step(carry.world, root, t)
     lr = trial.local.rate(t)
-    truth = _truth(lane, nature, lr)
+    truth = known_truth(lane, nature, lr)
     losses = clients.losses(lane, t, nature.available, carry.server.params) if trial.strategy.needs_losses else None
     view = server.view(carry.server, t, nature.available, lr, truth, losses)
-    cohort, state = server.ask(carry.server, view, root)
-    reach = cohort.take(truth.reach)
-    jobs = _jobs(lane, t, lr, cohort, nature, reach, carry.clients)
-    sent = clients.work(lane, server.download(state, view, cohort), jobs, reach)
-    if not trial.strategy.admits_all:
-        # Norms decide who uploads; no gradient flows through that.
-        norms = tree.row_norms(jax.lax.stop_gradient(sent.answers.update))
-        cohort = server.admit(state, view, cohort, norms, root)
-    cohort = nature.deliver(cohort)
-    closed = server.close(state, view, cohort, Reports.of(cohort, sent.answers, sent.losses, reach), carry.tally)
-    roll = None if carry.roll is None else carry.roll.add(t, nature.available, cohort)
-    kept = carry.clients
-    if kept is not None and jobs.held is not None and sent.held is not None:
-        kept = kept.commit(cohort, jobs.held, sent.held, trained=jobs.steps > 0)
-    return Carry(world, closed.state, closed.tally, roll, kept), _record(view, cohort, closed.weight, jobs)
+    orders, state = ask(lane, server, carry.server, view, nature, truth)
+    done = work(clients, lane, orders, carry.clients)
+    cohort = nature.deliver(admit(server, state, view, orders.cohort, done, root))
+    orders = replace(orders, cohort=cohort)
+    closed = server.close(state, view, cohort, done.reports(orders, starts=False), carry.tally)
+    roll = None if carry.roll is None else carry.roll.add(t, nature.available, cohort.asked, cohort.mask)
+    kept = done.commit(carry.clients, cohort)
+    return Carry(world, closed.state, closed.tally, roll, kept), _record(view, orders, closed.weight)
 
 
-def _truth(lane: Lane, nature: Nature, lr: Scalar) -> Known:
-    law = Law.unknown(nature.success.shape[0]) if lane.law is None else lane.law
-    reach = lane.trial.client.local.reach(nature.steps, lr, lane.plan.most_steps)
-    return Known(law.pi, law.lam, nature.success, reach)
-
-
-def _jobs(
-    lane: Lane, t: Round, lr: Scalar, cohort: Cohort, nature: Nature, reach: PerSlot, kept: ClientState | None
-) -> Jobs:
-    """The local work of a cohort."""
-
-    def seeds(stream: Stream) -> Array:
-        return client_seeds(round_key(lane.root, stream, t), cohort.ids)
-
-    context = None
-    if not lane.trial.client.sends_plainly:
-        rate, number = (jnp.full(cohort.ids.shape, value, jnp.float32) for value in (lr, t))
-        context = UploadContext(seeds(Stream.UPLOAD), rate, reach, number)
-    return Jobs(
-        clients=jnp.minimum(cohort.ids, cohort.num_clients - 1),
-        seeds=seeds(Stream.TRAIN),
-        steps=cohort.take(nature.steps),
-        rates=cohort.scale * jnp.asarray(lr, cohort.scale.dtype),
-        held=None if kept is None else cohort.read(kept),
-        context=context,
-    )
-
-
-def _record(view: View, cohort: Cohort, weight: PerSlot, jobs: Jobs) -> dict[str, Float[Array, ""]]:
+def _record(view: View, orders: Orders, weight: PerSlot) -> dict[str, Float[Array, ""]]:
     def count(mask: Array) -> Float[Array, ""]:
         return jnp.sum(mask, dtype=jnp.float32)
 
+    cohort = orders.cohort
     return {
         "available": count(view.available),
         "cohort": count(cohort.trained),
         "uploads": count(cohort.uploading),
         "arrived": count(cohort.arrived),
         "weight_sum": jnp.sum(weight),
-        "local_steps": count(jobs.steps),
+        "local_steps": count(orders.jobs.steps),
         OVERFLOW: cohort.overflow.astype(jnp.float32),
     }
 
@@ -150,7 +111,7 @@ def advance(lane: Lane, bounds: Bounds, carry: Carry) -> tuple[Carry, Written]:
         now, records = state
         now, record = play_round(Trainees(task), lane, t, now)
         now = spread_rows(now, task.num_clients)
-        return now, {name: records[name].at[t - first * every].set(value) for name, value in record.items()}
+        return now, {name: space.at[t - first * every].set(record[name]) for name, space in records.items()}
 
     def one_block(b: Array, state: tuple[Carry, Written]) -> tuple[Carry, Written]:
         now, written = state
@@ -162,7 +123,7 @@ def advance(lane: Lane, bounds: Bounds, carry: Carry) -> tuple[Carry, Written]:
 
     blank = Written(
         metrics={name: jnp.full(record_plan.evaluations, jnp.nan) for name in jax.eval_shape(evaluate, carry)},
-        records={name: jnp.full(record_plan.rounds, jnp.nan) for name in RECORDED},
+        records={name: jnp.full(record_plan.rounds, jnp.nan) for name in recorded(lane.trial)},
     )
     return jax.lax.fori_loop(first, last, one_block, (carry, blank))
 

@@ -14,6 +14,8 @@ class Plan:
     common_steps: int | None  # local steps, if the same for all clients and rounds
     most_steps: int
     chunk: int  # slots trained together when numbers of steps differ
+    places: int = 0  # rows for work under way, where work takes time
+    closing: int = 0  # slots for the updates of one step, likewise
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax.random as jr
 
 from turnout.arguments import MAX_COUNT, MAX_RUNS, NUM_SEEDS, at_least
+from turnout.paces import Pace
 from turnout.server.settings import ServerSettings
 from turnout.simulator.batching import run_group
 from turnout.simulator.crew import Latest
@@ -38,6 +39,7 @@ def simulate(  # noqa: PLR0913 (the user's settings, all but three by name)
     seeds: int | Sequence[int] = 1,
     local: Local | None = None,
     uploads: Upload[PyTree] | None = None,
+    pace: Pace | None = None,
     evaluate_every: int = 1,
     metrics: Sequence[str] | None = None,
     segment: int | None = None,
@@ -51,10 +53,11 @@ def simulate(  # noqa: PLR0913 (the user's settings, all but three by name)
         task: the clients' data and model.
         world: which clients are available, whose uploads arrive, how much local work is done.
         strategy: the server's algorithm.
-        rounds: T, the number of rounds.
+        rounds: T, the number of rounds; of ticks, where work takes time or the server keeps another pace.
         seeds: how many seeds (0, 1, …), or which ones; a seed determines the world, the selection and the training.
         local: the clients' optimizer.
         uploads: what happens to an update on its way to the server; nothing if not given.
+        pace: when the server asks and steps: `Rounds`, `Buffered` or `Clocked`; rounds that wait for all if not given.
         evaluate_every: rounds between evaluations; the first and the last model are always evaluated.
         metrics: names of the metrics to compute; all that the task has if not given.
         segment: rounds between calls of `progress`, rounded up to whole evaluations.
@@ -69,6 +72,7 @@ def simulate(  # noqa: PLR0913 (the user's settings, all but three by name)
         local=Local() if local is None else local,
         server=ServerSettings(**server),
         uploads=Plain() if uploads is None else uploads,
+        pace=pace,
     )
     return simulate_trials(
         task,

@@ -14,6 +14,7 @@ import numpy as np
 from turnout.arguments import check_kind
 from turnout.availability.base import ErgodicProcess
 from turnout.optimizers import check_rates
+from turnout.paces import Pace, Rounds
 from turnout.server.facts import Facts, Oracle
 from turnout.server.server import Server
 from turnout.server.settings import ServerSettings
@@ -39,6 +40,23 @@ class Trial(eqx.Module):
     local: Local = Local()
     server: ServerSettings = ServerSettings()
     uploads: Upload[PyTree] = Plain()  # transform of an update on its way to the server
+    pace: Pace | None = None  # when the server asks and steps; None: in rounds that wait for everybody
+
+    @property
+    def kept_pace(self) -> Pace:
+        """The pace that the server keeps."""
+        return Rounds() if self.pace is None else self.pace
+
+    @property
+    def timed(self) -> bool:
+        """Whether work takes time or the server keeps another pace than plain rounds; otherwise a tick is a round."""
+        pace = self.kept_pace
+        return self.world.durations is not None or pace.is_bounded or not isinstance(pace, Rounds)
+
+    @property
+    def works_at_once(self) -> bool:
+        """Whether work counts even if its upload is lost: it moves the client's optimizer, or its length decides."""
+        return self.local.lasting or not self.strategy.admits_all
 
     @property
     def facts(self) -> Facts[PyTree]:
@@ -83,6 +101,7 @@ def check_trial_in_fleet(fleet: Fleet, trial: Trial) -> None:
     _check_kinds(trial)
     trial.strategy.check(fleet)
     trial.server.check(trial.strategy)
+    trial.kept_pace.check(fleet.num_clients)
     for whose, rate in (("local", trial.local.learning_rate), ("the server's", trial.server.learning_rate)):
         if callable(rate):
             check_rates(**{f"{whose} learning_rate of round 0": float(rate(0))})
@@ -102,6 +121,8 @@ def _check_kinds(trial: Trial) -> None:
     check_world(trial.world)
     check_local(trial.local)
     check_kind("uploads", trial.uploads, Upload, "a transform, such as EightBit()")
+    if trial.pace is not None:
+        check_kind("pace", trial.pace, Pace, "Rounds(), Buffered() or Clocked()")
     check_kind("facts", trial.facts, Facts, "Oracle() or Online()")
 
 

@@ -55,7 +55,8 @@ class Strategy(eqx.Module, Generic[State]):
     consistent: ClassVar[str] = ""  # in which worlds the limit is the optimum, in a few words
     references: ClassVar[tuple[str, ...]] = ()  # keys of references.bib
 
-    needs: ClassVar[tuple[str, ...]] = ()  # fields of `Known`, and "losses": a probe of every available client
+    # Fields of `Known`; "losses": a probe of every available client; "starts": the models that were sent.
+    needs: ClassVar[tuple[str, ...]] = ()
     moves_alone: ClassVar[bool] = False  # may move the model in a round in which nothing arrives
     plain_step: ClassVar[bool] = False  # sets the model itself: the server must have rate 1, no optimizer, no radius
 
@@ -112,6 +113,11 @@ class Strategy(eqx.Module, Generic[State]):
     def needs_losses(self) -> bool:
         """Whether the loss of every available client is wanted before clients are selected."""
         return "losses" in self.needs
+
+    @property
+    def needs_starts(self) -> bool:
+        """Whether the model that each client was sent is wanted when its update is used."""
+        return "starts" in self.needs
 
     @property
     def starts_shared(self) -> bool:

@@ -13,6 +13,7 @@ from turnout.availability.base import ErgodicProcess, Process
 from turnout.streams import Stream, round_key
 from turnout.types import Cohort, Law, Mask, PerClient, RandomKey, Round, Steps
 from turnout.world import compute as computes
+from turnout.world import durations as all_durations
 from turnout.world import links as all_links
 
 
@@ -23,6 +24,7 @@ class Nature(eqx.Module):
     delivers: Mask  # the clients whose upload would arrive
     success: PerClient  # the probability of that, 1 - q
     steps: Steps  # local steps each client can do
+    durations: Steps | None = None  # ticks beyond this one that work takes if it starts now; None for zero
 
     def deliver(self, cohort: Cohort) -> Cohort:
         """The cohort, with the clients whose upload arrives marked as arrived."""
@@ -40,26 +42,38 @@ class World(eqx.Module):
     """Everything that a strategy cannot change, and so the same for every strategy compared.
 
     By default uploads always arrive and every client does five local steps. `compute` may be a whole number of steps.
+    With `durations` work takes time, and one step of the world is a tick of it; a whole number is that many ticks
+    beyond the first, for all clients. Without, all work ends in the round in which it starts.
     """
 
     availability: Process[Any]
     links: all_links.Links
     compute: computes.Compute
+    durations: all_durations.Durations | None = None
 
     def __init__(
-        self, availability: Process[Any], links: all_links.Links | None = None, compute: computes.Compute | int = 5
+        self,
+        availability: Process[Any],
+        links: all_links.Links | None = None,
+        compute: computes.Compute | int = 5,
+        durations: all_durations.Durations | int | None = None,
     ) -> None:
         check_kind("availability", availability, Process, "a process, such as bernoulli(num_clients=10, pi=0.5)")
         count = availability.num_clients
         self.availability = availability
         self.links = all_links.perfect(count) if links is None else links
         self.compute = computes.fixed(count, compute) if isinstance(compute, int) else compute
+        self.durations = all_durations.as_durations(durations, count)
         check_kind("links", self.links, all_links.Links, "links, such as links.bernoulli(num_clients=10, success=0.9)")
         check_kind("compute", self.compute, computes.Compute, "a number of steps, or compute.drawn(…) and its kin")
         if links is not None:
             _check_count("links", _links_clients(self.links), count)
         if not isinstance(compute, int):
             _check_count("compute", _compute_clients(self.compute), count)
+        if self.durations is not None:
+            example = "ticks beyond the first, or durations.lognormal(…) and its kin"
+            check_kind("durations", self.durations, all_durations.Durations, example)
+            _check_count("durations", self.durations.num_clients, count)
 
     @property
     def num_clients(self) -> int:
@@ -76,7 +90,10 @@ class World(eqx.Module):
         process, available = self.availability.step(state.availability, t, round_key(root, Stream.AVAILABILITY, t))
         links, delivers, success = self.links.step(state.links, t, round_key(root, Stream.LINKS, t))
         steps = self.compute.step(t, round_key(root, Stream.COMPUTE, t))
-        return WorldState(process, links), Nature(available, delivers, success, steps)
+        lasting = None
+        if self.durations is not None:
+            lasting = self.durations.step(t, steps, round_key(root, Stream.DURATIONS, t))
+        return WorldState(process, links), Nature(available, delivers, success, steps, lasting)
 
     def law(self) -> Law | None:
         """The stationary law of the availability, None if it has none."""

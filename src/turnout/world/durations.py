@@ -1,0 +1,282 @@
+"""How long work takes: ticks of time beyond the one in which a client starts, its way there and back included."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, Int
+from scipy.special import ndtr
+
+from turnout.arguments import refuse, spread, spread_whole
+from turnout.types import PerClient, RandomKey, Round, Steps
+
+__all__ = [
+    "Durations",
+    "FixedDurations",
+    "LognormalDurations",
+    "Resampled",
+    "Timed",
+    "drawn",
+    "fixed",
+    "instant",
+    "lognormal",
+    "resampled",
+    "timed",
+]
+
+Leaving = Literal["continue", "pause", "abort"]
+MAX_TICKS = 2**20  # of one piece of work
+PerClientNumbers = float | Sequence[float]
+
+
+class Durations(eqx.Module):
+    """The law of the time that work takes.
+
+    `leaving` says what becomes of work whose client is not available: it goes on, it pauses, or it is lost. Whatever it
+    says, an answer is sent only when the client is available.
+    """
+
+    leaving: Leaving = eqx.field(static=True, kw_only=True, default="continue")
+    tick_seconds: float | None = eqx.field(static=True, kw_only=True, default=None)  # so that results have hours
+
+    def __check_init__(self) -> None:
+        if self.leaving not in get_args(Leaving):
+            raise ValueError(f"durations: leaving must be 'continue', 'pause' or 'abort', not {self.leaving!r}")
+        seconds = self.tick_seconds
+        if seconds is not None and not 0 < seconds < float("inf"):
+            raise ValueError(f"durations: tick_seconds must be positive and finite, not {seconds}")
+
+    @abc.abstractmethod
+    def step(self, t: Round, steps: Steps, key: RandomKey) -> Steps:
+        """Ticks beyond the first that each client needs for so many steps, if it starts in tick t."""
+
+    @abc.abstractmethod
+    def law(self, steps: np.ndarray) -> np.ndarray:
+        """The probability of 0, 1, 2, … ticks beyond the first after so many steps, one row per client."""
+
+    @property
+    @abc.abstractmethod
+    def num_clients(self) -> int:
+        """How many clients the law describes."""
+
+    def mean(self, steps: np.ndarray) -> np.ndarray:
+        """Ticks beyond the first, on average."""
+        law = self.law(steps)
+        return law @ np.arange(law.shape[1])
+
+
+class FixedDurations(Durations):
+    """Each client has its own, the same every time."""
+
+    ticks: Steps
+
+    def step(self, t: Round, steps: Steps, key: RandomKey) -> Steps:
+        return self.ticks
+
+    def law(self, steps: np.ndarray) -> np.ndarray:
+        ticks = np.asarray(self.ticks)
+        return (ticks[:, None] == np.arange(ticks.max() + 1)).astype(float)
+
+    @property
+    def num_clients(self) -> int:
+        return self.ticks.shape[0]
+
+
+class LognormalDurations(Durations):
+    """Log-normal around each client's own median, drawn anew every time, at most `most` ticks in all."""
+
+    median: PerClient  # ticks, the first included
+    sigma: PerClient  # of the logarithm
+    most: PerClient
+
+    def step(self, t: Round, steps: Steps, key: RandomKey) -> Steps:
+        length = self.median * jnp.exp(self.sigma * jr.normal(key, self.median.shape))
+        return _beyond_first(jnp.minimum(length, self.most))
+
+    def law(self, steps: np.ndarray) -> np.ndarray:
+        return _lognormal_law(*(np.asarray(part, np.float64) for part in (self.median, self.sigma, self.most)))
+
+    @property
+    def num_clients(self) -> int:
+        return self.median.shape[0]
+
+
+class Timed(Durations):
+    """Seconds on the way there and back, and so many per step, all times a log-normal factor drawn anew every time."""
+
+    way_seconds: PerClient  # download and upload
+    step_seconds: PerClient
+    sigma: PerClient  # of the logarithm of the factor
+
+    def step(self, t: Round, steps: Steps, key: RandomKey) -> Steps:
+        factor = jnp.exp(self.sigma * jr.normal(key, self.sigma.shape))
+        length = (self.way_seconds + self.step_seconds * steps) * factor / self._tick
+        return _beyond_first(jnp.minimum(length, MAX_TICKS))
+
+    def law(self, steps: np.ndarray) -> np.ndarray:
+        way, each, sigma = (np.asarray(part, np.float64) for part in (self.way_seconds, self.step_seconds, self.sigma))
+        return _lognormal_law((way + each * steps) / self._tick, sigma, np.full(len(way), float(MAX_TICKS)))
+
+    @property
+    def _tick(self) -> float:
+        assert self.tick_seconds is not None  # `timed` wants it
+        return self.tick_seconds
+
+    @property
+    def num_clients(self) -> int:
+        return self.sigma.shape[0]
+
+
+class Resampled(Durations):
+    """Each time one of the client's own recorded durations, drawn uniformly."""
+
+    ticks: Int[Array, "clients most"]  # recorded ones first in each row
+    count: Steps  # recorded ones
+
+    def step(self, t: Round, steps: Steps, key: RandomKey) -> Steps:
+        place = jnp.floor(jr.uniform(key, self.count.shape) * self.count).astype(jnp.int32)
+        place = jnp.minimum(place, self.count - 1)
+        return jnp.take_along_axis(self.ticks, place[:, None], axis=1)[:, 0]
+
+    def law(self, steps: np.ndarray) -> np.ndarray:
+        ticks, count = np.asarray(self.ticks), np.asarray(self.count)
+        law = np.zeros((len(ticks), ticks.max() + 1))
+        clients, places = np.nonzero(np.arange(ticks.shape[1]) < count[:, None])
+        np.add.at(law, (clients, ticks[clients, places]), 1.0)
+        return law / count[:, None]
+
+    @property
+    def num_clients(self) -> int:
+        return self.count.shape[0]
+
+
+def _beyond_first(length: Float[Array, " clients"]) -> Steps:
+    """Whole ticks beyond the first that work of this length, in ticks, occupies."""
+    return jnp.maximum(jnp.ceil(length).astype(jnp.int32) - 1, 0)
+
+
+def _lognormal_law(median: np.ndarray, sigma: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Probabilities of whole ticks beyond the first; lengths beyond all but one in 10⁹ are taken as the longest."""
+    longest = np.minimum(median * np.exp(6.0 * sigma), most)
+    count = int(np.clip(np.ceil(longest.max()), 1, MAX_TICKS))
+    ends = np.arange(1, count, dtype=float)  # the work is over within so many ticks
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = np.log(ends / median[:, None]) / sigma[:, None]
+    within = np.where(sigma[:, None] > 0, ndtr(score), ends >= median[:, None])
+    within = np.where(ends >= np.ceil(longest)[:, None], 1.0, within)
+    return np.diff(within, axis=1, prepend=0.0, append=1.0)
+
+
+def instant(num_clients: int) -> None:
+    """Build nothing: all work ends in the tick in which it starts, and a tick is a round."""
+
+
+def fixed(
+    num_clients: int, ticks: int | Sequence[int] = 0, leaving: Leaving = "continue", tick_seconds: float | None = None
+) -> FixedDurations:
+    """The same every time, in ticks beyond the first: one number for all, or one per client."""
+    whole = spread_whole("durations: ticks", ticks, num_clients, 0)
+    refuse(whole > MAX_TICKS, lambda k: f"client {k} has durations of {whole[k]:,} ticks", f"at most {MAX_TICKS:,}")
+    return FixedDurations(jnp.asarray(whole), leaving=leaving, tick_seconds=tick_seconds)
+
+
+def drawn(
+    num_clients: int,
+    median: float,
+    sigma: float,
+    low: int = 0,
+    high: int = 20,
+    seed: int = 0,
+    leaving: Leaving = "continue",
+    tick_seconds: float | None = None,
+) -> FixedDurations:
+    """One number of ticks beyond the first per client, drawn once: log-normal, cut at `low` and `high`."""
+    _check_lognormal(median=median, sigma=sigma)
+    if not 0 <= low <= high <= MAX_TICKS:
+        raise ValueError(f"durations: low and high must be 0 ≤ low ≤ high ≤ {MAX_TICKS:,}, not {low} and {high}")
+    draws = median * np.exp(sigma * np.asarray(jr.normal(jr.key(seed), (num_clients,)), np.float64))
+    return fixed(num_clients, np.clip(np.rint(draws), low, high).astype(int).tolist(), leaving, tick_seconds)
+
+
+def lognormal(
+    num_clients: int,
+    median: PerClientNumbers,
+    sigma: PerClientNumbers = 0.5,
+    most: PerClientNumbers = 1000.0,
+    leaving: Leaving = "continue",
+    tick_seconds: float | None = None,
+) -> LognormalDurations:
+    """Drawn anew every time around the client's median, in ticks in all, the first included; at most `most`."""
+    parts = {
+        name: spread(f"durations: {name}", value, num_clients)
+        for name, value in {"median": median, "sigma": sigma, "most": most}.items()
+    }
+    for name, lowest in (("median", 0.0), ("sigma", 0.0), ("most", 1.0)):
+        _check_range(name, parts[name], lowest, MAX_TICKS)
+    return LognormalDurations(
+        *(jnp.asarray(part, jnp.float32) for part in parts.values()), leaving=leaving, tick_seconds=tick_seconds
+    )
+
+
+def timed(
+    num_clients: int,
+    tick_seconds: float,
+    per_step: PerClientNumbers,
+    download: PerClientNumbers = 0.0,
+    upload: PerClientNumbers = 0.0,
+    sigma: PerClientNumbers = 0.0,
+    leaving: Leaving = "continue",
+) -> Timed:
+    """Download + steps · `per_step` + upload in seconds, each one number or one per client.
+
+    All of it is multiplied by a log-normal factor of `sigma`, drawn anew every time.
+    """
+    parts = {
+        name: spread(f"durations: {name}", value, num_clients)
+        for name, value in {"per_step": per_step, "download": download, "upload": upload, "sigma": sigma}.items()
+    }
+    for name, values in parts.items():
+        _check_range(name, values, 0.0, float(2**31))
+    ways = parts["download"] + parts["upload"], parts["per_step"], parts["sigma"]
+    return Timed(*(jnp.asarray(part, jnp.float32) for part in ways), leaving=leaving, tick_seconds=tick_seconds)
+
+
+def resampled(
+    num_clients: int, seconds: Sequence[Sequence[float]], tick_seconds: float, leaving: Leaving = "continue"
+) -> Resampled:
+    """Each time one of the client's own `seconds`, a list per client; whose list is empty draws from all others'."""
+    if len(seconds) != num_clients:
+        raise ValueError(f"durations: {len(seconds)} lists of seconds for {num_clients} clients: give one per client")
+    own = [np.asarray(each, np.float64).ravel() for each in seconds]
+    everybody = np.concatenate(own)
+    if everybody.size == 0:
+        raise ValueError("durations: no client has a recorded duration, so nothing can be drawn")
+    _check_range("seconds", everybody, 0.0, MAX_TICKS * tick_seconds, "record")
+    own = [each if each.size else everybody for each in own]
+    ticks = np.zeros((num_clients, max(each.size for each in own)), np.int32)
+    for row, each in zip(ticks, own, strict=True):
+        row[: each.size] = np.maximum(np.ceil(each / tick_seconds) - 1, 0)
+    count = jnp.asarray([each.size for each in own], jnp.int32)
+    return Resampled(jnp.asarray(ticks), count, leaving=leaving, tick_seconds=tick_seconds)
+
+
+def as_durations(value: Durations | int | None, num_clients: int) -> Durations | None:
+    """The durations of a world, of which a number stands for the same number of ticks for all."""
+    return fixed(num_clients, value) if isinstance(value, int) else value
+
+
+def _check_lognormal(**named: float) -> None:
+    for name, value in named.items():
+        _check_range(name, np.asarray([value], np.float64), 0.0, MAX_TICKS, "value")
+
+
+def _check_range(name: str, values: np.ndarray, lowest: float, highest: float, of: str = "client") -> None:
+    bad = ~((values >= lowest) & (values <= highest))
+    rule = f"must be from {lowest:g} to {highest:,.0f}, so that work ends"
+    refuse(bad, lambda k: f"durations: {of} {k} has {name} = {values[k]:g}", rule)
