@@ -43,7 +43,7 @@ class Books(eqx.Module):
 
     def close_round(self, due: Flag) -> Books:
         """The books after the end of a tick, in which the server has stepped if it was due."""
-        return Books(self.version + due, jnp.where(due, _NOT_OPEN, self.opened), self.asked)
+        return Books(self.version + due.astype(jnp.int32), jnp.where(due, _NOT_OPEN, self.opened), self.asked)
 
 
 class Traffic(eqx.Module):
@@ -113,11 +113,12 @@ class Rounds(Pace):
         return jnp.where(books.opened == _NOT_OPEN, _places_left(self.concurrency, at_work, num_clients), 0)
 
     def due(self, books: Books, tick: Count, traffic: Traffic) -> Flag:
-        wanted = jnp.ceil(jnp.asarray(self.quorum, jnp.float32) * books.asked - _ROUNDING)
-        enough = traffic.ended >= wanted
+        wanted = jnp.ceil(jnp.asarray(self.quorum, jnp.float32) * books.asked.astype(jnp.float32) - _ROUNDING)
+        is_open = books.opened != _NOT_OPEN
+        enough = traffic.ended.astype(jnp.float32) >= wanted
         if self.deadline is None:
-            return enough
-        return enough | (tick - books.opened + 1 >= jnp.asarray(self.deadline, jnp.int32))
+            return is_open & enough
+        return is_open & (enough | (tick - books.opened + 1 >= jnp.asarray(self.deadline, jnp.int32)))
 
     @property
     def drops_late(self) -> bool:
@@ -181,7 +182,7 @@ def _places_left(concurrency: Scalar | None, at_work: Count, num_clients: int) -
     return jnp.maximum(most - at_work, 0)
 
 
-def _is_count(value: object, most: float = np.inf) -> bool:
+def _is_count(value: object, most: float | int = np.inf) -> bool:
     """Whether this is a whole number from 1 to `most`."""
     number = np.asarray(value)
     return (

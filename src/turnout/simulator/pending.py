@@ -21,6 +21,7 @@ from turnout.types import Answer, Cohort, Mask, PerSlot, SlotMask, Steps
 VACANT, WORKING, ARRIVED, FAILED = range(4)
 Places = Bool[Array, " places"]
 Whole = Int[Array, " places"]
+RowOfSlot = Int[Array, " slots"]
 
 
 class Pending(eqx.Module):
@@ -105,7 +106,7 @@ class Pending(eqx.Module):
         lost = self.working & ~here if leaving == "abort" else jnp.zeros_like(here)
         over = self.working & here & (self.left <= 0)
         goes_on = jnp.ones_like(here) if leaving == "continue" else here
-        return replace(self, left=self.left - goes_on), over, lost
+        return replace(self, left=self.left - goes_on.astype(jnp.int32)), over, lost
 
     def mark(self, arrived: Places, failed: Places) -> Pending:
         """The rows with these marked as arrived or failed."""
@@ -119,7 +120,9 @@ class Pending(eqx.Module):
         arrived = included & (self.status == ARRIVED)
         return replace(cohort, ids=ids, uploading=included & cohort.uploading, arrived=arrived)
 
-    def pack(self, included: Places, first: Places, slots: int, tick: Array, version: Array) -> tuple[Orders, Whole]:
+    def pack(
+        self, included: Places, first: Places, slots: int, tick: Array, version: Array
+    ) -> tuple[Orders, RowOfSlot]:
         """The orders in these rows, in so many slots, and the row of each slot: `first` before all others, by client.
 
         Only those of `first` have work to do.
@@ -150,13 +153,13 @@ class Pending(eqx.Module):
         jobs = replace(taken.jobs, steps=jnp.where(first[rows], taken.jobs.steps, 0))
         return replace(taken, cohort=cohort, jobs=jobs), jnp.where(filled, rows, self.status.shape[0])
 
-    def admit(self, rows: Whole, uploading: SlotMask) -> Pending:
+    def admit(self, rows: RowOfSlot, uploading: SlotMask) -> Pending:
         """The rows in which of these only some may upload."""
         cohort = self.orders.cohort
         narrowed = cohort.uploading.at[rows].set(uploading, mode="drop")
         return replace(self, orders=replace(self.orders, cohort=replace(cohort, uploading=narrowed)))
 
-    def store(self, rows: Whole, answers: Answer, losses: PerSlot) -> Pending:
+    def store(self, rows: RowOfSlot, answers: Answer, losses: PerSlot) -> Pending:
         """The rows with the answers of finished work."""
 
         def put(held: Array, new: Array) -> Array:
@@ -165,7 +168,7 @@ class Pending(eqx.Module):
         assert self.losses is not None  # or work is not done at once
         return replace(self, answers=jax.tree.map(put, self.answers, answers), losses=put(self.losses, losses))
 
-    def answered(self, rows: Whole) -> Sent:
+    def answered(self, rows: RowOfSlot) -> Sent:
         """The answers in these rows."""
 
         def take(leaf: Array) -> Array:

@@ -104,7 +104,7 @@ def play_tick(clients: Clients, lane: Lane, t: Round, carry: Carry) -> tuple[Car
         "at_work": _count(now.pending.working),
         "busy": busy.astype(jnp.float32),
         **step,
-        OVERFLOW: step[OVERFLOW] + cohort.overflow + unplaced,
+        OVERFLOW: step[OVERFLOW] + (cohort.overflow + unplaced).astype(jnp.float32),
     }
     return after, record
 

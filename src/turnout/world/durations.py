@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 Leaving = Literal["continue", "pause", "abort"]
-MAX_TICKS = 2**20  # of one piece of work
+MAX_TICKS = 1_048_576  # of one piece of work
 PerClientNumbers = float | Sequence[float]
 
 
@@ -116,7 +116,7 @@ class Timed(Durations):
 
     def step(self, t: Round, steps: Steps, key: RandomKey) -> Steps:
         factor = jnp.exp(self.sigma * jr.normal(key, self.sigma.shape))
-        length = (self.way_seconds + self.step_seconds * steps) * factor / self._tick
+        length = (self.way_seconds + self.step_seconds * steps.astype(jnp.float32)) * factor / self._tick
         return _beyond_first(jnp.minimum(length, MAX_TICKS))
 
     def law(self, steps: np.ndarray) -> np.ndarray:
@@ -140,7 +140,7 @@ class Resampled(Durations):
     count: Steps  # recorded ones
 
     def step(self, t: Round, steps: Steps, key: RandomKey) -> Steps:
-        place = jnp.floor(jr.uniform(key, self.count.shape) * self.count).astype(jnp.int32)
+        place = jnp.floor(jr.uniform(key, self.count.shape) * self.count.astype(jnp.float32)).astype(jnp.int32)
         place = jnp.minimum(place, self.count - 1)
         return jnp.take_along_axis(self.ticks, place[:, None], axis=1)[:, 0]
 
@@ -276,7 +276,7 @@ def _check_lognormal(**named: float) -> None:
         _check_range(name, np.asarray([value], np.float64), 0.0, MAX_TICKS, "value")
 
 
-def _check_range(name: str, values: np.ndarray, lowest: float, highest: float, of: str = "client") -> None:
+def _check_range(name: str, values: np.ndarray, lowest: float, highest: float | int, of: str = "client") -> None:
     bad = ~((values >= lowest) & (values <= highest))
     rule = f"must be from {lowest:g} to {highest:,.0f}, so that work ends"
     refuse(bad, lambda k: f"durations: {of} {k} has {name} = {values[k]:g}", rule)

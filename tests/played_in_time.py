@@ -1,0 +1,190 @@
+"""Slow clients and servers that do not wait, by plain loops in double precision: a twin of the compiled simulator.
+
+Nothing here is taken from the simulator but what nature decides, tick by tick, and the draw of clients where a server
+has too few openings. Clients descend quadratics, whose gradients are exact.
+"""
+
+from dataclasses import dataclass, field
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from turnout.paces import Buffered, Clocked, Rounds
+from turnout.strategies.sampling import without_replacement
+from turnout.streams import Stream, round_key
+
+
+@dataclass
+class Job:
+    """One piece of work."""
+
+    client: int
+    start: np.ndarray  # the model that was sent
+    version: int
+    tick: int
+    left: int  # ticks of work
+    steps: int
+    lr: float
+    scale: float = 1.0
+    late: bool = False
+    ended: bool = False
+    arrived: bool = False
+
+    def update(self, fleet):
+        """Δ."""
+        z = self.start.copy()
+        for _ in range(self.steps):
+            z = z - self.lr * self.scale * fleet.curvature[self.client] * (z - fleet.centres[self.client])
+        return z - self.start
+
+
+@dataclass
+class Fleet:
+    """Quadratics and how much each should count."""
+
+    centres: np.ndarray
+    curvature: np.ndarray
+    importance: np.ndarray
+
+    @property
+    def share(self):
+        return self.importance / self.importance.sum()
+
+    @property
+    def count(self):
+        return len(self.importance)
+
+
+@dataclass
+class Step:
+    """What an algorithm is told when the server steps."""
+
+    fleet: Fleet
+    version: int
+    tick: int
+    lr: float  # of this version
+    goal: int | None
+    jobs: list  # arrived, by client
+
+    def age(self, job):
+        return self.version - job.version
+
+    def waited(self, job):
+        return self.tick - job.tick
+
+
+@dataclass
+class Played:
+    """A whole run."""
+
+    model: np.ndarray
+    versions: int
+    used: np.ndarray  # by client
+    ages: list = field(default_factory=list)
+
+
+def play(world, fleet, pace, algorithm, ticks, rate, seed=0, start=None):
+    """Run an algorithm: a function of (model, Step) that returns the model after the step."""
+    root, nature_step = jr.key(seed), eqx.filter_jit(world.step)
+    leaving = "continue" if world.durations is None else world.durations.leaving
+    state, model = world.init(root), np.ones(fleet.centres.shape[1]) if start is None else start
+    jobs, version, opened, asked_now = [], 0, None, 0
+    played = Played(model, 0, np.zeros(fleet.count))
+    for tick in range(ticks):
+        state, nature = nature_step(state, root, jnp.asarray(tick, jnp.int32))
+        here, delivers, steps = (np.asarray(each) for each in (nature.available, nature.delivers, nature.steps))
+        lasting = np.zeros(fleet.count, int) if nature.durations is None else np.asarray(nature.durations)
+        at_work = sum(not job.ended for job in jobs)
+        room = fleet.count if pace.concurrency is None else max(int(pace.concurrency) - at_work, 0)
+        if isinstance(pace, Rounds) and opened is not None:
+            room = 0
+        idle = np.array([here[k] and all(job.client != k for job in jobs) for k in range(fleet.count)])
+        wanted = idle & (room > 0)
+        if pace.concurrency is not None:
+            key = round_key(root, Stream.OPENINGS, tick)
+            wanted = np.asarray(without_replacement(key, jnp.asarray(wanted), room, fleet.count))
+        if room > 0 and opened is None:
+            opened, asked_now = tick, int(wanted.sum())
+        jobs += [
+            Job(k, model, version, tick, int(lasting[k]), int(steps[k]), float(rate(version))) for k in np.flatnonzero(wanted)
+        ]
+        for job in jobs:
+            if job.ended:
+                continue
+            present = here[job.client]
+            if leaving == "abort" and not present:
+                job.ended = True
+            elif present and job.left <= 0:
+                job.ended, job.arrived = True, bool(delivers[job.client]) and not job.late
+            elif leaving == "continue" or present:
+                job.left -= 1
+        jobs = [job for job in jobs if not (job.late and job.ended)]
+        if not isinstance(pace, Rounds):
+            jobs = [job for job in jobs if job.arrived or not job.ended]
+        arrived = sorted((job for job in jobs if job.arrived), key=lambda job: job.client)
+        if not is_due(pace, tick, opened, asked_now, sum(j.ended and j.version == version for j in jobs), len(arrived)):
+            continue
+        goal = int(pace.size) if isinstance(pace, Buffered) else None
+        told = Step(fleet, version, tick, float(rate(version)), goal, arrived)
+        model = algorithm(model, told)
+        for job in arrived:
+            played.used[job.client] += 1
+            played.ages.append(told.age(job))
+        if isinstance(pace, Rounds) and pace.late == "drop":
+            for job in jobs:
+                job.late = True
+        jobs = [job for job in jobs if not job.ended]
+        version, opened = version + 1, None
+    played.model, played.versions = model, version
+    return played
+
+
+def is_due(pace, tick, opened, asked, ended, arrived):
+    """Whether the server steps at the end of this tick."""
+    if isinstance(pace, Buffered):
+        return arrived >= pace.size
+    if isinstance(pace, Clocked):
+        return (tick + 1) % int(pace.every) == 0
+    if opened is None:
+        return False
+    over = pace.deadline is not None and tick - opened + 1 >= pace.deadline
+    return over or ended >= np.ceil(round(float(pace.quorum) * asked, 6))
+
+
+def fedavg(model, step):
+    """The mean of what has arrived, by importance."""
+    total = sum(step.fleet.importance[job.client] for job in step.jobs)
+    return model + sum((step.fleet.importance[j.client] / total * j.update(step.fleet) for j in step.jobs), 0.0 * model)
+
+
+class Mifa:
+    """η_t Σ α_k y_k over all clients, y_k the last update per unit of the rate with which it was made."""
+
+    def __init__(self):
+        self.words = {}
+
+    def __call__(self, model, step):
+        for job in step.jobs:
+            if job.steps:
+                self.words[job.client] = job.update(step.fleet) / job.lr
+        return model + step.lr * sum((step.fleet.share[k] * word for k, word in self.words.items()), 0.0 * model)
+
+
+class LastWords:
+    """η_t τ̄ Σ w_k y_k / Σ w_k, w_k = α_k (l_k + 1)^½, l_k the version that the word is about."""
+
+    def __init__(self):
+        self.words = {}
+
+    def __call__(self, model, step):
+        for job in step.jobs:
+            if job.steps:
+                weight = step.fleet.importance[job.client] * (job.version + 1.0) ** 0.5
+                self.words[job.client] = weight, job.steps, job.update(step.fleet) / (job.lr * job.steps)
+        if not self.words:
+            return model
+        total = sum(weight for weight, _, _ in self.words.values())
+        length = sum(weight * steps for weight, steps, _ in self.words.values()) / total
+        return model + step.lr * length * sum(weight * word for weight, _, word in self.words.values()) / total
