@@ -27,7 +27,7 @@ class Job:
     left: int  # ticks of work
     steps: int
     lr: float
-    scale: float = 1.0
+    shared: object = None  # what was sent besides
     late: bool = False
     ended: bool = False
     arrived: bool = False
@@ -36,7 +36,7 @@ class Job:
         """Δ."""
         z = self.start.copy()
         for _ in range(self.steps):
-            z = z - self.lr * self.scale * fleet.curvature[self.client] * (z - fleet.centres[self.client])
+            z = z - self.lr * fleet.curvature[self.client] * (z - fleet.centres[self.client])
         return z - self.start
 
 
@@ -107,9 +107,9 @@ def play(world, fleet, pace, algorithm, ticks, rate, seed=0, start=None):
             wanted = np.asarray(without_replacement(key, jnp.asarray(wanted), room, fleet.count))
         if room > 0 and opened is None:
             opened, asked_now = tick, int(wanted.sum())
-        jobs += [
-            Job(k, model, version, tick, int(lasting[k]), int(steps[k]), float(rate(version))) for k in np.flatnonzero(wanted)
-        ]
+        shared = algorithm.shared() if hasattr(algorithm, "shared") else None
+        for k in np.flatnonzero(wanted):
+            jobs.append(Job(k, model, version, tick, int(lasting[k]), int(steps[k]), float(rate(version)), shared))
         for job in jobs:
             if job.ended:
                 continue
@@ -188,3 +188,27 @@ class LastWords:
         total = sum(weight for weight, _, _ in self.words.values())
         length = sum(weight * steps for weight, steps, _ in self.words.values()) / total
         return model + step.lr * length * sum(weight * word for weight, _, word in self.words.values()) / total
+
+
+class Steered:
+    """The strategy of `tests/steered.py`: local steps along q + μ (z - x) + c - c_k, with the c that was sent."""
+
+    def __init__(self, fleet, mu):
+        self.controls, self.share, self.mu = np.zeros_like(fleet.centres), fleet.share, mu
+
+    def shared(self):
+        return self.share @ self.controls
+
+    def __call__(self, model, step):
+        moves, fleet = {}, step.fleet
+        for job in step.jobs:
+            z, gradients = job.start.copy(), []
+            for _ in range(job.steps):
+                gradients.append(fleet.curvature[job.client] * (z - fleet.centres[job.client]))
+                push = job.shared - self.controls[job.client]
+                z = z - job.lr * (gradients[-1] + self.mu * (z - job.start) + push)
+            moves[job.client] = z - job.start
+            if gradients:
+                self.controls[job.client] = (np.mean(gradients, axis=0) + gradients[-1]) / 2
+        total = sum(fleet.importance[k] for k in moves)
+        return model + sum((fleet.importance[k] / total * move for k, move in moves.items()), 0.0 * model)

@@ -82,8 +82,11 @@ class Pace(eqx.Module):
         """Whether the answer to a round that is over is worth nothing."""
         return False
 
-    def check(self, num_clients: int) -> None:
-        """Raise a ValueError if this pace cannot be kept with so many clients. Called on the host."""
+    def check(self, num_clients: int, shortest: int = 0) -> None:
+        """Raise a ValueError if this pace cannot be kept by so many clients. Called on the host.
+
+        `shortest`: ticks beyond the first that all work needs.
+        """
         most = getattr(self, "concurrency", None)
         if most is not None and not _is_count(most, num_clients):
             raise ValueError(
@@ -124,12 +127,17 @@ class Rounds(Pace):
     def drops_late(self) -> bool:
         return self.late == "drop"
 
-    def check(self, num_clients: int) -> None:
-        super().check(num_clients)
+    def check(self, num_clients: int, shortest: int = 0) -> None:
+        super().check(num_clients, shortest)
         if not 0 < float(self.quorum) <= 1:
             raise ValueError(f"pace: quorum must be a share above 0 and at most 1, not {self.quorum}")
         if self.deadline is not None and not _is_count(self.deadline):
             raise ValueError(f"pace: deadline must be a whole number of 1 or more ticks, not {self.deadline}")
+        if self.deadline is not None and int(self.deadline) <= shortest:
+            raise ValueError(
+                f"pace: deadline = {self.deadline} is over before anybody can answer: all work takes {shortest + 1} "
+                "ticks or more"
+            )
 
 
 class Buffered(Pace):
@@ -148,8 +156,8 @@ class Buffered(Pace):
     def goal(self) -> Scalar | None:
         return self.size
 
-    def check(self, num_clients: int) -> None:
-        super().check(num_clients)
+    def check(self, num_clients: int, shortest: int = 0) -> None:
+        super().check(num_clients, shortest)
         if not _is_count(self.size, num_clients):
             raise ValueError(f"pace: size must be a whole number from 1 to the {num_clients} clients, not {self.size}")
         if self.concurrency is not None and float(self.concurrency) < float(self.size):
@@ -171,8 +179,8 @@ class Clocked(Pace):
     def due(self, books: Books, tick: Count, traffic: Traffic) -> Flag:
         return (tick + 1) % jnp.asarray(self.every, jnp.int32) == 0
 
-    def check(self, num_clients: int) -> None:
-        super().check(num_clients)
+    def check(self, num_clients: int, shortest: int = 0) -> None:
+        super().check(num_clients, shortest)
         if not _is_count(self.every):
             raise ValueError(f"pace: every must be a whole number of 1 or more ticks, not {self.every}")
 

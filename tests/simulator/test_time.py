@@ -1,15 +1,20 @@
 """Slow clients and servers that do not wait: the compiled ticks against plain loops."""
 
+import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
+import optax
 import pytest
 
 from played_in_time import Fleet, LastWords, Mifa, fedavg, play
+from played_in_time import Steered as SteeredLoops
 from steered import Steered
-from turnout import Local, World, simulate
+from turnout import Local, World, simulate, simulate_trials
 from turnout.availability import bernoulli, markov
 from turnout.paces import Buffered, Clocked, Rounds
-from turnout.strategies import MIFA, FedAvg, FedVARP, LastWord
+from turnout.simulator.trial import Trial
+from turnout.strategies import MIFA, FedAvg, LastWord, OptimalSampling
 from turnout.tasks.quadratics import Quadratics
 from turnout.world import compute, durations, links
 
@@ -51,9 +56,16 @@ def compiled(strategy, pace, leaving, **options):
     return simulate(task(), world(leaving), strategy, rounds=TICKS, local=local, pace=pace, **options)
 
 
-@pytest.mark.parametrize("leaving", ["continue", "pause", "abort"])
-@pytest.mark.parametrize("pace", PACES)
-@pytest.mark.parametrize("name", ALGORITHMS)
+def combinations():
+    """All of them; without a marker each pace once, and each way of leaving and algorithm several times."""
+    for place, pace in enumerate(PACES):
+        for turn, name in enumerate(ALGORITHMS):
+            for third, leaving in enumerate(("continue", "pause", "abort")):
+                short = place % 3 == turn and (place // 3 + place) % 3 == third
+                yield pytest.param(name, pace, leaving, marks=() if short else pytest.mark.variant)
+
+
+@pytest.mark.parametrize(("name", "pace", "leaving"), list(combinations()))
 def test_ticks_are_those_of_plain_loops(name, pace, leaving):
     strategy, twin = ALGORITHMS[name]
     run = compiled(strategy, PACES[pace], leaving)
@@ -63,3 +75,143 @@ def test_ticks_are_those_of_plain_loops(name, pace, leaving):
     np.testing.assert_array_equal(run.clients["used"][0], plain.used)
     assert run.ages.sum() == len(plain.ages)
     np.testing.assert_allclose((run.clients["age"] * run.clients["used"]).sum(), sum(plain.ages), rtol=1e-5)
+
+
+def short(strategy, slow, rounds=40, **options):
+    local = options.pop("local", Local(learning_rate=0.1, batch_size=1))
+    away = bernoulli(COUNT, np.linspace(0.4, 0.9, COUNT).tolist())
+    everything = World(away, links.bernoulli(COUNT, 0.8), durations=slow)
+    return simulate(task(), everything, strategy, rounds=rounds, local=local, **options)
+
+
+@pytest.mark.parametrize("strategy", [LastWord(), FedAvg(cohort=3)], ids=["last_word", "cohort"])
+def test_rounds_of_no_duration_are_rounds(strategy):
+    """Ticks give the bits that rounds give."""
+    ticks, rounds = short(strategy, 0, seeds=2), short(strategy, None, seeds=2)
+    np.testing.assert_array_equal(ticks.params, rounds.params)
+    np.testing.assert_array_equal(ticks.clients["weight"], rounds.clients["weight"])
+    assert ticks.records["server_steps"].sum() == 2 * 40
+
+
+@pytest.mark.parametrize(
+    "pace", [Rounds(quorum=0.5), Rounds(quorum=0.5, late="keep"), Buffered(size=3), Clocked(every=4)]
+)
+def test_memories_on_clients_train_the_model_of_memories_on_the_server(pace):
+    """Also where answers are old: a word is about the model that its client was sent."""
+    slow = durations.fixed(COUNT, [0, 1, 2, 3, 4, 5, 6, 7, 8])
+    local = Local(learning_rate=rate, batch_size=1)
+    runs = [short(LastWord(memory=keeper), slow, pace=pace, local=local) for keeper in ("server", "clients")]
+    np.testing.assert_allclose(runs[0].params, runs[1].params, rtol=1e-5)
+
+
+@pytest.mark.parametrize("pace", ["quorum kept", "capped", pytest.param("clocked", marks=pytest.mark.variant)])
+def test_a_client_is_steered_by_what_it_was_sent(pace):
+    """The second vector is that of the start, however much later the client is trained."""
+    run = compiled(Steered(0.1), PACES[pace], "continue")
+    plain = play(world("continue"), FLEET, PACES[pace], SteeredLoops(FLEET, 0.1), TICKS, rate)
+    np.testing.assert_allclose(run.params[0], plain.model, rtol=1e-5, atol=1e-6)
+    assert max(plain.ages) > 1
+
+
+def test_seeds_and_trials_side_by_side_are_as_alone():
+    """Also where one lane steps in a tick and another does not."""
+    paces = Buffered(size=2), Buffered(size=5)
+    local = Local(learning_rate=0.1, batch_size=1)
+    trials = [Trial(MIFA(), world("pause"), local, pace=pace) for pace in paces]
+    together = simulate_trials(task(), trials, rounds=40, seeds=3)
+    for pace, both in zip(paces, together, strict=True):
+        alone = simulate(task(), world("pause"), MIFA(), rounds=40, seeds=[2], local=local, pace=pace)
+        np.testing.assert_allclose(alone.params[0], both.params[2], rtol=1e-6)
+        np.testing.assert_array_equal(alone.records["used"][0], both.records["used"][2])
+
+
+def test_work_that_counts_though_it_is_lost_is_done_at_once():
+    """The momentum of a client moves whenever its work is over, also if the upload is lost."""
+    local = Local(learning_rate=0.05, batch_size=1, optimizer=optax.sgd(1.0, momentum=0.5), lasting=True)
+    slow = durations.fixed(COUNT, [0, 1, 2, 3, 0, 1, 2, 3, 4])
+    zero = [short(FedAvg(), quick, local=local) for quick in (0, None)]
+    np.testing.assert_array_equal(zero[0].params, zero[1].params)
+    assert np.isfinite(short(FedAvg(), slow, local=local, pace=Buffered(size=2)).params).all()
+
+
+def test_norms_decide_who_uploads_also_in_time():
+    zero = [short(OptimalSampling(cohort=3), quick, rounds=20) for quick in (0, None)]
+    np.testing.assert_allclose(zero[0].params, zero[1].params, rtol=1e-6)
+    run = short(OptimalSampling(cohort=3), 3, pace=Clocked(every=3))
+    assert run.records["uploads"].sum() < run.records["cohort"].sum()
+
+
+def test_segments_do_not_change_a_bit():
+    whole, cut = (short(MIFA(), 3, pace=Buffered(size=3), evaluate_every=10, segment=size) for size in (None, 10))
+    np.testing.assert_array_equal(whole.params, cut.params)
+    np.testing.assert_array_equal(whole.records["at_work"], cut.records["at_work"])
+
+
+def test_a_late_answer_is_dropped_or_kept():
+    """One slow client of two, a quorum of one half: dropped it never counts, kept it counts every third round."""
+    two = Quadratics.of(FLEET.centres[:2], start=np.ones(3))
+    world = World(bernoulli(2, 1.0), durations=durations.fixed(2, [0, 2]))
+    used = {}
+    for late in ("drop", "keep"):
+        run = simulate(two, world, FedAvg(), rounds=60, pace=Rounds(quorum=0.5, late=late))
+        used[late] = run.clients["used"][0].tolist()
+    assert used == {"drop": [60, 0], "keep": [60, 20]}
+
+
+@pytest.mark.parametrize(
+    ("pace", "words"),
+    [
+        (Rounds(quorum=1.5), "quorum must be a share above 0 and at most 1"),
+        (Rounds(quorum=0.0), "quorum must be a share above 0"),
+        (Rounds(deadline=0), "deadline must be a whole number of 1 or more ticks"),
+        (Rounds(deadline=2), "deadline = 2 is over before anybody can answer"),
+        (Buffered(size=0), "size must be a whole number from 1 to the 9 clients"),
+        (Buffered(size=10), "size must be a whole number from 1 to the 9 clients"),
+        (Buffered(size=5, concurrency=3), "concurrency = 3 is below size = 5"),
+        (Clocked(every=0), "every must be a whole number"),
+        (Buffered(concurrency=0), "concurrency must be a whole number from 1"),
+    ],
+)
+def test_a_pace_that_cannot_be_kept_is_refused(pace, words):
+    with pytest.raises(ValueError, match=words):
+        short(FedAvg(), 4, pace=pace)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: durations.fixed(3, [1, -1, 2]), "client 1 has durations: ticks = -1"),
+        (lambda: durations.fixed(3, 2**22), "at most 1,048,576"),
+        (lambda: durations.lognormal(3, [1.0, float("nan"), 2.0]), "client 1 has median = nan"),
+        (lambda: durations.lognormal(3, float("inf")), "so that work ends"),
+        (lambda: durations.timed(3, tick_seconds=0.0, per_step=1.0), "tick_seconds must be positive"),
+        (lambda: durations.drawn(3, 2.0, 0.5, low=5, high=2), "0 ≤ low ≤ high"),
+        (lambda: durations.resampled(2, [[], []], 60.0), "no client has a recorded duration"),
+        (lambda: World(bernoulli(4, 0.5), durations=durations.fixed(3)), "durations describes 3 clients"),
+    ],
+)
+def test_durations_that_cannot_be_are_refused(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        durations.fixed(4, [0, 1, 5, 2]),
+        durations.drawn(4, 5.0, 0.8, seed=1),
+        durations.lognormal(4, [0.5, 1.0, 3.0, 9.0], 0.6, most=15.0),
+        durations.timed(4, 60.0, [10.0, 20.0, 30.0, 100.0], download=20.0, sigma=0.4),
+        durations.resampled(4, [[30.0, 90.0], [], [600.0], [61.0, 59.0, 300.0]], 60.0),
+    ],
+)
+def test_the_law_of_durations_is_that_of_draws(law):
+    steps = jnp.asarray([5, 1, 2, 3], jnp.int32)
+    keys = jr.split(jr.key(0), 4000)
+    draws = np.asarray(jax.vmap(lambda key: law.step(0, steps, key))(keys))
+    table = law.law(np.asarray(steps))
+    np.testing.assert_allclose(table.sum(axis=1), 1.0)
+    for client in range(4):
+        counted = np.bincount(draws[:, client], minlength=table.shape[1])[: table.shape[1]] / len(draws)
+        np.testing.assert_allclose(counted, table[client], atol=0.03)
+    np.testing.assert_allclose(law.mean(np.asarray(steps)), draws.mean(axis=0), rtol=0.05, atol=0.05)

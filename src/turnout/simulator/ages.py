@@ -24,7 +24,8 @@ class Ages(eqx.Module):
 
     @classmethod
     def empty(cls, num_clients: int) -> Ages:
-        return cls(*[jnp.zeros(num_clients)] * 3, jnp.zeros(NUM_BINS))
+        zeros = jnp.zeros(num_clients)
+        return cls(zeros, zeros, zeros, jnp.zeros(NUM_BINS))
 
     def add(self, cohort: Cohort) -> Ages:
         """The sums with the updates of a step."""

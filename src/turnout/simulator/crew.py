@@ -141,15 +141,14 @@ class Crew:
         return self._results(so_far)
 
     def _results(self, so_far: SoFar) -> CrewResults:
-        end = Finished(*jax.device_get(self.programs.finish(self.lanes, so_far.carry)))
+        params, by_client, tally, roll, ages = jax.device_get(self.programs.finish(self.lanes, so_far.carry))
         metrics, records = so_far.join()
-        clients = jax.tree.map(jnp.asarray, end.tally).summary(self.run_plan.rounds) | end.by_client
-        if end.ages is not None:
-            clients |= jax.tree.map(jnp.asarray, end.ages).summary()
-        states = end.roll.states
-        seconds = np.full(len(states), so_far.seconds / len(states))
-        bins = None if end.ages is None else end.ages.bins
-        return jax.device_get(CrewResults(metrics, records, clients, end.params, states, bins, seconds))
+        clients = jax.tree.map(jnp.asarray, tally).summary(self.run_plan.rounds) | by_client
+        if ages is not None:
+            clients |= jax.tree.map(jnp.asarray, ages).summary()
+        seconds = np.full(len(roll.states), so_far.seconds / len(roll.states))
+        bins = None if ages is None else ages.bins
+        return jax.device_get(CrewResults(metrics, records, clients, params, roll.states, bins, seconds))
 
 
 class StoppedError(Exception):

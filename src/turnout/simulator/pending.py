@@ -153,11 +153,15 @@ class Pending(eqx.Module):
         jobs = replace(taken.jobs, steps=jnp.where(first[rows], taken.jobs.steps, 0))
         return replace(taken, cohort=cohort, jobs=jobs), jnp.where(filled, rows, self.status.shape[0])
 
-    def admit(self, rows: RowOfSlot, uploading: SlotMask) -> Pending:
-        """The rows in which of these only some may upload."""
-        cohort = self.orders.cohort
-        narrowed = cohort.uploading.at[rows].set(uploading, mode="drop")
-        return replace(self, orders=replace(self.orders, cohort=replace(cohort, uploading=narrowed)))
+    def admit(self, rows: RowOfSlot, admitted: Cohort) -> Pending:
+        """The rows in which of these only some may upload, with the weights that this choice gives them."""
+        held = self.orders.cohort
+
+        def put(name: str) -> Array:
+            return getattr(held, name).at[rows].set(getattr(admitted, name), mode="drop")
+
+        changed = {name: put(name) for name in ("uploading", "copies", "weight", "scale")}
+        return replace(self, orders=replace(self.orders, cohort=replace(held, **changed)))
 
     def store(self, rows: RowOfSlot, answers: Answer, losses: PerSlot) -> Pending:
         """The rows with the answers of finished work."""

@@ -170,7 +170,7 @@ def _work_now(tick: Tick, now: Work, over: Places, delivered: Places) -> Work:
         done = work(tick.clients, lane, orders, now.kept)
         cohort = admit(tick.server, now.state, tick.view, orders.cohort, done, lane.root)
         arrived = cohort.uploading & delivered.at[rows].get(mode="fill", fill_value=False)
-        stored = pending.admit(rows, cohort.uploading).store(rows, done.sent.answers, done.sent.losses)
+        stored = pending.admit(rows, cohort).store(rows, done.sent.answers, done.sent.losses)
         return stored, done.commit(now.kept, replace(cohort, arrived=arrived))
 
     pending, kept = _if_any(jnp.any(over), tick.clients, play, (pending, now.kept))

@@ -101,7 +101,8 @@ def check_trial_in_fleet(fleet: Fleet, trial: Trial) -> None:
     _check_kinds(trial)
     trial.strategy.check(fleet)
     trial.server.check(trial.strategy)
-    trial.kept_pace.check(fleet.num_clients)
+    durations = trial.world.durations
+    trial.kept_pace.check(fleet.num_clients, 0 if durations is None else durations.shortest)
     for whose, rate in (("local", trial.local.learning_rate), ("the server's", trial.server.learning_rate)):
         if callable(rate):
             check_rates(**{f"{whose} learning_rate of round 0": float(rate(0))})

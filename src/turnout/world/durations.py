@@ -32,6 +32,7 @@ __all__ = [
 
 Leaving = Literal["continue", "pause", "abort"]
 MAX_TICKS = 1_048_576  # of one piece of work
+_RARELY = -5.0  # standard deviations: one draw in three million is shorter
 PerClientNumbers = float | Sequence[float]
 
 
@@ -65,6 +66,11 @@ class Durations(eqx.Module):
     def num_clients(self) -> int:
         """How many clients the law describes."""
 
+    @property
+    @abc.abstractmethod
+    def shortest(self) -> int:
+        """Ticks beyond the first that practically all work needs, whoever does it."""
+
     def mean(self, steps: np.ndarray) -> np.ndarray:
         """Ticks beyond the first, on average."""
         law = self.law(steps)
@@ -82,6 +88,10 @@ class FixedDurations(Durations):
     def law(self, steps: np.ndarray) -> np.ndarray:
         ticks = np.asarray(self.ticks)
         return (ticks[:, None] == np.arange(ticks.max() + 1)).astype(float)
+
+    @property
+    def shortest(self) -> int:
+        return int(jnp.min(self.ticks))
 
     @property
     def num_clients(self) -> int:
@@ -103,6 +113,10 @@ class LognormalDurations(Durations):
         return _lognormal_law(*(np.asarray(part, np.float64) for part in (self.median, self.sigma, self.most)))
 
     @property
+    def shortest(self) -> int:
+        return int(jnp.min(_beyond_first(jnp.minimum(self.median * jnp.exp(_RARELY * self.sigma), self.most))))
+
+    @property
     def num_clients(self) -> int:
         return self.median.shape[0]
 
@@ -122,6 +136,10 @@ class Timed(Durations):
     def law(self, steps: np.ndarray) -> np.ndarray:
         way, each, sigma = (np.asarray(part, np.float64) for part in (self.way_seconds, self.step_seconds, self.sigma))
         return _lognormal_law((way + each * steps) / self._tick, sigma, np.full(len(way), float(MAX_TICKS)))
+
+    @property
+    def shortest(self) -> int:
+        return int(jnp.min(_beyond_first(self.way_seconds * jnp.exp(_RARELY * self.sigma) / self._tick)))
 
     @property
     def _tick(self) -> float:
@@ -150,6 +168,11 @@ class Resampled(Durations):
         clients, places = np.nonzero(np.arange(ticks.shape[1]) < count[:, None])
         np.add.at(law, (clients, ticks[clients, places]), 1.0)
         return law / count[:, None]
+
+    @property
+    def shortest(self) -> int:
+        recorded = jnp.arange(self.ticks.shape[1]) < self.count[:, None]
+        return int(jnp.min(jnp.where(recorded, self.ticks, MAX_TICKS)))
 
     @property
     def num_clients(self) -> int:
