@@ -24,7 +24,8 @@ PACKAGES = {  # with the page of the reference that has the details
     "turnout.workbench": "experiments.md",
     "turnout.flower": "flower.md",
 }
-MODULES = {"compute": "world.md", "durations": "world.md", "links": "world.md"}  # public modules that are no packages of their own
+# Public modules that are no packages of their own.
+MODULES = {"compute": "world.md", "durations": "world.md", "links": "world.md"}
 # What results and arguments of public names are made of: described in the reference, imported by nobody.
 BESIDE = {
     "turnout": (

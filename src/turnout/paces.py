@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Int
 
 from turnout.types import Scalar
 
-__all__ = ["Books", "Buffered", "Clocked", "Pace", "Rounds", "Traffic"]
+__all__ = ["Buffered", "Clocked", "Pace", "PaceState", "Rounds", "Traffic"]
 
 Count = Int[Array, ""]
 Flag = Bool[Array, ""]
@@ -25,7 +25,7 @@ _NOT_OPEN = -1
 _ROUNDING = 1e-4  # a quorum of 0.7 of 10 clients is 7, although 0.7 is not a binary number
 
 
-class Books(eqx.Module):
+class PaceState(eqx.Module):
     """What a server notes of its own steps."""
 
     version: Count  # steps so far: what strategies, schedules and learning rates count as rounds
@@ -33,17 +33,17 @@ class Books(eqx.Module):
     asked: Count  # clients asked in that round
 
     @classmethod
-    def empty(cls) -> Books:
+    def empty(cls) -> PaceState:
         return cls(jnp.zeros((), jnp.int32), jnp.full((), _NOT_OPEN, jnp.int32), jnp.zeros((), jnp.int32))
 
-    def open_round(self, tick: Count, asked: Count) -> Books:
-        """The books after clients were asked, which opens a round if none is open."""
+    def open_round(self, tick: Count, asked: Count) -> PaceState:
+        """The state after clients were asked, which opens a round if none is open."""
         opening = self.opened == _NOT_OPEN
-        return Books(self.version, jnp.where(opening, tick, self.opened), jnp.where(opening, asked, self.asked))
+        return PaceState(self.version, jnp.where(opening, tick, self.opened), jnp.where(opening, asked, self.asked))
 
-    def close_round(self, due: Flag) -> Books:
-        """The books after the end of a tick, in which the server has stepped if it was due."""
-        return Books(self.version + due.astype(jnp.int32), jnp.where(due, _NOT_OPEN, self.opened), self.asked)
+    def close_round(self, due: Flag) -> PaceState:
+        """The state after the end of a tick, in which the server has stepped if it was due."""
+        return PaceState(self.version + due.astype(jnp.int32), jnp.where(due, _NOT_OPEN, self.opened), self.asked)
 
 
 class Traffic(eqx.Module):
@@ -60,11 +60,11 @@ class Pace(eqx.Module):
     in_rounds: ClassVar[bool] = False
 
     @abc.abstractmethod
-    def openings(self, books: Books, at_work: Count, num_clients: int) -> Count:
+    def openings(self, state: PaceState, at_work: Count, num_clients: int) -> Count:
         """How many clients may be asked now; if the strategy wants more, a uniform draw decides."""
 
     @abc.abstractmethod
-    def due(self, books: Books, tick: Count, traffic: Traffic) -> Flag:
+    def due(self, state: PaceState, tick: Count, traffic: Traffic) -> Flag:
         """Whether the server steps at the end of this tick."""
 
     @property
@@ -112,16 +112,16 @@ class Rounds(Pace):
         if self.late not in get_args(Late):
             raise ValueError(f"pace: late must be 'drop' or 'keep', not {self.late!r}")
 
-    def openings(self, books: Books, at_work: Count, num_clients: int) -> Count:
-        return jnp.where(books.opened == _NOT_OPEN, _places_left(self.concurrency, at_work, num_clients), 0)
+    def openings(self, state: PaceState, at_work: Count, num_clients: int) -> Count:
+        return jnp.where(state.opened == _NOT_OPEN, _places_left(self.concurrency, at_work, num_clients), 0)
 
-    def due(self, books: Books, tick: Count, traffic: Traffic) -> Flag:
-        wanted = jnp.ceil(jnp.asarray(self.quorum, jnp.float32) * books.asked.astype(jnp.float32) - _ROUNDING)
-        is_open = books.opened != _NOT_OPEN
+    def due(self, state: PaceState, tick: Count, traffic: Traffic) -> Flag:
+        wanted = jnp.ceil(jnp.asarray(self.quorum, jnp.float32) * state.asked.astype(jnp.float32) - _ROUNDING)
+        is_open = state.opened != _NOT_OPEN
         enough = traffic.ended.astype(jnp.float32) >= wanted
         if self.deadline is None:
             return is_open & enough
-        return is_open & (enough | (tick - books.opened + 1 >= jnp.asarray(self.deadline, jnp.int32)))
+        return is_open & (enough | (tick - state.opened + 1 >= jnp.asarray(self.deadline, jnp.int32)))
 
     @property
     def drops_late(self) -> bool:
@@ -146,10 +146,10 @@ class Buffered(Pace):
     size: Scalar = 10  # K
     concurrency: Scalar | None = None  # C, clients at work; everyone that the strategy wants if not given
 
-    def openings(self, books: Books, at_work: Count, num_clients: int) -> Count:
+    def openings(self, state: PaceState, at_work: Count, num_clients: int) -> Count:
         return _places_left(self.concurrency, at_work, num_clients)
 
-    def due(self, books: Books, tick: Count, traffic: Traffic) -> Flag:
+    def due(self, state: PaceState, tick: Count, traffic: Traffic) -> Flag:
         return traffic.arrived >= jnp.asarray(self.size, jnp.int32)
 
     @property
@@ -173,10 +173,10 @@ class Clocked(Pace):
     every: Scalar = 1  # Δt
     concurrency: Scalar | None = None  # clients at work; everyone that the strategy wants if not given
 
-    def openings(self, books: Books, at_work: Count, num_clients: int) -> Count:
+    def openings(self, state: PaceState, at_work: Count, num_clients: int) -> Count:
         return _places_left(self.concurrency, at_work, num_clients)
 
-    def due(self, books: Books, tick: Count, traffic: Traffic) -> Flag:
+    def due(self, state: PaceState, tick: Count, traffic: Traffic) -> Flag:
         return (tick + 1) % jnp.asarray(self.every, jnp.int32) == 0
 
     def check(self, num_clients: int, shortest: int = 0) -> None:

@@ -25,6 +25,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
 from turnout.records import OVERFLOW
+from turnout.server.server import Server
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
 from turnout.simulator import loop
@@ -197,15 +198,7 @@ def _play(fleet: Fleet, lane: Lane, length: int, count: bool) -> Votes:
         return carry, (server.model(carry.server), written)
 
     def model(votes: Float[Array, "segments clients"]) -> tuple[Array, tuple[Tally, _Written]]:
-        params, num_clients = jnp.zeros(()), fleet.num_clients
-        state = server.init(params)
-        begin = Carry(
-            trial.world.init(lane.root),
-            state,
-            Tally.empty(num_clients),
-            clients=_without_optimizer(trial.client.init(params, num_clients)),
-            time=begin_time(lane, fleet, state) if trial.timed else None,
-        )
+        begin = _begin(fleet, lane, server)
         numbers = jnp.arange(SEGMENTS, dtype=jnp.int32)
         residuals = SEGMENTS * length * lane.plan.slots
         segment = one_segment if residuals <= _MAX_RESIDUALS else jax.checkpoint(one_segment)
@@ -220,6 +213,15 @@ def _play(fleet: Fleet, lane: Lane, length: int, count: bool) -> Votes:
         counted, (_, (tally, written)) = None, model(ones)
     records, moves, staleness = jax.tree.map(lambda leaf: leaf.reshape(-1), written)
     return Votes(counted, moves, staleness, records, tally.summary(SEGMENTS * length))
+
+
+def _begin(fleet: Fleet, lane: Lane, server: Server) -> Carry:
+    """State before round 0, of a model that is one number."""
+    trial, params = lane.trial, jnp.zeros(())
+    state, clients = server.init(params), trial.client.init(params, fleet.num_clients)
+    time = begin_time(lane, fleet, state) if trial.timed else None
+    tally = Tally.empty(fleet.num_clients)
+    return Carry(trial.world.init(lane.root), state, tally, clients=_without_optimizer(clients), time=time)
 
 
 def _without_optimizer(clients: ClientState | None) -> ClientState | None:

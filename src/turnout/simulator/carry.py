@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import equinox as eqx
 
-from turnout.paces import Books
+from turnout.paces import PaceState
 from turnout.server.server import ServerState
 from turnout.server.tally import Tally
 from turnout.simulator.ages import Ages
@@ -18,7 +18,7 @@ class Time(eqx.Module):
     """What is carried besides where work takes time."""
 
     pending: Pending
-    books: Books
+    books: PaceState
     ages: Ages
 
 

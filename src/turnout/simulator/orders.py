@@ -31,8 +31,8 @@ class Orders(eqx.Module):
     reach: PerSlot
 
 
-class Finished(eqx.Module):
-    """Finished work of a cohort, one row per slot."""
+class DoneWork(eqx.Module):
+    """DoneWork work of a cohort, one row per slot."""
 
     jobs: Jobs  # with the state that the clients kept before
     sent: Sent
@@ -91,13 +91,13 @@ def _jobs(lane: Lane, view: View, cohort: Cohort, nature: Nature, reach: PerSlot
     )
 
 
-def work(clients: Clients, lane: Lane, orders: Orders, kept: ClientState | None) -> Finished:
+def work(clients: Clients, lane: Lane, orders: Orders, kept: ClientState | None) -> DoneWork:
     """The work of a cohort, done now."""
     jobs = orders.jobs if kept is None else replace(orders.jobs, held=orders.cohort.read(kept))
-    return Finished(jobs, clients.work(lane, orders.download, jobs, orders.reach))
+    return DoneWork(jobs, clients.work(lane, orders.download, jobs, orders.reach))
 
 
-def admit(server: Server, state: ServerState, view: View, cohort: Cohort, done: Finished, root: RandomKey) -> Cohort:
+def admit(server: Server, state: ServerState, view: View, cohort: Cohort, done: DoneWork, root: RandomKey) -> Cohort:
     """The cohort after training, of which only some may upload if the norms of updates decide that."""
     if server.strategy.admits_all:
         return cohort

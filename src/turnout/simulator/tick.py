@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from turnout import tree
-from turnout.paces import Books, Traffic
+from turnout.paces import PaceState, Traffic
 from turnout.records import OVERFLOW
 from turnout.server.places import has_rows
 from turnout.server.server import Server, ServerState
@@ -22,7 +22,7 @@ from turnout.simulator.carry import Carry, Time
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.clients import Clients
 from turnout.simulator.lane import Lane
-from turnout.simulator.orders import Finished, Orders, admit, ask, known_truth, work
+from turnout.simulator.orders import DoneWork, Orders, admit, ask, known_truth, work
 from turnout.simulator.pending import ARRIVED, FAILED, VACANT, Pending, Places
 from turnout.simulator.side_by_side import most_of_lanes
 from turnout.types import Answer, Cohort, Fleet, Mask, Reports, Round, Tree, View
@@ -43,12 +43,12 @@ class Tick(NamedTuple):
     view: View
 
 
-class Work(NamedTuple):
+class Now(NamedTuple):
     """What changes while a tick passes."""
 
     state: ServerState
     pending: Pending
-    books: Books
+    books: PaceState
     kept: ClientState | None
     tally: Tally
     ages: Ages
@@ -71,7 +71,7 @@ def begin_time(lane: Lane, fleet: Fleet, state: ServerState) -> Time:
 
     orders, answers = eqx.filter_eval_shape(first_orders)
     pending = Pending.empty(orders, plan.places, answers if trial.works_at_once else None)
-    return Time(pending, Books.empty(), Ages.empty(fleet.num_clients))
+    return Time(pending, PaceState.empty(), Ages.empty(fleet.num_clients))
 
 
 def play_tick(clients: Clients, lane: Lane, t: Round, carry: Carry) -> tuple[Carry, dict[str, Number]]:
@@ -84,7 +84,7 @@ def play_tick(clients: Clients, lane: Lane, t: Round, carry: Carry) -> tuple[Car
     truth = known_truth(lane, nature, lr)
     view = server.view(carry.server, books.version, nature.available, lr, truth)
     tick = Tick(clients, lane, server, nature, jnp.asarray(t, jnp.int32), _in_time(view, t, lane))
-    before = Work(carry.server, carry.time.pending, books, carry.clients, carry.tally, carry.time.ages)
+    before = Now(carry.server, carry.time.pending, books, carry.clients, carry.tally, carry.time.ages)
     now, cohort, unplaced = _ask_idle(tick, before)
     busy = now.pending.count(now.pending.status != VACANT)
     now, ended, wasted = _pass_time(tick, now, cohort)
@@ -113,7 +113,7 @@ def _in_time(view: View, t: Round, lane: Lane) -> View:
     return replace(view, tick=jnp.asarray(t, jnp.int32), goal=lane.trial.kept_pace.goal)
 
 
-def _ask_idle(tick: Tick, now: Work) -> tuple[Work, Cohort, Array]:
+def _ask_idle(tick: Tick, now: Now) -> tuple[Now, Cohort, Array]:
     """Ask idle clients, if the pace has openings; also who was asked, and how many of them found no place."""
     lane, pace, pending = tick.lane, tick.lane.trial.kept_pace, now.pending
     openings = pace.openings(now.books, pending.count(pending.working), tick.view.num_clients)
@@ -136,7 +136,7 @@ def _ask_idle(tick: Tick, now: Work) -> tuple[Work, Cohort, Array]:
     return now._replace(state=state, pending=pending, books=books), orders.cohort, unplaced
 
 
-def _pass_time(tick: Tick, now: Work, asked: Cohort) -> tuple[Work, Cohort, Number]:
+def _pass_time(tick: Tick, now: Now, asked: Cohort) -> tuple[Now, Cohort, Number]:
     """Let all clients work for this tick; also those that are heard of, and the steps of work that is lost."""
     trial, nature = tick.lane.trial, tick.nature
     leaving = "continue" if trial.world.durations is None else trial.world.durations.leaving
@@ -161,7 +161,7 @@ def _pass_time(tick: Tick, now: Work, asked: Cohort) -> tuple[Work, Cohort, Numb
     return now._replace(state=replace(now.state, facts=facts), pending=pending, tally=tally), ended, wasted
 
 
-def _work_now(tick: Tick, now: Work, over: Places, delivered: Places) -> Work:
+def _work_now(tick: Tick, now: Now, over: Places, delivered: Places) -> Now:
     """Do the work that is over, where it counts even if it does not arrive, and keep the answers."""
     lane, pending = tick.lane, now.pending
 
@@ -177,7 +177,7 @@ def _work_now(tick: Tick, now: Work, over: Places, delivered: Places) -> Work:
     return now._replace(pending=pending, kept=kept)
 
 
-def _step_if_due(tick: Tick, now: Work) -> tuple[Work, dict[str, Number]]:
+def _step_if_due(tick: Tick, now: Now) -> tuple[Now, dict[str, Number]]:
     """The end of a tick: the server steps if its pace says so."""
     pace, pending = tick.lane.trial.kept_pace, now.pending
     ended = (pending.version == now.books.version) & (pending.status >= ARRIVED)
@@ -194,7 +194,7 @@ def _step_if_due(tick: Tick, now: Work) -> tuple[Work, dict[str, Number]]:
     return after, record | {"server_steps": due.astype(jnp.float32)}
 
 
-def _step(tick: Tick, now: Work, used: Places, due: Flag) -> tuple[Work, dict[str, Number]]:
+def _step(tick: Tick, now: Now, used: Places, due: Flag) -> tuple[Now, dict[str, Number]]:
     """The server's step; where it is not due nobody is marked as used, and nothing changes."""
     lane, pending, server = tick.lane, now.pending, tick.server
     first = used & (pending.status == ARRIVED)
@@ -203,7 +203,7 @@ def _step(tick: Tick, now: Work, used: Places, due: Flag) -> tuple[Work, dict[st
         done = work(tick.clients, lane, orders, now.kept)
         kept = done.commit(now.kept, orders.cohort)
     else:
-        done, kept = Finished(orders.jobs, pending.answered(rows)), now.kept
+        done, kept = DoneWork(orders.jobs, pending.answered(rows)), now.kept
     reports = done.reports(orders, server.strategy.needs_starts)
     stepped, weight = server.step(now.state, tick.view, orders.cohort, reports)
     state = _where_due(server, due, stepped, now.state)

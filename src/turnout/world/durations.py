@@ -220,7 +220,7 @@ def drawn(
     tick_seconds: float | None = None,
 ) -> FixedDurations:
     """One number of ticks beyond the first per client, drawn once: log-normal, cut at `low` and `high`."""
-    _check_lognormal(median=median, sigma=sigma)
+    _check_range("median and sigma", np.asarray([median, sigma], np.float64), 0.0, MAX_TICKS, "value")
     if not 0 <= low <= high <= MAX_TICKS:
         raise ValueError(f"durations: low and high must be 0 ≤ low ≤ high ≤ {MAX_TICKS:,}, not {low} and {high}")
     draws = median * np.exp(sigma * np.asarray(jr.normal(jr.key(seed), (num_clients,)), np.float64))
@@ -292,11 +292,6 @@ def resampled(
 def as_durations(value: Durations | int | None, num_clients: int) -> Durations | None:
     """The durations of a world, of which a number stands for the same number of ticks for all."""
     return fixed(num_clients, value) if isinstance(value, int) else value
-
-
-def _check_lognormal(**named: float) -> None:
-    for name, value in named.items():
-        _check_range(name, np.asarray([value], np.float64), 0.0, MAX_TICKS, "value")
 
 
 def _check_range(name: str, values: np.ndarray, lowest: float, highest: float | int, of: str = "client") -> None:
