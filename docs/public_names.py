@@ -91,10 +91,12 @@ class Found(NamedTuple):
 
 def public_names(package: str) -> list[str]:
     """What a package lists in `__all__`, by the alphabet; nothing if it has no such list."""
+    names = []
     for node in _parsed(package).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return sorted(ast.literal_eval(node.value), key=lambda name: (name.lower(), name))
-    return []
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(node, ast.Assign | ast.AugAssign) and ast.unparse(target) == "__all__":
+            names += ast.literal_eval(node.value)
+    return sorted(names, key=lambda name: (name.lower(), name))
 
 
 def find(module: str, name: str) -> Found:

@@ -19,10 +19,7 @@ from turnout.server.facts import Oracle
 from turnout.simulator.trial import Trial
 from turnout.strategies.base import Strategy
 from turnout.theory.effective_weights import (
-    effective_c_a_fedavg,
-    effective_debiased,
-    effective_fedacs,
-    effective_fednova,
+    effective_importance_sampling,
     effective_raw,
     normalised_round_weights,
     normalised_round_weights_of_law,
@@ -117,7 +114,7 @@ def _fednova(strategy: strategies.FedNova, setting: Setting) -> np.ndarray | Non
 
 def _averaged(strategy: strategies.FedAvg | strategies.FedNova, setting: Setting) -> np.ndarray | None:
     if strategy.normaliser == "draws":
-        return effective_fednova(setting.target, 1 - setting.success) if setting.all_there else None
+        return effective_importance_sampling(setting.target, 1 - setting.success) if setting.all_there else None
     if strategy.cohort is not None:
         return None
     if strategy.normaliser == "all":
@@ -162,15 +159,15 @@ def _debiased(strategy: strategies.Debiased, setting: Setting) -> np.ndarray | N
     """Only for batches of one size: otherwise the size depends on who is in the batch."""
     if not isinstance(setting.trial.world.availability, MinimumSeparation) or not (setting.success == 1).all():
         return None
-    return effective_debiased(setting.target) * setting.reach
+    return setting.target * setting.reach
 
 
 def _fedacs(strategy: strategies.FedACS, setting: Setting) -> np.ndarray | None:
-    return effective_fedacs(setting.target) if setting.knows and setting.all_there else None
+    return setting.target if setting.knows and setting.all_there else None
 
 
 def _c_a_fedavg(strategy: strategies.CAFedAvg, setting: Setting) -> np.ndarray | None:
-    return effective_c_a_fedavg(setting.target, setting.reach) if setting.knows and setting.all_there else None
+    return setting.target * setting.reach if setting.knows and setting.all_there else None
 
 
 Form = Callable[[Any, Setting], np.ndarray | None]  # each takes strategies of its own kind

@@ -24,35 +24,8 @@ from turnout.tasks.synthetic_leaf import synthetic_leaf
 from turnout.tasks.text import text
 from turnout.tasks.two_clients import two_clients
 
-__all__ = [
-    "DataTask",
-    "Loss",
-    "Model",
-    "Quadratics",
-    "Split",
-    "Task",
-    "cifar10",
-    "cinic10",
-    "digits",
-    "fashion_mnist",
-    "femnist",
-    "from_arrays",
-    "from_csv",
-    "from_dataset",
-    "from_flax",
-    "from_pool",
-    "from_torch",
-    "linear",
-    "lstm",
-    "mlp",
-    "mnist",
-    "model_named",
-    "network",
-    "quadratics",
-    "robust_regression",
-    "synthetic_binary",
-    "synthetic_leaf",
-    "text",
-    "transformer",
-    "two_clients",
-]
+__all__ = ["DataTask", "Loss", "Model", "Quadratics", "Split", "Task"]
+__all__ += ["from_arrays", "from_csv", "from_dataset", "from_flax", "from_pool", "from_torch"]
+__all__ += ["linear", "lstm", "mlp", "model_named", "network", "transformer"]
+__all__ += ["cifar10", "cinic10", "digits", "fashion_mnist", "femnist", "mnist", "quadratics", "robust_regression"]
+__all__ += ["synthetic_binary", "synthetic_leaf", "text", "two_clients"]

@@ -32,28 +32,6 @@ def effective_importance_sampling(target: Values, failure: Values, reach: Values
     return law("ω (1 − q) ‖a‖₁", omega * (1 - shares("failure", failure, omega.size)) * _reach(reach, omega.size))
 
 
-def effective_c_a_fedavg(target: Values, reach: Values | None = None) -> np.ndarray:
-    """c-a-FedAvg divides by the success of the link, not by the reach: Ω_k ∝ ω_k ‖a_k‖₁."""
-    omega = law("target", target)
-    return law("ω ‖a‖₁", omega * _reach(reach, omega.size))
-
-
-def effective_fednova(target: Values, failure: Values) -> np.ndarray:
-    """FedNova with a fixed divisor divides by the reach, not by the success of the link: Ω_k ∝ ω_k (1 − q_k)."""
-    omega = law("target", target)
-    return law("ω (1 − q)", omega * (1 - shares("failure", failure, omega.size)))
-
-
-def effective_fedacs(target: Values) -> np.ndarray:
-    """FedACS draws by ω_k / ((1 − q_k) ‖a_k‖₁), which corrects for both: Ω = ω."""
-    return law("target", target)
-
-
-def effective_debiased(target: Values) -> np.ndarray:
-    """Debiased FedAvg divides by the share of participations, which converges: Ω = α, 1/N in Sun et al. 2025."""
-    return law("target", target)
-
-
 def effective_normalised(rates: Values, weights: Values, reach: Values | None = None) -> np.ndarray:
     """Weights normalised over available, independent clients: Ω_k ∝ E[q_k 1_k / Σ_j q_j 1_j] ‖a_k‖₁."""
     expected = normalised_round_weights(rates, weights)

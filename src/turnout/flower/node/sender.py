@@ -23,8 +23,7 @@ from turnout.flower.wire.replies import length
 from turnout.strategies.client_side import ClientSide
 from turnout.types import Answer, Params, PyTree, Work, says_something
 from turnout.uploads import Plain, Upload, UploadContext
-from turnout.uploads.base import all_parts
-from turnout.uploads.fitting import check_fit
+from turnout.uploads.base import all_parts, check_fit
 
 _KEY_BYTES = 16  # of a key that cannot be guessed: 32 bits could be tried one by one
 
