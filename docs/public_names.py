@@ -35,7 +35,7 @@ BESIDE = {
         "turnout.records.Record",
     ),
     "turnout.tasks": (
-        "turnout.tasks.data.csv_table.read_table",
+        "turnout.tasks.data.sample_table.read_table",
         "turnout.tasks.data.sample_table.SampleTable",
         "turnout.tasks.data.image_sets.ImageOptions",
         "turnout.tasks.data.partition.iid",

@@ -11,12 +11,11 @@ from turnout.tasks.digits import digits
 from turnout.tasks.fashion_mnist import fashion_mnist
 from turnout.tasks.femnist import femnist
 from turnout.tasks.mnist import mnist
-from turnout.tasks.models.flax_model import from_flax
+from turnout.tasks.models.from_libraries import from_flax, from_torch
 from turnout.tasks.models.losses import Loss
 from turnout.tasks.models.model import Model, linear, mlp
 from turnout.tasks.models.networks import model_named, network
 from turnout.tasks.models.sequences import lstm, transformer
-from turnout.tasks.models.torch_model import from_torch
 from turnout.tasks.quadratics import Quadratics, quadratics
 from turnout.tasks.robust_regression import robust_regression
 from turnout.tasks.synthetic_binary import synthetic_binary

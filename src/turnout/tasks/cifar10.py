@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from turnout.files.data_folder import given
-from turnout.files.downloads import Remote, local_copy
+from turnout.files.downloads import Remote, given, local_copy
 from turnout.files.integrity import read_members, read_npz, reading, verify
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.image_sets import Colours, ImageOptions, Images, image_task

@@ -15,6 +15,10 @@ from scipy.special import rel_entr
 from turnout.arguments import Values, check_nonnegative, law
 from turnout.theory.terms import Terms
 
+PerClientLosses = Callable[[np.ndarray], np.ndarray]  # w -> F_k(w), one per client
+PerClientGradients = Callable[[np.ndarray], np.ndarray]  # w -> ∇F_k(w), one row per client
+MAX_RESTARTS = 20  # of a minimisation whose line search gave up too early
+
 
 def total_variation(target: Values, effective: Values) -> float:
     """½ Σ_k |α_k − p_k|: the weight that would have to move to other clients; between 0 and 1."""
@@ -123,11 +127,6 @@ def _power(condition: float, sharp: bool) -> float:
     if not condition >= 1:
         raise ValueError(f"condition = {condition:g}: κ = L/μ is at least 1")
     return condition if sharp else condition**2
-
-
-PerClientLosses = Callable[[np.ndarray], np.ndarray]  # w -> F_k(w), one per client
-PerClientGradients = Callable[[np.ndarray], np.ndarray]  # w -> ∇F_k(w), one row per client
-MAX_RESTARTS = 20  # of a minimisation whose line search gave up too early
 
 
 @dataclass(frozen=True)

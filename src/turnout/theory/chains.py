@@ -25,6 +25,10 @@ MAX_BAND_ENTRIES = 1e8  # a factorisation within a band of so many entries is ch
 MAX_STEPS, STEPS_PER_CHECK = 20_000, 50  # of the iteration, for chains without a cheap factorisation
 LAW_ERROR = 1e-13  # Σ |error| of an iterated law
 MAX_RESIDUAL = 1e-12  # Σ |πP - π| above which a computed law is refused
+MAX_STARTS = 3000  # all starts together are one dense matrix
+MAX_ROUNDS = 1_000_000  # followed one by one from a given start
+MAX_DOUBLINGS = 50
+Start = int | np.ndarray | None
 
 
 def check_transition(transition: Transition) -> Checked:
@@ -163,13 +167,6 @@ def _verify(matrix: sp.csr_array, law: np.ndarray) -> np.ndarray:
     if not residual <= MAX_RESIDUAL or law.min() < 0:
         raise RuntimeError(f"the stationary law of {law.size} states is left with a residual of {residual:.1e}")
     return law
-
-
-MAX_STARTS = 3000  # all starts together are one dense matrix
-MAX_ROUNDS = 1_000_000  # followed one by one from a given start
-MAX_DOUBLINGS = 50
-
-Start = int | np.ndarray | None
 
 
 def total_variation_over_time(transition: Transition, rounds: int, start: Start = None) -> np.ndarray:

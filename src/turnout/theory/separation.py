@@ -27,6 +27,9 @@ from turnout.availability.mathematics.conditional_poisson import (
 from turnout.theory.chains import return_law, stationary_law
 
 SPACING, FIRST_NODE, LAST_NODE = 0.08, -4.0, 6.0  # of the trapezoidal rule in `shortest_gap`
+MAX_STATES = 200_000
+Batch = tuple[int, ...]
+Window = tuple[Batch, ...]  # the newest batch first
 
 
 def minimum_separation(p: Sequence[float] | np.ndarray, batch: int = 1, separation: int = 0) -> np.ndarray:
@@ -111,12 +114,6 @@ def check_weights(p: Sequence[float] | np.ndarray, batch: int, separation: int) 
             f"every round needs a full batch of rested clients, so at most {odds.size // batch - 1} (N/B - 1)"
         )
     return odds, batch * (separation + 1)
-
-
-MAX_STATES = 200_000
-
-Batch = tuple[int, ...]
-Window = tuple[Batch, ...]  # the newest batch first
 
 
 class OrderChain(NamedTuple):

@@ -20,6 +20,8 @@ from turnout.availability.markov import lowest_correlation, switching_rates
 from turnout.theory.chains import check_transition
 
 Numbers = float | int | Sequence[float | int] | np.ndarray
+MAX_STATES = 2**13
+MAX_ROUNDS = 2**53  # from here on not every whole number is a float
 
 
 def wake_and_sleep(pi: Numbers, lam: Numbers) -> tuple[np.ndarray, np.ndarray]:
@@ -111,10 +113,6 @@ def _check_correlation(lam: np.ndarray) -> None:
 def _pair(first: Numbers, second: Numbers) -> tuple[np.ndarray, np.ndarray]:
     left, right = np.broadcast_arrays(np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64))
     return np.array(left), np.array(right)
-
-
-MAX_STATES = 2**13
-MAX_ROUNDS = 2**53  # from here on not every whole number is a float
 
 
 def client_chains(pi: Numbers, lam: Numbers) -> list[np.ndarray]:

@@ -19,6 +19,7 @@ Drawn = Bool[Array, " units"]
 Count = Int[Array, ""]
 
 BISECTIONS = 16
+NEGLIGIBLE_EXPONENT = 45.0  # terms below exp(-45) vanish beside 1 in double precision
 
 
 def draw_successively(key: RandomKey, log_odds: LogOdds, at_most: int) -> Drawn:
@@ -73,9 +74,6 @@ def _tilt(log_odds: LogOdds, size: Count) -> LogOdds:
 
     low, high = jax.lax.fori_loop(0, BISECTIONS, halve, (low, high))
     return log_odds + high
-
-
-NEGLIGIBLE_EXPONENT = 45.0  # terms below exp(-45) vanish beside 1 in double precision
 
 
 def inclusion_probabilities(p: Sequence[float] | np.ndarray, n: int) -> np.ndarray:

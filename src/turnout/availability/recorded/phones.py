@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turnout.files.data_folder import given
-from turnout.files.downloads import Remote, local_copy
+from turnout.files.downloads import Remote, given, local_copy
 from turnout.files.integrity import reading, verify
 
 Interval = tuple[str, int, int, int]  # client, start and end in seconds, state: the columns of a trace

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from turnout.flower.server.centre import fill_with_centre
-from turnout.flower.server.demands import Demands
 from turnout.flower.server.driver import Driver
+from turnout.flower.server.fleet_server import Demands
 from turnout.flower.settings import UNGUARDED, Guard
 from turnout.flower.wire.layout import Arrays
 from turnout.flower.wire.replies import Reply
