@@ -6,8 +6,6 @@ so that its update is η ‖a_k‖₁, and no data is needed. So factors, divisi
 updates are included.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Effective weights in closed form, for the strategies and worlds that have one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

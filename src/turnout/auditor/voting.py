@@ -9,8 +9,6 @@ and one backward pass through the server's own code gives the actual weight Ω_k
 losses are unknown without training: where a strategy uses them, all clients have the same.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Where data files come from: a folder of the user's own, or a download whose checksum is verified."""
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Callable, Generator

@@ -1,7 +1,5 @@
 """Checksums of files, and readers that say which file is damaged and what to do."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import lzma

@@ -1,7 +1,5 @@
 """Panics of polars, which damaged Parquet files cause."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

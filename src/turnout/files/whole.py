@@ -1,7 +1,5 @@
 """Folders and files that are whole or absent: written under a temporary name in the same folder, then renamed."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

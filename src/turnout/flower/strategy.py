@@ -1,8 +1,6 @@
 """Any strategy of ours as a Flower strategy."""
 # Long: Flower wants one class, and a quarter of it declares and documents the arguments.
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping

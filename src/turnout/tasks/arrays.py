@@ -1,7 +1,5 @@
 """Tasks from arrays: the user's data, grouped by client."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import jax.numpy as jnp

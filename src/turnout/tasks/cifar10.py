@@ -1,7 +1,5 @@
 """CIFAR-10: 60,000 small colour photographs of ten kinds of things (Krizhevsky 2009)."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from pathlib import Path

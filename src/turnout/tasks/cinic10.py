@@ -1,7 +1,5 @@
 """CINIC-10: 270,000 colour images of the classes of CIFAR-10, most of them from ImageNet (Darlow et al. 2018)."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Iterator, Sequence

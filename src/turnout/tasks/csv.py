@@ -1,7 +1,5 @@
 """Your own data from a CSV file: one row per sample, with a column for its client."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Your own data from a Hugging Face dataset, or a pandas or polars frame: one row per sample."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

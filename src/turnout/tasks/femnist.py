@@ -1,7 +1,5 @@
 """FEMNIST: handwritten digits and letters, one writer per client, 62 classes (LEAF, Caldas et al. 2018)."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence

@@ -3,8 +3,6 @@
 Texts come from a folder, a file, a table, or a small generator that needs no file.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Literal

@@ -4,8 +4,6 @@ F = Σ_k α_k F_k is the target objective, F_B = Σ_k p_k F_k the one that is re
 minimisers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

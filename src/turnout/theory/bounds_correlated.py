@@ -3,8 +3,6 @@
 Theorem 1 of Sun et al. 2025 with constants, and theorem 2 of Rodio et al. 2023 (CA-Fed).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ Theorems 2 to 4 of Yan et al. 2020 with the learning rates they suggest, and whe
 clients that take turns. LastWord in any world with bounded ages; the proof is in docs/theory/last_word.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 A chain of 100,000 states takes seconds if its matrix is sparse.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ reach ‖a_k‖₁ of that update. The strategy is consistent exactly when Ω is
 Σ_k Ω_k = 1, except `normalised_round_weights` and `normalised_round_weights_of_law`: they return the expectations.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from turnout.arguments import Values, law, nonnegative, shares

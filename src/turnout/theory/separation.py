@@ -8,8 +8,6 @@ The law of the rounds between two participations needs the explicit chain (`gap_
 separation the gap is geometric. With equal weights it is R plus a geometric number. Where B(R+1) = N it is always R+1.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

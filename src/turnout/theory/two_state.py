@@ -7,8 +7,6 @@ largest of its clients' (Rodio et al. 2023, proposition 6): an eigenvalue of a K
 eigenvalues, one per factor, and each factor has the eigenvalue 1.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Clients: names that survive restarts, places 0 … N-1 in the fleet, and present nodes."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Collection, Iterable

@@ -1,7 +1,5 @@
 """Who is there in a round, who of them may be asked, and what is known of them."""
 
-from __future__ import annotations
-
 import logging
 import random
 from collections.abc import Collection, Sequence

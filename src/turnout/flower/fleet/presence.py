@@ -1,7 +1,5 @@
 """Presence at the start of a round: the client at each node, greetings to new nodes, and newcomers that join."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Collection, Iterable, Mapping

@@ -1,7 +1,5 @@
 """When clients were online, by what the SuperLink tells of their nodes."""
 
-from __future__ import annotations
-
 import datetime
 import time
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ An upload may be lost, and then the memory of it must not count. The next order 
 last that arrived; until then the states before and after it are both kept.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The transformed update that a client sends in place of its trained model."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """All files of a training, when they are written, and when the model is evaluated and its rounds are timed."""
 
-from __future__ import annotations
-
 import logging
 import statistics
 from collections import deque

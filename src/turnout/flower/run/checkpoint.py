@@ -1,7 +1,5 @@
 """Checkpoints: the whole state of a training in one file, arrays and a line of JSON, no pickle; with a digest."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator, Mapping

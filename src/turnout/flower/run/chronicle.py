@@ -1,7 +1,5 @@
 """What is kept of a training on real nodes: its history, a log of who took part, and the run folder made from both."""
 
-from __future__ import annotations
-
 import csv
 import datetime
 import io

@@ -1,7 +1,5 @@
 """Protection against clients that lie: bounds that follow the fleet, and a memory of who was beyond them."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import math

@@ -1,7 +1,5 @@
 """Updates and metrics from the contents of replies, late ones too; invalid ones are dropped and logged."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

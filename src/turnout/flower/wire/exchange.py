@@ -1,7 +1,5 @@
 """The messages of a round: what is sent to clients in each phase, and what is made of the replies."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 

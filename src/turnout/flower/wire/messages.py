@@ -1,7 +1,5 @@
 """Records of Flower's messages to numpy and back; replies are read without raising, whatever was sent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

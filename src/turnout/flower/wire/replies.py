@@ -1,7 +1,5 @@
 """Checks of the replies of clients; nothing here raises, whatever was sent."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Both ends stand here. No code travels: an order has the name of a side and its n
 knows.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

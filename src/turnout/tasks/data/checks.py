@@ -1,7 +1,5 @@
 """Checks of a user's data; an error says what is wrong, where, and what would be right."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import jax

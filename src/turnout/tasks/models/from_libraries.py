@@ -3,8 +3,6 @@
 Flax itself is needed only for nnx.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Losses per sample, and whether an answer is correct."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Networks for images; those of the papers have names."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable
