@@ -67,7 +67,6 @@ BESIDE = {
         "turnout.workbench.reproduction.claim.read_claim",
         "turnout.workbench.reproduction.reproduce.reproduce",
         "turnout.auditor.calibrate.mean_step",
-        "turnout.auditor.calibrate.calibrated_rates",
     ),
     "turnout.flower": ("turnout.flower.run.estimates.Estimate",),
 }

@@ -43,6 +43,11 @@ class Setting:
         return isinstance(self.trial.facts, Oracle)
 
     @property
+    def arriving(self) -> np.ndarray:
+        """Share of rounds in which an update arrives, if all that are available are asked."""
+        return self.pi * self.success
+
+    @property
     def all_there(self) -> bool:
         return bool((self.pi == 1).all())
 
@@ -50,7 +55,7 @@ class Setting:
         """E[q_k 1_k / Σ_j q_j 1_j] over what arrives, or None without a closed form."""
         process, lossless = self.trial.world.availability, bool((self.success == 1).all())
         if isinstance(process, Bernoulli | Markov):
-            return normalised_round_weights(self.pi * self.success, weights)
+            return normalised_round_weights(self.arriving, weights)
         if not lossless:
             return None  # losses of clients that come together do not thin the cohort independently
         if isinstance(process, Clustered):
@@ -116,19 +121,8 @@ def _averaged(strategy: strategies.FedAvg | strategies.FedNova, setting: Setting
     if strategy.cohort is not None:
         return None
     if strategy.normaliser == "all":
-        return effective_raw(setting.pi * setting.success, setting.target)
+        return effective_raw(setting.arriving, setting.target)
     return setting.divided(setting.target)
-
-
-def _unbiased(strategy: strategies.Unbiased, setting: Setting) -> np.ndarray | None:
-    if not setting.knows:
-        return None
-    return effective_raw(setting.pi * setting.success, setting.target / setting.pi, setting.reach)
-
-
-def _more_available(strategy: strategies.MoreAvailable, setting: Setting) -> np.ndarray | None:
-    kept = np.float32(setting.pi) >= np.float32(strategy.threshold)
-    return np.where(kept, setting.target * setting.success * setting.reach, 0.0) if setting.knows else None
 
 
 def _adafed(strategy: strategies.AdaFed, setting: Setting) -> np.ndarray | None:
@@ -140,17 +134,12 @@ def _adafed(strategy: strategies.AdaFed, setting: Setting) -> np.ndarray | None:
 
 
 def _over_available(strategy: Strategy[PyTree], setting: Setting) -> np.ndarray:
-    return effective_raw(setting.pi * setting.success, setting.target, setting.reach)
+    return effective_raw(setting.arriving, setting.target, setting.reach)
 
 
 def _remembered(strategy: Strategy[PyTree], setting: Setting) -> np.ndarray:
     """The latest update stands in for an absent client."""
     return setting.target * setting.reach
-
-
-def _last_word(strategy: strategies.LastWord, setting: Setting) -> np.ndarray:
-    """Remembered per unit of work, and fading alike for all in the long run."""
-    return setting.target
 
 
 def _debiased(strategy: strategies.Debiased, setting: Setting) -> np.ndarray | None:
@@ -160,20 +149,16 @@ def _debiased(strategy: strategies.Debiased, setting: Setting) -> np.ndarray | N
     return setting.target * setting.reach
 
 
-def _fedacs(strategy: strategies.FedACS, setting: Setting) -> np.ndarray | None:
-    return setting.target if setting.knows and setting.all_there else None
-
-
-def _c_a_fedavg(strategy: strategies.CAFedAvg, setting: Setting) -> np.ndarray | None:
-    return setting.target * setting.reach if setting.knows and setting.all_there else None
-
-
 Form = Callable[[Any, Setting], np.ndarray | None]  # each takes strategies of its own kind
 _FORMS: dict[type, Form] = {
     strategies.FedAvg: _fedavg,
     strategies.FedNova: _fednova,
-    strategies.Unbiased: _unbiased,
-    strategies.MoreAvailable: _more_available,
+    strategies.Unbiased: lambda _, s: effective_raw(s.arriving, s.target / s.pi, s.reach) if s.knows else None,
+    strategies.MoreAvailable: lambda strategy, s: (
+        np.where(np.float32(s.pi) >= np.float32(strategy.threshold), s.target * s.success * s.reach, 0.0)
+        if s.knows
+        else None
+    ),
     strategies.AdaFed: _adafed,
     strategies.ImportanceSampling: _over_available,
     strategies.UniformSampling: _over_available,
@@ -182,8 +167,8 @@ _FORMS: dict[type, Form] = {
     strategies.MIFA: _remembered,
     strategies.FedVARP: _remembered,
     strategies.FedLaAvg: _remembered,
-    strategies.LastWord: _last_word,
+    strategies.LastWord: lambda _, s: s.target,  # per unit of work, and fading alike for all in the long run
     strategies.Debiased: _debiased,
-    strategies.FedACS: _fedacs,
-    strategies.CAFedAvg: _c_a_fedavg,
+    strategies.FedACS: lambda _, s: s.target if s.knows and s.all_there else None,
+    strategies.CAFedAvg: lambda _, s: s.target * s.reach if s.knows and s.all_there else None,
 }

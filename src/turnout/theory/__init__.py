@@ -54,13 +54,11 @@ from turnout.theory.terms import Terms
 from turnout.theory.two_state import (
     client_chains,
     effective_rounds,
-    feasible_correlation,
     mean_off_run,
     mean_on_run,
     product_chain,
     product_masks,
     product_mixing_bounds,
-    two_state_mixing_time,
     variance_of_mean,
     wake_and_sleep,
 )
@@ -72,7 +70,7 @@ __all__ += ["chi_square_to_effective", "kl_to_effective", "normalised_round_weig
 __all__ += ["bias_bound_chi_square", "bias_bound_total_variation", "biased_optimum_of_quadratics"]
 __all__ += ["alternating_limit", "error_decomposition", "gradient_decomposition"]
 # Chains.
-__all__ += ["effective_rounds", "feasible_correlation", "mean_off_run", "mean_on_run", "two_state_mixing_time"]
+__all__ += ["effective_rounds", "mean_off_run", "mean_on_run"]
 __all__ += ["client_chains", "product_chain", "product_masks", "product_mixing_bounds", "variance_of_mean"]
 __all__ += ["eigenvalues", "is_reversible", "mixing_time", "period", "return_law", "second_eigenvalue"]
 __all__ += ["stationary_law", "total_variation_over_time", "wake_and_sleep"]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from turnout.arguments import at_least, refuse
-from turnout.availability.markov import lowest_correlation, switching_rates
+from turnout.availability.markov import switching_rates
 from turnout.theory.chains import check_transition
 
 Numbers = float | int | Sequence[float | int] | np.ndarray
@@ -27,14 +27,6 @@ def wake_and_sleep(pi: Numbers, lam: Numbers) -> tuple[np.ndarray, np.ndarray]:
     rate, correlation = _pair(pi, lam)
     wake, sleep = switching_rates(rate.ravel(), correlation.ravel())
     return wake.reshape(rate.shape), sleep.reshape(rate.shape)
-
-
-def feasible_correlation(pi: Numbers) -> tuple[np.ndarray, np.ndarray]:
-    """The range [max(1 - 1/π, 1 - 1/(1 - π)), 1) in which λ may lie; the upper end is excluded."""
-    rate = np.asarray(pi, dtype=np.float64)
-    flat = rate.ravel()
-    refuse(~((flat > 0) & (flat < 1)), lambda k: f"client {k} has pi = {flat[k]:g}", "must lie in (0, 1)")
-    return lowest_correlation(flat).reshape(rate.shape), np.ones_like(rate)
 
 
 def mean_on_run(pi: Numbers, lam: Numbers) -> np.ndarray:
@@ -66,25 +58,6 @@ def variance_of_mean(pi: Numbers, lam: Numbers, rounds: int) -> np.ndarray:
     rate, correlation = _pair(pi, lam)
     wake_and_sleep(rate, correlation)
     return np.asarray(rate * (1 - rate) * _summed_correlations(correlation, rounds) / rounds**2)
-
-
-def two_state_mixing_time(pi: Numbers, lam: Numbers, error: float = 0.25) -> np.ndarray:
-    """First round t at which |λ|^t max(π, 1 - π), the distance from the worst start, is at most `error`.
-
-    Whole numbers as floats: a client that alternates strictly (λ = -1) never forgets its start and gets infinity.
-    """
-    if not 0 < error < 1:
-        raise ValueError(f"error = {error:g}: must lie in (0, 1)")
-    rate, correlation = _pair(pi, lam)
-    wake_and_sleep(rate, correlation)
-    farthest, memory = np.maximum(rate, 1 - rate), np.abs(correlation)
-    farthest = np.where(rate == 1, 0.0, farthest)  # a client that never leaves has no other state to start from
-    between = (memory > 0) & (memory < 1)
-    rounds = np.ceil(np.log(error / np.where(farthest > error, farthest, 1)) / np.log(np.where(between, memory, 0.5)))
-    # The logarithms may round to the wrong side of a whole number.
-    rounds = np.where(memory ** np.maximum(rounds - 1, 0) * farthest <= error, rounds - 1, rounds)
-    rounds = np.where(between, rounds, np.where(memory > 0, np.inf, 1.0))
-    return np.where(farthest <= error, 0.0, rounds)
 
 
 def _summed_correlations(lam: Numbers, rounds: int) -> np.ndarray:
