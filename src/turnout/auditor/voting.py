@@ -28,7 +28,6 @@ from turnout.server.tally import Tally
 from turnout.simulator import loop
 from turnout.simulator.batching import check_overflow, crowd_sizes
 from turnout.simulator.client import Sent
-from turnout.simulator.client_state import ClientState
 from turnout.simulator.clients import Clients
 from turnout.simulator.lane import Lane
 from turnout.simulator.local_training import Jobs, Local, Trained
@@ -187,11 +186,12 @@ def _play(fleet: Fleet, lane: Lane, length: int, count: bool) -> Votes:
 
     def model(votes: Float[Array, "segments clients"]) -> tuple[Array, tuple[Tally, _Written]]:
         params, num_clients = jnp.zeros(()), fleet.num_clients
+        clients = trial.client.init(params, num_clients)
         begin = Carry(
             trial.world.init(lane.root),
             server.init(params),
             Tally.empty(num_clients),
-            clients=_without_optimizer(trial.client.init(params, num_clients)),
+            clients=None if clients is None else replace(clients, optimizer=None),
         )
         numbers = jnp.arange(SEGMENTS, dtype=jnp.int32)
         residuals = SEGMENTS * length * lane.plan.slots
@@ -207,7 +207,3 @@ def _play(fleet: Fleet, lane: Lane, length: int, count: bool) -> Votes:
         counted, (_, (tally, written)) = None, model(ones)
     records, moves, staleness = jax.tree.map(lambda leaf: leaf.reshape(-1), written)
     return Votes(counted, moves, staleness, records, tally.summary(SEGMENTS * length))
-
-
-def _without_optimizer(clients: ClientState | None) -> ClientState | None:
-    return None if clients is None else replace(clients, optimizer=None)

@@ -22,11 +22,6 @@ def name_by_claim(declared: object) -> str | None:
     return f"id:{text}" if 0 < len(text) <= _LONGEST and text.isprintable() else None
 
 
-def name_by_node(node: int) -> str:
-    """Name of a node that has no key and declares no name; a different one after each restart."""
-    return f"node:{node}"
-
-
 class Directory:
     """Clients by name and place, and their present nodes.
 
@@ -150,7 +145,7 @@ class Directory:
                 "nodes without a key or a declared name count as new clients after each restart; to give them names, "
                 "wrap the ClientApp, `app = greet(app)` from turnout.flower, and set client-id or partition-id"
             )
-            return name_by_node(node)
+            return f"node:{node}"  # another one after each restart
         self._warn_once("declared names are taken on trust: any node can claim any name; authenticate nodes by key")
         return name_by_claim(declared)
 

@@ -74,7 +74,8 @@ class Sender:
         before = states.get(config[ACKNOWLEDGED], fresh)
         sent, after = self._answer(wanted, self._upload, update, before, self._context(config, reach))
         if remembers:  # a state that is not finite would never become finite again
-            self._memory.keep({**states, config[ROUND]: after if _is_finite(after) else before}, config, context)
+            is_finite = all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(after))
+            self._memory.keep({**states, config[ROUND]: after if is_finite else before}, config, context)
         rows = {name: np.asarray(part) for name, part in sent.items()}
         return Sending(compact(rows), length(rows), config[ACKNOWLEDGED] if before is not fresh else 0)
 
@@ -104,10 +105,6 @@ def answer(
     sent, uploads = upload.encode(tree.where(worked, said, tree.zeros_like(said)), before.uploads, context)
     kept = wanted.keep(before.algorithm, work, Answer(sent))
     return sent, NodeState(uploads, tree.where(worked, kept, before.algorithm))
-
-
-def _is_finite(state: Any) -> bool:
-    return all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(state))
 
 
 def _update(trained: Mapping[str, Any], start: Arrays) -> Params:
