@@ -16,7 +16,7 @@ from turnout.availability.minimum_separation import MinimumSeparation
 from turnout.server.facts import Oracle
 from turnout.simulator.trial import Trial
 from turnout.strategies.base import Strategy
-from turnout.theory.effective_weights import (
+from turnout.theory.bias import (
     effective_importance_sampling,
     effective_raw,
     normalised_round_weights,

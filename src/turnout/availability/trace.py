@@ -21,7 +21,7 @@ from turnout.availability.recorded.phones import is_published, read_published
 from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS, slots_covered, slots_within
 from turnout.errors import check_installed
 from turnout.files.downloads import table_file
-from turnout.files.panics import refuse_panics
+from turnout.files.integrity import refuse_panics
 from turnout.types import Mask, RandomKey, Round
 
 MAX_BYTES = 2**32  # of a recording, at one bit per client and slot

@@ -12,9 +12,9 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
 from flwr.serverapp.strategy import Strategy as Base
 
+from turnout.flower.fleet.directory import Sessions
 from turnout.flower.fleet.gathering import Gathering, Listed, Shares
 from turnout.flower.fleet.presence import Presence
-from turnout.flower.fleet.sessions import Sessions
 from turnout.flower.run.books import Books, Evaluations, Tempo
 from turnout.flower.run.checkpoint import hold
 from turnout.flower.run.estimates import Estimate, estimates_of

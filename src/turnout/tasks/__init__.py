@@ -12,8 +12,7 @@ from turnout.tasks.fashion_mnist import fashion_mnist
 from turnout.tasks.femnist import femnist
 from turnout.tasks.mnist import mnist
 from turnout.tasks.models.from_libraries import from_flax, from_torch
-from turnout.tasks.models.losses import Loss
-from turnout.tasks.models.model import Model, linear, mlp
+from turnout.tasks.models.model import Loss, Model, linear, mlp
 from turnout.tasks.models.networks import model_named, network
 from turnout.tasks.models.sequences import lstm, transformer
 from turnout.tasks.quadratics import Quadratics, quadratics

@@ -8,9 +8,14 @@ from turnout.theory.bias import (
     bias_bound_total_variation,
     biased_optimum_of_quadratics,
     chi_square_to_effective,
+    effective_importance_sampling,
+    effective_normalised,
+    effective_raw,
     error_decomposition,
     gradient_decomposition,
     kl_to_effective,
+    normalised_round_weights,
+    normalised_round_weights_of_law,
     total_variation,
 )
 from turnout.theory.bounds_correlated import correlated_fedavg_bound, markov_bound
@@ -32,13 +37,6 @@ from turnout.theory.chains import (
     return_law,
     stationary_law,
     total_variation_over_time,
-)
-from turnout.theory.effective_weights import (
-    effective_importance_sampling,
-    effective_normalised,
-    effective_raw,
-    normalised_round_weights,
-    normalised_round_weights_of_law,
 )
 from turnout.theory.separation import (
     gap_law,

@@ -7,7 +7,7 @@ from typing import Any
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from turnout.flower.fleet.sessions import Sessions, is_overdue
+from turnout.flower.fleet.directory import Sessions, is_overdue
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.fleet_server import Demands
 from turnout.flower.server.places import WORTHS, can_count

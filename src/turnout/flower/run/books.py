@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from turnout.flower.fleet.sessions import Sessions
+from turnout.flower.fleet.directory import Sessions
 from turnout.flower.run import checkpoint
 from turnout.flower.run.chronicle import Chronicle, ParticipationLog, RunFolder
 from turnout.flower.server.driver import Driver

@@ -10,7 +10,7 @@ import numpy as np
 from turnout.errors import FolderError
 from turnout.files.archive import read_archive, write_archive
 from turnout.files.integrity import UNREADABLE
-from turnout.files.lock import FileLock
+from turnout.files.whole import FileLock
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.inspector import Inspector

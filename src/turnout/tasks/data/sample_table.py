@@ -12,9 +12,9 @@ import numpy as np
 
 from turnout.errors import UserError, check_installed, nearest
 from turnout.files.downloads import table_file
-from turnout.files.panics import refuse_panics
+from turnout.files.integrity import refuse_panics
 from turnout.tasks.data.partition import PARTS
-from turnout.tasks.models.losses import LOSSES
+from turnout.tasks.models.model import LOSSES
 
 if TYPE_CHECKING:
     import polars as pl

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turnout.files.lock import FileLock
 from turnout.files.manifest import EditedError, read_contents
-from turnout.files.whole import whole_or_absent
+from turnout.files.whole import FileLock, whole_or_absent
 from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.kept import KeptPoints, identity_of
 from turnout.workbench.reproduction.measured import CURVES, Curve, parse_curves, write_curves
