@@ -3,8 +3,6 @@
 Here nature has it so. A server that leaves its clients alone for some rounds has a setting for that, `rest`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Availability as it was recorded."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Whether an upload arrives."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Conditional Poisson sampling: draws of a given size in compiled code, and inclusion probabilities without a draw."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import jax

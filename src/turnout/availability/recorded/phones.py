@@ -5,8 +5,6 @@ WiFi; 710 of them have usable logs. STUNner (Szabó et al. 2019): 776 Android ph
 on a charger or, for the two variants, with a battery of at least 100 or 80 %.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
