@@ -7,9 +7,7 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
 
 from turnout.errors import UserError
 
@@ -37,7 +35,7 @@ class Manifest:
     def of(cls, folder: Path) -> Manifest:
         """The sums of all files that are in the folder now."""
         names = sorted(file.name for file in folder.iterdir() if file.is_file() and _is_listed(file.name))
-        return cls({name: _sum_of((folder / name).open("rb")) for name in names})
+        return cls({name: _sum_of_file(folder / name) for name in names})
 
     @classmethod
     def read(cls, folder: Path) -> Manifest | None:
@@ -75,7 +73,7 @@ class Manifest:
             return "missing, although the manifest lists it"
         if name not in self.files:
             return UNKNOWN
-        return OK if _sum_of(BytesIO(content)) == self.files[name] else "edited or damaged since it was written"
+        return OK if sum_of(content) == self.files[name] else "edited or damaged since it was written"
 
     def states(self, folder: Path) -> dict[str, str]:
         """Every file of the folder, and whether it is as it was written."""
@@ -83,9 +81,13 @@ class Manifest:
         return {name: self._state(name, content_of(folder, name)) for name in sorted(names | self.files.keys())}
 
 
-def _sum_of(content: BinaryIO) -> str:
-    with content:
-        return f"sha256:{hashlib.file_digest(content, 'sha256').hexdigest()}"
+def sum_of(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def _sum_of_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
 def _is_listed(name: str) -> bool:

@@ -11,18 +11,8 @@ import numpy as np
 
 from turnout.types import Mask, PerClient, RandomKey, Round
 
-__all__ = [
-    "BernoulliLinks",
-    "Bursty",
-    "Links",
-    "Perfect",
-    "RedrawnLinks",
-    "bernoulli",
-    "bursty",
-    "drawn",
-    "perfect",
-    "redrawn",
-]
+__all__ = ["bernoulli", "bursty", "drawn", "perfect", "redrawn"]  # what an experiment file can name
+__all__ += ["BernoulliLinks", "Bursty", "Links", "Perfect", "RedrawnLinks"]
 
 PerClientNumbers = float | Sequence[float]
 
