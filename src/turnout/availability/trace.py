@@ -20,6 +20,7 @@ from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS, slots_cover
 from turnout.errors import check_installed
 from turnout.files.downloads import table_file
 from turnout.files.integrity import refuse_panics
+from turnout.files.opened import note
 from turnout.types import Mask, RandomKey, Round
 
 MAX_BYTES = 2**32  # of a recording, at one bit per client and slot
@@ -199,6 +200,7 @@ def _parquet(path: str) -> dict[str, list[Any]]:
     check_installed("polars", f"{path}: a Parquet file")
     import polars
 
+    note(path)
     try:
         with refuse_panics(path):
             return polars.read_parquet(path).to_dict(as_series=False)

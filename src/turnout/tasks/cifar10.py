@@ -8,6 +8,7 @@ import numpy as np
 
 from turnout.files.downloads import Remote, given, local_copy
 from turnout.files.integrity import read_members, read_npz, reading, verify
+from turnout.files.opened import note
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.image_sets import Colours, ImageOptions, Images, image_task
 from turnout.tasks.data.shared_arguments import with_arguments_of
@@ -61,7 +62,10 @@ def load() -> tuple[Images, Images]:
     paths = [given(name) for part in DIFFERENCED.values() for name in part]
     if not all(paths) or given(ARCHIVE.path):
         paths = [local_copy(ARCHIVE, __name__)]
-    return _read_once(tuple((path, path.stat().st_mtime_ns) for path in paths if path is not None))
+    files = [path for path in paths if path is not None]
+    for path in files:
+        note(path)  # which is perhaps in memory already
+    return _read_once(tuple((path, path.stat().st_mtime_ns) for path in files))
 
 
 @functools.lru_cache(maxsize=1)

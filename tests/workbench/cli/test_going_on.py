@@ -7,31 +7,9 @@ import sys
 import pytest
 from cli_stage import documented, keys_of
 
-from turnout.workbench.experiment import run as running
-
 TWO = 'strategies=[{name="fedavg", cohort=[2, 3]}, "unbiased"]'
 OPTIONS = ("tiny.toml", "--seeds", "2", "--set", TWO)
 TUNED = ("tune", *OPTIONS, "--metric", "train_loss", "--set", "local.learning_rate=[0.0,0.1]")
-
-
-@pytest.fixture
-def stopped(turnout, monkeypatch):
-    """A command that ends as by Ctrl-C, or by another error, when its second program begins."""
-
-    def stop(*command, error=KeyboardInterrupt):
-        simulate, begun = running.run_group, []
-
-        def run_group(*arguments):
-            begun.append(arguments)
-            if len(begun) > 1:
-                raise error
-            return simulate(*arguments)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(running, "run_group", run_group)
-            return turnout(*command)
-
-    return stop
 
 
 @pytest.mark.parametrize("command", [("run", *OPTIONS), TUNED], ids=lambda command: command[0])

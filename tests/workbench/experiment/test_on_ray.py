@@ -1,6 +1,7 @@
 """Cells as tasks of Ray: the same numbers, a worker that dies, a driver that dies."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -65,7 +66,7 @@ def test_a_cell_is_kept_as_its_worker_sends_it(experiment, tmp_path):
     document = json.dumps(experiment.document())
     with begin_run(Unfinished(tmp_path / "cells", "run", experiment)) as unfinished:
         for label in ("fedavg cohort=2", "fedavg cohort=3", "unbiased"):
-            unfinished.kept.keep_content(label, on_ray.compute_cell(document, label, []))
+            unfinished.kept.keep_content(label, on_ray.compute_cell(document, label, [], os.getcwd()))
         unfinished.run()
     run(experiment, tmp_path / "whole")
     same_numbers(tmp_path / "cells", tmp_path / "whole")
@@ -73,7 +74,7 @@ def test_a_cell_is_kept_as_its_worker_sends_it(experiment, tmp_path):
 
 def test_a_worker_with_other_versions_is_named(experiment, tiny, tmp_path):
     other = json.dumps(Experiment.read(tiny | {"rounds": 5}).document())
-    content = on_ray.compute_cell(other, "unbiased", [])
+    content = on_ray.compute_cell(other, "unbiased", [], os.getcwd())
     with begin_run(Unfinished(tmp_path / "cells", "run", experiment)) as unfinished:
         with pytest.raises(UserError, match=r"--on ray: unbiased: belongs to another .*: workers must be like"):
             on_ray._keep(unfinished.kept, "unbiased", content)

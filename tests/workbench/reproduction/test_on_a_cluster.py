@@ -28,7 +28,8 @@ class InProcess:
 
         class Task:
             def remote(self, *arguments):
-                return cluster.function, *arguments[:2], tuple(arguments[2])
+                document, label, paths, place = arguments
+                return cluster.function, document, label, tuple(paths), place
 
         return Task()
 
@@ -36,9 +37,9 @@ class InProcess:
         return tasks[-1:], tasks[:-1]
 
     def get(self, task):
-        function, document, label, paths = task
+        function, document, label, paths, place = task
         self.cells.append(label)
-        return function(document, label, list(paths))
+        return function(document, label, list(paths), place)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import numpy as np
 from turnout.errors import UserError, check_installed, nearest
 from turnout.files.downloads import table_file
 from turnout.files.integrity import refuse_panics
+from turnout.files.opened import note
 from turnout.tasks.data.partition import PARTS
 from turnout.tasks.models.model import LOSSES
 
@@ -175,6 +176,7 @@ def text_rows(path: str) -> pl.DataFrame:
 
     try:
         if file.suffix == ".parquet":
+            note(file)
             with refuse_panics(path):
                 rows = pl.read_parquet(file).cast(pl.String)
         else:

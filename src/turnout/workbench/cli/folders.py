@@ -59,7 +59,7 @@ def resume_folder(folder: Path, command: str, trust: bool, **given: object) -> A
         raise UserError(f"--resume {folder}: goes on with what was asked at the start: leave out {', '.join(named)}")
     from turnout.workbench.experiment.unfinished import modules_of, resume_run
 
-    import_from(Path.cwd(), *modules_of(folder), trust=trust)
+    import_from(*modules_of(folder), trust=trust)
     return resume_run(folder, command, trust)
 
 

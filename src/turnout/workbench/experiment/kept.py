@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from turnout.errors import FolderError
 from turnout.files.archive import Arrays, from_bytes, write_archive
 from turnout.files.manifest import EditedError
 from turnout.files.whole import durable_file
@@ -25,10 +26,14 @@ from turnout.simulator.attendance import Attendance
 from turnout.simulator.history import History
 from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.config import Experiment
+from turnout.workbench.experiment.inputs import Inputs, changed_since, differing
 
 NUMERIC = ("turnout", "jax", "jaxlib", "equinox", "optax", "numpy")  # packages whose version may change the numbers
 BY_NAME = ("metrics", "records", "clients")  # fields of a history that hold arrays by name
 OPTIONAL = ("target", "pi", "lam")  # fields that are an array or None
+
+INPUTS = "inputs.json"
+ANEW = "begin anew in another folder"
 
 log = logging.getLogger("turnout")
 
@@ -57,9 +62,39 @@ class KeptPoint:
 class KeptPoints:
     """The points of one experiment in a folder of their own."""
 
-    def __init__(self, folder: Path, asked: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, asked: str, place: Path | None = None, instead: str = ANEW) -> None:
+        """Points in this folder; `place` is where relative paths begin, `instead` how to begin anew."""
+        self.folder, self.place = folder, place
         self._asked = hashlib.sha256(asked.encode()).hexdigest()
+        self._instead = instead
+
+    @property
+    def inputs(self) -> Inputs | None:
+        """The files that the points read; None if nobody has noted them yet."""
+        path = self.folder / INPUTS
+        try:
+            return dict(json.loads(path.read_bytes())) if path.exists() else None
+        except (ValueError, TypeError, RecursionError) as error:
+            raise FolderError(f"{path}: damaged or edited ({error}): {self._instead}") from error
+
+    def check_inputs(self) -> None:
+        """Refuse to go on if a file has changed that kept points have read."""
+        if not self.is_empty and (before := self.inputs):
+            self._refuse(changed_since(before, self.place))
+
+    def bind(self, inputs: Inputs) -> None:
+        """Note the files that points read; they are refused if points are kept already that read others."""
+        before = self.inputs
+        if before is not None and (not self.is_empty or differing(before, inputs) is None):
+            self._refuse(differing(before, inputs))
+            return
+        with durable_file(self.folder / INPUTS) as file:
+            file.write(json.dumps(inputs).encode())
+
+    def _refuse(self, change: str | None) -> None:
+        if change is not None:
+            begun = f"since this was begun in {self.folder}"
+            raise FolderError(f"{change} {begun}: put the old file back, or {self._instead}")
 
     @property
     def is_empty(self) -> bool:
@@ -80,7 +115,9 @@ class KeptPoints:
         if not path.exists():
             return None
         try:
-            return self._point(path.read_bytes(), path)
+            header, arrays = self._read(path.read_bytes(), path)
+            self._check_read(header.get("inputs"), path)
+            return KeptPoint(_history(header, arrays), header["rate_factor"], header["seconds"])
         except EditedError as error:
             log.warning("%s: %s is run again", error, label)
             return None
@@ -89,6 +126,7 @@ class KeptPoints:
         """Write a finished point; it is on the disk when this returns."""
         plain, arrays = _plain(point.history)
         own = {"asked": self._asked, "label": label, "rate_factor": point.rate_factor, "seconds": point.seconds}
+        own |= {"inputs": self.inputs}
         write_archive(self._path(label), own | plain, arrays)
 
     def content(self, label: str) -> bytes:
@@ -97,15 +135,22 @@ class KeptPoints:
 
     def keep_content(self, label: str, content: bytes) -> None:
         """Keep a point that was computed elsewhere; an EditedError if it is damaged or not of this experiment."""
-        self._point(content, label)
+        header, _ = self._read(content, label)
+        self.bind(header["inputs"] or {})
         with durable_file(self._path(label)) as file:
             file.write(content)
 
-    def _point(self, content: bytes, path: Path | str) -> KeptPoint:
+    def _check_read(self, read: Inputs | None, path: Path) -> None:
+        """Refuse a point that has read other files than those that are noted, or is of a version that noted none."""
+        bound = self.inputs
+        if read != bound and (read is None or bound is None or differing(bound, read) is not None):
+            raise EditedError(f"{path}: has read other files")
+
+    def _read(self, content: bytes, path: Path | str) -> tuple[dict[str, Any], Arrays]:
         header, arrays = from_bytes(content, path)
         if header["asked"] != self._asked:
             raise EditedError(f"{path}: belongs to another experiment, device or version")
-        return KeptPoint(_history(header, arrays), header["rate_factor"], header["seconds"])
+        return header, arrays
 
     def states(self, labels: Iterable[str]) -> Path:
         """The folder for the states of the points that run as one program."""

@@ -21,6 +21,7 @@ from turnout.errors import UserError
 from turnout.files.manifest import EditedError
 from turnout.simulator.programs import keep_few_programs, use_compilation_cache
 from turnout.workbench.experiment.config import Experiment
+from turnout.workbench.experiment.inputs import in_folder
 from turnout.workbench.experiment.kept import KeptPoints, identity_of_document
 from turnout.workbench.experiment.run import Progress, outcomes
 from turnout.workbench.experiment.sweep import points
@@ -57,7 +58,7 @@ class RayCells:
         for label in [label for label in labels if kept.find(label) is None]:
             needed = {"num_cpus": 1, "num_gpus": int(jax.default_backend() == "gpu")}
             task = self._connected().remote(compute_cell).options(max_retries=RETRIES, **needed)
-            self._waiting[task.remote(document, label, paths)] = kept, label
+            self._waiting[task.remote(document, label, paths, str(kept.place or Path.cwd()))] = kept, label
 
     def finish(self, experiment: Experiment, kept: KeptPoints, progress: Progress | None = None) -> None:
         """Wait until all cells of an experiment are kept.
@@ -89,14 +90,18 @@ class RayCells:
             self._waiting = {task: cell for task, cell in self._waiting.items() if cell[0].folder != kept.folder}
 
 
-def compute_cell(document: str, label: str, paths: list[str]) -> bytes:
-    """What a worker does: compute the cell of this label, and return it as it is to be kept."""
+def compute_cell(document: str, label: str, paths: list[str], place: str) -> bytes:
+    """What a worker does: compute the cell of this label, and return it as it is to be kept.
+
+    Relative paths begin at the place where the driver's do, if the worker has such a folder.
+    """
     sys.path += [path for path in paths if path not in sys.path]
     use_compilation_cache()
     keep_few_programs()
-    experiment = Experiment.read(json.loads(document), Code.IMPORTED)
+    with in_folder(Path(place)):
+        experiment = Experiment.read(json.loads(document), Code.IMPORTED)
     with tempfile.TemporaryDirectory(prefix="turnout-") as folder:
-        kept = KeptPoints(Path(folder), identity_of_document(json.loads(document)))
+        kept = KeptPoints(Path(folder), identity_of_document(json.loads(document)), Path(place))
         for _ in outcomes(experiment, points(experiment), kept=kept, labels=[label]):
             pass
         return kept.content(label)

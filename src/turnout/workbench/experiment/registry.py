@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from turnout.errors import nearest
+from turnout.files.opened import Digests, files_opened
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.source import Defaults, builder_named, builders_of, names_defined, summary_of
 
@@ -27,6 +28,7 @@ SHIPPED = {
 LISTED_KINDS = (*PACKAGES, *MODULES, *SHIPPED)
 # Modules of ours whose builders have no shorter name:
 OURS = ("turnout.optimizers", "turnout.workbench.experiment.deployed", "turnout.workbench.reproduction.variants")
+read_at_import: dict[str, Digests] = {}  # the files that a user's modules read when they were imported
 FILLED = ("num_clients", "sizes", "batch_size")  # arguments that an experiment fills in itself
 
 
@@ -124,7 +126,10 @@ def shipped_path(kind: str, name: str) -> Path:
 def _import(name: str, where: str) -> Callable[..., Any]:
     module, _, attribute = name.partition(":")
     try:
-        builder = functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
+        with files_opened() as opened:
+            imported = importlib.import_module(module)
+        read_at_import.setdefault(module, {}).update(opened)
+        builder = functools.reduce(getattr, attribute.split("."), imported)
     except (ImportError, AttributeError, ValueError) as error:
         raise ExperimentError(f"{where}: cannot import {name!r}: {error}") from error
     if not callable(builder):

@@ -25,6 +25,7 @@ from turnout.workbench.experiment.build import Batch, build, calibrate_batch
 from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import mistakes_at
+from turnout.workbench.experiment.inputs import in_folder, noted_inputs
 from turnout.workbench.experiment.kept import KeptPoint, KeptPoints
 from turnout.workbench.experiment.sweep import Point, points
 
@@ -208,7 +209,7 @@ def outcomes(
     started = time.perf_counter()
     batches = [
         batch if experiment.calibrate is None else calibrate_batch(batch, experiment.calibrate, experiment.rounds)
-        for batch in build(grid, experiment.seeds, experiment.spread)
+        for batch in _build(experiment, grid, kept)
     ]
     segment = max(1, experiment.rounds // SEGMENTS)
     with mistakes_at(""):
@@ -229,6 +230,17 @@ def outcomes(
                 started = time.perf_counter()
             for i, point in finished.items():
                 yield _outcome(batch, i, point), point.seconds
+
+
+def _build(experiment: Experiment, grid: Sequence[Point], kept: KeptPoints | None) -> tuple[Batch, ...]:
+    """All objects; points that are kept must have read the same files."""
+    if kept is None:
+        return build(grid, experiment.seeds, experiment.spread)
+    kept.check_inputs()
+    with in_folder(kept.place), noted_inputs(experiment.document()) as inputs:
+        batches = build(grid, experiment.seeds, experiment.spread)
+    kept.bind(inputs)
+    return batches
 
 
 def _programs(

@@ -47,16 +47,17 @@ def read_document(source: str | Path, settings: Iterable[str], trust: bool) -> t
 
 def names_code(document: Any) -> bool:
     """Whether a document may name code."""
-    return any(map(is_code, _texts(document)))
+    return any(map(is_code, texts(document)))
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts(value: Any) -> Iterator[str]:
+    """All texts of a document that may name something."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
         for item in value:
-            yield from _texts(item)
+            yield from texts(item)
     elif isinstance(value, dict):
         for key, item in value.items():
             if key not in PROSE:
-                yield from _texts(item)
+                yield from texts(item)

@@ -23,12 +23,13 @@ from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.former import up_to_date
+from turnout.workbench.experiment.inputs import in_folder
 from turnout.workbench.experiment.kept import KeptPoints, identity_of
 from turnout.workbench.experiment.progress import PROGRESS, ProgressNotes
 from turnout.workbench.experiment.run import Progress, Run, run_points
 from turnout.workbench.experiment.store import UNFINISHED, renew
 from turnout.workbench.experiment.sweep import points
-from turnout.workbench.experiment.trust import code_of, in_working_folder, names_code
+from turnout.workbench.experiment.trust import Code, code_of, in_working_folder, names_code
 
 START = "start.json"
 LOCK = "lock"
@@ -44,17 +45,19 @@ class Unfinished:
     options: dict[str, Any] = field(default_factory=dict)  # of the command
     modules: str | None = None  # the folder where modules of the user were found
     origin: dict[str, Any] = field(default_factory=circumstances)
+    place: Path = field(default_factory=Path.cwd)  # where it was begun: relative paths in it begin there
 
     @property
     def kept(self) -> KeptPoints:
         """The points that are finished."""
-        return KeptPoints(self.folder / UNFINISHED, identity_of(self.experiment))
+        return KeptPoints(self.folder / UNFINISHED, identity_of(self.experiment), self.place)
 
     def run(self, progress: Progress | None = None, watch: Watcher | None = None) -> Run:
         """Simulate what is not finished, and write the run into the folder."""
         noted = ProgressNotes(self.folder / UNFINISHED / PROGRESS, progress, watch)
         finished = run_points(self.experiment, points(self.experiment), noted.progress, noted.watch, self.kept)
-        finished = replace(finished, origin=self.origin)
+        inputs = self.kept.inputs
+        finished = replace(finished, origin=self.origin, notes={"inputs": inputs} if inputs else {})
         renew(finished, self.folder)
         return finished
 
@@ -67,7 +70,8 @@ class Unfinished:
     def note(self, name: str) -> None:
         """Write down what is asked, under this name."""
         with durable_file(self.folder / UNFINISHED / name) as file:
-            file.write(json.dumps(self.asked | {"modules": self.modules, "origin": self.origin}).encode())
+            where = {"modules": self.modules, "place": str(self.place)}
+            file.write(json.dumps(self.asked | where | {"origin": self.origin}).encode())
 
     @property
     def how_to_go_on(self) -> str:
@@ -135,10 +139,16 @@ def at_work(unfinished: Unfinished) -> Iterator[None]:
 def modules_of(folder: Path) -> list[Path]:
     """Where the user's modules were found when the run of a folder was begun; nothing if it does not say."""
     try:
-        modules = json.loads((folder / UNFINISHED / START).read_bytes())["modules"]
-        return [Path(modules)] if isinstance(modules, str) else []
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        start = json.loads((folder / UNFINISHED / START).read_bytes())
+        return [_place_of(start), *([Path(start["modules"])] if isinstance(start["modules"], str) else [])]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return []
+
+
+def _place_of(start: dict[str, Any]) -> Path:
+    """Where a run was begun; the present folder if that is not known, or is gone."""
+    place = start.get("place")
+    return Path(place) if isinstance(place, str) and Path(place).is_dir() else Path.cwd()
 
 
 def read_unfinished(folder: Path, trust: bool = False) -> Unfinished:
@@ -150,11 +160,19 @@ def read_unfinished(folder: Path, trust: bool = False) -> Unfinished:
         raise FolderError(f"{folder}: {why}: there is nothing to resume")
     try:
         start = up_to_date(json.loads(path.read_bytes()))
-        document = start["experiment"]
-        experiment = Experiment.read(document, code_of(path, document, trust))
-        return Unfinished(folder, start["command"], experiment, start["options"], start["modules"], start["origin"])
+        document, place = start["experiment"], _place_of(start)
+        code = max(code_of(path, document, trust), code_of(place, document, trust), key=list(Code).index)
+        KeptPoints(folder / UNFINISHED, "", place).check_inputs()  # before anything of the user is imported
+        with in_folder(place):
+            experiment = Experiment.read(document, code)
+        if place != Path.cwd():
+            folder = folder.absolute()  # also while relative paths begin elsewhere
+        rest = start["options"], start["modules"], start["origin"], place
+        return Unfinished(folder, start["command"], experiment, *rest)
     except ExperimentError as error:
         raise ExperimentError(f"{path}: {error}") from error
+    except FolderError:
+        raise
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise FolderError(f"{path}: damaged or edited ({error}): begin anew in another folder") from error
 

@@ -11,19 +11,23 @@ import logging
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from turnout.errors import FolderError
 from turnout.files.manifest import EditedError, read_contents
 from turnout.files.whole import FileLock, whole_or_absent
 from turnout.workbench.experiment.config import Experiment
+from turnout.workbench.experiment.inputs import Inputs, changed_since
 from turnout.workbench.experiment.kept import KeptPoints, identity_of
 from turnout.workbench.reproduction.measured import CURVES, Curve, parse_curves, write_curves
 
 Row = dict[str, Any]
 KEPT = "panel.json"
 WHOLE, POINTS = "panel", "points"  # folders inside that of a panel
+
+ANEW = "run all of it anew (--again)"
 
 log = logging.getLogger("turnout")
 
@@ -38,6 +42,7 @@ class Panel:
     chosen: dict[str, dict[str, Any]] | None = None  # by label, then key
     at_edge: dict[str, dict[str, Any]] | None = None
     seconds: float = 0.0
+    inputs: Inputs | None = None  # files that it has read
 
 
 class KeptPanels:
@@ -64,26 +69,31 @@ class KeptPanels:
         except EditedError as error:
             log.warning("%s: this panel is run again", error)
             return None
+        if (change := changed_since(fields.get("inputs") or {})) is not None:
+            raise FolderError(f"{change} since this was kept in {folder}: put the old file back, or {ANEW}")
         return Panel(tuple(parse_curves(contents[CURVES], CURVES)), **(fields | {"grid": tuple(fields["grid"])}))
 
-    def keep(self, asked: str, panel: Panel) -> None:
-        """Keep a finished panel instead of its points."""
+    def keep(self, asked: str, panel: Panel) -> Panel:
+        """Keep a finished panel instead of its points; the panel with the files that these have read."""
         folder = self._folder(asked)
         if folder is None:
-            return
+            return panel
+        read = [KeptPoints(place, "").inputs or {} for place in sorted((folder / POINTS).glob("*"))]
+        panel = replace(panel, inputs={name: digest for inputs in read for name, digest in inputs.items()})
         shutil.rmtree(folder / WHOLE, ignore_errors=True)
         with whole_or_absent(folder / WHOLE) as work:
             write_curves(panel.curves, work / CURVES)
             fields = {name: value for name, value in vars(panel).items() if name != "curves"}
             (work / KEPT).write_text(json.dumps(fields), encoding="utf-8")
         shutil.rmtree(folder / POINTS, ignore_errors=True)
+        return panel
 
     def points(self, asked: str, experiment: Experiment) -> KeptPoints | None:
         """Where the finished points of a panel are kept, of its search or of its runs."""
         if (folder := self._folder(asked)) is None:
             return None
         identity = identity_of(experiment)
-        return KeptPoints(folder / POINTS / _name(identity), identity)
+        return KeptPoints(folder / POINTS / _name(identity), identity, instead=ANEW)
 
     @contextmanager
     def at_work(self, asked: str) -> Iterator[None]:

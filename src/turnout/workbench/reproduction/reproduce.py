@@ -104,7 +104,7 @@ def _run_panels(
                 except ExperimentError as error:
                     skipped[name] = str(error)
                     continue
-                kept.keep(_asked(claim, name), panel)
+                panel = kept.keep(_asked(claim, name), panel)
         panels[name] = panel
     if not panels:
         raise ExperimentError(f"{claim.name}: {next(iter(skipped.values()))}")
@@ -230,6 +230,7 @@ def save(reproduced: Reproduced, out: str | Path, draw: Draw | None = None) -> P
 def result(reproduced: Reproduced) -> dict[str, Any]:
     """The result of a reproduction, for JSON."""
     panels = reproduced.panels.items()
+    read = {name: digest for _, panel in panels for name, digest in (panel.inputs or {}).items()}
     return {
         **reproduced.claim.about,
         **conclusion(reproduced.findings),
@@ -239,4 +240,5 @@ def result(reproduced: Reproduced) -> dict[str, Any]:
         "at_edge": {name: panel.at_edge for name, panel in panels if panel.at_edge},
         "seeds": max((len(curve.seeds) for curve in reproduced.curves), default=0),
         "seconds": round(reproduced.seconds, 2),
+        **({"inputs": read} if read else {}),
     }

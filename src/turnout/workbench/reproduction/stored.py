@@ -13,6 +13,7 @@ from turnout.errors import UserError
 from turnout.files.manifest import MANIFEST, read_contents
 from turnout.files.whole import renew_folder, replace_folder, settle
 from turnout.workbench.experiment.errors import ExperimentError, files_of
+from turnout.workbench.experiment.inputs import changed_since
 from turnout.workbench.experiment.trust import Code
 from turnout.workbench.reproduction.claim import Claim, read_claim
 from turnout.workbench.reproduction.measured import CURVES, read_curves
@@ -98,7 +99,12 @@ def is_done(claim: Claim, folder: Path) -> bool:
         return False
     try:
         settle(folder)
-        return not read_result(folder)["skipped"] and read_stored_claim(folder).runs == claim.runs
+        stored = read_result(folder)
+        if stored["skipped"] or read_stored_claim(folder).runs != claim.runs:
+            return False
+        if (change := changed_since(stored.get("inputs", {}))) is not None:
+            log.warning("%s since %s was written: its claim is run again", change, folder)
+        return change is None
     except (UserError, LookupError) as error:
         log.warning("%s: it is not used", error)
         return False
