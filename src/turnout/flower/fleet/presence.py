@@ -12,21 +12,8 @@ from turnout.flower.server.driver import Driver
 from turnout.flower.server.fleet_server import Demands
 from turnout.flower.server.places import WORTHS, can_count
 from turnout.flower.settings import Members, Target
-from turnout.flower.wire import side
+from turnout.flower.wire import messages, side
 from turnout.flower.wire.exchange import Settings
-from turnout.flower.wire.messages import (
-    CONFIG,
-    HELLO,
-    KEEP,
-    SIZE,
-    declared_in,
-    error_in,
-    is_of_link,
-    knows_no_greeting,
-    metrics_in,
-    problem_in,
-    sides_in,
-)
 from turnout.flower.wire.replies import Dropped, check_size
 from turnout.flower.wire.retries import PollingGrid
 from turnout.flower.wire.side_names import SIDE
@@ -49,7 +36,7 @@ class Greetings:
 
     def __init__(self, timeout: float, question: Settings) -> None:
         self._timeout = timeout
-        self._question = RecordDict({CONFIG: ConfigRecord(dict(question))})
+        self._question = RecordDict({messages.CONFIG: ConfigRecord(dict(question))})
         self._out: dict[str, tuple[int, float]] = {}  # node and end of the wait, by message
         self._failures: dict[int, int] = {}
         self._again: dict[int, float] = {}  # when to ask these again
@@ -70,7 +57,7 @@ class Greetings:
         now, waiting = grid.clock.now(), {node for node, _ in self._out.values()}
         settled = waiting | self.answers.keys() | self.speechless
         due = [node for node in nodes if node not in settled and now >= self._again.get(node, now)]
-        sent = [Message(self._question, node, HELLO, ttl=_LIFE, group_id=str(t)) for node in due]
+        sent = [Message(self._question, node, messages.HELLO, ttl=_LIFE, group_id=str(t)) for node in due]
         numbers = list(grid.push_messages(sent)) if sent else []
         for number, node in zip(numbers, due, strict=False):
             if number:
@@ -94,10 +81,10 @@ class Greetings:
                 self.answers[node] = reply.content
                 continue
             failures = self._failures.get(node, 0) + 1
-            if not is_of_link(reply, node) and (knows_no_greeting(reply) or failures >= _TRIES):
+            if not messages.is_of_link(reply, node) and (messages.knows_no_greeting(reply) or failures >= _TRIES):
                 self.speechless.add(node)
             else:
-                self.postpone(grid, node, error_in(reply))
+                self.postpone(grid, node, messages.error_in(reply))
 
     def postpone(self, grid: PollingGrid, node: int, why: str) -> None:
         """Ask a node again, after a pause."""
@@ -126,7 +113,9 @@ class Presence:
         self.sessions = Sessions()
         self._demands = Demands.of(strategy)
         self._side = side.to_config(strategy)
-        self._greetings = Greetings(timeout, {SIZE: target == "size", KEEP: self._demands.lengths, **self._side})
+        self._greetings = Greetings(
+            timeout, {messages.SIZE: target == "size", messages.KEEP: self._demands.lengths, **self._side}
+        )
         self._refused: set[str] = set()
         self._retire_after = members.retire_after
         self._gone_since: dict[str, float] = {}
@@ -236,18 +225,22 @@ class Presence:
                     )
                 sizes[driver.directory.recognise(node, self._proof(nodes[node]))] = 1
             elif (content := self._greetings.answers.get(node)) is not None:
-                size = check_size(metrics_in(content)) if self.target == "size" else 1
+                size = check_size(messages.metrics_in(content)) if self.target == "size" else 1
                 if (problem := self._problem(content)) is not None or isinstance(size, Dropped):
                     self._greetings.postpone(grid, node, problem or getattr(size, "reason", ""))
                     continue
-                declared = declared_in(content) if self.identity == "declared" else None
+                declared = messages.declared_in(content) if self.identity == "declared" else None
                 sizes[driver.directory.recognise(node, self._proof(nodes[node]), declared)] = size
         self._join(driver, sizes)
 
     def _problem(self, content: RecordDict) -> str | None:
         """Why a node that has answered cannot take part, None if it can."""
         wanted = self._side.get(SIDE)
-        if (problem := problem_in(content)) is None and wanted is not None and wanted not in sides_in(content):
+        if (
+            (problem := messages.problem_in(content)) is None
+            and wanted is not None
+            and wanted not in messages.sides_in(content)
+        ):
             return f"{self._demand}, which its turnout does not know: it needs the client side {wanted!r}"
         return problem
 
