@@ -113,9 +113,8 @@ class Presence:
         self.sessions = Sessions()
         self._demands = Demands.of(strategy)
         self._side = side.to_config(strategy)
-        self._greetings = Greetings(
-            timeout, {messages.SIZE: target == "size", messages.KEEP: self._demands.lengths, **self._side}
-        )
+        question = {messages.SIZE: target == "size", messages.KEEP: self._demands.lengths, **self._side}
+        self._greetings = Greetings(timeout, question)
         self._refused: set[str] = set()
         self._retire_after = members.retire_after
         self._gone_since: dict[str, float] = {}
@@ -235,12 +234,8 @@ class Presence:
 
     def _problem(self, content: RecordDict) -> str | None:
         """Why a node that has answered cannot take part, None if it can."""
-        wanted = self._side.get(SIDE)
-        if (
-            (problem := messages.problem_in(content)) is None
-            and wanted is not None
-            and wanted not in messages.sides_in(content)
-        ):
+        wanted, problem = self._side.get(SIDE), messages.problem_in(content)
+        if problem is None and wanted is not None and wanted not in messages.sides_in(content):
             return f"{self._demand}, which its turnout does not know: it needs the client side {wanted!r}"
         return problem
 
