@@ -23,8 +23,7 @@ import jax.random as jr
 
 from simulator import in_turn
 from turnout.tasks.models.layers import Conv, Layer
-from turnout.tasks.models.losses import cross_entropy
-from turnout.tasks.models.model import Model
+from turnout.tasks.models.model import Model, cross_entropy
 from turnout.tasks.models.networks import NETWORKS, model_named, network
 
 NUM_CLASSES = 10

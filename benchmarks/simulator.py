@@ -32,7 +32,7 @@ from turnout.simulator.programs import use_compilation_cache
 from turnout.strategies import FedAvg
 from turnout.tasks import from_arrays, linear
 from turnout.tasks.data.data_task import DataTask, Split
-from turnout.tasks.models.losses import LOSSES
+from turnout.tasks.models.model import LOSSES
 from turnout.world import World
 
 NUM_CLIENTS, NUM_SAMPLES, NUM_FEATURES, NUM_CLASSES = 100, 100, 60, 10

@@ -36,7 +36,7 @@ BESIDE = {
         "turnout.records.Record",
     ),
     "turnout.tasks": (
-        "turnout.tasks.data.csv_table.read_table",
+        "turnout.tasks.data.sample_table.read_table",
         "turnout.tasks.data.sample_table.SampleTable",
         "turnout.tasks.data.image_sets.ImageOptions",
         "turnout.tasks.data.partition.iid",
@@ -68,7 +68,6 @@ BESIDE = {
         "turnout.workbench.reproduction.claim.read_claim",
         "turnout.workbench.reproduction.reproduce.reproduce",
         "turnout.auditor.calibrate.mean_step",
-        "turnout.auditor.calibrate.calibrated_rates",
     ),
     "turnout.flower": ("turnout.flower.run.estimates.Estimate",),
 }
@@ -92,10 +91,12 @@ class Found(NamedTuple):
 
 def public_names(package: str) -> list[str]:
     """What a package lists in `__all__`, by the alphabet; nothing if it has no such list."""
+    names = []
     for node in _parsed(package).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return sorted(ast.literal_eval(node.value), key=lambda name: (name.lower(), name))
-    return []
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(node, ast.Assign | ast.AugAssign) and ast.unparse(target) == "__all__":
+            names += ast.literal_eval(node.value)
+    return sorted(names, key=lambda name: (name.lower(), name))
 
 
 def find(module: str, name: str) -> Found:

@@ -2,7 +2,7 @@ import numpy as np
 import optax
 import pytest
 
-from turnout.auditor.calibrate import calibrated_rates, mean_moves, mean_step, scaled
+from turnout.auditor.calibrate import mean_moves, mean_step, scaled
 from turnout.availability import bernoulli
 from turnout.simulator.local_training import Local
 from turnout.simulator.trial import Trial
@@ -63,13 +63,11 @@ def test_the_reach_of_momentum_is_counted(fleet):
     assert mean_step(FedAvg(), world, fleet, local=local, rounds=10) == pytest.approx(1 + 1.5 + 1.75, rel=1e-4)
 
 
-def test_calibrated_rates_make_equal_moves(fleet):
-    strategies = [FedAvg(cohort=3, normaliser="draws"), FedAvg(normaliser="all"), Unbiased()]
-    rates = calibrated_rates(strategies, scene(PI), fleet, local=Local(learning_rate=0.02), rounds=200)
-    assert rates[0] == pytest.approx(0.02)
-    trials = [Trial(s, scene(PI), Local(learning_rate=r)) for s, r in zip(strategies, rates, strict=True)]
+def test_scaled_rates_make_equal_moves(fleet):
+    trials = [Trial(s, scene(PI)) for s in (FedAvg(cohort=3, normaliser="draws"), FedAvg(normaliser="all"), Unbiased())]
     moves = mean_moves(fleet, trials, rounds=200)
-    np.testing.assert_allclose(moves, moves[0], rtol=1e-4)
+    trials = [scaled(trial, moves[0] / move) for trial, move in zip(trials, moves, strict=True)]
+    np.testing.assert_allclose(mean_moves(fleet, trials, rounds=200), moves[0], rtol=1e-4)
 
 
 def test_a_schedule_is_scaled_as_a_whole():
@@ -90,5 +88,3 @@ def test_what_cannot_be_calibrated_says_why(fleet):
         mean_step(Probing(), scene(), fleet)
     with pytest.raises(ValueError, match="MoreAvailable does not move the model"):
         mean_step(MoreAvailable(threshold=0.95), scene(PI), fleet, rounds=10)
-    with pytest.raises(ValueError, match="is a schedule"):
-        calibrated_rates([FedAvg()], scene(), fleet, local=Local(learning_rate=lambda t: 0.1))

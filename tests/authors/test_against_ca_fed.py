@@ -7,7 +7,7 @@ import optax
 import pytest
 from replay import Clients, Replay, by_owner, stored
 
-from turnout.files.data_folder import given
+from turnout.files.downloads import given
 from turnout.server.settings import ServerSettings
 from turnout.strategies import AdaFed, CAFed, Unbiased
 from turnout.types import Fleet, Known, View

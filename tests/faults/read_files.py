@@ -19,9 +19,9 @@ from turnout.availability.recorded.phones import flash, stunner
 from turnout.availability.trace import trace
 from turnout.files.integrity import read_npz, reading
 from turnout.tasks.cifar10 import RECORD, parse_records, split_records
-from turnout.tasks.data.csv_table import read_table
+from turnout.tasks.cinic10 import SIGNATURE, read_pngs
 from turnout.tasks.data.idx import parse_idx
-from turnout.tasks.data.png import SIGNATURE, read_pngs
+from turnout.tasks.data.sample_table import read_table
 from turnout.tasks.femnist import Writing, read_arrays, read_leaf
 from turnout.workbench.diagnosis.reading.log_file import read_log
 from turnout.workbench.experiment import registry, toml

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from turnout.errors import UserError
-from turnout.files.panics import refuse_panics
+from turnout.files.integrity import refuse_panics
 
 
 def read(printed, error):

@@ -8,9 +8,17 @@ import sys
 import pytest
 
 from turnout.errors import FolderError
-from turnout.files.lock import FileLock, is_locked
 from turnout.files.manifest import EditedError, Manifest, read_contents
-from turnout.files.whole import durable_file, renew_folder, replace_folder, settle, whole_file, whole_or_absent
+from turnout.files.whole import (
+    FileLock,
+    durable_file,
+    is_locked,
+    renew_folder,
+    replace_folder,
+    settle,
+    whole_file,
+    whole_or_absent,
+)
 
 
 @pytest.fixture

@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 
@@ -8,7 +6,6 @@ from turnout.flower.run import checkpoint
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply
-from turnout.records import RECORDS
 from turnout.server.settings import ServerSettings
 from turnout.strategies import MIFA, FedAvg
 
@@ -94,22 +91,6 @@ def test_a_state_of_a_former_version_is_refused(tmp_path):
     write_archive(path, header, former)
     with pytest.raises(ValueError, match=r"another version of turnout, or other settings.*move the file away"):
         checkpoint.resume(path, Driver(MIFA(), START, seed=4), Chronicle())
-
-
-def test_a_file_without_a_digest_is_still_read(tmp_path):
-    """Those of format 2, as written before there were digests."""
-    path, events = tmp_path / "state.npz", Chronicle().state()[0]
-    driver, again = trained(), Driver(MIFA(), START, seed=4)
-    header = {"format": 2, "strategy": "MIFA", "seed": 4, "round": 1, "chronicle": events}
-    header |= {"clients": list(driver.directory.names), "importance": list(driver.importance)}
-    header["facts"] = type(driver.settings.facts).__name__
-    past = {f"past-{record.name}": np.zeros(1) for record in RECORDS}
-    leaves = driver.named_leaves()
-    lines = {"header": header, "paths": list(leaves)}
-    written = {name: np.frombuffer(json.dumps(line).encode(), np.uint8) for name, line in lines.items()}
-    np.savez(path, **written, **{f"leaf{number}": leaf for number, leaf in enumerate(leaves.values())}, **past)
-    assert checkpoint.resume(path, again, Chronicle())
-    assert again.t == 1
 
 
 def test_every_flipped_bit_is_noticed(tmp_path):

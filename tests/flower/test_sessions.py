@@ -13,7 +13,7 @@ from inprocess import FakeClock, InProcessGrid
 from test_record import MODEL, SMALL
 
 from turnout.flower import Files, FlowerStrategy, Waiting
-from turnout.flower.fleet.sessions import Sessions, is_overdue
+from turnout.flower.fleet.directory import Sessions, is_overdue
 from turnout.flower.wire.messages import to_record
 from turnout.simulator.local_training import Local
 from turnout.strategies import FedAvg

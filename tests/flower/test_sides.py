@@ -12,7 +12,7 @@ from test_memory_on_clients import APP, MODEL, NAMES, either, everybody, play, t
 
 from turnout.files import archive
 from turnout.flower import FlowerStrategy, client_app
-from turnout.flower.node.sender import NodeState, answer
+from turnout.flower.sender import NodeState, answer
 from turnout.flower.wire import messages, side, side_names
 from turnout.flower.wire.messages import to_record
 from turnout.server.settings import ServerSettings

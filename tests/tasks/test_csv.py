@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from turnout.tasks import from_csv, linear
-from turnout.tasks.data.csv_table import read_table
 from turnout.tasks.data.data_task import ClientNames
+from turnout.tasks.data.sample_table import read_table
 from turnout.testing import check_task
 from turnout.workbench.experiment.build import build
 from turnout.workbench.experiment.config import read_experiment

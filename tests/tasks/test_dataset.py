@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from turnout.tasks import from_csv, from_dataset
-from turnout.tasks.data.columns import columns_of, dataset_table
+from turnout.tasks.dataset import columns_of, dataset_table
 from turnout.testing import check_task
 
 ROWS = {

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from turnout.tasks.models.losses import LOSSES, cross_entropy, likeliest, log_quadratic, logistic, right_side, squared
+from turnout.tasks.models.model import LOSSES, cross_entropy, likeliest, log_quadratic, logistic, right_side, squared
 
 
 def test_cross_entropy_of_two_classes_by_hand():

@@ -3,7 +3,7 @@
 import pytest
 
 from turnout.availability import bernoulli
-from turnout.files.data_folder import given
+from turnout.files.downloads import given
 from turnout.simulator import simulate
 from turnout.simulator.local_training import Local
 from turnout.strategies import FedAvg

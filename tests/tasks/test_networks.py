@@ -101,13 +101,11 @@ def test_dropout_keeps_the_mean_and_rests_when_a_model_is_judged():
 # Parameters counted by hand: kernels and biases, layer after layer.
 COUNTS = {
     "cnn_ca_fed": (75 + 1) * 32 + (800 + 1) * 64 + (1600 + 1) * 2048 + 2049 * 10,
-    "cnn_ca_fed_one_dense": (75 + 1) * 32 + (800 + 1) * 64 + (1600 + 1) * 10,
     "cnn_debiased": 28 * 32 + 289 * 64 + 577 * 128 + 2049 * 256 + 257 * 10,
     "cnn_debiased_batch_norm": 30 * 32 + 291 * 64 + 579 * 128 + 2051 * 256 + 257 * 10,
     "cnn_fedacs_cifar10": 28 * 32 + 289 * 32 + 2049 * 256 + 257 * 64 + 65 * 10,
     "cnn_fedacs_cinic10": 28 * 32 + 289 * 32 + 2049 * 512 + 513 * 256 + 257 * 10,
     "cnn_fedacs_mnist": 10 * 10 + 91 * 20 + (20 * 49 + 1) * 50 + 51 * 10,
-    "cnn_fedacs_mnist_printed": 10 * 10 + 91 * 20 + (20 * 784 + 1) * 50 + 51 * 10,
 }
 
 

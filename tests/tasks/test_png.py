@@ -4,7 +4,7 @@ import zlib
 import numpy as np
 import pytest
 
-from turnout.tasks.data.png import read_pngs
+from turnout.tasks.cinic10 import read_pngs
 
 
 def piece(name, content):

@@ -6,9 +6,8 @@ import pytest
 from turnout import Local, World, availability, simulate
 from turnout.strategies import FedAvg
 from turnout.tasks import lstm, text, transformer
-from turnout.tasks.data.documents import documents, lighthouse_letters
 from turnout.tasks.data.partition import TEST, TRAIN, VALIDATION
-from turnout.tasks.text import in_order, tokens_of
+from turnout.tasks.text import documents, in_order, lighthouse_letters, tokens_of
 from turnout.testing import check_task
 
 

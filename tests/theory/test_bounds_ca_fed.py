@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from turnout.theory import markov_bound
-from turnout.theory.bounds_ca_fed import mixing_lags
+from turnout.theory.bounds_correlated import mixing_lags
 
 CONSTANTS = {
     "local_steps": 2,

@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 from turnout.theory import (
     client_chains,
     effective_rounds,
-    feasible_correlation,
     mean_off_run,
     mean_on_run,
     mixing_time,
+    product_mixing_bounds,
     return_law,
     second_eigenvalue,
     stationary_law,
-    two_state_mixing_time,
     variance_of_mean,
     wake_and_sleep,
 )
@@ -26,14 +25,6 @@ def clients(draw):
     pi = draw(st.floats(0.02, 0.98))
     lowest = max(1 - 1 / pi, 1 - 1 / (1 - pi))
     return pi, draw(st.floats(lowest * 0.999, 0.98))
-
-
-def test_the_feasible_range():
-    lowest, highest = feasible_correlation([0.5, 0.25, 0.9])
-    assert lowest == pytest.approx([-1, -1 / 3, -1 / 9])
-    assert (highest == 1).all()
-    wake, sleep = wake_and_sleep([0.5, 0.25, 0.9], lowest)
-    assert np.maximum(wake, sleep) == pytest.approx([1, 1, 1])
 
 
 @given(clients())
@@ -91,13 +82,8 @@ def test_mixing_time_is_that_of_the_chain(client, error):
     pi, lam = client
     worst = abs(lam) ** np.arange(2000) * max(pi, 1 - pi)
     if np.abs(worst - error).min() > 1e-12 and abs(lam) > 1e-9:
-        assert two_state_mixing_time(pi, lam, error) == mixing_time(client_chains(pi, lam)[0], error)
-
-
-def test_mixing_time_at_the_edges():
-    found = two_state_mixing_time([0.5, 0.5, 1.0, 0.3, 0.5], [0.5, 0.0, 0.0, 0.0, -1.0], 0.125)
-    assert found.tolist() == [2, 1, 0, 1, math.inf]  # 0.5 · 0.5² is 0.125 exactly
-    assert two_state_mixing_time(0.5, 0.0, 0.5) == 0
+        exact = mixing_time(client_chains(pi, lam)[0], error)
+        assert product_mixing_bounds(pi, lam, error) == (exact, exact)
 
 
 def test_one_number_goes_with_many():
@@ -115,10 +101,8 @@ def test_one_number_goes_with_many():
             r"client 0 has lam = -0.5 with pi = 0.9, where lam must lie in \[-0.1111, 1\)",
         ),
         (lambda: mean_on_run([0.5, 0.0], 0.0), "client 1 has pi = 0"),
-        (lambda: feasible_correlation([0.5, 1.0]), r"client 1 has pi = 1: must lie in \(0, 1\)"),
         (lambda: effective_rounds(1.0, 5), r"client 0 has lam = 1: must lie in \[-1, 1\)"),
         (lambda: effective_rounds(0.5, 0), "rounds = 0"),
-        (lambda: two_state_mixing_time(0.5, 0.5, 1.0), "error = 1"),
     ],
 )
 def test_refuses(call, message):

@@ -1,7 +1,5 @@
 """Which clients a strategy trains for in a world: in seconds, without data and without a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

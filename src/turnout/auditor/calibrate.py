@@ -6,8 +6,6 @@ so that its update is η ‖a_k‖₁, and no data is needed. So factors, divisi
 updates are included.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -42,28 +40,6 @@ def mean_step(
     trial = Trial(strategy, world, optimizer, ServerSettings(**server))
     mean_rate = local_rates(optimizer, rounds).mean()
     return float(mean_moves(fleet, [trial], rounds=rounds, seeds=seeds)[0] / mean_rate)
-
-
-def calibrated_rates(
-    strategies: Sequence[Strategy[PyTree]],
-    world: World,
-    fleet: Fleet,
-    *,
-    local: Local | None = None,
-    rounds: int = ROUNDS,
-    seeds: int = SEEDS,
-    **server: Any,
-) -> list[float]:
-    """One client learning rate per strategy, so that all make steps as long as the first does with `local`.
-
-    If the learning rate is a schedule, `scaled` multiplies it by the ratio of two `mean_moves`.
-    """
-    optimizer = Local() if local is None else local
-    if callable(optimizer.learning_rate):
-        raise ValueError("the learning rate is a schedule, not a number: use mean_moves and scaled")
-    trials = [Trial(strategy, world, optimizer, ServerSettings(**server)) for strategy in strategies]
-    moves = mean_moves(fleet, trials, rounds=rounds, seeds=seeds)
-    return [float(optimizer.learning_rate) * float(moves[0] / move) for move in moves]
 
 
 def mean_moves(fleet: Fleet, trials: Sequence[Trial], *, rounds: int = ROUNDS, seeds: int = SEEDS) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Effective weights in closed form, for the strategies and worlds that have one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +16,8 @@ from turnout.availability.minimum_separation import MinimumSeparation
 from turnout.server.facts import Oracle
 from turnout.simulator.trial import Trial
 from turnout.strategies.base import Strategy
-from turnout.theory.effective_weights import (
-    effective_c_a_fedavg,
-    effective_debiased,
-    effective_fedacs,
-    effective_fednova,
+from turnout.theory.bias import (
+    effective_importance_sampling,
     effective_raw,
     normalised_round_weights,
     normalised_round_weights_of_law,
@@ -48,6 +43,11 @@ class Setting:
         return isinstance(self.trial.facts, Oracle)
 
     @property
+    def arriving(self) -> np.ndarray:
+        """Share of rounds in which an update arrives, if all that are available are asked."""
+        return self.pi * self.success
+
+    @property
     def all_there(self) -> bool:
         return bool((self.pi == 1).all())
 
@@ -55,7 +55,7 @@ class Setting:
         """E[q_k 1_k / Σ_j q_j 1_j] over what arrives, or None without a closed form."""
         process, lossless = self.trial.world.availability, bool((self.success == 1).all())
         if isinstance(process, Bernoulli | Markov):
-            return normalised_round_weights(self.pi * self.success, weights)
+            return normalised_round_weights(self.arriving, weights)
         if not lossless:
             return None  # losses of clients that come together do not thin the cohort independently
         if isinstance(process, Clustered):
@@ -117,23 +117,12 @@ def _fednova(strategy: strategies.FedNova, setting: Setting) -> np.ndarray | Non
 
 def _averaged(strategy: strategies.FedAvg | strategies.FedNova, setting: Setting) -> np.ndarray | None:
     if strategy.normaliser == "draws":
-        return effective_fednova(setting.target, 1 - setting.success) if setting.all_there else None
+        return effective_importance_sampling(setting.target, 1 - setting.success) if setting.all_there else None
     if strategy.cohort is not None:
         return None
     if strategy.normaliser == "all":
-        return effective_raw(setting.pi * setting.success, setting.target)
+        return effective_raw(setting.arriving, setting.target)
     return setting.divided(setting.target)
-
-
-def _unbiased(strategy: strategies.Unbiased, setting: Setting) -> np.ndarray | None:
-    if not setting.knows:
-        return None
-    return effective_raw(setting.pi * setting.success, setting.target / setting.pi, setting.reach)
-
-
-def _more_available(strategy: strategies.MoreAvailable, setting: Setting) -> np.ndarray | None:
-    kept = np.float32(setting.pi) >= np.float32(strategy.threshold)
-    return np.where(kept, setting.target * setting.success * setting.reach, 0.0) if setting.knows else None
 
 
 def _adafed(strategy: strategies.AdaFed, setting: Setting) -> np.ndarray | None:
@@ -145,7 +134,7 @@ def _adafed(strategy: strategies.AdaFed, setting: Setting) -> np.ndarray | None:
 
 
 def _over_available(strategy: Strategy[PyTree], setting: Setting) -> np.ndarray:
-    return effective_raw(setting.pi * setting.success, setting.target, setting.reach)
+    return effective_raw(setting.arriving, setting.target, setting.reach)
 
 
 def _remembered(strategy: Strategy[PyTree], setting: Setting) -> np.ndarray:
@@ -153,32 +142,23 @@ def _remembered(strategy: Strategy[PyTree], setting: Setting) -> np.ndarray:
     return setting.target * setting.reach
 
 
-def _last_word(strategy: strategies.LastWord, setting: Setting) -> np.ndarray:
-    """Remembered per unit of work, and fading alike for all in the long run."""
-    return setting.target
-
-
 def _debiased(strategy: strategies.Debiased, setting: Setting) -> np.ndarray | None:
     """Only for batches of one size: otherwise the size depends on who is in the batch."""
     if not isinstance(setting.trial.world.availability, MinimumSeparation) or not (setting.success == 1).all():
         return None
-    return effective_debiased(setting.target) * setting.reach
-
-
-def _fedacs(strategy: strategies.FedACS, setting: Setting) -> np.ndarray | None:
-    return effective_fedacs(setting.target) if setting.knows and setting.all_there else None
-
-
-def _c_a_fedavg(strategy: strategies.CAFedAvg, setting: Setting) -> np.ndarray | None:
-    return effective_c_a_fedavg(setting.target, setting.reach) if setting.knows and setting.all_there else None
+    return setting.target * setting.reach
 
 
 Form = Callable[[Any, Setting], np.ndarray | None]  # each takes strategies of its own kind
 _FORMS: dict[type, Form] = {
     strategies.FedAvg: _fedavg,
     strategies.FedNova: _fednova,
-    strategies.Unbiased: _unbiased,
-    strategies.MoreAvailable: _more_available,
+    strategies.Unbiased: lambda _, s: effective_raw(s.arriving, s.target / s.pi, s.reach) if s.knows else None,
+    strategies.MoreAvailable: lambda strategy, s: (
+        np.where(np.float32(s.pi) >= np.float32(strategy.threshold), s.target * s.success * s.reach, 0.0)
+        if s.knows
+        else None
+    ),
     strategies.AdaFed: _adafed,
     strategies.ImportanceSampling: _over_available,
     strategies.UniformSampling: _over_available,
@@ -187,8 +167,8 @@ _FORMS: dict[type, Form] = {
     strategies.MIFA: _remembered,
     strategies.FedVARP: _remembered,
     strategies.FedLaAvg: _remembered,
-    strategies.LastWord: _last_word,
+    strategies.LastWord: lambda _, s: s.target,  # per unit of work, and fading alike for all in the long run
     strategies.Debiased: _debiased,
-    strategies.FedACS: _fedacs,
-    strategies.CAFedAvg: _c_a_fedavg,
+    strategies.FedACS: lambda _, s: s.target if s.knows and s.all_there else None,
+    strategies.CAFedAvg: lambda _, s: s.target * s.reach if s.knows and s.all_there else None,
 }

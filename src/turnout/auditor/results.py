@@ -12,7 +12,7 @@ from turnout.errors import check_installed
 from turnout.presented import Tabular
 from turnout.statistics import student_factor
 from turnout.strategies.base import Strategy
-from turnout.theory import distances
+from turnout.theory.bias import chi_square_to_effective, kl_to_effective, total_variation
 from turnout.types import PyTree
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Audited:
     @property
     def total_variation(self) -> float:
         """½ Σ |α - Ω|: the share of the weight that goes to the wrong clients."""
-        return distances.total_variation(self.target, self.best)
+        return total_variation(self.target, self.best)
 
     @property
     def noise(self) -> float:
@@ -79,11 +79,11 @@ class Audited:
 
     @property
     def chi_square(self) -> float:
-        return distances.chi_square_to_effective(self.target, np.maximum(self.best, 0.0))
+        return chi_square_to_effective(self.target, np.maximum(self.best, 0.0))
 
     @property
     def kl(self) -> float:
-        return distances.kl_to_effective(self.target, np.maximum(self.best, 0.0))
+        return kl_to_effective(self.target, np.maximum(self.best, 0.0))
 
     @cached_property
     def consistent(self) -> bool:

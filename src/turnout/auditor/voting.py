@@ -9,8 +9,6 @@ and one backward pass through the server's own code gives the actual weight Ω_k
 losses are unknown without training: where a strategy uses them, all clients have the same.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +30,6 @@ from turnout.simulator import loop
 from turnout.simulator.batching import check_overflow, crowd_sizes
 from turnout.simulator.carry import Carry
 from turnout.simulator.client import Sent
-from turnout.simulator.client_state import ClientState
 from turnout.simulator.clients import Clients
 from turnout.simulator.lane import Lane
 from turnout.simulator.local_training import Jobs, Local, Trained
@@ -220,9 +217,5 @@ def _begin(fleet: Fleet, lane: Lane, server: Server) -> Carry:
     trial, params = lane.trial, jnp.zeros(())
     state, clients = server.init(params), trial.client.init(params, fleet.num_clients)
     time = begin_time(lane, fleet, state) if trial.timed else None
-    tally = Tally.empty(fleet.num_clients)
-    return Carry(trial.world.init(lane.root), state, tally, clients=_without_optimizer(clients), time=time)
-
-
-def _without_optimizer(clients: ClientState | None) -> ClientState | None:
-    return None if clients is None else replace(clients, optimizer=None)
+    clients = None if clients is None else replace(clients, optimizer=None)
+    return Carry(trial.world.init(lane.root), state, Tally.empty(fleet.num_clients), clients=clients, time=time)

@@ -1,7 +1,5 @@
 """Two groups that are never available together: the world in which plain averaging forgets one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import jax.numpy as jnp

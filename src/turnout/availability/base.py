@@ -1,7 +1,5 @@
 """What an availability process is: who can be reached, round after round."""
 
-from __future__ import annotations
-
 import abc
 from typing import Generic, TypeVar
 

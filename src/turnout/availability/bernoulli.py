@@ -1,7 +1,5 @@
 """Independent coin flips: no memory, and clients do not influence each other."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """Clients that are never away for long."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """Clients that come and go together: one two-state chain per cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import jax.numpy as jnp

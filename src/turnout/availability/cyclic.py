@@ -1,7 +1,5 @@
 """Clients that take turns on a fixed schedule."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import jax.numpy as jnp

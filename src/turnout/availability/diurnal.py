@@ -1,7 +1,5 @@
 """Clients that follow the day: available mostly at some hours, each in its time zone, and slow to change."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import equinox as eqx

@@ -1,7 +1,5 @@
 """Any finite Markov chain over sets of available clients: the general model of the CA-Fed papers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """Two-state chains, one per client: an available client tends to stay, an absent one tends to stay away."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import jax.numpy as jnp

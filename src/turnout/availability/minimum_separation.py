@@ -3,8 +3,6 @@
 Here nature has it so. A server that leaves its clients alone for some rounds has a setting for that, `rest`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 
@@ -17,8 +15,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from turnout.arguments import at_least, membership, refuse, spread, spread_whole
 from turnout.availability.base import ErgodicProcess, Process
-from turnout.availability.mathematics.conditional_poisson import draw_by_product, draw_successively
-from turnout.availability.mathematics.symmetric import inclusion_probabilities
+from turnout.availability.mathematics.conditional_poisson import (
+    draw_by_product,
+    draw_successively,
+    inclusion_probabilities,
+)
 from turnout.types import Mask, PerClient, RandomKey, Round, divide
 
 PerUnit = Float[Array, " units"]

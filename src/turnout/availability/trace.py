@@ -1,7 +1,5 @@
 """Availability as it was recorded."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
@@ -20,9 +18,9 @@ from turnout.availability.base import Process
 from turnout.availability.recorded.phones import is_published, read_published
 from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS, slots_covered, slots_within
 from turnout.errors import check_installed
-from turnout.files.data_folder import table_file
+from turnout.files.downloads import table_file
+from turnout.files.integrity import refuse_panics
 from turnout.files.opened import note
-from turnout.files.panics import refuse_panics
 from turnout.types import Mask, RandomKey, Round
 
 MAX_BYTES = 2**32  # of a recording, at one bit per client and slot

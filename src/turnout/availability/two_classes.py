@@ -1,7 +1,5 @@
 """The world of the CA-Fed papers: a more and a less available class, each partly correlated."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import jax.numpy as jnp

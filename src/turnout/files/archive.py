@@ -1,7 +1,5 @@
 """Arrays and a line of JSON in one npz file or its bytes, no pickle; it ends with the digest of all before."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

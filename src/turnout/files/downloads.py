@@ -1,8 +1,7 @@
 """Where data files come from: a folder of the user's own, or a download whose checksum is verified."""
 
-from __future__ import annotations
-
 import functools
+import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,11 +9,29 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
-from turnout.files.data_folder import FOLDER, given
 from turnout.files.integrity import verify
 
+FOLDER = "TURNOUT_DATA"
 CHUNK_BYTES = 2**16  # the most that is lost when a connection breaks
 TIMEOUT_SECONDS = 30  # without an answer from a mirror, before the next is tried
+
+
+def given(path: str) -> Path | None:
+    """The file of that path in the data folder, if it exists."""
+    folder = os.environ.get(FOLDER)
+    file = Path(folder).expanduser() / path if folder else None
+    return file if file is not None and file.exists() else None
+
+
+def table_file(path: str) -> Path:
+    """The table that the user names, in the current folder or in the data folder."""
+    file = Path(path) if Path(path).is_file() else given(path)
+    if file is None or not file.is_file():
+        raise FileNotFoundError(
+            f"{path}: there is no such file, here or in the folder that {FOLDER} names; "
+            "give the path of a CSV, .csv.gz or Parquet file"
+        )
+    return file
 
 
 @dataclass(frozen=True)

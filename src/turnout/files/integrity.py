@@ -1,14 +1,14 @@
 """Checksums of files, and readers that say which file is damaged and what to do."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import lzma
 import math
 import os
 import struct
+import sys
 import tarfile
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
+
+from turnout.errors import UserError
 
 UNREADABLE = (
     *(EOFError, LookupError, OverflowError, RecursionError, TypeError, ValueError, lzma.LZMAError, struct.error),
@@ -105,3 +107,30 @@ def keep_npz(path: Path, **arrays: np.ndarray) -> None:
         finally:
             with suppress(OSError):
                 part.unlink(missing_ok=True)
+
+
+@contextmanager
+def refuse_panics(path: str) -> Generator[None]:
+    """Turn a panic of polars inside into an error of one line, without the pages that Rust prints about it.
+
+    Everything else that is printed meanwhile appears at the end.
+    """
+    import polars as pl
+
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as printed:
+        os.dup2(printed.fileno(), 2)
+        try:
+            yield
+        except pl.exceptions.PanicException as error:
+            printed.truncate(0)
+            why = " ".join(str(error).split())[:100]
+            raise UserError(f"{path}: is damaged, so that it cannot be read ({why}); write or get it again") from None
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            printed.seek(0)
+            if content := printed.read():
+                os.write(2, content)

@@ -1,7 +1,5 @@
 """Whether files are as they were written: folders by their manifest, checkpoints and states by their digest."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

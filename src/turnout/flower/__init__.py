@@ -1,7 +1,5 @@
 """Strategies on real nodes, through Flower; needs `pip install flwr`, or the extra `flower`."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from turnout.lazy import lazy_names

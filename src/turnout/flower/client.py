@@ -9,7 +9,6 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from turnout.flower.node.memory import Place
 from turnout.flower.wire import messages as wire
 from turnout.flower.wire.layout import Arrays
 from turnout.flower.wire.replies import OWN_BASE, OWN_NORM, OWN_ROUND, length
@@ -17,7 +16,7 @@ from turnout.flower.wire.side_names import KNOWN_SIDES, SIDE, SIDES, check_side_
 from turnout.metrics import TEST_LOSS, is_loss
 
 if TYPE_CHECKING:
-    from turnout.flower.node.sender import Sender
+    from turnout.flower.sender import Place, Sender
     from turnout.uploads import Upload
 
 KEPT, KEPT_IN = "turnout.update", "turnout.kept-in"  # in the node's own state, between training and upload
@@ -240,7 +239,7 @@ def client_app(
 
 
 def _make_sender(uploads: Upload | None, state: Place | None) -> Sender:
-    from turnout.flower.node.sender import Sender  # imports jax, which a client that sends models does not need
+    from turnout.flower.sender import Sender  # imports jax, which a client that sends models does not need
 
     return Sender(uploads, state)
 

@@ -1,7 +1,5 @@
 """Settings of a training on real nodes, in groups: how long to wait, who is a client, what to write and to believe."""
 
-from __future__ import annotations
-
 import inspect
 import time
 from collections.abc import Callable, Mapping

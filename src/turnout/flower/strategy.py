@@ -1,8 +1,6 @@
 """Any strategy of ours as a Flower strategy."""
 # Long: Flower wants one class, and a quarter of it declares and documents the arguments.
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,25 +12,21 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
 from flwr.serverapp.strategy import Strategy as Base
 
-from turnout.flower.fleet.gathering import Gathering, Listed
+from turnout.flower.fleet.directory import Sessions
+from turnout.flower.fleet.gathering import Gathering, Listed, Shares
 from turnout.flower.fleet.presence import Presence
-from turnout.flower.fleet.sessions import Sessions
-from turnout.flower.fleet.shares import Shares
-from turnout.flower.run.books import Books
+from turnout.flower.run.books import Books, Evaluations, Tempo
 from turnout.flower.run.checkpoint import hold
 from turnout.flower.run.estimates import Estimate, estimates_of
-from turnout.flower.run.evaluations import Evaluations
-from turnout.flower.run.tempo import Tempo
-from turnout.flower.server.demands import for_real_nodes
 from turnout.flower.server.driver import Driver
+from turnout.flower.server.fleet_server import for_real_nodes
 from turnout.flower.server.inspector import Inspector, Suspicion
 from turnout.flower.server.rollback import Rollback
 from turnout.flower.server.turn import RoundRecord
 from turnout.flower.settings import GUARDED, Files, Guard, Limits, Members, Target, Waiting, refuse_unknown
 from turnout.flower.wire import messages, side
 from turnout.flower.wire.collecting import Collection, means_by_target, numbers_in
-from turnout.flower.wire.exchange import Exchange
-from turnout.flower.wire.mailbox import Mailbox
+from turnout.flower.wire.exchange import Exchange, Mailbox
 from turnout.flower.wire.messages import metrics_in, to_numpy, to_record, users_own
 from turnout.flower.wire.retries import Closing, PollingGrid
 from turnout.server.settings import ServerSettings

@@ -28,7 +28,7 @@ from turnout.strategies.memory import check_memory
 from turnout.tasks.base import Task
 from turnout.types import Fleet, Law, PyTree
 from turnout.uploads import Plain, Upload
-from turnout.uploads.fitting import check_fit
+from turnout.uploads.base import check_fit
 from turnout.world import World
 
 

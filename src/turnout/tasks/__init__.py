@@ -11,12 +11,10 @@ from turnout.tasks.digits import digits
 from turnout.tasks.fashion_mnist import fashion_mnist
 from turnout.tasks.femnist import femnist
 from turnout.tasks.mnist import mnist
-from turnout.tasks.models.flax_model import from_flax
-from turnout.tasks.models.losses import Loss
-from turnout.tasks.models.model import Model, linear, mlp
+from turnout.tasks.models.from_libraries import from_flax, from_torch
+from turnout.tasks.models.model import Loss, Model, linear, mlp
 from turnout.tasks.models.networks import model_named, network
 from turnout.tasks.models.sequences import lstm, transformer
-from turnout.tasks.models.torch_model import from_torch
 from turnout.tasks.quadratics import Quadratics, quadratics
 from turnout.tasks.robust_regression import robust_regression
 from turnout.tasks.synthetic_binary import synthetic_binary
@@ -24,35 +22,8 @@ from turnout.tasks.synthetic_leaf import synthetic_leaf
 from turnout.tasks.text import text
 from turnout.tasks.two_clients import two_clients
 
-__all__ = [
-    "DataTask",
-    "Loss",
-    "Model",
-    "Quadratics",
-    "Split",
-    "Task",
-    "cifar10",
-    "cinic10",
-    "digits",
-    "fashion_mnist",
-    "femnist",
-    "from_arrays",
-    "from_csv",
-    "from_dataset",
-    "from_flax",
-    "from_pool",
-    "from_torch",
-    "linear",
-    "lstm",
-    "mlp",
-    "mnist",
-    "model_named",
-    "network",
-    "quadratics",
-    "robust_regression",
-    "synthetic_binary",
-    "synthetic_leaf",
-    "text",
-    "transformer",
-    "two_clients",
-]
+__all__ = ["DataTask", "Loss", "Model", "Quadratics", "Split", "Task"]
+__all__ += ["from_arrays", "from_csv", "from_dataset", "from_flax", "from_pool", "from_torch"]
+__all__ += ["linear", "lstm", "mlp", "model_named", "network", "transformer"]
+__all__ += ["cifar10", "cinic10", "digits", "fashion_mnist", "femnist", "mnist", "quadratics", "robust_regression"]
+__all__ += ["synthetic_binary", "synthetic_leaf", "text", "two_clients"]

@@ -1,7 +1,5 @@
 """Tasks from arrays: the user's data, grouped by client."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import jax.numpy as jnp
@@ -11,8 +9,7 @@ from jaxtyping import Int, Shaped
 from turnout.tasks.data import checks, partition
 from turnout.tasks.data.checks import Samples
 from turnout.tasks.data.data_task import ClientNames, DataTask, Factor, Split
-from turnout.tasks.models.losses import Loss, loss_named
-from turnout.tasks.models.model import Model
+from turnout.tasks.models.model import Loss, Model, loss_named
 from turnout.types import PerClient
 
 Importance = str | Sequence[float] | np.ndarray  # "size", "uniform", or one number per client

@@ -1,15 +1,12 @@
 """CIFAR-10: 60,000 small colour photographs of ten kinds of things (Krizhevsky 2009)."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from turnout.files.data_folder import given
-from turnout.files.downloads import Remote, local_copy
+from turnout.files.downloads import Remote, given, local_copy
 from turnout.files.integrity import read_members, read_npz, reading, verify
 from turnout.files.opened import note
 from turnout.tasks.data.data_task import DataTask

@@ -1,12 +1,10 @@
 """Your own data from a CSV file: one row per sample, with a column for its client."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from turnout.tasks.data.csv_table import read_table
 from turnout.tasks.data.data_task import DataTask
+from turnout.tasks.data.sample_table import read_table
 from turnout.tasks.data.shared_arguments import with_arguments_of
 from turnout.tasks.data.table_task import TableOptions, table_task
 

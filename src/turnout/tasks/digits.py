@@ -1,7 +1,5 @@
 """Scikit-learn's handwritten digits, 1,797 images of 8 × 8: real data without a download."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

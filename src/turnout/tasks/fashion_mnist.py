@@ -1,7 +1,5 @@
 """Fashion-MNIST: 70,000 pieces of clothing of 28 × 28 grey pixels, a drop-in for MNIST (Xiao et al. 2017)."""
 
-from __future__ import annotations
-
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.idx import IdxSet
 from turnout.tasks.data.image_sets import Colours, ImageOptions, Images, image_task

@@ -1,7 +1,5 @@
 """FEMNIST: handwritten digits and letters, one writer per client, 62 classes (LEAF, Caldas et al. 2018)."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,8 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from turnout.files.data_folder import given
-from turnout.files.downloads import Remote, local_copy
+from turnout.files.downloads import Remote, given, local_copy
 from turnout.files.integrity import keep_npz, read_members, read_npz, reading, verify, verify_file
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data.data_task import DataTask

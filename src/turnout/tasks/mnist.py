@@ -1,7 +1,5 @@
 """MNIST: 70,000 handwritten digits of 28 × 28 grey pixels (LeCun and Cortes)."""
 
-from __future__ import annotations
-
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.idx import IdxSet
 from turnout.tasks.data.image_sets import Colours, ImageOptions, Images, image_task

@@ -1,7 +1,5 @@
 """Robust regression on Gaussian data, smooth and not convex (Sun et al. 2024, section 6)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from turnout.tasks.arrays import from_pool

@@ -1,7 +1,5 @@
 """Two groups that label alike inputs differently: the binary data of CA-Fed (Rodio et al. 2023, INFOCOM, app. F)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

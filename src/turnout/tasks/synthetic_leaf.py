@@ -1,7 +1,5 @@
 """LEAF's synthetic(γ, δ): softmax clients whose models and inputs differ by given amounts (as in CA-Fed)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

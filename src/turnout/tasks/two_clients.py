@@ -1,7 +1,5 @@
 """Two clients with different optima: example 1 of FedLaAvg's paper, where FedAvg ends arbitrarily far off."""
 
-from __future__ import annotations
-
 from turnout.tasks.quadratics import Quadratics
 
 

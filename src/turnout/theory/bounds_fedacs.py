@@ -1,7 +1,5 @@
 """How sampling over lossy links with unequal work converges: theorems 1 to 3 of Weng et al. 2025, term by term."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

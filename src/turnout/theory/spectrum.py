@@ -1,7 +1,5 @@
 """Eigenvalues of finite chains, which say how fast a chain forgets its start."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A bound as the sum of its named terms."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 

@@ -1,18 +1,25 @@
-"""The algebra of one on/off client: everything that follows from its stationary rate π and correlation λ.
+"""One on/off client, whose algebra follows from its stationary rate π and correlation λ, and many independent ones.
 
-Every function takes numbers or arrays, which are paired entry by entry, and returns arrays.
+Functions of one client take numbers or arrays, which are paired entry by entry, and return arrays.
+
+Independent clients are one chain, whose states are the 2^N sets of available clients. Its second eigenvalue is the
+largest of its clients' (Rodio et al. 2023, proposition 6): an eigenvalue of a Kronecker product is a product of
+eigenvalues, one per factor, and each factor has the eigenvalue 1.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+import functools
+import itertools
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from turnout.arguments import at_least, refuse
-from turnout.availability.markov import lowest_correlation, switching_rates
+from turnout.availability.markov import switching_rates
+from turnout.theory.chains import check_transition
 
 Numbers = float | int | Sequence[float | int] | np.ndarray
+MAX_STATES = 2**13
+MAX_ROUNDS = 2**53  # from here on not every whole number is a float
 
 
 def wake_and_sleep(pi: Numbers, lam: Numbers) -> tuple[np.ndarray, np.ndarray]:
@@ -20,14 +27,6 @@ def wake_and_sleep(pi: Numbers, lam: Numbers) -> tuple[np.ndarray, np.ndarray]:
     rate, correlation = _pair(pi, lam)
     wake, sleep = switching_rates(rate.ravel(), correlation.ravel())
     return wake.reshape(rate.shape), sleep.reshape(rate.shape)
-
-
-def feasible_correlation(pi: Numbers) -> tuple[np.ndarray, np.ndarray]:
-    """The range [max(1 - 1/π, 1 - 1/(1 - π)), 1) in which λ may lie; the upper end is excluded."""
-    rate = np.asarray(pi, dtype=np.float64)
-    flat = rate.ravel()
-    refuse(~((flat > 0) & (flat < 1)), lambda k: f"client {k} has pi = {flat[k]:g}", "must lie in (0, 1)")
-    return lowest_correlation(flat).reshape(rate.shape), np.ones_like(rate)
 
 
 def mean_on_run(pi: Numbers, lam: Numbers) -> np.ndarray:
@@ -61,25 +60,6 @@ def variance_of_mean(pi: Numbers, lam: Numbers, rounds: int) -> np.ndarray:
     return np.asarray(rate * (1 - rate) * _summed_correlations(correlation, rounds) / rounds**2)
 
 
-def two_state_mixing_time(pi: Numbers, lam: Numbers, error: float = 0.25) -> np.ndarray:
-    """First round t at which |λ|^t max(π, 1 - π), the distance from the worst start, is at most `error`.
-
-    Whole numbers as floats: a client that alternates strictly (λ = -1) never forgets its start and gets infinity.
-    """
-    if not 0 < error < 1:
-        raise ValueError(f"error = {error:g}: must lie in (0, 1)")
-    rate, correlation = _pair(pi, lam)
-    wake_and_sleep(rate, correlation)
-    farthest, memory = np.maximum(rate, 1 - rate), np.abs(correlation)
-    farthest = np.where(rate == 1, 0.0, farthest)  # a client that never leaves has no other state to start from
-    between = (memory > 0) & (memory < 1)
-    rounds = np.ceil(np.log(error / np.where(farthest > error, farthest, 1)) / np.log(np.where(between, memory, 0.5)))
-    # The logarithms may round to the wrong side of a whole number.
-    rounds = np.where(memory ** np.maximum(rounds - 1, 0) * farthest <= error, rounds - 1, rounds)
-    rounds = np.where(between, rounds, np.where(memory > 0, np.inf, 1.0))
-    return np.where(farthest <= error, 0.0, rounds)
-
-
 def _summed_correlations(lam: Numbers, rounds: int) -> np.ndarray:
     """Σ_{s,t < T} λ^|s-t|, by doubling T: positive terms only for λ > 0, where the closed form cancels near λ = 1.
 
@@ -104,3 +84,92 @@ def _check_correlation(lam: np.ndarray) -> None:
 def _pair(first: Numbers, second: Numbers) -> tuple[np.ndarray, np.ndarray]:
     left, right = np.broadcast_arrays(np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64))
     return np.array(left), np.array(right)
+
+
+def client_chains(pi: Numbers, lam: Numbers) -> list[np.ndarray]:
+    """The transition matrix of each on/off client, [[1 - wake, wake], [sleep, 1 - sleep]]: state 0 is off, 1 is on."""
+    wake, sleep = (np.atleast_1d(rate) for rate in wake_and_sleep(pi, lam))
+    return [np.array([[1 - up, up], [down, 1 - down]]) for up, down in zip(wake, sleep, strict=True)]
+
+
+def product_chain(transitions: Sequence[np.ndarray]) -> np.ndarray:
+    """Transition matrix of independent chains side by side, their Kronecker product; the last chain moves fastest."""
+    _check(transitions)
+    checked = [np.asarray(check_transition(matrix)) for matrix in transitions]
+    return functools.reduce(lambda slow, fast: np.kron(slow, fast), checked)
+
+
+def product_masks(num_clients: int) -> np.ndarray:
+    """Who is available in each of the 2^N states of the product of N on/off clients, as `finite_chain` takes it."""
+    count = at_least("num_clients", num_clients, 1)
+    _check_states(2.0**count, f"{count} on/off clients")
+    return np.array(list(itertools.product((False, True), repeat=count)))
+
+
+def product_mixing_bounds(pi: Numbers, lam: Numbers, error: float = 0.25) -> tuple[int, int]:
+    """Between which rounds the chain of all clients comes within `error` of its law, from the worst start.
+
+    With d_k(t) = |λ_k|^t max(π_k, 1 - π_k), the distance of client k, and b_k(t) the affinity Σ sqrt(P^t π) of its law
+    at t with its stationary law, the distance d(t) of all clients together obeys
+
+        max( max_k d_k, 1 - Π b_k ) ≤ d ≤ min( 1 - Π (1 - d_k), sqrt(1 - Π b_k²) ).
+
+    O(N) per round looked at, for fleets of any size.
+    """
+    if not 0 < error < 1:
+        raise ValueError(f"error = {error:g}: must lie in (0, 1)")
+    rate, memory = (np.atleast_1d(value) for value in np.broadcast_arrays(pi, lam))
+    wake_and_sleep(rate, memory)
+    refuse(memory <= -1, lambda k: f"client {k} has lam = {memory[k]:g}", "must be above -1 to forget its start")
+    rate, memory = rate[rate < 1], memory[rate < 1]  # a client that never leaves is always at its law
+    rare = np.minimum(rate, 1 - rate)
+
+    def distances(t: int) -> np.ndarray:
+        # From the rarer of its two states a client is farthest from its law.
+        return np.abs(memory) ** t * (1 - rare)
+
+    def affinities(t: int, pick: Callable[..., np.ndarray]) -> float:
+        # A client with λ < 0 jumps from one side of its law to the other. The pick of both sides is monotone in t.
+        left = np.abs(memory) ** t
+        ahead = _affinity(rare, left)
+        either = pick(ahead, np.where((memory < 0) & (t > 0), _affinity(rare, -left), ahead))
+        return float(np.log(np.minimum(either, 1)).sum())
+
+    def lower(t: int) -> float:
+        return max(float(distances(t).max(initial=0.0)), -np.expm1(affinities(t, np.maximum)))
+
+    def upper(t: int) -> float:
+        return min(-np.expm1(np.log1p(-distances(t)).sum()), np.sqrt(-np.expm1(2 * affinities(t, np.minimum))))
+
+    return _first(lambda t: lower(t) <= error), _first(lambda t: upper(t) <= error)
+
+
+def _affinity(rare: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """Σ sqrt(P^t π) from the worse of a client's states, with `rare` the π of the rarer one and `left` = λ^t."""
+    starts = [np.clip(now, 0, 1) for now in (rare + left * (1 - rare), rare - left * rare)]
+    return np.minimum(*(np.sqrt(rare * now) + np.sqrt((1 - rare) * (1 - now)) for now in starts))
+
+
+def _first(holds: Callable[[int], bool]) -> int:
+    """The first t ≥ 0 at which a condition holds that never fails again once it holds."""
+    high = 1
+    while not holds(high):
+        if high > MAX_ROUNDS:
+            raise RuntimeError(f"not reached within {MAX_ROUNDS} rounds")
+        high *= 2
+    low = -1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _check(transitions: Sequence[np.ndarray]) -> None:
+    if not transitions:
+        raise ValueError("transitions is empty: give the matrix of at least one chain")
+    _check_states(float(np.prod([float(len(matrix)) for matrix in transitions])), f"{len(transitions)} chains")
+
+
+def _check_states(count: float, of: str) -> None:
+    if count > MAX_STATES:
+        raise ValueError(f"{of} together have {count:.6g} states: at most {MAX_STATES} can be listed")

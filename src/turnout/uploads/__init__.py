@@ -12,15 +12,5 @@ from turnout.uploads.noise import Noise
 from turnout.uploads.plain import Plain
 from turnout.uploads.top_k import TopK
 
-__all__ = [
-    "Chain",
-    "Clip",
-    "EightBit",
-    "ErrorFeedback",
-    "Noise",
-    "Plain",
-    "TopK",
-    "Upload",
-    "UploadContext",
-    "WireSize",
-]
+__all__ = ["Upload", "UploadContext", "WireSize"]
+__all__ += ["Chain", "Clip", "EightBit", "ErrorFeedback", "Noise", "Plain", "TopK"]

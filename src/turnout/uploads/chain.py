@@ -1,7 +1,5 @@
 """Transforms one after another."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import replace
 

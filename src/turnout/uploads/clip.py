@@ -1,7 +1,5 @@
 """Updates cut to a length."""
 
-from __future__ import annotations
-
 from turnout import tree
 from turnout.types import Params, Scalar
 from turnout.uploads.base import Upload, UploadContext

@@ -1,7 +1,5 @@
 """Updates in a quarter of the bytes: one signed byte per entry, and one scale per array."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import jax

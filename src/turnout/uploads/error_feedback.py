@@ -1,7 +1,5 @@
 """What a compressor leaves out is sent later (Seide et al. 2014; Karimireddy et al. 2019)."""
 
-from __future__ import annotations
-
 from turnout import tree
 from turnout.types import Params, PyTree
 from turnout.uploads.base import Shapes, Upload, UploadContext, WireSize, refuse_inside

@@ -1,7 +1,5 @@
 """Gaussian noise on every entry of an update."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import jax.random as jr

@@ -1,7 +1,5 @@
 """Updates sent as they are."""
 
-from __future__ import annotations
-
 from turnout.types import Params
 from turnout.uploads.base import Upload, UploadContext
 

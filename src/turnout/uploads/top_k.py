@@ -1,7 +1,5 @@
 """Only the largest entries of an update."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

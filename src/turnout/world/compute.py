@@ -1,7 +1,5 @@
 """How many local steps a client does in a round."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Sequence
 from typing import Literal

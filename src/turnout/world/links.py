@@ -1,7 +1,5 @@
 """Whether an upload arrives."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Sequence
 from typing import Any
@@ -13,18 +11,8 @@ import numpy as np
 
 from turnout.types import Mask, PerClient, RandomKey, Round
 
-__all__ = [
-    "BernoulliLinks",
-    "Bursty",
-    "Links",
-    "Perfect",
-    "RedrawnLinks",
-    "bernoulli",
-    "bursty",
-    "drawn",
-    "perfect",
-    "redrawn",
-]
+__all__ = ["bernoulli", "bursty", "drawn", "perfect", "redrawn"]  # what an experiment file can name
+__all__ += ["BernoulliLinks", "Bursty", "Links", "Perfect", "RedrawnLinks"]
 
 PerClientNumbers = float | Sequence[float]
 

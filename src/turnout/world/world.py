@@ -1,7 +1,5 @@
 """Availability, links and compute in one object, with key streams of their own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from turnout.errors import FolderError, UserError
-from turnout.files.lock import FileLock
+from turnout.files.whole import FileLock
 from turnout.simulator.history import History
 from turnout.workbench.experiment import standing
 from turnout.workbench.experiment.kept import KeptPoint, KeptPoints

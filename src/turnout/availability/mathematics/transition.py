@@ -1,7 +1,5 @@
 """Transition matrices of finite chains, dense or sparse: what makes one valid, and the law by elimination."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import numpy as np

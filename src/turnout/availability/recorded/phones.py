@@ -5,16 +5,13 @@ WiFi; 710 of them have usable logs. STUNner (Szabó et al. 2019): 776 Android ph
 on a charger or, for the two variants, with a battery of at least 100 or 80 %.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turnout.files.data_folder import given
-from turnout.files.downloads import Remote, local_copy
+from turnout.files.downloads import Remote, given, local_copy
 from turnout.files.integrity import reading, verify
 
 Interval = tuple[str, int, int, int]  # client, start and end in seconds, state: the columns of a trace

@@ -1,7 +1,5 @@
 """Recorded time cut into slots of equal length: a slot has the state of its middle."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float, Int
 

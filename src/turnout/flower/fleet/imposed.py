@@ -1,7 +1,5 @@
 """Absences drawn from an availability process, for an engine in which every node is always available."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,22 +1,19 @@
-"""Presence at the start of a round: the client at each node, and newcomers that join."""
-
-from __future__ import annotations
+"""Presence at the start of a round: the client at each node, greetings to new nodes, and newcomers that join."""
 
 import logging
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from flwr.app import RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 
-from turnout.flower.fleet.greetings import Greetings
-from turnout.flower.fleet.sessions import Sessions, is_overdue
-from turnout.flower.server.demands import Demands
+from turnout.flower.fleet.directory import Sessions, is_overdue
 from turnout.flower.server.driver import Driver
+from turnout.flower.server.fleet_server import Demands
 from turnout.flower.server.places import WORTHS, can_count
 from turnout.flower.settings import Members, Target
-from turnout.flower.wire import side
-from turnout.flower.wire.messages import KEEP, SIZE, declared_in, metrics_in, problem_in, sides_in
+from turnout.flower.wire import messages, side
+from turnout.flower.wire.exchange import Settings
 from turnout.flower.wire.replies import Dropped, check_size
 from turnout.flower.wire.retries import PollingGrid
 from turnout.flower.wire.side_names import SIDE
@@ -24,7 +21,78 @@ from turnout.strategies.base import Strategy
 
 log = logging.getLogger("turnout.flower")
 
+_LIFE = 24 * 3600.0  # seconds for which a greeting waits for its node: rounds may be long, and nodes busy
+_LONGEST_PAUSE = 3600.0  # seconds until a node that has failed is asked again
+_TRIES = 3  # failures after which an app is taken for one that knows no greetings
 _A_DAY = 24 * 3600.0
+
+
+class Greetings:
+    """Greetings without an answer yet, the answers, and when to ask nodes again that have failed.
+
+    A greeting lies at the link until its node takes it, so a slow node answers late and a dead one never: neither
+    delays the others. A node that fails is asked again after a pause that doubles each time.
+    """
+
+    def __init__(self, timeout: float, question: Settings) -> None:
+        self._timeout = timeout
+        self._question = RecordDict({messages.CONFIG: ConfigRecord(dict(question))})
+        self._out: dict[str, tuple[int, float]] = {}  # node and end of the wait, by message
+        self._failures: dict[int, int] = {}
+        self._again: dict[int, float] = {}  # when to ask these again
+        self.answers: dict[int, RecordDict] = {}
+        self.speechless: set[int] = set()  # nodes whose app knows no greetings
+
+    def keep_nodes(self, listed: Collection[int]) -> None:
+        """Forget the nodes that are not listed any more."""
+        self._out = {number: (node, end) for number, (node, end) in self._out.items() if node in listed}
+        self.speechless &= set(listed)
+        for by_node in (self._failures, self._again, self.answers):
+            for node in [node for node in by_node if node not in listed]:
+                del by_node[node]
+
+    def send(self, grid: PollingGrid, nodes: Iterable[int], t: int) -> None:
+        """Greet the nodes that are due, and collect answers."""
+        self.collect(grid)
+        now, waiting = grid.clock.now(), {node for node, _ in self._out.values()}
+        settled = waiting | self.answers.keys() | self.speechless
+        due = [node for node in nodes if node not in settled and now >= self._again.get(node, now)]
+        sent = [Message(self._question, node, messages.HELLO, ttl=_LIFE, group_id=str(t)) for node in due]
+        numbers = list(grid.push_messages(sent)) if sent else []
+        for number, node in zip(numbers, due, strict=False):
+            if number:
+                self._out[number] = (node, now + self._timeout)
+        self.collect(grid)
+
+    def wait(self, grid: PollingGrid) -> None:
+        """Wait for the answers of nodes that were just greeted, until their time is over."""
+        while any(grid.clock.now() < end for _, end in self._out.values()):
+            last = max(end for _, end in self._out.values())
+            grid.clock.sleep(max(0.0, min(grid.interval, last - grid.clock.now())))
+            self.collect(grid)
+
+    def collect(self, grid: PollingGrid) -> None:
+        """Collect the answers so far."""
+        for reply in grid.pull_messages(list(self._out)) if self._out else ():
+            node, _ = self._out.pop(reply.metadata.reply_to_message_id, (None, 0.0))
+            if node is None:
+                continue
+            if reply.has_content():
+                self.answers[node] = reply.content
+                continue
+            failures = self._failures.get(node, 0) + 1
+            if not messages.is_of_link(reply, node) and (messages.knows_no_greeting(reply) or failures >= _TRIES):
+                self.speechless.add(node)
+            else:
+                self.postpone(grid, node, messages.error_in(reply))
+
+    def postpone(self, grid: PollingGrid, node: int, why: str) -> None:
+        """Ask a node again, after a pause."""
+        self.answers.pop(node, None)
+        failures = self._failures[node] = self._failures.get(node, 0) + 1
+        pause = min(self._timeout * 2.0 ** min(failures - 1, 30), _LONGEST_PAUSE)
+        self._again[node] = grid.clock.now() + pause
+        log.warning("node %d cannot join: %s; it is asked again in %.0f s", node, why, pause)
 
 
 class Presence:
@@ -45,7 +113,8 @@ class Presence:
         self.sessions = Sessions()
         self._demands = Demands.of(strategy)
         self._side = side.to_config(strategy)
-        self._greetings = Greetings(timeout, {SIZE: target == "size", KEEP: self._demands.lengths, **self._side})
+        question = {messages.SIZE: target == "size", messages.KEEP: self._demands.lengths, **self._side}
+        self._greetings = Greetings(timeout, question)
         self._refused: set[str] = set()
         self._retire_after = members.retire_after
         self._gone_since: dict[str, float] = {}
@@ -155,18 +224,18 @@ class Presence:
                     )
                 sizes[driver.directory.recognise(node, self._proof(nodes[node]))] = 1
             elif (content := self._greetings.answers.get(node)) is not None:
-                size = check_size(metrics_in(content)) if self.target == "size" else 1
+                size = check_size(messages.metrics_in(content)) if self.target == "size" else 1
                 if (problem := self._problem(content)) is not None or isinstance(size, Dropped):
                     self._greetings.postpone(grid, node, problem or getattr(size, "reason", ""))
                     continue
-                declared = declared_in(content) if self.identity == "declared" else None
+                declared = messages.declared_in(content) if self.identity == "declared" else None
                 sizes[driver.directory.recognise(node, self._proof(nodes[node]), declared)] = size
         self._join(driver, sizes)
 
     def _problem(self, content: RecordDict) -> str | None:
         """Why a node that has answered cannot take part, None if it can."""
-        wanted = self._side.get(SIDE)
-        if (problem := problem_in(content)) is None and wanted is not None and wanted not in sides_in(content):
+        wanted, problem = self._side.get(SIDE), messages.problem_in(content)
+        if problem is None and wanted is not None and wanted not in messages.sides_in(content):
             return f"{self._demand}, which its turnout does not know: it needs the client side {wanted!r}"
         return problem
 

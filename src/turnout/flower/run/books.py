@@ -1,20 +1,26 @@
-"""All files of a training, and when they are written: checkpoint, run folder and participation log."""
-
-from __future__ import annotations
+"""All files of a training, when they are written, and when the model is evaluated and its rounds are timed."""
 
 import logging
+import statistics
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from turnout.flower.fleet.sessions import Sessions
+from turnout.flower.fleet.directory import Sessions
 from turnout.flower.run import checkpoint
 from turnout.flower.run.chronicle import Chronicle, ParticipationLog, RunFolder
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.inspector import Inspector
+from turnout.flower.server.rollback import Badness, Rollback, badness_of, typical
 from turnout.flower.server.turn import RoundRecord
 from turnout.flower.settings import Files
+from turnout.flower.wire.collecting import means_by_target, numbers_in
 
 log = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
+_SHORT = 30.0  # seconds: no fleet changes within less, so shorter rounds count as equal
+_REMEMBERED = 101  # rounds
+_MOST = 20.0  # usual rounds: after longer ones all memory of a client's state is lost anyway
 
 
 class Books:
@@ -83,3 +89,56 @@ class Books:
         if self.checkpoint is not None:
             checkpoint.save(self.checkpoint, driver, self.chronicle, self._inspector)
             self._saved = driver.t
+
+
+class Evaluations:
+    """Records evaluations by the clients and by the server, and goes back to the last good model if one collapses."""
+
+    def __init__(self, every: int, books: Books, rollback: Rollback) -> None:
+        self.last: int | None = None  # round after which training ends
+        self._every = every
+        self._books = books
+        self._rollback = rollback
+
+    def is_due(self, t: int) -> bool:
+        """Whether clients evaluate the model after t rounds."""
+        return self._every > 0 and (t % self._every == 0 or t == self.last)
+
+    def is_missing(self, t: int) -> bool:
+        """Whether clients should evaluate the model after t rounds, and did not do so before a crash."""
+        return self.is_due(t) and not self._books.chronicle.is_evaluated(t)
+
+    def add(self, driver: Driver, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+        """Add what each client reports on the present model; returns the means, weighted by the target."""
+        by_metric = numbers_in(metrics)
+        means = means_by_target(by_metric, driver)
+        self._books.chronicle.add_evaluation(driver.t, means, by_metric, len(driver.directory))
+        self._judge(driver, "clients", typical({name: badness_of(own) for name, own in metrics.items()}, driver))
+        self._books.write(driver, self._every)
+        return means
+
+    def add_central(self, driver: Driver, metrics: Mapping[str, Any]) -> None:
+        """Add the server's own evaluation of the present model."""
+        self._books.chronicle.add_central(driver.t, metrics)
+        self._judge(driver, "server", badness_of(metrics))
+
+    def _judge(self, driver: Driver, evaluator: str, badness: Badness) -> None:
+        if self._rollback.judge(driver, evaluator, badness):
+            self._books.renew(driver)
+
+
+class Tempo:
+    """Times at which rounds have begun."""
+
+    def __init__(self) -> None:
+        self._last: float | None = None
+        self._lengths: deque[float] = deque(maxlen=_REMEMBERED)
+        self.span = 1.0  # from the begin of the last round to the begin of this one, in usual rounds
+
+    def begin(self, now: float) -> None:
+        """Note that a round begins now."""
+        if self._last is not None:
+            length = max(now - self._last, _SHORT)
+            self._lengths.append(length)
+            self.span = min(length / statistics.median(self._lengths), _MOST)
+        self._last = now

@@ -1,9 +1,6 @@
 """Checkpoints: the whole state of a training in one file, arrays and a line of JSON, no pickle; with a digest."""
 
-from __future__ import annotations
-
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,8 +10,7 @@ import numpy as np
 from turnout.errors import FolderError
 from turnout.files.archive import read_archive, write_archive
 from turnout.files.integrity import UNREADABLE
-from turnout.files.lock import FileLock
-from turnout.files.manifest import EditedError
+from turnout.files.whole import FileLock
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.inspector import Inspector
@@ -22,7 +18,6 @@ from turnout.flower.server.places import WORTHS, can_count
 from turnout.flower.wire.layout import Arrays
 
 _FORMAT = 3
-_WITHOUT_DIGEST = 2  # the format before, which is still read
 _PAST, _WATCH = "past-", "watch-"
 _MOST_ROUNDS = 2**31  # rounds are counted in 32 bits
 
@@ -49,7 +44,7 @@ def resume(path: Path, driver: Driver, chronicle: Chronicle, inspector: Inspecto
     if not path.exists():
         return False
     try:
-        header, arrays = _read(path)
+        header, arrays = read_archive(path)
         for name, value in _identity(driver).items():
             if header[name] != value:
                 raise ValueError(f"its {name} is {header[name]!r}, not {value!r}")
@@ -68,23 +63,6 @@ def resume(path: Path, driver: Driver, chronicle: Chronicle, inspector: Inspecto
 
 def _after(prefix: str, arrays: Arrays) -> Arrays:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
-    """Header and arrays, also of a file in the format before."""
-    try:
-        return read_archive(path)
-    except EditedError as damaged:
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                arrays = dict(stored)
-            header, paths = (json.loads(arrays.pop(name).tobytes()) for name in ("header", "paths"))
-            leaves = {path: arrays.pop(f"leaf{number}") for number, path in enumerate(paths)}
-        except UNREADABLE:
-            raise damaged from None
-        if header["format"] != _WITHOUT_DIGEST:
-            raise damaged
-        return header | {"format": _FORMAT}, leaves | arrays
 
 
 def _check(header: Mapping[str, Any], leaves: Arrays, past: Arrays) -> None:

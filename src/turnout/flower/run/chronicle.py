@@ -1,7 +1,5 @@
 """What is kept of a training on real nodes: its history, a log of who took part, and the run folder made from both."""
 
-from __future__ import annotations
-
 import csv
 import datetime
 import io
@@ -17,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from turnout.files.whole import durable_file, free_folder
-from turnout.flower.fleet import sessions
-from turnout.flower.fleet.sessions import Sessions
+from turnout.flower.fleet.directory import SESSION_COLUMNS, Sessions
 from turnout.flower.run.estimates import estimated_columns
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.turn import RoundRecord
@@ -280,7 +277,7 @@ class RunFolder:
 
 def _write_sessions(chronicle: Chronicle, folder: Path) -> None:
     if rows := chronicle.sessions.rows():
-        (folder / SESSIONS).write_text(_lines([sessions.COLUMNS, *rows]), encoding="utf-8")
+        (folder / SESSIONS).write_text(_lines([SESSION_COLUMNS, *rows]), encoding="utf-8")
 
 
 def _begin_log(folder: Path) -> None:

@@ -1,7 +1,5 @@
 """What the server has learned of its clients, with intervals."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Robust centres of the updates of a round, in place of their mean."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 

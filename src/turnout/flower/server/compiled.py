@@ -1,7 +1,5 @@
 """The server's round as compiled functions, between which real clients work."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any

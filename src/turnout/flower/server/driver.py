@@ -1,7 +1,5 @@
 """A server for real nodes: the pure server driven one round at a time, from plain numpy replies."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait

@@ -1,7 +1,5 @@
 """Protection against clients that lie: bounds that follow the fleet, and a memory of who was beyond them."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import math
@@ -12,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from turnout.flower.server.centre import fill_with_centre
-from turnout.flower.server.demands import Demands
 from turnout.flower.server.driver import Driver
+from turnout.flower.server.fleet_server import Demands
 from turnout.flower.settings import UNGUARDED, Guard
 from turnout.flower.wire.layout import Arrays
 from turnout.flower.wire.replies import Reply
@@ -180,7 +178,8 @@ class Inspector:
             return reply
         self._suspect(name).clipped += 1
         log.warning("round %d: the update of %s is shortened from %.4g to %.4g", t, name, reply.norm, most)
-        _scale(reply.update, most / reply.norm)
+        for part in reply.update.values():
+            part *= np.float32(most / reply.norm)
         return replace(reply, norm=most)
 
     def _correct_claims(self, t: int, everyone: Mapping[str, Reply]) -> dict[str, Reply]:
@@ -247,8 +246,3 @@ def _check_robust(guard: Guard, demands: Demands) -> None:
     why = "remembers every client's own update" if demands.models or demands.memory else why
     if guard.robust is not None and why is not None:
         raise ValueError(f"{demands.name} {why}, for which no centre can stand: robust={guard.robust!r} is impossible")
-
-
-def _scale(update: Arrays, factor: float) -> None:
-    for part in update.values():
-        part *= np.float32(factor)

@@ -1,7 +1,5 @@
 """Places of clients on the server: who is at each, how much it counts, and spare ones for newcomers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 

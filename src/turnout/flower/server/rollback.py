@@ -1,7 +1,5 @@
 """The way back to the last good model, when a round makes the evaluation collapse."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Entries are counted through all trained arrays, in the order of their names. Nothing here raises, whatever was sent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Records of Flower's messages to numpy and back; replies are read without raising, whatever was sent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,11 +29,10 @@ DURABLE = "durable-round"  # the last that a restarted server will remember
 
 
 def to_record(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:
-    return ArrayRecord({name: _to_array(np.asarray(array)) for name, array in arrays.items()})
-
-
-def _to_array(array: np.ndarray) -> Array:
-    return Array(str(array.dtype), tuple(array.shape), "numpy.ndarray", pack(array))
+    rows = {name: np.asarray(array) for name, array in arrays.items()}
+    return ArrayRecord(
+        {name: Array(str(row.dtype), row.shape, "numpy.ndarray", pack(row)) for name, row in rows.items()}
+    )
 
 
 def to_numpy(record: ArrayRecord) -> Arrays:

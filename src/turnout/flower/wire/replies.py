@@ -1,7 +1,5 @@
 """Checks of the replies of clients; nothing here raises, whatever was sent."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -64,8 +62,9 @@ def check_reply(arrays: object, metrics: object, start: Mapping[str, np.ndarray]
         return Dropped(reason)
     update = {name: _difference(arrays[name], start[name], rows.get(name)) for name in layout.trained}
     norm = length(update)
-    if not math.isfinite(norm) and (infinite := _not_finite(arrays, layout)) is not None:
-        return Dropped(f"array {infinite!r} holds a value that is not finite")
+    infinite = [] if math.isfinite(norm) else [name for name in layout.trained if not np.isfinite(arrays[name]).all()]
+    if infinite:
+        return Dropped(f"array {infinite[0]!r} holds a value that is not finite")
     return accept(update, norm, metrics, rules)
 
 
@@ -198,7 +197,3 @@ def _difference(end: np.ndarray, start: np.ndarray, room: np.ndarray | None) -> 
 def _square(part: np.ndarray) -> float:
     with np.errstate(all="ignore"):
         return float(np.dot(part.ravel(), part.ravel()))
-
-
-def _not_finite(arrays: Mapping[Any, Any], layout: Layout) -> str | None:
-    return next((name for name in layout.trained if not np.isfinite(arrays[name]).all()), None)

@@ -1,7 +1,5 @@
 """Retries: Flower's grid with calls that are repeated where they fail, and with our own polling interval."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence

@@ -4,8 +4,6 @@ Both ends stand here. No code travels: an order has the name of a side and its n
 knows.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +25,8 @@ def to_config(strategy: Strategy) -> Described:
     side = strategy.client_side
     if side is None:
         return {}
-    return {SIDE: _name_of(side)} | {_key(name): _plain(getattr(side, name)) for name in _fields(type(side))}
+    kind = next(name for name, kind in _KINDS.items() if kind is type(side))
+    return {SIDE: kind} | {_key(name): _plain(getattr(side, name)) for name in _fields(type(side))}
 
 
 def from_config(config: Mapping[str, Any]) -> ClientSide | None:
@@ -60,10 +59,6 @@ def _needs(side: ClientSide) -> dict[str, bool]:
         "needs the raw gradients of clients": bool(side.gradients),
         "has clients send a second vector": side.sends_second,
     }
-
-
-def _name_of(side: ClientSide) -> str:
-    return next(name for name, kind in _KINDS.items() if kind is type(side))
 
 
 def _fields(kind: type[ClientSide]) -> list[str]:

@@ -1,7 +1,5 @@
 """Names of client sides; apart, since a node greets without jax and a server is driven without Flower."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

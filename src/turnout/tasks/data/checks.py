@@ -1,7 +1,5 @@
 """Checks of a user's data; an error says what is wrong, where, and what would be right."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import jax
@@ -10,8 +8,7 @@ import jax.random as jr
 import numpy as np
 
 from turnout.tasks.data import partition
-from turnout.tasks.models.losses import Loss
-from turnout.tasks.models.model import Model
+from turnout.tasks.models.model import Loss, Model
 
 # Inputs, labels and owners: one row, one label and one client (index or name) per sample.
 Samples = tuple[object, object, object]

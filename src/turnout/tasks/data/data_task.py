@@ -14,8 +14,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from turnout.metrics import on_split
 from turnout.tasks.base import Task, in_a_line
-from turnout.tasks.models.losses import Loss
-from turnout.tasks.models.model import Model, Seed
+from turnout.tasks.models.model import Loss, Model, Seed
 from turnout.types import Params, PerClient, RandomKey, Scalar, divide
 
 Inputs = Shaped[Array, "batch ..."]

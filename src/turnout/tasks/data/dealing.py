@@ -1,7 +1,5 @@
 """Partitions as a user names them: one of ours, or a partitioner of flwr-datasets."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 from collections.abc import Callable, Mapping

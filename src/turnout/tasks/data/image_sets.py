@@ -1,7 +1,5 @@
 """Tasks of labelled images with a training and a test set of their own: dealt to clients, held as bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple

@@ -3,8 +3,6 @@
 Every function works on the host, with numpy's generator seeded by its `seed`, and returns one number per sample.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 

@@ -1,22 +1,31 @@
-"""Samples in a table of the user: the client, the label and the features of each row."""
+"""Samples in a table of the user, also of a CSV or Parquet file: the client, the label and the features of each row."""
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from turnout.errors import nearest
+from turnout.errors import UserError, check_installed, nearest
+from turnout.files.downloads import table_file
+from turnout.files.integrity import refuse_panics
+from turnout.files.opened import note
 from turnout.tasks.data.partition import PARTS
-from turnout.tasks.models.losses import LOSSES
+from turnout.tasks.models.model import LOSSES
 
 if TYPE_CHECKING:
     import polars as pl
 
+
 LARGEST = float(np.finfo(np.float32).max)
 MOST_FRACTIONS = 20  # classes that are numbers but not whole; more are taken for numbers to predict
 LOSS_NAMES = ("cross_entropy", "logistic", "squared")
+DAMAGED = (EOFError, OSError, zlib.error)  # what reading a file raises
+DELIMITERS = ",;\t"
 
 
 @dataclass(frozen=True)
@@ -145,3 +154,53 @@ def _parts(rows: pl.DataFrame, name: str, where: Where) -> np.ndarray:
             f"{where.row(unknown[0])}: {name!r} is {rows[name][unknown[0]]!r}; it must be one of {', '.join(PARTS)}"
         )
     return np.array([PARTS[value] for value in rows[name].to_list()], np.int8)
+
+
+def read_table(
+    path: str,
+    client: str = "client",
+    label: str = "label",
+    features: tuple[str, ...] = (),
+    part: str | None = None,
+    loss: str = "cross_entropy",
+) -> SampleTable:
+    """Read a CSV (also .csv.gz) or Parquet file; the `loss` says what a label is, as in `tasks.from_csv`."""
+    return table_of(text_rows(path), Where(path), client, label, features, part, loss)
+
+
+def text_rows(path: str) -> pl.DataFrame:
+    """Every cell as text, so that an error can quote it; blank cells are missing."""
+    file = table_file(path)
+    check_installed("polars", f"{path}: a table of samples")
+    import polars as pl
+
+    try:
+        if file.suffix == ".parquet":
+            note(file)
+            with refuse_panics(path):
+                rows = pl.read_parquet(file).cast(pl.String)
+        else:
+            content = _unpack(file)
+            rows = pl.read_csv(content, infer_schema=False, separator=_delimiter(content))
+    except UserError:
+        raise
+    except (pl.exceptions.PolarsError, ValueError, *DAMAGED) as error:
+        reason = " ".join(str(error).split()).split(". ")[0]
+        raise ValueError(f"{path}: cannot be read as a table: {reason}") from None
+    if not rows.height:
+        raise ValueError(f"{path}: has no row; there must be a header and one row per sample")
+    rows.columns = [name.strip() for name in rows.columns]
+    stripped = rows.with_columns(pl.all().str.strip_chars())
+    return stripped.with_columns(pl.when(pl.all() != "").then(pl.all()))
+
+
+def _unpack(file: Path) -> bytes:
+    """The content of a file; unlike polars, gzip notices when it is cut off or damaged."""
+    content = file.read_bytes()
+    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+
+
+def _delimiter(content: bytes) -> str:
+    """The delimiter that is most frequent in the header."""
+    header = content[: 1 << 20].partition(b"\n")[0].decode("utf-8")
+    return max(DELIMITERS, key=header.count)

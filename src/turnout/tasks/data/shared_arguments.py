@@ -1,7 +1,5 @@
 """Builders that share their arguments, which are declared once, as the fields of a class."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """Tasks from tables of samples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal

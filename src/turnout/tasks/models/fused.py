@@ -6,8 +6,6 @@ makes one tile of pooled outputs. It sums the products of each pixel of a poolin
 largest, with its place in the window: gradients need nothing but pooled outputs and places.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

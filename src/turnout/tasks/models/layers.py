@@ -8,8 +8,6 @@ move whole rows of samples. A batch of vectors has its samples first. Layers com
 products are summed in 32 bits whatever that is, and so are parameters kept.
 """
 
-from __future__ import annotations
-
 import abc
 import math
 from dataclasses import dataclass

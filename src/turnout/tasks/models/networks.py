@@ -1,7 +1,5 @@
 """Networks for images; those of the papers have names."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable
@@ -21,11 +19,9 @@ ModelName = Literal[
     "mlp_batch_norm",
     "mlp_debiased",
     "cnn_ca_fed",
-    "cnn_ca_fed_one_dense",
     "cnn_debiased",
     "cnn_debiased_batch_norm",
     "cnn_fedacs_mnist",
-    "cnn_fedacs_mnist_printed",
     "cnn_fedacs_cifar10",
     "cnn_fedacs_cinic10",
 ]
@@ -58,37 +54,25 @@ def cnn_ca_fed(num_classes: int) -> tuple[Layer, ...]:
 
     Widths and kernels are those of its public code; the paper names the layers only.
     """
-    return (*_ca_fed_convolutions(), Dense(2048), Relu(), Dense(num_classes, last=True))
+    convolutions = (Conv(32, 5, 0), Relu(), Pool(), Conv(64, 5, 0), Relu(), Pool())
+    return (*convolutions, Dense(2048), Relu(), Dense(num_classes, last=True))
 
 
-def cnn_ca_fed_one_dense(num_classes: int) -> tuple[Layer, ...]:
-    """CA-Fed's network as its paper can also be read: the one fully connected layer is the output. Far smaller."""
-    return (*_ca_fed_convolutions(), Dense(num_classes, last=True))
-
-
-def _ca_fed_convolutions() -> tuple[Layer, ...]:
-    return Conv(32, 5, 0), Relu(), Pool(), Conv(64, 5, 0), Relu(), Pool()
-
-
-def cnn_debiased(num_classes: int) -> tuple[Layer, ...]:
+def cnn_debiased(num_classes: int, *norm: Layer) -> tuple[Layer, ...]:
     """Three convolutions, as Sun et al. 2025 have on CIFAR-10.
 
     Their text says no more and their public code has no such network: kernels of 3, widths 32, 64 and 128, each with
-    ReLU and pooling, and a fully connected layer of 256 are chosen here.
+    ReLU and pooling, and a fully connected layer of 256 are chosen here. `norm` comes after each layer but the last.
     """
-    return _debiased_layers(num_classes)
-
-
-def cnn_debiased_batch_norm(num_classes: int) -> tuple[Layer, ...]:
-    """The same with a batch norm after each layer but the last, as their public code has in its network for MNIST."""
-    return _debiased_layers(num_classes, BatchNorm())
-
-
-def _debiased_layers(num_classes: int, *norm: Layer) -> tuple[Layer, ...]:
     convolutions: tuple[Layer, ...] = ()
     for width in (32, 64, 128):
         convolutions = (*convolutions, Conv(width), *norm, Relu(), Pool())
     return (*convolutions, Dense(256), *norm, Relu(), Dense(num_classes, last=True))
+
+
+def cnn_debiased_batch_norm(num_classes: int) -> tuple[Layer, ...]:
+    """The same with a batch norm after each layer but the last, as their public code has in its network for MNIST."""
+    return cnn_debiased(num_classes, BatchNorm())
 
 
 def cnn_fedacs_mnist(num_classes: int) -> tuple[Layer, ...]:
@@ -100,11 +84,6 @@ def cnn_fedacs_mnist(num_classes: int) -> tuple[Layer, ...]:
     """
     convolutions = (Conv(10), Pool(), Relu(), Conv(20), Dropout(0.2), Pool(), Relu())
     return (*convolutions, Dense(50), Relu(), Dense(num_classes, last=True))
-
-
-def cnn_fedacs_mnist_printed(num_classes: int) -> tuple[Layer, ...]:
-    """FedACS's network for MNIST to the letter of its table: without dropout it is linear."""
-    return Conv(10), Conv(20), Dropout(0.2), Dense(50), Dense(num_classes, last=True)
 
 
 def cnn_fedacs_cifar10(num_classes: int) -> tuple[Layer, ...]:
@@ -120,19 +99,8 @@ def cnn_fedacs_cinic10(num_classes: int) -> tuple[Layer, ...]:
     return (*convolutions, *dense, Dense(num_classes, last=True))
 
 
-NETWORKS: dict[str, Callable[[int], tuple[Layer, ...]]] = {
-    build.__name__: build
-    for build in (
-        cnn_ca_fed,
-        cnn_ca_fed_one_dense,
-        cnn_debiased,
-        cnn_debiased_batch_norm,
-        cnn_fedacs_mnist,
-        cnn_fedacs_mnist_printed,
-        cnn_fedacs_cifar10,
-        cnn_fedacs_cinic10,
-    )
-}
+_CNNS = (cnn_ca_fed, cnn_debiased, cnn_debiased_batch_norm, cnn_fedacs_mnist, cnn_fedacs_cifar10, cnn_fedacs_cinic10)
+NETWORKS: dict[str, Callable[[int], tuple[Layer, ...]]] = {build.__name__: build for build in _CNNS}
 
 
 def model_named(name: str, image: Shape, num_classes: int, hidden: tuple[int, ...] = (200, 200)) -> Model:

@@ -1,7 +1,5 @@
 """Networks for sequences of tokens, which predict the token that comes next."""
 
-from __future__ import annotations
-
 import functools
 
 import equinox as eqx

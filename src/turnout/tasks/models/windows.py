@@ -1,7 +1,5 @@
 """How a convolution with pooling is cut up for a kernel: windows, tiles, and blocks of patches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from turnout.errors import FolderError, UserError
-from turnout.files.lock import FileLock
-from turnout.files.whole import free_folder
+from turnout.files.whole import FileLock, free_folder
 from turnout.simulator.simulate import Watcher
 from turnout.workbench.experiment.former import up_to_date
 from turnout.workbench.experiment.run import Progress, outcomes

@@ -18,7 +18,7 @@ from typing import Any
 
 import jax
 
-from turnout.files.data_folder import FOLDER, given
+from turnout.files.downloads import FOLDER, given
 from turnout.files.opened import MADE, Digests, digest_of, files_opened, is_data, is_installed
 from turnout.workbench.experiment import registry
 from turnout.workbench.experiment.trust import texts

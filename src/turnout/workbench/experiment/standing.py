@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from turnout.errors import FolderError
-from turnout.files.lock import is_locked
+from turnout.files.whole import is_locked
 from turnout.workbench.experiment.kept import kept_histories
 from turnout.workbench.experiment.progress import PROGRESS
 from turnout.workbench.experiment.run import Outcome

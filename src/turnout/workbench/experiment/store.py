@@ -13,8 +13,8 @@ import jax
 import numpy as np
 import polars as pl
 
+from turnout.files.integrity import refuse_panics
 from turnout.files.manifest import read_contents
-from turnout.files.panics import refuse_panics
 from turnout.files.whole import free_folder, renew_folder, whole_or_absent
 from turnout.simulator.attendance import MAX_ROUNDS, STATES, Attendance, watched_clients
 from turnout.simulator.history import KINDS, History

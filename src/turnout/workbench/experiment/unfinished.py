@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from turnout.errors import FolderError
-from turnout.files.lock import FileLock, is_locked
-from turnout.files.whole import durable_file, free_folder
+from turnout.files.whole import FileLock, durable_file, free_folder, is_locked
 from turnout.simulator.simulate import Watcher
 from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.config import Experiment

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from turnout.errors import FolderError
-from turnout.files.lock import FileLock
 from turnout.files.manifest import EditedError, read_contents
-from turnout.files.whole import whole_or_absent
+from turnout.files.whole import FileLock, whole_or_absent
 from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.inputs import Inputs, changed_since
 from turnout.workbench.experiment.kept import KeptPoints, identity_of

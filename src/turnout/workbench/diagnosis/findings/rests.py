@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, logit
 
-from turnout.availability.mathematics.symmetric import inclusion_probabilities
+from turnout.availability.mathematics.conditional_poisson import inclusion_probabilities
 from turnout.workbench.diagnosis.findings.run_sums import PerClient, holders, per_slot, watched_runs
 from turnout.workbench.diagnosis.reading.log import Log
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from turnout.files.panics import refuse_panics
+from turnout.files.integrity import refuse_panics
 from turnout.workbench.diagnosis.reading.columns import FLAGS, TEXT, TIMES
 from turnout.workbench.diagnosis.reading.errors import LogError
 from turnout.workbench.diagnosis.reading.numbering import Numbering

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Literal
 
-from turnout.files.panics import refuse_panics
+from turnout.files.integrity import refuse_panics
 from turnout.workbench.diagnosis.reading.errors import LogError
 
 LINES_FOR_KEYS = 1000  # of a JSON Lines file, from which its keys are read

@@ -2,12 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import expit, log_expit
 
 from turnout.theory import (
     bias_bound_chi_square,
     bias_bound_total_variation,
-    biased_optimum,
     biased_optimum_of_quadratics,
     chi_square_to_effective,
     error_decomposition,
@@ -100,52 +98,6 @@ def test_every_form_of_curvature(shape):
     assert slope == pytest.approx(np.zeros(3), abs=1e-12)
 
 
-def test_the_general_solver_agrees_with_the_closed_form():
-    centres, curvature, _, target, effective, _ = random_quadratics(3)
-
-    def gradients(w):
-        return np.einsum("kij,kj->ki", curvature, w - centres)
-
-    def losses(w):
-        return np.einsum("ki,ki->k", w - centres, gradients(w)) / 2
-
-    found = biased_optimum(losses, gradients, target, effective, np.zeros(3))
-    exact = biased_optimum_of_quadratics(centres, curvature, target, effective)
-    assert found.minimiser == pytest.approx(exact.minimiser, abs=1e-7)
-    assert found.bias_error == pytest.approx(exact.bias_error, abs=1e-7)
-    assert found.heterogeneity == pytest.approx(exact.heterogeneity, abs=1e-7)
-    assert found.biased_heterogeneity == pytest.approx(exact.biased_heterogeneity, abs=1e-7)
-
-
-def test_regularised_logistic_regression():
-    generator = np.random.default_rng(5)
-    inputs = generator.standard_normal((3, 20, 2))
-    labels = np.sign(inputs @ generator.standard_normal(2) + generator.standard_normal((3, 20)) + [[1], [0], [-1]])
-    penalty = 0.1
-
-    def losses(w):
-        return -log_expit(labels * (inputs @ w)).mean(1) + penalty * (w @ w) / 2
-
-    def gradients(w):
-        pull = -labels * expit(-labels * (inputs @ w))
-        return np.einsum("kn,knd->kd", pull, inputs) / 20 + penalty * w
-
-    target, effective = np.array([1, 1, 1]) / 3, np.array([0.7, 0.2, 0.1])
-    found = biased_optimum(losses, gradients, target, effective, [0.0, 0.0])
-    assert np.linalg.norm(effective @ gradients(found.minimiser)) < 1e-8
-    smooth = np.linalg.eigvalsh(np.einsum("knd,kne->kde", inputs, inputs) / 80).max() + penalty
-    kappa = float(smooth / penalty)
-    assert 0 < found.bias_error <= bias_bound_chi_square(target, effective, kappa, found.heterogeneity, sharp=True)
-    assert found.bias_error <= bias_bound_total_variation(target, effective, kappa, found.biased_heterogeneity)
-
-
-def test_a_loss_without_minimum_is_refused():
-    with pytest.raises(ValueError, match="the target objective: the gradient still has norm"):
-        biased_optimum(
-            lambda w: np.array([np.exp(-w[0]) + 1e3 * np.abs(w[0])]), lambda w: np.ones((1, 1)), [1], [1], [0.0]
-        )
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -154,7 +106,6 @@ def test_a_loss_without_minimum_is_refused():
         (lambda: gradient_decomposition([1, 1], [1, 1], 1.0, 1.0, 0.5), "β is at least 1"),
         (lambda: biased_optimum_of_quadratics(np.ones((2, 1)), -1.0, [1, 1], [1, 1]), "eigenvalue -1"),
         (lambda: biased_optimum_of_quadratics(np.ones((2, 1)), np.ones(3), [1, 1], [1, 1]), "curvature has shape"),
-        (lambda: biased_optimum(np.sum, np.sum, [1, 1], [1, 1], [0.0]), r"losses has shape \(\) at start"),
     ],
 )
 def test_refuses(call, message):
