@@ -192,7 +192,7 @@ def _plan(
         most_available=min(num_clients, side_by_side.slots_for(crowd)),
         common_steps=common,
         most_steps=max(trial.world.compute.most for trial in trials),
-        chunk=side_by_side.slots_together(task, together, often, width, job, alike, devices),
+        chunk=side_by_side.slots_together(task, together, often, width, job, alike and not closing, devices),
         places=places,
         closing=closing,
     )

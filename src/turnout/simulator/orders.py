@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,7 +18,7 @@ from turnout.simulator.clients import Clients
 from turnout.simulator.lane import Lane
 from turnout.simulator.local_training import Jobs
 from turnout.streams import Stream, client_seeds, round_key
-from turnout.types import Cohort, Download, Known, Law, PerSlot, RandomKey, Reports, Scalar, View
+from turnout.types import Cohort, Download, Known, Law, Params, PerSlot, RandomKey, Reports, Scalar, View
 from turnout.uploads.base import UploadContext
 from turnout.world import Nature
 
@@ -27,8 +28,15 @@ class Orders(eqx.Module):
 
     cohort: Cohort
     jobs: Jobs  # without the state that clients keep, which is read when they train
-    download: Download
     reach: PerSlot
+
+
+class Asked(NamedTuple):
+    """What follows from asking."""
+
+    orders: Orders
+    download: Download  # what the cohort is sent, one row per slot
+    state: ServerState
 
 
 class DoneWork(eqx.Module):
@@ -37,10 +45,9 @@ class DoneWork(eqx.Module):
     jobs: Jobs  # with the state that the clients kept before
     sent: Sent
 
-    def reports(self, orders: Orders, starts: bool) -> Reports:
-        """What has arrived; with the models that were sent if wanted."""
-        models = orders.download.model if starts else None
-        return Reports.of(orders.cohort, self.sent.answers, self.sent.losses, orders.reach, models)
+    def reports(self, orders: Orders, starts: Params | None = None) -> Reports:
+        """What has arrived; with the models that were sent, if they are wanted."""
+        return Reports.of(orders.cohort, self.sent.answers, self.sent.losses, orders.reach, starts)
 
     def commit(self, kept: ClientState | None, cohort: Cohort) -> ClientState | None:
         """What clients keep after this work, of which some arrived."""
@@ -64,12 +71,12 @@ def ask(
     nature: Nature,
     truth: Known,
     openings: Int[Array, ""] | None = None,
-) -> tuple[Orders, ServerState]:
-    """The orders to the cohort that the strategy asks, and the state after that choice."""
+) -> Asked:
+    """Ask the cohort that the strategy selects."""
     cohort, state = server.ask(state, view, lane.root, openings)
     reach = cohort.take(truth.reach)
     jobs = _jobs(lane, view, cohort, nature, reach)
-    return Orders(cohort, jobs, server.download(state, view, cohort), reach), state
+    return Asked(Orders(cohort, jobs, reach), server.download(state, view, cohort), state)
 
 
 def _jobs(lane: Lane, view: View, cohort: Cohort, nature: Nature, reach: PerSlot) -> Jobs:
@@ -91,10 +98,10 @@ def _jobs(lane: Lane, view: View, cohort: Cohort, nature: Nature, reach: PerSlot
     )
 
 
-def work(clients: Clients, lane: Lane, orders: Orders, kept: ClientState | None) -> DoneWork:
+def work(clients: Clients, lane: Lane, orders: Orders, download: Download, kept: ClientState | None) -> DoneWork:
     """The work of a cohort, done now."""
     jobs = orders.jobs if kept is None else replace(orders.jobs, held=orders.cohort.read(kept))
-    return DoneWork(jobs, clients.work(lane, orders.download, jobs, orders.reach))
+    return DoneWork(jobs, clients.work(lane, download, jobs, orders.reach))
 
 
 def admit(server: Server, state: ServerState, view: View, cohort: Cohort, done: DoneWork, root: RandomKey) -> Cohort:

@@ -1,7 +1,8 @@
 """Work under way: one row per busy place, from the tick in which a client is asked to the step that uses its update.
 
 A row holds the orders of its client, not its update: the client is trained when the update is used. So lost, given-up
-and unused work costs nothing, and the clients of one step train together.
+and unused work costs nothing, and the clients of one step train together. Clients that were sent the same model share
+one copy of it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from jaxtyping import Array, Bool, Int, Int8, Shaped
 from turnout.packing import first_indices
 from turnout.simulator.client import Sent
 from turnout.simulator.orders import Orders
-from turnout.types import Answer, Cohort, Mask, PerSlot, SlotMask, Steps
+from turnout.types import Answer, Cohort, Download, Mask, PerSlot, SlotMask, Steps
 
 VACANT, WORKING, ARRIVED, FAILED = range(4)
 Places = Bool[Array, " places"]
@@ -28,6 +29,8 @@ class Pending(eqx.Module):
     """Rows in any order. A client has one row at most; a vacant place has the client `num_clients`."""
 
     orders: Orders
+    downloads: Download  # what was sent: in no order, as many rows as places
+    sent: Whole  # which row of the downloads
     status: Int8[Array, " places"]
     late: Places  # nobody waits for it any more, but its client works on
     left: Whole  # ticks of work after this one
@@ -37,8 +40,8 @@ class Pending(eqx.Module):
     losses: PerSlot | None = None  # likewise
 
     @classmethod
-    def empty(cls, orders: Orders, places: int, answers: Answer | None) -> Pending:
-        """Vacant places for orders, and answers, of these shapes."""
+    def empty(cls, orders: Orders, download: Download, places: int, answers: Answer | None) -> Pending:
+        """Vacant places for orders, downloads and answers of these shapes."""
 
         def rows(leaf: jax.ShapeDtypeStruct) -> Array:
             return jnp.zeros((places, *leaf.shape[1:]), leaf.dtype)
@@ -48,6 +51,8 @@ class Pending(eqx.Module):
         whole, never = jnp.zeros(places, jnp.int32), jnp.zeros(places, bool)
         return cls(
             orders=replace(made, cohort=replace(made.cohort, ids=ids)),
+            downloads=jax.tree.map(rows, download),
+            sent=whole,
             status=jnp.zeros(places, jnp.int8),
             late=never,
             left=whole,
@@ -78,8 +83,13 @@ class Pending(eqx.Module):
         """Per-client values by place, zero for vacant ones."""
         return self.orders.cohort.take(values)
 
-    def start(self, orders: Orders, ticks: Steps | None, tick: Array, version: Array) -> tuple[Pending, Array]:
-        """The rows with further orders in vacant places, and the number of clients that found none."""
+    def start(
+        self, orders: Orders, download: Download, alike: bool, ticks: Steps | None, tick: Array, version: Array
+    ) -> tuple[Pending, Array]:
+        """The rows with further orders in vacant places, and the number of clients that found none.
+
+        `alike`: all are sent the same.
+        """
         slots, places = orders.cohort.ids.shape[0], self.status.shape[0]
         asked = orders.cohort.trained
         rows = jnp.where(asked, first_indices(self.status == VACANT, slots), places)
@@ -90,9 +100,16 @@ class Pending(eqx.Module):
         def put_orders(held: Array, new: Array) -> Array:
             return put(held, new) if held.ndim else held
 
+        sent, downloads = rows, self.downloads
+        if alike:
+            sent, downloads = self._send(download, version, jnp.any(asked))
+        else:
+            downloads = jax.tree.map(put, downloads, download)
         after = replace(
             self,
             orders=jax.tree.map(put_orders, self.orders, orders),
+            downloads=downloads,
+            sent=put(self.sent, sent),
             status=put(self.status, jnp.asarray(WORKING)),
             late=put(self.late, jnp.asarray(False)),
             left=put(self.left, jnp.zeros(slots) if ticks is None else orders.cohort.take(ticks)),
@@ -100,6 +117,16 @@ class Pending(eqx.Module):
             version=put(self.version, version),
         )
         return after, jnp.sum(asked & (rows == places), dtype=jnp.int32)
+
+    def _send(self, download: Download, version: Array, needed: Array) -> tuple[Array, Download]:
+        """The row for what all are sent, the present one if it holds just that, and the downloads with it."""
+        busy, places = self.status != VACANT, self.status.shape[0]
+        row = jnp.argmin(jnp.zeros(places, bool).at[jnp.where(busy, self.sent, places)].set(True, mode="drop"))
+        if download.shared is None:  # or it may differ from tick to tick
+            same = busy & (self.version == version)
+            row = jnp.where(jnp.any(same), self.sent[jnp.argmax(same)], row)
+        written = jnp.where(needed, row, places)
+        return row, jax.tree.map(lambda held, new: held.at[written].set(new[0], mode="drop"), self.downloads, download)
 
     def pass_time(self, here: Places, leaving: str) -> tuple[Pending, Places, Places]:
         """The rows at the end of a tick, whose work is over, and whose is lost since its client has left."""
@@ -122,10 +149,10 @@ class Pending(eqx.Module):
 
     def pack(
         self, included: Places, first: Places, slots: int, tick: Array, version: Array
-    ) -> tuple[Orders, RowOfSlot]:
-        """The orders in these rows, in so many slots, and the row of each slot: `first` before all others, by client.
+    ) -> tuple[Orders, Download, RowOfSlot]:
+        """The orders in these rows, in so many slots, with what was sent and the row of each slot.
 
-        Only those of `first` have work to do.
+        Those of `first` come before all others, each by client; they alone have work to do.
         """
         rank = jnp.where(included, self.ids + jnp.where(first, 0, self.num_clients), 2 * self.num_clients)
         rows = jnp.argsort(rank)[:slots]
@@ -151,7 +178,8 @@ class Pending(eqx.Module):
             waited=only(tick - self.since[rows]).astype(jnp.float32),
         )
         jobs = replace(taken.jobs, steps=jnp.where(first[rows], taken.jobs.steps, 0))
-        return replace(taken, cohort=cohort, jobs=jobs), jnp.where(filled, rows, self.status.shape[0])
+        download = jax.tree.map(lambda leaf: leaf[self.sent[rows]], self.downloads)
+        return replace(taken, cohort=cohort, jobs=jobs), download, jnp.where(filled, rows, self.status.shape[0])
 
     def admit(self, rows: RowOfSlot, admitted: Cohort) -> Pending:
         """The rows in which of these only some may upload, with the weights that this choice gives them."""

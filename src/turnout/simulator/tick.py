@@ -22,7 +22,7 @@ from turnout.simulator.carry import Carry, Time
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.clients import Clients
 from turnout.simulator.lane import Lane
-from turnout.simulator.orders import DoneWork, Orders, admit, ask, known_truth, work
+from turnout.simulator.orders import Asked, DoneWork, admit, ask, known_truth, work
 from turnout.simulator.pending import ARRIVED, FAILED, VACANT, Pending, Places
 from turnout.simulator.side_by_side import most_of_lanes
 from turnout.types import Answer, Cohort, Fleet, Mask, Reports, Round, Tree, View
@@ -60,17 +60,17 @@ def begin_time(lane: Lane, fleet: Fleet, state: ServerState) -> Time:
     server = trial.make_server(fleet, plan.slots)
     side = trial.strategy.client_side
 
-    def first_orders() -> tuple[Orders, Answer]:
+    def first_orders() -> tuple[Asked, Answer]:
         _, nature = trial.world.step(trial.world.init(lane.root), lane.root, 0)
         truth = known_truth(lane, nature, trial.local.rate(0))
         losses = jnp.zeros(fleet.num_clients) if trial.strategy.needs_losses else None
         view = server.view(state, jnp.zeros((), jnp.int32), nature.available, trial.local.rate(0), truth, losses)
-        orders, _ = ask(lane, server, state, view, nature, truth)
+        asked = ask(lane, server, state, view, nature, truth)
         rows = tree.repeat(state.params, plan.slots)
-        return orders, Answer(rows, rows if side is not None and side.sends_second else None)
+        return asked, Answer(rows, rows if side is not None and side.sends_second else None)
 
-    orders, answers = eqx.filter_eval_shape(first_orders)
-    pending = Pending.empty(orders, plan.places, answers if trial.works_at_once else None)
+    asked, answers = eqx.filter_eval_shape(first_orders)
+    pending = Pending.empty(asked.orders, asked.download, plan.places, answers if trial.works_at_once else None)
     return Time(pending, PaceState.empty(), Ages.empty(fleet.num_clients))
 
 
@@ -128,9 +128,11 @@ def _ask_idle(tick: Tick, now: Now) -> tuple[Now, Cohort, Array]:
         )
         view = replace(view, losses=losses)
     limit = openings if pace.is_bounded else None
-    orders, asked = ask(lane, tick.server, now.state, view, tick.nature, truth, limit)
+    orders, download, asked = ask(lane, tick.server, now.state, view, tick.nature, truth, limit)
     state = replace(now.state, strategy=_where(asking, asked.strategy, now.state.strategy))
-    pending, unplaced = pending.start(orders, tick.nature.durations, tick.t, now.books.version)
+    pending, unplaced = pending.start(
+        orders, download, tick.server.strategy.starts_shared, tick.nature.durations, tick.t, now.books.version
+    )
     opened = now.books.open_round(tick.t, jnp.sum(orders.cohort.trained, dtype=jnp.int32))
     books = _where(asking, opened, now.books)
     return now._replace(state=state, pending=pending, books=books), orders.cohort, unplaced
@@ -166,8 +168,8 @@ def _work_now(tick: Tick, now: Now, over: Places, delivered: Places) -> Now:
     lane, pending = tick.lane, now.pending
 
     def play() -> tuple[Pending, ClientState | None]:
-        orders, rows = pending.pack(over, over, lane.plan.closing, tick.t, now.books.version)
-        done = work(tick.clients, lane, orders, now.kept)
+        orders, download, rows = pending.pack(over, over, lane.plan.closing, tick.t, now.books.version)
+        done = work(tick.clients, lane, orders, download, now.kept)
         cohort = admit(tick.server, now.state, tick.view, orders.cohort, done, lane.root)
         arrived = cohort.uploading & delivered.at[rows].get(mode="fill", fill_value=False)
         stored = pending.admit(rows, cohort).store(rows, done.sent.answers, done.sent.losses)
@@ -198,13 +200,13 @@ def _step(tick: Tick, now: Now, used: Places, due: Flag) -> tuple[Now, dict[str,
     """The server's step; where it is not due nobody is marked as used, and nothing changes."""
     lane, pending, server = tick.lane, now.pending, tick.server
     first = used & (pending.status == ARRIVED)
-    orders, rows = pending.pack(used, first, lane.plan.closing, tick.t, now.books.version)
+    orders, download, rows = pending.pack(used, first, lane.plan.closing, tick.t, now.books.version)
     if pending.answers is None:
-        done = work(tick.clients, lane, orders, now.kept)
+        done = work(tick.clients, lane, orders, download, now.kept)
         kept = done.commit(now.kept, orders.cohort)
     else:
         done, kept = DoneWork(orders.jobs, pending.answered(rows)), now.kept
-    reports = done.reports(orders, server.strategy.needs_starts)
+    reports = done.reports(orders, download.model if server.strategy.needs_starts else None)
     stepped, weight = server.step(now.state, tick.view, orders.cohort, reports)
     state = _where_due(server, due, stepped, now.state)
     cohort = orders.cohort
