@@ -11,7 +11,7 @@ import pytest
 from turnout.statistics import Interval
 from turnout.workbench.experiment import registry
 from turnout.workbench.experiment.advised import STEPS
-from turnout.workbench.reproduction.measured import CURVES, Measured, read_curves
+from turnout.workbench.reproduction.measures import CURVES, Measured, read_curves
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "choose.md").read_text()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from turnout.errors import UserError
-from turnout.workbench.cli.compilation import prepare_compilation
+from turnout.workbench.cli.command import prepare_compilation
 from turnout.workbench.cli.terminal import progress_bar
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ def stem_of(experiment: str) -> str:
 
 def open_experiment(source: str, settings: Sequence[str] | None, trust: bool) -> Experiment:
     """The experiment that a command was given; names are checked before anything is imported that takes seconds."""
-    from turnout.workbench.experiment.spelling import check_experiment, check_names
+    from turnout.workbench.experiment.registry import check_experiment, check_names
     from turnout.workbench.experiment.trust import read_document
 
     document, code = read_document(source, settings or (), trust)

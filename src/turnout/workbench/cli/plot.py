@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from turnout.errors import UserError
 from turnout.workbench.cli import completion
@@ -14,7 +15,7 @@ from turnout.workbench.cli.command import Output, command
 from turnout.workbench.cli.folders import run_folder
 
 if TYPE_CHECKING:
-    from turnout.workbench.report.page.look import Look
+    from turnout.workbench.report.page.chart import Look
     from turnout.workbench.report.run.compared import Points
 
 
@@ -23,37 +24,33 @@ if TYPE_CHECKING:
 def plot_command(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RUN…", help="Run folders, as `turnout run` leaves them.", autocompletion=completion.runs
-        ),
+        Argument(metavar="RUN…", help="Run folders, as `turnout run` leaves them.", autocompletion=completion.runs),
     ],
     kind: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="KIND",
             help="curves, availability, weights, groups, clients or staleness; all: the figures of a paper.",
             autocompletion=completion.figures,
         ),
     ],
-    form: Annotated[
-        str | None, typer.Option("--format", metavar="png|svg|pdf", help="By the file's ending, or pdf.")
-    ] = None,
+    form: Annotated[str | None, Option("--format", metavar="png|svg|pdf", help="By the file's ending, or pdf.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The file, KIND.FORMAT if not given; of all figures the folder, figures.")
+        Path | None, Option(help="The file, KIND.FORMAT if not given; of all figures the folder, figures.")
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="Of curves: this one alone, such as test_accuracy.")] = None,
+    metric: Annotated[str | None, Option(help="Of curves: this one alone, such as test_accuracy.")] = None,
     size: Annotated[
-        str | None, typer.Option(metavar="WIDTHxHEIGHT", help="Of one panel, in points, such as 300x200.")
+        str | None, Option(metavar="WIDTHxHEIGHT", help="Of one panel, in points, such as 300x200.")
     ] = None,
     labels: Annotated[
-        list[str] | None, typer.Option("--label", metavar="OLD=NEW", help="Another name for a strategy.")
+        list[str] | None, Option("--label", metavar="OLD=NEW", help="Another name for a strategy.")
     ] = None,
-    order: Annotated[str | None, typer.Option(metavar="A,B,…", help="The strategies that come first.")] = None,
-    x_range: Annotated[str | None, typer.Option(metavar="LOW:HIGH", help="The part of the x axis to show.")] = None,
-    y_range: Annotated[str | None, typer.Option(metavar="LOW:HIGH", help="The part of the y axis to show.")] = None,
-    log: Annotated[str, typer.Option(metavar="x|y|xy", help="Axes with a logarithmic scale.")] = "",
-    from_round: Annotated[int, typer.Option(metavar="K", help="Draw rounds from this one on.")] = 0,
-    titled: Annotated[bool, typer.Option("--titled", help="With a title, for a slide rather than a paper.")] = False,
+    order: Annotated[str | None, Option(metavar="A,B,…", help="The strategies that come first.")] = None,
+    x_range: Annotated[str | None, Option(metavar="LOW:HIGH", help="The part of the x axis to show.")] = None,
+    y_range: Annotated[str | None, Option(metavar="LOW:HIGH", help="The part of the y axis to show.")] = None,
+    log: Annotated[str, Option(metavar="x|y|xy", help="Axes with a logarithmic scale.")] = "",
+    from_round: Annotated[int, Option(metavar="K", help="Draw rounds from this one on.")] = 0,
+    titled: Annotated[bool, Option("--titled", help="With a title, for a slide rather than a paper.")] = False,
     *,
     output: Output,
 ) -> None:
@@ -68,7 +65,7 @@ def plot_command(
     for run in runs:
         run_folder(run)
     from turnout.workbench.experiment.store import load
-    from turnout.workbench.report.page.look import Look
+    from turnout.workbench.report.page.chart import Look
     from turnout.workbench.report.run.compared import join_runs
     from turnout.workbench.report.run.plots import ALL
 

@@ -11,12 +11,15 @@ from typing import Any
 from turnout.auditor import Audit
 from turnout.simulator.history import History
 from turnout.workbench.diagnosis.diagnose import Diagnosis
-from turnout.workbench.report.audit.audit_charts import effective_weights_figure, relabel_audit
-from turnout.workbench.report.audit.audit_table import audit_summary, audit_table
-from turnout.workbench.report.audit.audit_words import audit_words
+from turnout.workbench.report.audit import (
+    audit_summary,
+    audit_table,
+    audit_words,
+    effective_weights_figure,
+    relabel_audit,
+)
 from turnout.workbench.report.diagnosis.diagnosis_charts import diagnosis_charts
-from turnout.workbench.report.diagnosis.diagnosis_folder import diagnosis_summary
-from turnout.workbench.report.diagnosis.diagnosis_tables import furthest_table, ranking_table
+from turnout.workbench.report.diagnosis.diagnosis_page import diagnosis_summary, furthest_table, ranking_table
 from turnout.workbench.report.diagnosis.diagnosis_words import diagnosis_words
 from turnout.workbench.report.page.on_paper import figure
 from turnout.workbench.report.page.shell import paragraph

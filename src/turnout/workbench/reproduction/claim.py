@@ -21,14 +21,13 @@ from turnout.workbench.experiment import registry, toml
 from turnout.workbench.experiment.citations import references
 from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError, check_keys, mistakes_at
-from turnout.workbench.experiment.schema import excerpt, expect
+from turnout.workbench.experiment.schema import excerpt, expect, function_and_arguments
 from turnout.workbench.experiment.trust import Code, code_of
 from turnout.workbench.experiment.tuning import check_metric
 from turnout.workbench.reproduction import procedures
 from turnout.workbench.reproduction.checks import all_findings
 from turnout.workbench.reproduction.claim_types import OF_SEARCH, STEP, TEXTS, check_checks, check_names, check_types
-from turnout.workbench.reproduction.measured import Curve
-from turnout.workbench.reproduction.tables import function_and_arguments
+from turnout.workbench.reproduction.measures import Curve
 from turnout.workbench.reproduction.verdicts import ASIDE, STEPS, Finding
 
 Profile = Literal["quick", "full"]

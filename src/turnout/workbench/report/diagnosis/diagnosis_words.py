@@ -10,10 +10,9 @@ from turnout.workbench.diagnosis.findings.rates import lag_one
 from turnout.workbench.diagnosis.findings.recorded_time import EVERY_SLOT
 from turnout.workbench.diagnosis.reading.log import Log
 from turnout.workbench.diagnosis.world.ranking import FAIR
-from turnout.workbench.report.audit.audit_words import who_is_fair, with_half
+from turnout.workbench.report.audit import who_is_fair, with_half
 from turnout.workbench.report.diagnosis.advice import recommendation
-from turnout.workbench.report.diagnosis.readable import duration, percent
-from turnout.workbench.report.diagnosis.when import in_zone, moment, stretch
+from turnout.workbench.report.diagnosis.readable import duration, in_zone, moment, percent, stretch
 from turnout.workbench.report.page.labels import paper_label
 
 FORGOTTEN = 0.1  # share of its target below which a client hardly counts

@@ -11,8 +11,7 @@ from turnout.metrics import Metric
 from turnout.records import RECORDS
 from turnout.simulator.history import History
 from turnout.statistics import evenly
-from turnout.workbench.report.page.chart import Axis, Chart, Rule, Series
-from turnout.workbench.report.page.telling import with_coincidences
+from turnout.workbench.report.page.chart import Axis, Chart, Rule, Series, with_coincidences
 from turnout.workbench.report.run.compared import Points, styles_of
 from turnout.workbench.report.run.error_split import ErrorSplit
 

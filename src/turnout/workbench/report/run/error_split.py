@@ -21,7 +21,7 @@ from turnout.workbench.experiment.parts import Part
 from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.experiment.sweep import Point
 from turnout.workbench.experiment.trust import Code
-from turnout.workbench.report.run.groups import weight_shares
+from turnout.workbench.report.run.compared import weight_shares
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from turnout.simulator.trial import Trial
 from turnout.strategies import FedAvg, FedLaAvg, Strategy
 from turnout.tasks.two_clients import two_clients
 from turnout.theory import alternating_limit, fedlaavg_alternating_bound
-from turnout.workbench.reproduction.measured import Curve
+from turnout.workbench.reproduction.measures import Curve
 from turnout.world import World
 
 

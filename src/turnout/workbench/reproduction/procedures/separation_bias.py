@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from turnout.theory import separation_curve
-from turnout.workbench.reproduction.measured import Curve
+from turnout.workbench.reproduction.measures import Curve
 
 
 def separation_bias(num_clients: int = 500, batch: int = 1, seeds: int = 10) -> list[Curve]:

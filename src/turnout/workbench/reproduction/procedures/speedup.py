@@ -22,7 +22,7 @@ from turnout.tasks.data.partition import TRAIN
 from turnout.tasks.models.model import linear
 from turnout.theory import fedlaavg_learning_rate
 from turnout.types import Params
-from turnout.workbench.reproduction.measured import Curve
+from turnout.workbench.reproduction.measures import Curve
 from turnout.world import World
 
 SMOOTHNESS = 1.0  # L: a sample curves by at most ‖a‖² in its own direction, and features have variance 1

@@ -14,7 +14,7 @@ from turnout.simulator.trial import Trial
 from turnout.strategies import FedLaAvg
 from turnout.tasks.quadratics import quadratics
 from turnout.theory import longest_staleness
-from turnout.workbench.reproduction.measured import Curve
+from turnout.workbench.reproduction.measures import Curve
 from turnout.world import World
 
 METRIC = "share_of_bound"
