@@ -27,7 +27,7 @@ from turnout.workbench.report.run import curves, plots
 from turnout.workbench.report.run import run_charts as run_charts_module
 from turnout.workbench.report.run import run_page as run_page_module
 from turnout.workbench.report.run.compared import join_runs, of_history
-from turnout.workbench.report.run.error_split import error_splits
+from turnout.workbench.report.run.curves import error_splits
 from turnout.workbench.report.run.run_charts import attendance_picture, curve_charts, weight_by_group
 from turnout.workbench.report.run.run_page import RunReport, Source, write_report
 

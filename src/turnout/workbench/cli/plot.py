@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -67,15 +67,14 @@ def plot_command(
     from turnout.workbench.experiment.store import load
     from turnout.workbench.report.page.chart import Look
     from turnout.workbench.report.run.compared import join_runs
-    from turnout.workbench.report.run.plots import ALL
+    from turnout.workbench.report.run.plots import ALL, for_paper, save_plot
 
     look = Look(**changes, log=log, from_round=from_round)
     points = join_runs([(run.absolute().name, load(run)) for run in runs])
     if kind == ALL and metric is not None:
         raise UserError("--metric: all figures have all metrics; leave it out, or choose curves")
-    draw = _draw_all if kind == ALL else _draw_one
-    files, reasons = draw(points, kind, metric, look, titled, out, form)
-    paths = [str(file) for file in files]
+    charts, reasons = _draw(points, kind, metric, look, out, form or "pdf")
+    paths = [str(save_plot(chart if titled else for_paper(chart), file, form)) for file, chart in charts.items()]
     named = {"figures": paths} if kind == ALL else {"figure": paths[0]}
     lines = [*(f"Figure: {path}" for path in paths), *(f"Left out: {reason}" for reason in reasons)]
     output.tell(
@@ -85,28 +84,18 @@ def plot_command(
     )
 
 
-def _draw_one(
-    points: Points, kind: str, metric: str | None, look: Look, titled: bool, out: Path | None, form: str | None
-) -> tuple[list[Path], list[str]]:
-    from turnout.workbench.report.run.plots import for_paper, plot, save_plot
+def _draw(
+    points: Points, kind: str, metric: str | None, look: Look, out: Path | None, form: str
+) -> tuple[dict[Path, Any], list[str]]:
+    """The figures by their files, and why others are left out."""
+    from turnout.workbench.report.run.plots import ALL, figure_set, plot
 
-    chart = plot(points, kind, metric, look)
-    file = out or Path(f"{kind}.{form or 'pdf'}")
-    return [save_plot(chart if titled else for_paper(chart), file, form)], []
-
-
-def _draw_all(
-    points: Points, kind: str, metric: str | None, look: Look, titled: bool, out: Path | None, form: str | None
-) -> tuple[list[Path], list[str]]:
-    from turnout.workbench.report.run.plots import figure_set, for_paper, save_plot
-
+    if kind != ALL:
+        return {out or Path(f"{kind}.{form}"): plot(points, kind, metric, look)}, []
     charts, reasons = figure_set(points, look)
     folder = out or Path("figures")
     folder.mkdir(parents=True, exist_ok=True)
-    return [
-        save_plot(chart if titled else for_paper(chart), folder / f"{name}.{form or 'pdf'}", form)
-        for name, chart in charts.items()
-    ], reasons
+    return {folder / f"{name}.{form}": chart for name, chart in charts.items()}, reasons
 
 
 def _parse_size(text: str | None) -> tuple[int, int] | None:

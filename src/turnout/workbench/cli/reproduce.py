@@ -10,8 +10,8 @@ from typer import Argument, Option
 
 from turnout.errors import UserError, nearest
 from turnout.workbench.cli import completion
-from turnout.workbench.cli.cells import cells_on, check_place
 from turnout.workbench.cli.command import Output, command, prepare_compilation
+from turnout.workbench.cli.folders import cells_on, check_place
 from turnout.workbench.cli.options import On, Settings, Trust
 from turnout.workbench.cli.terminal import print_lines, progress_bar
 
@@ -65,7 +65,10 @@ def reproduce_command(
         with cells_on(on) as cells:
             results = _reproduce(claims, out, again, output.quiet, cells)
     if page is not None:
-        _write_page(redo or out, page)
+        from turnout.workbench.report.claims.claims_page import claims_page
+
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(claims_page(redo or out, page.parent), encoding="utf-8")
     folders = "\n".join(result.get("folder", f"{result['name']}: not run") for result in results)
     output.tell(folders, lambda: results, lambda: _print_results(results, names or []))
 
@@ -151,13 +154,6 @@ def _drawing() -> Any:
         typer.echo(f"no figures: {error}; `turnout reproduce --refresh` draws them elsewhere", err=True)
         return None
     return write_figure
-
-
-def _write_page(folder: Path, page: Path) -> None:
-    from turnout.workbench.report.claims.claims_page import claims_page
-
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(claims_page(folder, page.parent), encoding="utf-8")
 
 
 def _print_results(results: list[dict[str, Any]], names: list[str]) -> None:

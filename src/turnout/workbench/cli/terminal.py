@@ -100,10 +100,6 @@ def _notes(error: BaseException) -> list[str]:
 def _mistake(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
-    return _in_one_line(error)
-
-
-def _in_one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
@@ -113,7 +109,7 @@ def _crash(error: Exception) -> str:
     inside = [call for call in calls if package_of(call) == PACKAGE.name]
     places = dict.fromkeys(_place(call) for call in (calls[-1], inside[-1]))
     where = f"at {', called at '.join(places)} (--debug shows the whole traceback)"
-    return f"{type(error).__name__}: {_in_one_line(error)}\n  {where}"
+    return f"{type(error).__name__}: {' '.join(str(error).split())}\n  {where}"
 
 
 def _place(call: TracebackType) -> str:

@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from turnout.metrics import VALIDATION_ACCURACY
-from turnout.workbench.cli.cells import begin_work, check_place, compute_on
 from turnout.workbench.cli.command import Output, command, prepare_compilation
-from turnout.workbench.cli.folders import new_folder, open_experiment, resume_folder, stem_of
+from turnout.workbench.cli.folders import (
+    begin_work,
+    check_place,
+    compute_on,
+    new_folder,
+    open_experiment,
+    resume_folder,
+    stem_of,
+)
 from turnout.workbench.cli.options import DEMO, Cells, Experiment, On, Resume, Settings, Trust
 from turnout.workbench.cli.stopping import say_when_stopped
 from turnout.workbench.cli.terminal import print_lines, progress_bar

@@ -49,18 +49,13 @@ class ProgressNotes:
         self._first = self._first or (now, share)
         if now - self._last >= EVERY:
             self._last = now
-            self._note(share, self._left(now, share))
+            begun, first = self._first
+            # Seconds that are left if it goes on as since the first report; not known before the second one.
+            left = (now - begun) * (1 - share) / (share - first) if share > first else None
+            with suppress(OSError, FolderError), whole_file(self._path) as draft:
+                draft.write_text(json.dumps({"share": share, "left": left, "latest": self._latest}), encoding="utf-8")
         if self._progress is not None:
             self._progress(share)
-
-    def _left(self, now: float, share: float) -> float | None:
-        """Seconds that are left if it goes on as since the first report; None before the second one."""
-        begun, first = self._first or (now, share)
-        return (now - begun) * (1 - share) / (share - first) if share > first else None
-
-    def _note(self, share: float, left: float | None) -> None:
-        with suppress(OSError, FolderError), whole_file(self._path) as draft:
-            draft.write_text(json.dumps({"share": share, "left": left, "latest": self._latest}), encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -92,26 +92,22 @@ def read_curves(path: Path) -> list[Curve]:
 
 def parse_curves(content: bytes, name: str) -> list[Curve]:
     """The curves of a table, in its order; the name is for the error."""
+    by_curve: dict[tuple[str, str, str], dict[int, tuple[list[float], list[float]]]] = {}
+    curves = []
     try:
-        return _parse(content)
+        with gzip.open(io.BytesIO(content), "rt", newline="", encoding="utf-8") as file:
+            rows = csv.reader(file)
+            if tuple(next(rows, ())) != COLUMNS:
+                raise ValueError(f"its first line must be {','.join(COLUMNS)}")
+            for panel, label, metric, seed, x, value in rows:
+                xs, values = by_curve.setdefault((panel, label, metric), {}).setdefault(int(seed), ([], []))
+                xs.append(float(x))
+                values.append(float(value))
+        for marks, by_seed in by_curve.items():
+            (xs, *_), values = zip(*by_seed.values(), strict=True)
+            curves.append(Curve(*marks, np.asarray(xs), tuple(by_seed), np.asarray(values)))
     except (OSError, EOFError, zlib.error, ValueError, LookupError, csv.Error) as error:
         raise ExperimentError(f"{name}: not a table of curves, or damaged: {error}") from error
-
-
-def _parse(content: bytes) -> list[Curve]:
-    by_curve: dict[tuple[str, str, str], dict[int, tuple[list[float], list[float]]]] = {}
-    with gzip.open(io.BytesIO(content), "rt", newline="", encoding="utf-8") as file:
-        rows = csv.reader(file)
-        if tuple(next(rows, ())) != COLUMNS:
-            raise ValueError(f"its first line must be {','.join(COLUMNS)}")
-        for panel, label, metric, seed, x, value in rows:
-            xs, values = by_curve.setdefault((panel, label, metric), {}).setdefault(int(seed), ([], []))
-            xs.append(float(x))
-            values.append(float(value))
-    curves = []
-    for marks, by_seed in by_curve.items():
-        (xs, *_), values = zip(*by_seed.values(), strict=True)
-        curves.append(Curve(*marks, np.asarray(xs), tuple(by_seed), np.asarray(values)))
     return curves
 
 
@@ -178,7 +174,7 @@ def rounds_to(entry: StrategyCurves, metric: str, target: float, average: int = 
     `average` smooths by the mean of so many evaluations in a row first.
     """
     curve = entry[metric]
-    values = _smooth(curve.values, average)
+    values = np.lib.stride_tricks.sliding_window_view(curve.values, average, axis=1).mean(axis=-1)
     reached = values >= target if metric_named(metric).higher_is_better else values <= target
     first = np.argmax(reached, axis=1)
     return np.where(reached.any(axis=1), curve.x[average - 1 :][first], np.inf)
@@ -216,13 +212,6 @@ def _of_members(entry: StrategyCurves, name: str, pi: Sequence[float], lam: Sequ
     rates, correlations = entry["pi"].values, entry["lam"].values
     members = (pi[0] <= rates) & (rates <= pi[1]) & (lam[0] <= correlations) & (correlations <= lam[1])
     return np.where(members, entry[name].values, 0).sum(axis=1)
-
-
-def _smooth(values: np.ndarray, average: int) -> np.ndarray:
-    if average == 1:
-        return values
-    sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
-    return (sums[:, average:] - sums[:, :-average]) / average
 
 
 MEASURES: dict[str, Callable[..., Values]] = {

@@ -141,8 +141,8 @@ def _heading(result: Result) -> str:
 
 def _overview(results: Sequence[tuple[Result, str]]) -> Table:
     """One row per claim, with the link to its folder."""
-    rows = list(zip(*(_row(result, link) for result, link in results), strict=True))
-    return Table(tuple(Column.of(title, texts) for title, texts in zip(OVERVIEW, rows, strict=True)))
+    columns = zip(*(_row(result, link) for result, link in results), strict=True)
+    return Table(tuple(Column.of(title, texts) for title, texts in zip(OVERVIEW, columns, strict=True)))
 
 
 def _row(result: Result, link: str) -> Iterator[str]:
@@ -154,8 +154,7 @@ def _row(result: Result, link: str) -> Iterator[str]:
     )
     shown = short[0] if short else {"paper": "", "ours": "see below"}
     entering = [check for check in result["checks"] if check.get("step") != ASIDE]
-    held = sum(check["verdict"] == "holds" for check in entering)
-    in_all = len(entering)
+    held, in_all = sum(check["verdict"] == "holds" for check in entering), len(entering)
     yield f"[{result['name']}](#{result['name']})"
     yield result["title"]
     yield f"[{result['profile']}]({link}/claim.toml)"
@@ -168,12 +167,14 @@ def _section(result: Result, place: Path, link: str) -> str:
     has_figure = (place / "figure.png").is_file()
     skipped = (f"Not run: {panel} ({reason})." for panel, reason in result.get("skipped", {}).items())
     files = [f"[{file}]({link}/{file})" for file in FILES if (place / file).is_file()]
+    at_edge = result.get("at_edge", {}).items()
+    edges = [f"{', '.join(labels)}{f' in {panel}' if panel else ''}" for panel, labels in at_edge]
     details = (
         "\n".join(checks_table(result["checks"], "check").markdown()),
         " ".join(filter(None, (_interval(result), chances(result)))),
         result.get("notes", ""),
         " ".join(skipped),
-        _edges(result),
+        f"Best at the edge of the grid of rates: {'; '.join(edges)}." if edges else "",
         f"`{result['command']}`: {_circumstances(result)} Files: {', '.join(files)}.",
     )
     parts = (
@@ -195,13 +196,6 @@ def _interval(result: Result) -> str:
     if drawn := result.get("drawn", []):
         return f"Intervals are over {result['seeds']} seeds, each with its own {' and '.join(drawn)}."
     return f"Intervals are over {result['seeds']} seeds on the same data." if result["seeds"] > 1 else ""
-
-
-def _edges(result: Result) -> str:
-    """The labels whose best learning rates lie at the edge of the grid."""
-    panels = result.get("at_edge", {})
-    edges = [f"{', '.join(labels)}{f' in {panel}' if panel else ''}" for panel, labels in panels.items()]
-    return f"Best at the edge of the grid of rates: {'; '.join(edges)}." if edges else ""
 
 
 def _circumstances(result: Result) -> str:

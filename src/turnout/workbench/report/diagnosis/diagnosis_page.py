@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -50,6 +49,9 @@ def diagnosis_page(diagnosis: Diagnosis) -> str:
     """The whole page; every section that the log has something for."""
     texts, charts = diagnosis_words(diagnosis), diagnosis_charts(diagnosis)
     lead, *more = texts["summary"]
+    uploads = diagnosis.findings.lost_uploads
+    losing = "" if uploads is None or not uploads.losing.any() else losing_table(diagnosis, MOST_NAMED).html()
+    warnings = "".join(f"<li>{escape(warning)}</li>\n" for warning in diagnosis.log.warnings)
 
     def part(title: str, subject: str, *names: str) -> str:
         return section(title, paragraph(texts[subject]), figures_or_why(charts, *names))
@@ -65,11 +67,11 @@ def diagnosis_page(diagnosis: Diagnosis) -> str:
         part("Rest between participations", "separation"),
         part("Change over time", "drift"),
         _weights(diagnosis, charts),
-        section("Lost uploads", paragraph(texts["uploads"]), _losing(diagnosis)),
+        section("Lost uploads", paragraph(texts["uploads"]), losing),
         part("How long the fleet remembers", "mixing", "mixing"),
         _ranking(diagnosis),
         section("The fitted world beside the log", paragraph(texts["world"]), _likeness(diagnosis, charts)),
-        _warnings(diagnosis.log.warnings),
+        section("What was mended or doubtful while reading", f"<ul>\n{warnings}</ul>" if warnings else ""),
     ]
     source = diagnosis.source.replace("\\", "/").rpartition("/")[2]
     return page(f"Who takes part: {source}", parts, charts, narrow=True)
@@ -82,11 +84,6 @@ def _first_steps(diagnosis: Diagnosis) -> str:
         return ""
     steps = f"turnout run world.toml   # the fitted world, from this folder\nstrategy = {line}   # on real nodes"
     return copyable("first-steps", steps)
-
-
-def _losing(diagnosis: Diagnosis) -> str:
-    uploads = diagnosis.findings.lost_uploads
-    return "" if uploads is None or not uploads.losing.any() else losing_table(diagnosis, MOST_NAMED).html()
 
 
 def _at_a_glance(diagnosis: Diagnosis) -> str:
@@ -121,11 +118,6 @@ def _likeness(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
     part = "" if likeness.num_clients == diagnosis.log.num_clients else f" over {likeness.num_clients:,} of the clients"
     band = paragraph([f"Band or whisker: the least to the most of {likeness.seeds} simulated logs{part}."], "soft")
     return band + figures_or_why(charts, *map(comparison_name, likeness.comparisons))
-
-
-def _warnings(warnings: Sequence[str]) -> str:
-    items = "".join(f"<li>{escape(warning)}</li>\n" for warning in warnings)
-    return section("What was mended or doubtful while reading", f"<ul>\n{items}</ul>" if items else "")
 
 
 def overview(diagnosis: Diagnosis) -> Group:

@@ -28,7 +28,8 @@ def diagnosis_words(diagnosis: Diagnosis) -> dict[str, list[str]]:
         "log": [*_log(diagnosis), *_outages(diagnosis)],
         "availability": _availability(diagnosis),
         "company": _company(diagnosis),
-        "cycles": _cycles(diagnosis),
+        "cycles": [_cycle(cycle, diagnosis.log) for cycle in diagnosis.findings.cycles.tested]
+        or ["The log is too short to show a cycle."],
         "separation": _separation(diagnosis),
         "drift": _drift(diagnosis),
         "uploads": _uploads(diagnosis),
@@ -173,11 +174,6 @@ def _company(diagnosis: Diagnosis) -> list[str]:
         f"{percent(clusters.share)} of the clients move together with others, in {groups} {int(clusters.sizes[0]):,}; "
         f"two clients of a group have a correlation of {strength:.2f} on average.{sample}"
     ]
-
-
-def _cycles(diagnosis: Diagnosis) -> list[str]:
-    tested = diagnosis.findings.cycles.tested
-    return [_cycle(cycle, diagnosis.log) for cycle in tested] if tested else ["The log is too short to show a cycle."]
 
 
 def _peak(cycle: Cycle, log: Log) -> str:

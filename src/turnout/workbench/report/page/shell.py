@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from html import escape
 from importlib import resources
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,7 @@ from turnout.workbench.report.page.chart import Drawing, Picture, why_silent
 from turnout.workbench.report.page.colours import Style
 
 SCRIPTS = ("chart.js", "marks.js", "picture.js", "saving.js", "page.js")
-LIVE = "live.js"
-# Nothing may be fetched, whatever a label holds.
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-
-
-ITS_SERVER = "; connect-src 'self'"  # which a live page asks how far the run is
+LIVE, ITS_SERVER = "live.js", "; connect-src 'self'"  # of a live page
 DIGITS = 5  # of a number: more are not visible
 AROUND = ("title", "note", "keyed", "width", "num_clients")  # fields of a chart for the page, not for the script
 
@@ -32,31 +28,23 @@ def page(
 ) -> str:
     """A whole page from its parts; charts are drawn where a part has the figure of their name.
 
-    A live page asks the server that it came from how far the run is.
+    Its policy lets nothing be fetched, whatever a label holds; but a live page asks its server how far the run is.
     """
-    policy = POLICY + ITS_SERVER if live else POLICY
-    head = (
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}"><link rel="icon" href="data:,">'
-        f"<title>turnout: {escape(title)}</title><style>{_asset('page.css')}</style>"
-    )
-    top = (
-        '<a class="skip" href="#main">To the content</a>'
-        f'<header class="top"><h1>{escape(title)}</h1><button class="theme" type="button">Dark</button></header>'
-    )
-    foot = f"<footer><p>Written by turnout {escape(__version__)}.</p></footer>"
-    body = f'{top}\n<main id="main">\n' + "\n".join(filter(None, parts)) + f"\n</main>\n{foot}"
     shown = {name: for_script(drawing) for name, drawing in charts.items() if not why_silent(drawing)}
-    data = f'<script type="application/json" id="data">{_json(shown)}</script>'
-    script = f"<script>{''.join(_asset(name) for name in (*SCRIPTS, *([LIVE] if live else [])))}</script>"
-    kind = ' class="narrow"' if narrow else ""
-    return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body{kind}>\n{body}\n'
-        f'<div id="tip" aria-hidden="true" hidden></div>\n{data}\n{script}\n</body>\n</html>\n'
+    return Template(asset("page.html")).substitute(
+        title=escape(title),
+        kind=' class="narrow"' if narrow else "",
+        connect=ITS_SERVER if live else "",
+        style=asset("page.css"),
+        parts="\n".join(filter(None, parts)),
+        version=escape(__version__),
+        data=_json(shown),
+        script="".join(asset(name) for name in (*SCRIPTS, *([LIVE] if live else []))),
     )
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file that all pages have inside."""
     return (resources.files("turnout.workbench.report.page") / "assets" / name).read_text(encoding="utf-8")
 
 

@@ -113,8 +113,10 @@ def contenders(points: Points, metric: Metric) -> list[Outcome]:
     if not metric.on_test_data:
         return list(points.points)
     sweeps: dict[str, list[Outcome]] = {}
-    for outcome in points.points:
-        sweeps.setdefault(_without_tuning(outcome), []).append(outcome)
+    for outcome in points.points:  # by the label with those settings only that say where a strategy runs
+        where = {key: value for key, value in outcome.settings.items() if key.split(".")[0] in WHERE}
+        label = outcome.label.removesuffix(point_label("", outcome.settings))
+        sweeps.setdefault(point_label(label, where), []).append(outcome)
     chooser = for_choosing(points)
     return [
         best
@@ -130,12 +132,6 @@ def best_by(outcomes: Sequence[Outcome], metric: Metric | None) -> Outcome | Non
         return None
     sign = -1.0 if metric.higher_is_better else 1.0
     return min(steady, key=lambda outcome: sign * float(outcome.history.final(metric.name).mean()))
-
-
-def _without_tuning(outcome: Outcome) -> str:
-    """The label with only those settings that say where a strategy runs, not how it is tuned."""
-    where = {key: value for key, value in outcome.settings.items() if key.split(".")[0] in WHERE}
-    return point_label(outcome.label.removesuffix(point_label("", outcome.settings)), where)
 
 
 @dataclass(frozen=True)

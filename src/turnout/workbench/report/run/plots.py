@@ -114,7 +114,9 @@ def figure_set(points: Points, look: Look = PLAIN) -> tuple[dict[str, alt.TopLev
 
 def _draw(points: Points, kind: str, metric: str | None = None, look: Look = PLAIN) -> alt.TopLevelMixin:
     if kind == CURVES:
-        metrics = _panels(points) if metric is None else [_common_metric(points, metric)]
+        if metric is not None and metric not in (shared := common_metrics(points)):
+            raise ValueError(f"there is no metric {metric!r}: known: {', '.join(sorted(shared))}")
+        metrics = _panels(points) if metric is None else [metric_named(metric)]
         return _draw_beside(points, [look.of(learning_curves(points, one)) for one in metrics])
     describe, lacking = CHARTS[kind]
     chart = describe(points)
@@ -127,12 +129,6 @@ def _panels(points: Points) -> list[Metric]:
     """The metrics that have a panel where none is named: the worst tenth only if there is nothing else."""
     shown = shown_metrics(points)
     return [metric for metric in shown if metric.name != WORST_DECILE] or shown
-
-
-def _common_metric(points: Points, name: str) -> Metric:
-    if name not in (shared := common_metrics(points)):
-        raise ValueError(f"there is no metric {name!r}: known: {', '.join(sorted(shared))}")
-    return metric_named(name)
 
 
 def draw_curves(points: Points, curves: Mapping[str, Chart]) -> alt.TopLevelMixin:

@@ -33,8 +33,7 @@ from turnout.workbench.report.run.compared import (
     styles_of,
     weight_shares,
 )
-from turnout.workbench.report.run.curves import learning_curves
-from turnout.workbench.report.run.error_split import ErrorSplit
+from turnout.workbench.report.run.curves import ErrorSplit, learning_curves
 
 MOST_PICTURES = 20  # strategies whose attendance is shown; in a page each takes up to 40 kB
 MOST_CLIENTS, LEAST_CLIENTS = 400, 50  # shown per strategy; more would cover each other
@@ -127,23 +126,19 @@ def weights_chart(series: Sequence[Series], x: Axis, whiskers: str) -> Chart:
 def served_clients(points: Points) -> Chart | None:
     """Test accuracy on each client, from the worst served to the best."""
     metric = metric_named(TEST_ACCURACY)
-    series = _ascending(points, metric.name, metric.factor)
-    note = "Test accuracy of the final model on each client. The left tenth is the worst decile."
     x, y = Axis("Clients, worst first", "%"), Axis("Test accuracy", "%")
-    title = "From the worst served client to the best"
-    return with_coincidences(Chart("lines", title, x, y, series, note)) if series else None
+    note = "Test accuracy of the final model on each client. The left tenth is the worst decile."
+    return _ascending(points, metric.name, "From the worst served client to the best", x, y, note, metric.factor)
 
 
 def staleness(points: Points) -> Chart | None:
     """Longest wait of each client for an upload to arrive, from the shortest to the longest."""
-    series = _ascending(points, "stalest")
-    note = "Longest time without an upload of each client, mean over the seeds."
     x, y = Axis("Clients, freshest first", "%"), Axis("Longest wait in rounds", zero=True)
-    title = "How long clients were not heard"
-    return with_coincidences(Chart("lines", title, x, y, series, note)) if series else None
+    note = "Longest time without an upload of each client, mean over the seeds."
+    return _ascending(points, "stalest", "How long clients were not heard", x, y, note)
 
 
-def _ascending(points: Points, name: str, factor: float = 1.0) -> tuple[Series, ...]:
+def _ascending(points: Points, name: str, title: str, x: Axis, y: Axis, note: str, factor: float = 1.0) -> Chart | None:
     """A number per client, mean over the seeds, in ascending order, for the strategies that have it."""
     styles, series = styles_of(points), []
     for point in (each.one_world for each in points.points):
@@ -154,7 +149,7 @@ def _ascending(points: Points, name: str, factor: float = 1.0) -> tuple[Series, 
                 shares = np.linspace(0, 1, min(MOST_SHARES, max(2, finite.size)))
                 values = factor * np.quantile(finite, shares)
                 series.append(Series(point.label, styles[point.label], values, 100 * shares))
-    return tuple(series)
+    return with_coincidences(Chart("lines", title, x, y, tuple(series), note)) if series else None
 
 
 def _names(outcome: Outcome, clients: np.ndarray) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from turnout.workbench.report.run.compared import (
     styles_of,
     title_of,
 )
-from turnout.workbench.report.run.error_split import told_by_weights
+from turnout.workbench.report.run.curves import told_by_weights
 
 MOST_NAMED = 4  # strategies in a sentence
 
@@ -37,25 +37,22 @@ def run_table(points: Points) -> Table:
     """
     outcomes, styles = points.points, styles_of(points)
     metrics = shown_metrics(points)
+    # A terminal of 80 columns has no loss where there is an accuracy, and nothing in which all are alike.
+    fitting = [metric for metric in metrics if metric.percent] or metrics
+    fitting = [metric for metric in fitting if metric is fitting[0] or not _alike(points, metric)]
     others = {name for outcome in outcomes for name in outcome.history.metrics} - {metric.name for metric in metrics}
     columns = [
         Column("Strategy", tuple(Cell(each.label, each.label, style=styles[each.label]) for each in outcomes), "label"),
         Column.hidden("strategy", [each.strategy for each in outcomes]),
         Column.hidden("settings", [each.settings for each in outcomes]),
         Column.hidden("diverged", [int(each.history.diverged.sum()) for each in outcomes]),
-        *(_finals(points, metric, metric not in _fitting(points, metrics)) for metric in metrics),
+        *(_finals(points, metric, metric not in fitting) for metric in metrics),
         *(Column.hidden(name, [_final(each, name) for each in outcomes], "final") for name in sorted(others)),
         *(_against_first(points, metric, metric is metrics[0]) for metric in metrics),
         *(_spent(points, record) for record in COSTS),
         Column.of("Seconds per run", map(_seconds, outcomes), page_only=True),
     ]
     return Table(tuple(columns), title_of(points), _note(points))
-
-
-def _fitting(points: Points, metrics: list[Metric]) -> list[Metric]:
-    """The metrics that fit a terminal of 80 columns: no loss where there is an accuracy, none that tells nothing."""
-    fitting = [metric for metric in metrics if metric.percent] or metrics
-    return [metric for metric in fitting if metric is fitting[0] or not _alike(points, metric)]
 
 
 def _alike(points: Points, metric: Metric) -> bool:
@@ -70,7 +67,10 @@ def _note(points: Points) -> str:
     if seeds == {1}:
         return f"After {rounds} rounds, one seed."
     paired = " Differences are paired by seed: in the same world all strategies meet the same absences."
-    over = f"{counts(seeds)} seeds{_draws(points)}"
+    draws = dict.fromkeys(
+        name for outcome in points.points if outcome.point is not None for name in outcome.point.drawn
+    )
+    over = f"{counts(seeds)} seeds" + (f", each with its own {' and '.join(draws)}" if draws else "")
     spread = f"After {rounds} rounds, mean ± standard deviation over {over}, the best in bold."
     return spread + _choice_note(points) + (paired if len(points.points) > 1 else "")
 
@@ -81,12 +81,6 @@ def _choice_note(points: Points) -> str:
     if not metrics or len(contenders(points, metrics[0])) == len(points.points):
         return ""
     return f" Of a sweep, {f'the point with the best {chooser.words}' if chooser else 'no point'} counts."
-
-
-def _draws(points: Points) -> str:
-    """Where seeds have draws of their own: of what."""
-    parts = {name: None for outcome in points.points if outcome.point is not None for name in outcome.point.drawn}
-    return f", each with its own {' and '.join(parts)}" if parts else ""
 
 
 def counts(numbers: Iterable[int]) -> str:
@@ -170,12 +164,9 @@ def _seconds(point: Outcome) -> str:
 
 def run_words(run: Points) -> list[str]:
     """What a reader should take away, a sentence or two each."""
-    return [sentence for sentence in (_lost(run), _winner(run), _attention(run)) if sentence]
-
-
-def _lost(run: Points) -> str:
     lost = [outcome.label for outcome in run.points if outcome.history.diverged.any()]
-    return f"Diverged, at least once: {', '.join(lost)}. A smaller learning rate may help." if lost else ""
+    diverged = f"Diverged, at least once: {', '.join(lost)}. A smaller learning rate may help." if lost else ""
+    return [sentence for sentence in (diverged, _winner(run), _attention(run)) if sentence]
 
 
 def _winner(run: Points) -> str:
