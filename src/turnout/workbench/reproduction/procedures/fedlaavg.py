@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +15,6 @@ from jaxtyping import Array, Float
 from turnout.availability import alternating, bounded_absence, cyclic
 from turnout.metrics import DISTANCE, TRAIN_LOSS
 from turnout.simulator import simulate, simulate_trials
-from turnout.simulator.history import History
 from turnout.simulator.local_training import Local
 from turnout.simulator.trial import Trial
 from turnout.strategies import FedAvg, FedLaAvg, Strategy
@@ -47,11 +48,23 @@ def alternating_pair(
     "off_limit" and "share_of_bound" have how far the former is from its formula, as a share of it, and the latter from
     its bound.
     """
-    pair = _Pair((centres[0], centres[1]), start, stays[0], stays[1])
-    settled = np.array([run.metrics[DISTANCE][0, -1] for run in pair.play([FedAvg()], rates, periods * pair.period)])
-    means = [[pair.mean_square(run) for run in pair.play([FedAvg(), FedLaAvg()], [_rate(t)], t)] for t in horizons]
-    fedavg, fedlaavg = (np.array(row) for row in zip(*means, strict=True))
-    limits, bounds = np.array([pair.limit(rate) for rate in rates]), np.array([pair.bound(t) for t in horizons])
+    pair: dict[str, Any] = {"centres": (centres[0], centres[1]), "first_stay": stays[0], "second_stay": stays[1]}
+    task, world = two_clients(centres[0], centres[1], start), World(alternating(2, stays[0], stays[1]), compute=1)
+
+    def play(strategies: Sequence[Strategy], learning_rates: Sequence[float], rounds: int) -> list[np.ndarray]:
+        """The distances to the optimum over the rounds."""
+        steps = [Local(learning_rate=rate, batch_size=1) for rate in learning_rates]
+        trials = [Trial(strategy, world, local) for strategy in strategies for local in steps]
+        runs = simulate_trials(task, trials, rounds=rounds, metrics=[DISTANCE])
+        return [run.metrics[DISTANCE][0].astype(np.float64) for run in runs]
+
+    settled = np.array([run[-1] for run in play([FedAvg()], rates, periods * sum(stays))])
+    # Without the last model: x⁰ … x^{T−1}.
+    means = [[np.mean(run[:-1] ** 2) for run in play([FedAvg(), FedLaAvg()], [_rate(t)], t)] for t in horizons]
+    fedavg, fedlaavg = np.array(means).T
+    limits = np.array([abs(alternating_limit(learning_rate=rate, **pair) - sum(centres) / 2) for rate in rates])
+    bound = functools.partial(fedlaavg_alternating_bound, start=start, **pair)
+    bounds = np.array([bound(learning_rate=_rate(t), rounds=t).total for t in horizons])
     return [
         _curve("limit", "FedAvg", DISTANCE, rates, settled),
         _curve("limit", "formula", DISTANCE, rates, limits),
@@ -61,37 +74,6 @@ def alternating_pair(
         _curve("convergence", "bound", "squared_distance", horizons, bounds),
         _curve("convergence", "FedLaAvg", OF_BOUND, horizons, fedlaavg / bounds),
     ]
-
-
-class _Pair:
-    """Two clients, the first there for some rounds and then the second."""
-
-    def __init__(self, centres: tuple[float, float], start: float, first_stay: int, second_stay: int) -> None:
-        self.centres, self.start = centres, start
-        self.stays = {"first_stay": first_stay, "second_stay": second_stay}
-        self.period = first_stay + second_stay
-        self.task = two_clients(*centres, start)
-        self.world = World(alternating(2, first_stay, second_stay), compute=1)
-
-    def play(self, strategies: Sequence[Strategy], rates: Sequence[float], rounds: int) -> list[History]:
-        trials = [
-            Trial(strategy, self.world, Local(learning_rate=rate, batch_size=1))
-            for strategy in strategies
-            for rate in rates
-        ]
-        return simulate_trials(self.task, trials, rounds=rounds, metrics=[DISTANCE])
-
-    def mean_square(self, run: History) -> float:
-        return float(np.mean(run.metrics[DISTANCE][0, :-1].astype(np.float64) ** 2))  # x⁰ … x^{T−1}
-
-    def limit(self, rate: float) -> float:
-        model = alternating_limit(learning_rate=rate, centres=self.centres, **self.stays)
-        return abs(model - sum(self.centres) / 2)
-
-    def bound(self, rounds: int) -> float:
-        return fedlaavg_alternating_bound(
-            learning_rate=_rate(rounds), rounds=rounds, centres=self.centres, start=self.start, **self.stays
-        ).total
 
 
 def _rate(rounds: int) -> float:
