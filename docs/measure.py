@@ -9,10 +9,10 @@ from pathlib import Path
 
 from turnout.simulator.programs import use_compilation_cache
 from turnout.workbench import Run, audit_experiment, load, read_experiment, run
-from turnout.workbench.report.audit.audit_charts import audit_charts, effective_weights_figure, relabel_audit
+from turnout.workbench.report.audit import audit_charts, effective_weights_figure, relabel_audit
 from turnout.workbench.report.page.on_paper import PIXELS, figure
 from turnout.workbench.report.run.run_page import RunReport, Source
-from turnout.workbench.report.run.run_words import run_summary
+from turnout.workbench.report.run.run_table import run_summary
 
 HERE = Path(__file__).parent
 

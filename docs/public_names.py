@@ -63,7 +63,7 @@ BESIDE = {
         "turnout.workbench.report.run.comparison.StrategyComparison",
         "turnout.workbench.report.run.plots.plot",
         "turnout.workbench.report.run.plots.HistoryPlots",
-        "turnout.workbench.report.page.look.Look",
+        "turnout.workbench.report.page.chart.Look",
         "turnout.workbench.experiment.tuning.tune",
         "turnout.workbench.reproduction.claim.read_claim",
         "turnout.workbench.reproduction.reproduce.reproduce",

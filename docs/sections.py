@@ -17,10 +17,8 @@ from tables import NUMBERS, ROOT, table
 
 from turnout.statistics import Interval
 from turnout.workbench.experiment import registry
-from turnout.workbench.report.claims.claims_page import stored_results
-from turnout.workbench.report.claims.claims_table import count_verdicts
-from turnout.workbench.reproduction.measured import CURVES, Measured, read_curves
-from turnout.workbench.reproduction.measures import StrategyCurves, rounds_to
+from turnout.workbench.report.claims.claims_page import count_verdicts, stored_results
+from turnout.workbench.reproduction.measures import CURVES, Measured, StrategyCurves, read_curves, rounds_to
 from turnout.workbench.reproduction.stored import read_result
 from turnout.workbench.reproduction.verdicts import Reproduction
 

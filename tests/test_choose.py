@@ -11,7 +11,7 @@ import pytest
 from turnout.statistics import Interval
 from turnout.workbench.experiment import registry
 from turnout.workbench.experiment.advised import STEPS
-from turnout.workbench.reproduction.measured import CURVES, Measured, read_curves
+from turnout.workbench.reproduction.measures import CURVES, Measured, read_curves
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "choose.md").read_text()
@@ -56,7 +56,7 @@ def test_recommended_strategies_fit_the_question(question, answer):
 def test_the_command_asks_what_the_page_asks():
     assert [step.text for step in STEPS] == [question.replace("**", "") for question, _ in ROWS]
     for step, (_, answer) in zip(STEPS, ROWS, strict=True):
-        strategies = [table["name"] for table in (step.strategy, step.otherwise) if table is not None]
+        strategies = [asked.strategy["name"] for asked in (step, step.otherwise) if asked is not None]
         assert set(strategies) <= set(named(answer))
 
 

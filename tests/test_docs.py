@@ -10,7 +10,7 @@ import jax
 import pytest
 
 from turnout.workbench.experiment.config import Experiment, read_experiment
-from turnout.workbench.experiment.spelling import KEYS
+from turnout.workbench.experiment.registry import KEYS
 from turnout.workbench.reproduction.claim import read_claim
 
 with warnings.catch_warnings():  # typer may be older than click and read names that click has deprecated since

@@ -29,12 +29,9 @@ from turnout.strategies import (
 from turnout.tasks import quadratics
 from turnout.tasks.base import Task
 from turnout.types import Fleet, PerClient
-from turnout.workbench.experiment.audits import audit_experiment
+from turnout.workbench.experiment.build import audit_experiment
 from turnout.workbench.experiment.config import read_experiment
-from turnout.workbench.report.audit.audit_folder import save_audit
-from turnout.workbench.report.audit.audit_page import audit_page
-from turnout.workbench.report.audit.audit_table import audit_summary
-from turnout.workbench.report.audit.audit_words import audit_words
+from turnout.workbench.report.audit import audit_page, audit_summary, audit_words, save_audit
 
 PI = [0.9, 0.3, 0.5, 0.7, 0.2, 0.6]
 LAM = [0.0, 0.5, 0.8, 0.0, 0.5, -0.2]

@@ -8,7 +8,7 @@ import pytest
 from made_up import made_up_run
 from turnout.workbench.experiment.kept import KeptPoint, KeptPoints
 from turnout.workbench.experiment.progress import PROGRESS
-from turnout.workbench.report.run.live_server import POLL, LiveServer
+from turnout.workbench.report.run.live_page import POLL, LiveServer
 
 pytestmark = pytest.mark.browser
 

@@ -7,7 +7,7 @@ from turnout import audit, availability
 from turnout.strategies import AdaFed, FedAvg, Unbiased
 from turnout.workbench.diagnosis.diagnose import diagnose
 from turnout.workbench.experiment.store import save
-from turnout.workbench.report.audit.audit_page import audit_page
+from turnout.workbench.report.audit import audit_page
 from turnout.workbench.report.diagnosis.diagnosis_page import diagnosis_page
 from turnout.workbench.report.run.run_page import write_report
 from turnout.world import World

@@ -29,8 +29,7 @@ from turnout.strategies import MIFA, FedAU, Strategy
 from turnout.workbench import ExperimentError, load, read_experiment
 from turnout.workbench.cli import app as command
 from turnout.workbench.experiment.run import run as simulate_experiment
-from turnout.workbench.report.run.run_table import run_table
-from turnout.workbench.report.run.run_words import run_summary
+from turnout.workbench.report.run.run_table import run_summary, run_table
 
 MODEL = {"w": np.zeros(2, np.float32)}
 

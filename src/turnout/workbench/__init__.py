@@ -9,22 +9,20 @@ if TYPE_CHECKING:
     from turnout.workbench.diagnosis.findings.all_findings import examine
     from turnout.workbench.diagnosis.reading.errors import LogError
     from turnout.workbench.diagnosis.reading.log import Log
-    from turnout.workbench.experiment.audits import audit_experiment
+    from turnout.workbench.experiment.build import audit_experiment
     from turnout.workbench.experiment.config import Experiment, read_experiment
     from turnout.workbench.experiment.errors import ExperimentError
     from turnout.workbench.experiment.run import Outcome, Run, run
     from turnout.workbench.experiment.store import load, save
     from turnout.workbench.experiment.tuning import Tuned, save_tuned, tune
-    from turnout.workbench.report.audit.audit_folder import save_audit
-    from turnout.workbench.report.diagnosis.diagnosis_folder import save_diagnosis
+    from turnout.workbench.report.audit import save_audit
+    from turnout.workbench.report.diagnosis.diagnosis_page import save_diagnosis
     from turnout.workbench.report.diagnosis.diagnosis_words import diagnosis_words
-    from turnout.workbench.report.page.look import Look
+    from turnout.workbench.report.page.chart import Look
     from turnout.workbench.report.run.comparison import StrategyComparison
-    from turnout.workbench.report.run.label_counts import label_counts_figure
-    from turnout.workbench.report.run.plots import HistoryPlots, plot, save_plot
+    from turnout.workbench.report.run.plots import HistoryPlots, label_counts_figure, plot, save_plot
     from turnout.workbench.report.run.run_page import write_report
-    from turnout.workbench.report.run.run_table import run_table
-    from turnout.workbench.report.run.run_words import run_words
+    from turnout.workbench.report.run.run_table import run_table, run_words
     from turnout.workbench.reproduction.claim import Claim, read_claim
     from turnout.workbench.reproduction.reproduce import Reproduced, reproduce
 

@@ -116,7 +116,7 @@ def test_debug_shows_the_whole_traceback_with_the_same_exit_code(run_with, monke
 EXPERIMENT_STEPS = {  # parts of a run that turn refusals into mistakes of the experiment
     "run": ("turnout.workbench.experiment.run.run_group", ["run"]),
     "tune": ("turnout.workbench.experiment.run.run_group", ["tune", "--metric", "train_loss"]),
-    "audit": ("turnout.workbench.experiment.audits.audit_trials", ["audit"]),
+    "audit": ("turnout.workbench.experiment.build.audit_trials", ["audit"]),
     "check": ("turnout.workbench.experiment.build.check_trial", ["run"]),
     "calibrate": ("turnout.auditor.calibrate.mean_moves", ["run", "--set", "calibrate=fedavg"]),
 }

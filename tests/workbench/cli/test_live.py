@@ -15,11 +15,10 @@ import pytest
 from turnout.errors import FolderError, UserError
 from turnout.files.whole import FileLock
 from turnout.simulator.history import History
-from turnout.workbench.experiment import standing
+from turnout.workbench.experiment import progress as standing
 from turnout.workbench.experiment.kept import KeptPoint, KeptPoints
-from turnout.workbench.experiment.progress import PROGRESS, ProgressNotes
-from turnout.workbench.experiment.standing import Standing
-from turnout.workbench.report.run import live_server
+from turnout.workbench.experiment.progress import PROGRESS, ProgressNotes, Standing
+from turnout.workbench.report.run import live_page as live_server
 from turnout.workbench.report.run.live_page import live_page, version, words
 
 

@@ -73,10 +73,10 @@ def answering(**answers):
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.key)
 def test_every_way_through_the_questions_ends_at_an_experiment(question):
-    step = next(step for step in STEPS if question in (step, step.further))
+    step = next(step for step in STEPS if question in (step, step.otherwise))
     choice = choose(answering(**{step.key: True, question.key: True}))
     assert choice.step is step
-    assert choice.strategy == (step.strategy if question is step else step.otherwise)
+    assert choice.strategy == question.strategy
     experiment = Experiment.read(choice.document())
     assert experiment.strategies[-1].strategy.name == choice.strategy["name"]
 
@@ -84,7 +84,7 @@ def test_every_way_through_the_questions_ends_at_an_experiment(question):
 @pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.key)
 def test_every_experiment_of_the_questions_runs(turnout, question):
-    step = next(step for step in STEPS if question in (step, step.further))
+    step = next(step for step in STEPS if question in (step, step.otherwise))
     given = [f"--answer={key}={'yes' if key in (step.key, question.key) else 'no'}" for key in KEYS]
     assert turnout("choose", *given, "--out", "chosen.toml").exit_code == 0
     result = turnout("run", "chosen.toml", "--rounds", "2", "--seeds", "1", "-q")

@@ -18,10 +18,10 @@ from turnout.workbench.diagnosis.findings.fedavg_weights import FedAvgWeights, t
 from turnout.workbench.diagnosis.reading.log import Log
 from turnout.workbench.diagnosis.world.ranking import Rank, Ranking
 from turnout.workbench.experiment.config import read_experiment
-from turnout.workbench.experiment.fitted import document
-from turnout.workbench.report.diagnosis import diagnosis_folder, diagnosis_tables, diagnosis_words, when
+from turnout.workbench.report.diagnosis import diagnosis_page as pages
+from turnout.workbench.report.diagnosis import diagnosis_words, readable
 from turnout.workbench.report.diagnosis.diagnosis_charts import _profile, diagnosis_charts
-from turnout.workbench.report.diagnosis.diagnosis_page import diagnosis_page
+from turnout.workbench.report.diagnosis.diagnosis_page import diagnosis_page, document
 
 RANKING = Ranking(
     (
@@ -147,17 +147,17 @@ def test_outages_and_the_basis_of_the_weights_are_told():
 def test_moments_have_a_date_where_the_log_has_dates():
     day, hour = 1772409600.0, 3600.0  # 2026-03-02 UTC, a Monday
     log = replace(Log.from_matrix(np.ones((2, 72), bool), slot_seconds=hour), first_round=1)
-    assert (when.moment(log, 5), when.stretch(log, 5, 8)) == (
+    assert (readable.moment(log, 5), readable.stretch(log, 5, 8)) == (
         "6 (5 hours after the beginning)",
         "6–8 (5 hours to 8 hours after the beginning)",
     )
     log = replace(log, dated=True, zone="UTC", begins=day + hour * np.arange(72))
-    assert when.moment(log, 30) == "31 (2026-03-03 06:00 UTC)"
-    assert when.stretch(log, 5, 8) == "6–8 (2026-03-02 05:00 to 08:00 UTC)"
-    assert when.stretch(log, 70, 72) == "71–72 (2026-03-04 22:00 to 2026-03-05 00:00 UTC)"
-    assert when.moment(replace(log, zone="America/New_York"), 0) == "1 (2026-03-01 19:00 America/New_York)"
-    assert when.moment(replace(log, zone=""), 0) == "1 (2026-03-02 00:00)"
-    assert when.moment(replace(log, slot_seconds=None), 0) == "1"
+    assert readable.moment(log, 30) == "31 (2026-03-03 06:00 UTC)"
+    assert readable.stretch(log, 5, 8) == "6–8 (2026-03-02 05:00 to 08:00 UTC)"
+    assert readable.stretch(log, 70, 72) == "71–72 (2026-03-04 22:00 to 2026-03-05 00:00 UTC)"
+    assert readable.moment(replace(log, zone="America/New_York"), 0) == "1 (2026-03-01 19:00 America/New_York)"
+    assert readable.moment(replace(log, zone=""), 0) == "1 (2026-03-02 00:00)"
+    assert readable.moment(replace(log, slot_seconds=None), 0) == "1"
 
 
 def test_a_change_is_located(diagnosis):
@@ -237,7 +237,7 @@ def test_the_terminal_tells_the_same(diagnosis):
     longest = Rank("debiased", 0.0000555, 0.0000444, True, 0.11, "O(N · model)")
     ranking = replace(RANKING, ranks=(*RANKING.ranks, longest))
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(diagnosis_tables.overview(replace(diagnosis, ranking=ranking)), crop=False)
+    console.print(pages.overview(replace(diagnosis, ranking=ranking)), crop=False)
     text = console.export_text()
     assert max(map(cell_len, text.splitlines())) <= 80
     assert text.startswith("Use Unbiased: in a world like this log FedAvg misplaces 41 % of the weight;")
@@ -263,20 +263,20 @@ def test_what_to_take_without_a_memory_is_told(diagnosis, others, words):
 
 
 def test_the_folder_is_whole_or_absent(diagnosis, tmp_path, monkeypatch):
-    folder = diagnosis_folder.save_diagnosis(diagnosis, tmp_path / "new" / "folder")
+    folder = pages.save_diagnosis(diagnosis, tmp_path / "new" / "folder")
     files = {"diagnosis.html", "diagnosis.json", "world.toml", "manifest.json"}
     assert {file.name for file in folder.iterdir()} == files
     numbers = json.loads((folder / "diagnosis.json").read_text())
     assert numbers["sentences"]["summary"][0] == diagnosis_words.headline(diagnosis)
     with pytest.raises(FolderError, match="exists already"):
-        diagnosis_folder.save_diagnosis(diagnosis, folder)
+        pages.save_diagnosis(diagnosis, folder)
 
     def broken(_):
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr(diagnosis_folder, "world_toml", broken)
+    monkeypatch.setattr(pages, "world_toml", broken)
     with pytest.raises(RuntimeError, match="no ink"):
-        diagnosis_folder.save_diagnosis(diagnosis, tmp_path / "other")
+        pages.save_diagnosis(diagnosis, tmp_path / "other")
     assert [file.name for file in tmp_path.iterdir()] == ["new"]
 
 
@@ -284,7 +284,7 @@ def test_the_folder_is_whole_or_absent(diagnosis, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("name", "autocorrelation"), [("flash1000", "0.83"), ("stunner_100", "0.89")])
 def test_recorded_phones_are_diagnosed_end_to_end(name, autocorrelation, recorded_phones, tmp_path):
     found = diagnose(recorded_phones(name))
-    text = (diagnosis_folder.save_diagnosis(found, tmp_path / name) / "diagnosis.html").read_text()
+    text = (pages.save_diagnosis(found, tmp_path / name) / "diagnosis.html").read_text()
     assert f"autocorrelation from one slot of 10 minutes to the next is {autocorrelation}." in text
     assert "There is a daily cycle" in text
     read_experiment(str(tmp_path / name / "world.toml"))

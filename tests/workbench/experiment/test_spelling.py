@@ -8,7 +8,7 @@ import pytest
 from turnout.workbench.experiment import registry, schema
 from turnout.workbench.experiment.config import Experiment, Tables
 from turnout.workbench.experiment.errors import ExperimentError
-from turnout.workbench.experiment.spelling import COMMON_TABLES, check_experiment, check_names
+from turnout.workbench.experiment.registry import COMMON_TABLES, check_experiment, check_names
 
 GOOD = {
     "rounds": 4,

@@ -10,8 +10,8 @@ import pytest
 from turnout.workbench.report.page import chart as charts
 from turnout.workbench.report.page.chart import Axis, Cells, Chart, More, Picture, Rule, Series
 from turnout.workbench.report.page.colours import BLUE, GREEN, ORANGE, Style
-from turnout.workbench.report.page.on_page import axis_switch, figures, for_script
 from turnout.workbench.report.page.on_paper import MARKS, caption, figure
+from turnout.workbench.report.page.shell import axis_switch, figures, for_script
 
 A = Series("a", Style.of(BLUE), np.array([1.0, np.nan, 3.0]), np.array([0.0, 1.0, 2.0]))
 B = Series(

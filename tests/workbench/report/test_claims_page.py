@@ -5,8 +5,7 @@ import pytest
 from rich.console import Console
 
 from turnout.workbench.experiment.errors import ExperimentError
-from turnout.workbench.report.claims.claims_page import claims_page
-from turnout.workbench.report.claims.claims_table import claims_table, claims_words, count_verdicts
+from turnout.workbench.report.claims.claims_page import claims_page, claims_table, claims_words, count_verdicts
 
 
 def check(says="A ahead of B", paper="+1.56 pp", ours="+1.20 pp [+1.00, +1.40] over B", verdict="holds"):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from turnout.tasks import digits, from_arrays, linear, robust_regression
-from turnout.workbench.report.run.label_counts import label_counts_charts, label_counts_figure
+from turnout.workbench.report.run.plots import label_counts_charts, label_counts_figure
 
 
 def test_discs_are_the_counts():

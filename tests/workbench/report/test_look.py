@@ -10,7 +10,7 @@ import pytest
 from made_up import made_up_run
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.store import save
-from turnout.workbench.report.page.look import Look
+from turnout.workbench.report.page.chart import Look
 from turnout.workbench.report.run.plots import figure_set, plot
 
 with warnings.catch_warnings():  # typer may be older than click and read names that click has deprecated since

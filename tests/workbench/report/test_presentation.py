@@ -15,8 +15,8 @@ from page_walker import walked
 from turnout.strategies import FedAvg, Unbiased
 from turnout.workbench.diagnosis.reading.log import Log
 from turnout.workbench.diagnosis.world.ranking import Rank, Ranking
-from turnout.workbench.report.audit.audit_folder import save_audit
-from turnout.workbench.report.diagnosis.diagnosis_folder import save_diagnosis
+from turnout.workbench.report.audit import save_audit
+from turnout.workbench.report.diagnosis.diagnosis_page import save_diagnosis
 
 CLIENTS = 6
 

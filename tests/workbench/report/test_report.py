@@ -11,9 +11,9 @@ from turnout.simulator.history import History
 from turnout.workbench import Experiment
 from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.report.page import colours
-from turnout.workbench.report.run import groups
+from turnout.workbench.report.run import compared
 from turnout.workbench.report.run import run_table as tables
-from turnout.workbench.report.run import run_words as words
+from turnout.workbench.report.run import run_table as words
 from turnout.workbench.report.run.compared import Compared
 from turnout.workbench.report.run.run_page import RunReport, Source
 
@@ -242,11 +242,11 @@ def test_a_cost_that_an_older_folder_lacks_is_null_in_the_summary(run):
 
 
 def of_clients(outcome):
-    return groups.availability_of(outcome), outcome.history.lam
+    return compared.availability_of(outcome), outcome.history.lam
 
 
 def test_groups_go_from_rare_to_frequent(run):
-    names = [group.name for group in groups.groups_of(*of_clients(run.points[0]))]
+    names = [group.name for group in compared.groups_of(*of_clients(run.points[0]))]
     assert names == [
         "10 % available, uncorrelated",
         "10 % available, correlated",
@@ -258,16 +258,16 @@ def test_groups_go_from_rare_to_frequent(run):
 def test_without_a_law_groups_are_by_what_was_seen(run):
     first = run.points[0]
     unknown = replace(first, history=replace(first.history, pi=None, lam=None))
-    assert [group.name for group in groups.groups_of(*of_clients(unknown))] == ["10 % available", "90 % available"]
+    assert [group.name for group in compared.groups_of(*of_clients(unknown))] == ["10 % available", "90 % available"]
 
 
 def test_clients_that_come_seldom_are_not_said_to_come_never():
-    names = [group.name for group in groups.groups_of(np.array([0.04, 0.06]), None)]
+    names = [group.name for group in compared.groups_of(np.array([0.04, 0.06]), None)]
     assert names == ["less than 5 % available", "10 % available"]
 
 
 def test_shares_are_set_beside_the_target(run):
-    given = groups.attention(run)
+    given = compared.attention(run)
     assert [one.share for one in given[:4]] == pytest.approx([5, 5, 45, 45])
     assert {round(one.target, 6) for one in given} == {25.0}
 

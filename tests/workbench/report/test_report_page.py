@@ -22,14 +22,13 @@ from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.experiment.store import load, save
 from turnout.workbench.experiment.sweep import points
 from turnout.workbench.report.page import colours
-from turnout.workbench.report.page.on_page import for_script, pack
+from turnout.workbench.report.page.shell import for_script, pack
 from turnout.workbench.report.run import curves, plots
 from turnout.workbench.report.run import run_charts as run_charts_module
 from turnout.workbench.report.run import run_page as run_page_module
-from turnout.workbench.report.run.client_charts import attendance_picture
 from turnout.workbench.report.run.compared import join_runs, of_history
-from turnout.workbench.report.run.error_split import error_splits
-from turnout.workbench.report.run.run_charts import curve_charts, weight_by_group
+from turnout.workbench.report.run.curves import error_splits
+from turnout.workbench.report.run.run_charts import attendance_picture, curve_charts, weight_by_group
 from turnout.workbench.report.run.run_page import RunReport, Source, write_report
 
 with warnings.catch_warnings():  # typer may be older than click and read names that click has deprecated since

@@ -5,13 +5,12 @@ import pytest
 
 from turnout.workbench.experiment import toml
 from turnout.workbench.experiment.errors import ExperimentError
-from turnout.workbench.report.claims import claim_charts as figures
+from turnout.workbench.experiment.schema import function_and_arguments
+from turnout.workbench.report.claims import claim_figure as figures
 from turnout.workbench.report.claims import claim_figure as reproduced
 from turnout.workbench.report.page import colours
 from turnout.workbench.reproduction.claim import claim_names, read_claim
-from turnout.workbench.reproduction.measured import Curve, write_curves
-from turnout.workbench.reproduction.measures import MEASURES
-from turnout.workbench.reproduction.tables import function_and_arguments
+from turnout.workbench.reproduction.measures import MEASURES, Curve, write_curves
 
 FINAL = {"name": "final", "metric": "test_accuracy"}
 FINAL_LOSS = {"name": "final", "metric": "loss"}

@@ -13,8 +13,7 @@ from turnout.workbench import Experiment
 from turnout.workbench.experiment.run import Run
 from turnout.workbench.experiment.sweep import points
 from turnout.workbench.experiment.tuning import Choice, Tuned
-from turnout.workbench.report.audit.audit_charts import audit_charts, effective_weights_figure
-from turnout.workbench.report.audit.audit_table import audit_summary, audit_table
+from turnout.workbench.report.audit import audit_charts, audit_summary, audit_table, effective_weights_figure
 from turnout.workbench.report.run.tuning_table import choices_summary, choices_table, choices_words, relabel_choices
 
 

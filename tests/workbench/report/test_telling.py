@@ -5,10 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from turnout.workbench.report.page.chart import Axis, Cells, Chart, Picture, Series
+from turnout.workbench.report.page.chart import (
+    Axis,
+    Cells,
+    Chart,
+    Picture,
+    Series,
+    coinciding,
+    why_silent,
+    with_coincidences,
+)
 from turnout.workbench.report.page.colours import BLUE, Style
 from turnout.workbench.report.page.shell import figures_or_why, page
-from turnout.workbench.report.page.telling import coinciding, why_silent, with_coincidences
 
 STYLE, ROUNDS = Style.of(BLUE), np.arange(3.0)
 

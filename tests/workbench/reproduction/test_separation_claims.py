@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from turnout.workbench.reproduction.procedures.separation_bias import separation_bias
-from turnout.workbench.reproduction.procedures.separation_mixing import separation_mixing
+from turnout.workbench.reproduction.procedures.separation import separation_bias, separation_mixing
 
 
 def test_bias_begins_with_the_weights_and_ends_at_none():

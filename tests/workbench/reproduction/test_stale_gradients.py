@@ -5,9 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from turnout.workbench.reproduction.procedures.alternating_pair import alternating_pair
-from turnout.workbench.reproduction.procedures.speedup import METRIC, _problem, speedup
-from turnout.workbench.reproduction.procedures.staleness import staleness
+from turnout.workbench.reproduction.procedures.fedlaavg import METRIC, _problem, alternating_pair, speedup, staleness
 
 
 def test_fedavg_stays_at_its_limit_and_fedlaavg_does_not():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from turnout.workbench.cli.audit import audit_command
 from turnout.workbench.cli.choose import choose_command
@@ -16,8 +17,8 @@ from turnout.workbench.cli.report import report_command
 from turnout.workbench.cli.reproduce import reproduce_command
 from turnout.workbench.cli.run import run_command
 from turnout.workbench.cli.stopping import INTERRUPTED, TERMINATED, end_when_asked, leave
+from turnout.workbench.cli.terminal import OneLineGroup
 from turnout.workbench.cli.tune import tune_command
-from turnout.workbench.cli.usage import OneLineGroup
 from turnout.workbench.cli.verify import verify_command
 
 COMMANDS = {  # in the order of the help
@@ -56,7 +57,7 @@ def _version(wanted: bool) -> bool:
 @app.callback()
 def _turnout(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
+        bool, Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Federated learning for fleets whose clients come and go."""

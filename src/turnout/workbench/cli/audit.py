@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
-from turnout.workbench.cli.command import Output, command
-from turnout.workbench.cli.compilation import prepare_compilation
+from turnout.workbench.cli.command import Output, command, prepare_compilation
 from turnout.workbench.cli.folders import new_folder, open_experiment, stem_of
 from turnout.workbench.cli.options import DEMO, Experiment, Settings, Trust
 from turnout.workbench.cli.terminal import print_lines, progress_bar
@@ -17,9 +16,9 @@ from turnout.workbench.cli.terminal import print_lines, progress_bar
 @command()
 def audit_command(
     experiment: Experiment = DEMO,
-    rounds: Annotated[int, typer.Option(help="Rounds to play.")] = 10_000,
-    seeds: Annotated[int, typer.Option(help="Number of seeds: more runs, narrower intervals.")] = 1,
-    out: Annotated[Path | None, typer.Option(help="Folder; runs/<experiment>-audit-<time> if not given.")] = None,
+    rounds: Annotated[int, Option(help="Rounds to play.")] = 10_000,
+    seeds: Annotated[int, Option(help="Number of seeds: more runs, narrower intervals.")] = 1,
+    out: Annotated[Path | None, Option(help="Folder; runs/<experiment>-audit-<time> if not given.")] = None,
     settings: Settings = None,
     trust: Trust = False,
     *,
@@ -28,17 +27,14 @@ def audit_command(
     """Show which clients each strategy trains for, without training: only the server's decisions are played."""
     described = open_experiment(experiment, settings, trust)
     from turnout.files.whole import free_folder
-    from turnout.workbench.experiment.audits import audit_experiment
+    from turnout.workbench.experiment.build import audit_experiment
 
     folder = free_folder(out or new_folder(f"{stem_of(experiment)}-audit"))
 
     prepare_compilation()
     with progress_bar(not output.quiet, "playing") as progress:
         audit = audit_experiment(described, rounds, seeds, progress)
-    from turnout.workbench.report.audit.audit_charts import relabel_audit
-    from turnout.workbench.report.audit.audit_folder import save_audit
-    from turnout.workbench.report.audit.audit_table import audit_summary, audit_table
-    from turnout.workbench.report.audit.audit_words import audit_words
+    from turnout.workbench.report.audit import audit_summary, audit_table, audit_words, relabel_audit, save_audit
 
     save_audit(audit, folder, described.to_toml(), described.title)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from turnout.errors import FolderError, UserError, nearest
 from turnout.workbench.cli.command import Output, command
@@ -21,9 +22,9 @@ WORDS = {"y": True, "yes": True, "n": False, "no": False}
 def choose_command(
     answers: Annotated[
         list[str] | None,
-        typer.Option("--answer", metavar="KEY=yes|no", help="Answer a question beforehand, such as memory=no."),
+        Option("--answer", metavar="KEY=yes|no", help="Answer a question beforehand, such as memory=no."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="The experiment to write.")] = Path("experiment.toml"),
+    out: Annotated[Path, Option(help="The experiment to write.")] = Path("experiment.toml"),
     *,
     output: Output,
 ) -> None:

@@ -1,4 +1,4 @@
-"""What all commands have in common: three options, mistakes told in one line, and results in one of three forms."""
+"""What all commands have in common: three options, mistakes told in one line, results in three forms, compilation."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from turnout.workbench.cli.terminal import one_line_errors
 
@@ -39,9 +40,9 @@ def command(quiet: str = "Print the folder and nothing else.") -> Callable[[Call
         hints = typing.get_type_hints(function, include_extras=True)
         *own, _ = inspect.signature(function).parameters.values()
         shared = {
-            "quiet": Annotated[bool, typer.Option("--quiet", "-q", help=quiet)],
-            "as_json": Annotated[bool, typer.Option("--json", help="Print all numbers as JSON.")],
-            "debug": Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")],
+            "quiet": Annotated[bool, Option("--quiet", "-q", help=quiet)],
+            "as_json": Annotated[bool, Option("--json", help="Print all numbers as JSON.")],
+            "debug": Annotated[bool, Option("--debug", help="Show the whole traceback of an error.")],
         }
 
         @functools.wraps(function)
@@ -59,3 +60,11 @@ def command(quiet: str = "Print the folder and nothing else.") -> Callable[[Call
         return run
 
     return decorate
+
+
+def prepare_compilation() -> None:
+    """Keep programs on disk for the next command, and few of them in memory, as `reproduce --all` makes hundreds."""
+    from turnout.simulator.programs import keep_few_programs, use_compilation_cache
+
+    use_compilation_cache()
+    keep_few_programs()

@@ -6,12 +6,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from turnout.errors import UserError
 from turnout.workbench.cli import completion
-from turnout.workbench.cli.command import Output, command
-from turnout.workbench.cli.compilation import prepare_compilation
+from turnout.workbench.cli.command import Output, command, prepare_compilation
 from turnout.workbench.cli.folders import new_folder
 from turnout.workbench.cli.terminal import print_lines
 
@@ -24,36 +23,32 @@ if TYPE_CHECKING:
 def diagnose_command(
     log: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="LOG",
             help="A participation log: CSV, JSON Lines or Parquet; or the folder of a run on real nodes.",
             autocompletion=completion.logs,
         ),
     ],
     slot: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Length of a slot, 600 s if not given; or of a round.")
+        float | None, Option(metavar="SECONDS", help="Length of a slot, 600 s if not given; or of a round.")
     ] = None,
     clients: Annotated[
-        str | None, typer.Option(metavar="FILE", help="All clients: client,size[,target]; those that never came, too.")
+        str | None, Option(metavar="FILE", help="All clients: client,size[,target]; those that never came, too.")
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option(help="Rounds that were played, where nobody came to the last of them.")
+        int | None, Option(help="Rounds that were played, where nobody came to the last of them.")
     ] = None,
     columns: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMN=NAME", help='Which column of the file is which, as client="Device ID"; repeat it.'
-        ),
+        Option(metavar="COLUMN=NAME", help='Which column of the file is which, as client="Device ID"; repeat it.'),
     ] = None,
     zone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Time zone of the hours told, as Europe/Paris; UTC if not given.")
+        str | None, Option(metavar="ZONE", help="Time zone of the hours told, as Europe/Paris; UTC if not given.")
     ] = None,
     audit_rounds: Annotated[
-        int, typer.Option("--audit", metavar="ROUNDS", min=0, help="Length of the audit that ranks; 0: none.")
+        int, Option("--audit", metavar="ROUNDS", min=0, help="Length of the audit that ranks; 0: none.")
     ] = 4000,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the page; runs/<log>-diagnosis-<time> if not given.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="Folder for the page; runs/<log>-diagnosis-<time> if not given.")] = None,
     *,
     output: Output,
 ) -> None:
@@ -68,7 +63,7 @@ def diagnose_command(
     _check_columns(_log_file(log), reading["columns"])
     folder = out or new_folder(f"{Path(log).name.split('.')[0]}-diagnosis")
     diagnosis = _diagnose(log, reading, audit_rounds, folder, show_progress=not output.quiet)
-    from turnout.workbench.report.diagnosis.diagnosis_folder import diagnosis_summary
+    from turnout.workbench.report.diagnosis.diagnosis_page import diagnosis_summary
 
     output.tell(
         folder,
@@ -111,7 +106,7 @@ def _diagnose(log: str, reading: dict[str, Any], audit_rounds: int, folder: Path
         prepare_compilation()
         diagnosis = diagnose(_log_file(log), rounds=audit_rounds, progress=status.update, **reading)
         status.update("writing")
-        from turnout.workbench.report.diagnosis.diagnosis_folder import save_diagnosis
+        from turnout.workbench.report.diagnosis.diagnosis_page import save_diagnosis
 
         save_diagnosis(diagnosis, folder)
     return diagnosis
@@ -129,7 +124,7 @@ def _log_file(log: str) -> str:
 
 def _print_diagnosis(diagnosis: Diagnosis, folder: Path) -> None:
     from turnout.workbench.report.diagnosis.advice import flower_line
-    from turnout.workbench.report.diagnosis.diagnosis_tables import overview
+    from turnout.workbench.report.diagnosis.diagnosis_page import overview
 
     ends = [f"\nPage: {folder / 'diagnosis.html'}", f"Next: turnout run {folder / 'world.toml'}   (the fitted world)"]
     if flower_line(diagnosis):

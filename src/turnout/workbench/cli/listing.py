@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument
 
 from turnout.workbench.cli import completion
 from turnout.workbench.cli.command import Output, command
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def list_command(
     kind: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="[strategies|availability|tasks|links|compute|facts|experiments|claims]",
             autocompletion=completion.kinds,
         ),
@@ -29,14 +30,13 @@ def list_command(
     from turnout.workbench.experiment import registry
 
     by_kind = {name: registry.entries(name) for name in ([kind] if kind else registry.LISTED_KINDS)}
-    tables = {name: [_table(entry) for entry in entries.values()] for name, entries in by_kind.items()}
+    shown = ("name", "summary", "parameters", "traits")  # the default of a parameter is null where one must be given
+    tables = {
+        name: [{key: getattr(entry, key) for key in shown} for entry in found.values()]
+        for name, found in by_kind.items()
+    }
     names = "\n".join(name for entries in by_kind.values() for name in entries)
     output.tell(names, lambda: tables, lambda: _print_entries(by_kind))
-
-
-def _table(entry: Entry) -> dict[str, Any]:
-    """An entry for another program; the default of a parameter is null where a value must be given."""
-    return {"name": entry.name, "summary": entry.summary, "parameters": entry.parameters, "traits": entry.traits}
 
 
 def _print_entries(by_kind: dict[str, dict[str, Entry]]) -> None:
@@ -68,10 +68,7 @@ def _traits(traits: dict[str, Any]) -> str:
 @command(quiet="Say nothing of strategies without a reference.")
 def cite_command(
     source: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME|FILE.toml", help="A strategy, or an experiment.", autocompletion=completion.citable
-        ),
+        str, Argument(metavar="NAME|FILE.toml", help="A strategy, or an experiment.", autocompletion=completion.citable)
     ],
     *,
     output: Output,

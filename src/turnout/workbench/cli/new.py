@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument
 
 from turnout.workbench.cli.command import Output, command
 
 
 @command()
 def new_command(
-    name: Annotated[Path, typer.Argument(metavar="NAME", help="The folder to write; it must not exist.")],
-    *,
-    output: Output,
+    name: Annotated[Path, Argument(metavar="NAME", help="The folder to write; it must not exist.")], *, output: Output
 ) -> None:
     """Write a folder with an experiment, a strategy and a process of your own, and a test that runs."""
     files = write_starter(name)

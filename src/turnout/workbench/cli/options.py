@@ -5,36 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from turnout.workbench.cli import completion
 
 DEMO = "demo"
 Experiment = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="[FILE.toml|NAME]",
         help="A TOML file, or the name of a shipped experiment.",
         autocompletion=completion.experiments,
     ),
 ]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key, such as task.gamma=1.")
-]
+Settings = Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="Change a key, such as task.gamma=1.")]
 Trust = Annotated[
-    bool, typer.Option("--trust", help="Import code that a file names, though it is not in the present folder.")
+    bool, Option("--trust", help="Import code that a file names, though it is not in the present folder.")
 ]
-Resume = Annotated[
-    Path | None, typer.Option("--resume", metavar="DIR", help="Go on with the unfinished run in this folder.")
-]
+Resume = Annotated[Path | None, Option("--resume", metavar="DIR", help="Go on with the unfinished run in this folder.")]
 Cells = Annotated[
-    str | None,
-    typer.Option("--cells", metavar="I/N", help="Compute the share of job I of N alone, into the folder of all."),
+    str | None, Option("--cells", metavar="I/N", help="Compute the share of job I of N alone, into the folder of all.")
 ]
 On = Annotated[
-    str | None,
-    typer.Option("--on", metavar="ray[:ADDRESS]", help="Compute the cells on a cluster of Ray, or a local one."),
+    str | None, Option("--on", metavar="ray[:ADDRESS]", help="Compute the cells on a cluster of Ray, or a local one.")
 ]
 LogTo = Annotated[
-    str | None, typer.Option("--log-to", metavar="mlflow|wandb|tensorboard", help="Tell a tracker of the finished run.")
+    str | None, Option("--log-to", metavar="mlflow|wandb|tensorboard", help="Tell a tracker of the finished run.")
 ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from turnout.errors import UserError
 from turnout.workbench.cli import completion
@@ -14,7 +15,7 @@ from turnout.workbench.cli.command import Output, command
 from turnout.workbench.cli.folders import run_folder
 
 if TYPE_CHECKING:
-    from turnout.workbench.report.page.look import Look
+    from turnout.workbench.report.page.chart import Look
     from turnout.workbench.report.run.compared import Points
 
 
@@ -23,37 +24,33 @@ if TYPE_CHECKING:
 def plot_command(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RUN…", help="Run folders, as `turnout run` leaves them.", autocompletion=completion.runs
-        ),
+        Argument(metavar="RUN…", help="Run folders, as `turnout run` leaves them.", autocompletion=completion.runs),
     ],
     kind: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="KIND",
             help="curves, availability, weights, groups, clients or staleness; all: the figures of a paper.",
             autocompletion=completion.figures,
         ),
     ],
-    form: Annotated[
-        str | None, typer.Option("--format", metavar="png|svg|pdf", help="By the file's ending, or pdf.")
-    ] = None,
+    form: Annotated[str | None, Option("--format", metavar="png|svg|pdf", help="By the file's ending, or pdf.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The file, KIND.FORMAT if not given; of all figures the folder, figures.")
+        Path | None, Option(help="The file, KIND.FORMAT if not given; of all figures the folder, figures.")
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="Of curves: this one alone, such as test_accuracy.")] = None,
+    metric: Annotated[str | None, Option(help="Of curves: this one alone, such as test_accuracy.")] = None,
     size: Annotated[
-        str | None, typer.Option(metavar="WIDTHxHEIGHT", help="Of one panel, in points, such as 300x200.")
+        str | None, Option(metavar="WIDTHxHEIGHT", help="Of one panel, in points, such as 300x200.")
     ] = None,
     labels: Annotated[
-        list[str] | None, typer.Option("--label", metavar="OLD=NEW", help="Another name for a strategy.")
+        list[str] | None, Option("--label", metavar="OLD=NEW", help="Another name for a strategy.")
     ] = None,
-    order: Annotated[str | None, typer.Option(metavar="A,B,…", help="The strategies that come first.")] = None,
-    x_range: Annotated[str | None, typer.Option(metavar="LOW:HIGH", help="The part of the x axis to show.")] = None,
-    y_range: Annotated[str | None, typer.Option(metavar="LOW:HIGH", help="The part of the y axis to show.")] = None,
-    log: Annotated[str, typer.Option(metavar="x|y|xy", help="Axes with a logarithmic scale.")] = "",
-    from_round: Annotated[int, typer.Option(metavar="K", help="Draw rounds from this one on.")] = 0,
-    titled: Annotated[bool, typer.Option("--titled", help="With a title, for a slide rather than a paper.")] = False,
+    order: Annotated[str | None, Option(metavar="A,B,…", help="The strategies that come first.")] = None,
+    x_range: Annotated[str | None, Option(metavar="LOW:HIGH", help="The part of the x axis to show.")] = None,
+    y_range: Annotated[str | None, Option(metavar="LOW:HIGH", help="The part of the y axis to show.")] = None,
+    log: Annotated[str, Option(metavar="x|y|xy", help="Axes with a logarithmic scale.")] = "",
+    from_round: Annotated[int, Option(metavar="K", help="Draw rounds from this one on.")] = 0,
+    titled: Annotated[bool, Option("--titled", help="With a title, for a slide rather than a paper.")] = False,
     *,
     output: Output,
 ) -> None:
@@ -68,17 +65,16 @@ def plot_command(
     for run in runs:
         run_folder(run)
     from turnout.workbench.experiment.store import load
-    from turnout.workbench.report.page.look import Look
+    from turnout.workbench.report.page.chart import Look
     from turnout.workbench.report.run.compared import join_runs
-    from turnout.workbench.report.run.plots import ALL
+    from turnout.workbench.report.run.plots import ALL, for_paper, save_plot
 
     look = Look(**changes, log=log, from_round=from_round)
     points = join_runs([(run.absolute().name, load(run)) for run in runs])
     if kind == ALL and metric is not None:
         raise UserError("--metric: all figures have all metrics; leave it out, or choose curves")
-    draw = _draw_all if kind == ALL else _draw_one
-    files, reasons = draw(points, kind, metric, look, titled, out, form)
-    paths = [str(file) for file in files]
+    charts, reasons = _draw(points, kind, metric, look, out, form or "pdf")
+    paths = [str(save_plot(chart if titled else for_paper(chart), file, form)) for file, chart in charts.items()]
     named = {"figures": paths} if kind == ALL else {"figure": paths[0]}
     lines = [*(f"Figure: {path}" for path in paths), *(f"Left out: {reason}" for reason in reasons)]
     output.tell(
@@ -88,28 +84,18 @@ def plot_command(
     )
 
 
-def _draw_one(
-    points: Points, kind: str, metric: str | None, look: Look, titled: bool, out: Path | None, form: str | None
-) -> tuple[list[Path], list[str]]:
-    from turnout.workbench.report.run.plots import for_paper, plot, save_plot
+def _draw(
+    points: Points, kind: str, metric: str | None, look: Look, out: Path | None, form: str
+) -> tuple[dict[Path, Any], list[str]]:
+    """The figures by their files, and why others are left out."""
+    from turnout.workbench.report.run.plots import ALL, figure_set, plot
 
-    chart = plot(points, kind, metric, look)
-    file = out or Path(f"{kind}.{form or 'pdf'}")
-    return [save_plot(chart if titled else for_paper(chart), file, form)], []
-
-
-def _draw_all(
-    points: Points, kind: str, metric: str | None, look: Look, titled: bool, out: Path | None, form: str | None
-) -> tuple[list[Path], list[str]]:
-    from turnout.workbench.report.run.plots import figure_set, for_paper, save_plot
-
+    if kind != ALL:
+        return {out or Path(f"{kind}.{form}"): plot(points, kind, metric, look)}, []
     charts, reasons = figure_set(points, look)
     folder = out or Path("figures")
     folder.mkdir(parents=True, exist_ok=True)
-    return [
-        save_plot(chart if titled else for_paper(chart), folder / f"{name}.{form or 'pdf'}", form)
-        for name, chart in charts.items()
-    ], reasons
+    return {folder / f"{name}.{form}": chart for name, chart in charts.items()}, reasons
 
 
 def _parse_size(text: str | None) -> tuple[int, int] | None:

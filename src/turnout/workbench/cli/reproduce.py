@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from turnout.errors import UserError, nearest
 from turnout.workbench.cli import completion
-from turnout.workbench.cli.cells import cells_on, check_place
-from turnout.workbench.cli.command import Output, command
-from turnout.workbench.cli.compilation import prepare_compilation
+from turnout.workbench.cli.command import Output, command, prepare_compilation
+from turnout.workbench.cli.folders import cells_on, check_place
 from turnout.workbench.cli.options import On, Settings, Trust
 from turnout.workbench.cli.terminal import print_lines, progress_bar
 
@@ -27,26 +27,26 @@ HOME = Path("runs") / "reproduced"
 def reproduce_command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[NAME|FILE.toml]…",
             help="Claims: `turnout list claims` shows them.",
             autocompletion=completion.claims,
         ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All claims, one after another.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="In minutes on a laptop; this is the default.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="In the paper's size; most need a GPU.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Run anew what was run before, wholly or in part.")] = False,
+    everything: Annotated[bool, Option("--all", help="All claims, one after another.")] = False,
+    quick: Annotated[bool, Option("--quick", help="In minutes on a laptop; this is the default.")] = False,
+    full: Annotated[bool, Option("--full", help="In the paper's size; most need a GPU.")] = False,
+    again: Annotated[bool, Option("--again", help="Run anew what was run before, wholly or in part.")] = False,
     redo: Annotated[
-        Path | None, typer.Option("--refresh", metavar="DIR", help="Check and draw stored results anew, run nothing.")
+        Path | None, Option("--refresh", metavar="DIR", help="Check and draw stored results anew, run nothing.")
     ] = None,
     page: Annotated[
-        Path | None, typer.Option("--page", metavar="FILE.md", help="Write a page of the results that DIR holds.")
+        Path | None, Option("--page", metavar="FILE.md", help="Write a page of the results that DIR holds.")
     ] = None,
     panels: Annotated[
-        list[str] | None, typer.Option("--panel", metavar="NAME", help="Only this panel of the claim, or these.")
+        list[str] | None, Option("--panel", metavar="NAME", help="Only this panel of the claim, or these.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results: <DIR>/<quick or full>/<claim>.")] = HOME,
+    out: Annotated[Path, Option(help="Folder of the results: <DIR>/<quick or full>/<claim>.")] = HOME,
     settings: Settings = None,
     on: On = None,
     trust: Trust = False,
@@ -65,7 +65,10 @@ def reproduce_command(
         with cells_on(on) as cells:
             results = _reproduce(claims, out, again, output.quiet, cells)
     if page is not None:
-        _write_page(redo or out, page)
+        from turnout.workbench.report.claims.claims_page import claims_page
+
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(claims_page(redo or out, page.parent), encoding="utf-8")
     folders = "\n".join(result.get("folder", f"{result['name']}: not run") for result in results)
     output.tell(folders, lambda: results, lambda: _print_results(results, names or []))
 
@@ -153,16 +156,9 @@ def _drawing() -> Any:
     return write_figure
 
 
-def _write_page(folder: Path, page: Path) -> None:
-    from turnout.workbench.report.claims.claims_page import claims_page
-
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(claims_page(folder, page.parent), encoding="utf-8")
-
-
 def _print_results(results: list[dict[str, Any]], names: list[str]) -> None:
     """Print a table, sentences, and the next command after one claim in its quick size."""
-    from turnout.workbench.report.claims.claims_table import claims_table, claims_words
+    from turnout.workbench.report.claims.claims_page import claims_table, claims_words
 
     small = len(names) == len(results) == 1 and results[0]["profile"] == "quick"
     ends = [f"Next: turnout reproduce {names[0]} --full   (in the paper's size)"] if small else []

@@ -6,15 +6,20 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
-from turnout.workbench.cli.cells import begin_work, check_place, compute_on
-from turnout.workbench.cli.command import Output, command
-from turnout.workbench.cli.compilation import prepare_compilation
-from turnout.workbench.cli.folders import new_folder, open_experiment, resume_folder, stem_of
-from turnout.workbench.cli.live import serve_beside
-from turnout.workbench.cli.logging_to import check_log, log_run
+from turnout.workbench.cli.command import Output, command, prepare_compilation
+from turnout.workbench.cli.folders import (
+    begin_work,
+    check_place,
+    compute_on,
+    new_folder,
+    open_experiment,
+    resume_folder,
+    stem_of,
+)
 from turnout.workbench.cli.options import DEMO, Cells, Experiment, LogTo, On, Resume, Settings, Trust
+from turnout.workbench.cli.report import check_log, log_run, serve_beside
 from turnout.workbench.cli.stopping import say_when_stopped
 from turnout.workbench.cli.terminal import print_lines, progress_bar
 
@@ -28,16 +33,14 @@ if TYPE_CHECKING:
 @command()
 def run_command(
     experiment: Experiment = DEMO,
-    rounds: Annotated[int | None, typer.Option(help="Rounds, instead of the experiment's.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds, instead of the experiment's.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Run folder; runs/<experiment>-<time> if not given.")] = None,
+    rounds: Annotated[int | None, Option(help="Rounds, instead of the experiment's.")] = None,
+    seeds: Annotated[int | None, Option(help="Number of seeds, instead of the experiment's.")] = None,
+    out: Annotated[Path | None, Option(help="Run folder; runs/<experiment>-<time> if not given.")] = None,
     settings: Settings = None,
     resume: Resume = None,
     cells: Cells = None,
     on: On = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="Serve a page that renews itself while the run goes on.")
-    ] = False,
+    live: Annotated[bool, Option("--live", help="Serve a page that renews itself while the run goes on.")] = False,
     tracker: LogTo = None,
     trust: Trust = False,
     *,
@@ -66,7 +69,7 @@ def run_command(
             finished, report = _simulate(unfinished, on, show_progress=not output.quiet)
     say_when_stopped(f"the run is finished: {unfinished.folder}")
     log_run(tracker, finished, unfinished.folder)
-    from turnout.workbench.report.run.run_words import run_summary
+    from turnout.workbench.report.run.run_table import run_summary
 
     folder = unfinished.folder
     output.tell(

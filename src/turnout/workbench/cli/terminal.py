@@ -1,8 +1,10 @@
-"""What the terminal shows while a command runs, when it is done, and when it fails."""
+"""What the terminal shows while a command runs, when it is done, when it fails, and when it was mistyped."""
 
 from __future__ import annotations
 
 import os
+import re
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import click
 import typer
+from typer.core import TyperGroup
 
 from turnout.errors import frames, is_mistake, package_of
 from turnout.metrics import TRAIN_LOSS, metric_named
@@ -96,10 +100,6 @@ def _notes(error: BaseException) -> list[str]:
 def _mistake(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
-    return _in_one_line(error)
-
-
-def _in_one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
@@ -109,10 +109,38 @@ def _crash(error: Exception) -> str:
     inside = [call for call in calls if package_of(call) == PACKAGE.name]
     places = dict.fromkeys(_place(call) for call in (calls[-1], inside[-1]))
     where = f"at {', called at '.join(places)} (--debug shows the whole traceback)"
-    return f"{type(error).__name__}: {_in_one_line(error)}\n  {where}"
+    return f"{type(error).__name__}: {' '.join(str(error).split())}\n  {where}"
 
 
 def _place(call: TracebackType) -> str:
     path = Path(call.tb_frame.f_code.co_filename)
     shown = path.relative_to(PACKAGE.parent) if path.is_relative_to(PACKAGE) else path
     return f"{shown}:{call.tb_lineno}"
+
+
+class OneLineGroup(TyperGroup):
+    """A group of commands that says in one line what is wrong with a call, and where to look."""
+
+    def main(self, *given: Any, standalone_mode: bool = True, **named: Any) -> Any:
+        """Run the command that was called."""
+        if not standalone_mode:
+            return super().main(*given, standalone_mode=False, **named)
+        try:
+            code = super().main(*given, standalone_mode=False, **named)
+        except click.UsageError as error:
+            _say(error)
+            sys.exit(error.exit_code)
+        except click.Abort:
+            sys.exit(1)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say(error: click.UsageError) -> None:
+    context = error.ctx
+    if context is not None and type(error).__name__ == "NoArgsIsHelpError":  # a class that older versions do not have
+        typer.echo(context.get_help(), err=True)
+        return
+    path = "turnout" if context is None else context.command_path
+    message = " ".join(error.format_message().split()).rstrip(".")
+    message = re.sub(r"(Did you mean [^?]*\?)( \1)+", r"\1", message)  # typer and click both ask
+    typer.echo(f"error: {message}{'' if message.endswith('?') else ':'} see {path} -h", err=True)

@@ -6,13 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from turnout.metrics import VALIDATION_ACCURACY
-from turnout.workbench.cli.cells import begin_work, check_place, compute_on
-from turnout.workbench.cli.command import Output, command
-from turnout.workbench.cli.compilation import prepare_compilation
-from turnout.workbench.cli.folders import new_folder, open_experiment, resume_folder, stem_of
+from turnout.workbench.cli.command import Output, command, prepare_compilation
+from turnout.workbench.cli.folders import (
+    begin_work,
+    check_place,
+    compute_on,
+    new_folder,
+    open_experiment,
+    resume_folder,
+    stem_of,
+)
 from turnout.workbench.cli.options import DEMO, Cells, Experiment, On, Resume, Settings, Trust
 from turnout.workbench.cli.stopping import say_when_stopped
 from turnout.workbench.cli.terminal import print_lines, progress_bar
@@ -29,13 +35,13 @@ FIRST_SEED = 1000  # of a search, so that a later run has fresh seeds
 @command()
 def tune_command(
     experiment: Experiment = DEMO,
-    metric: Annotated[str, typer.Option(help="By which to choose; not one of the test data.")] = VALIDATION_ACCURACY,
+    metric: Annotated[str, Option(help="By which to choose; not one of the test data.")] = VALIDATION_ACCURACY,
     keep: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="A swept key to compare rather than choose, dotted.")
+        list[str] | None, Option(metavar="KEY", help="A swept key to compare rather than choose, dotted.")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help=f"Seeds to search with: {FIRST_SEED}, {FIRST_SEED + 1}, …")] = 3,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds, instead of the experiment's.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder; runs/<experiment>-tuned-<time> if not given.")] = None,
+    seeds: Annotated[int, Option(min=1, help=f"Seeds to search with: {FIRST_SEED}, {FIRST_SEED + 1}, …")] = 3,
+    rounds: Annotated[int | None, Option(min=1, help="Rounds, instead of the experiment's.")] = None,
+    out: Annotated[Path | None, Option(help="Folder; runs/<experiment>-tuned-<time> if not given.")] = None,
     settings: Settings = None,
     resume: Resume = None,
     cells: Cells = None,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument
 
 from turnout.errors import UserError
 from turnout.workbench.cli.command import Output, command
@@ -14,7 +15,7 @@ from turnout.workbench.cli.command import Output, command
 @command(quiet="Print only what is wrong.")
 def verify_command(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="FOLDER…", help="Folders of results, or above them; or checkpoints.")
+        list[Path], Argument(metavar="FOLDER…", help="Folders of results, or above them; or checkpoints.")
     ],
     *,
     output: Output,

@@ -1,17 +1,23 @@
-"""From points to objects: every task once, every world once, and one trial per point; or so for every seed."""
+"""From points to objects: every task once, every world once, and one trial per point; or so for every seed.
+
+An audit plays the worlds and strategies of an experiment in the same way, without its data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from turnout.auditor import calibrate
+from turnout.arguments import MAX_COUNT, at_least
+from turnout.auditor import Audit, audit_trials, calibrate
+from turnout.auditor.auditing import ROUNDS
 from turnout.simulator.mesh import Spread
 from turnout.simulator.trial import Trial, check_trial
 from turnout.tasks.base import Task
+from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError, mistakes_at
-from turnout.workbench.experiment.sweep import Point
+from turnout.workbench.experiment.sweep import Point, points
 from turnout.world import World
 
 
@@ -130,3 +136,35 @@ def _reference(point: Point, points: Sequence[Point], reference: str) -> int:
         if other.entrant == reference and all(point.settings[key] == other.settings[key] for key in shared):
             return index
     raise ExperimentError(f"calibrate: {reference!r} has no run to compare {point.label!r} with")
+
+
+def audit_experiment(
+    experiment: Experiment,
+    rounds: int = ROUNDS,
+    seeds: int | Sequence[int] = 1,
+    progress: Callable[[float], None] | None = None,
+) -> Audit:
+    """Audit every point of the experiment, under its label, with the rounds and seeds given here.
+
+    Where every run has a draw of its own, the audit is that of the first run's.
+    """
+    with mistakes_at(""):
+        at_least("rounds", rounds, 1, MAX_COUNT)
+    grid = points(experiment)
+    batches = build(grid, experiment.seeds[:1])
+    total = sum(len(batch.points) for batch in batches)
+    parts: list[Audit] = []
+    for batch in batches:
+        before = sum(len(part.entries) for part in parts)
+
+        def report(done: int, _: int, before: int = before) -> None:
+            if progress is not None:
+                progress((before + done) / total)
+
+        (setup,) = batch.setups
+        trials = {point.label: trial for point, trial in zip(batch.points, setup.trials, strict=True)}
+        with mistakes_at("audit"):
+            task, names = setup.task, setup.task.names
+            parts.append(audit_trials(task.fleet, trials, rounds=rounds, seeds=seeds, progress=report, names=names))
+    entries = {entry.label: entry for part in parts for entry in part.entries}
+    return Audit(tuple(entries[point.label] for point in grid), parts[0].rounds, parts[0].seeds)

@@ -12,8 +12,8 @@ from turnout.simulator.mesh import Spread
 from turnout.workbench.experiment import toml
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.parts import Part, read_part
+from turnout.workbench.experiment.registry import COMMON_TABLES, OVERRIDES, check_experiment
 from turnout.workbench.experiment.schema import accepts, excerpt, expect, is_whole
-from turnout.workbench.experiment.spelling import COMMON_TABLES, OVERRIDES, check_experiment
 from turnout.workbench.experiment.trust import Code, read_document
 
 DEFAULTS = {"links": "perfect", "uploads": "plain", "server": {}, "facts": "oracle"}  # of tables that may be left out

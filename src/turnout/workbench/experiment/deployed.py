@@ -7,7 +7,7 @@ from typing import Any, Never
 import jax
 import numpy as np
 
-from turnout.server.facts import Facts, Online
+from turnout.server.facts import Online
 from turnout.server.settings import ServerSettings
 from turnout.simulator.local_training import Local
 from turnout.strategies.base import Strategy
@@ -51,6 +51,7 @@ def describe_training(
 ) -> Experiment:
     """The experiment that a training on real nodes was."""
     happened = {"name": f"{HERE}:nature"}
+    own = {"name": f"{HERE}:own_strategy", "described": repr(strategy)[:1000], "label": type(strategy).__name__}
     return Experiment.read(
         {
             "title": "On real nodes",
@@ -63,28 +64,19 @@ def describe_training(
             "compute": happened,
             "local": _arguments(local),
             "server": {key: value for key, value in _arguments(server).items() if key not in HIDDEN["server"]},
-            "facts": _facts(server.facts or Online()),
-            "strategies": [_entrant(strategy)],
+            "facts": _table("facts", server.facts or Online()) or {"name": f"{HERE}:untold"},
+            "strategies": [_table("strategies", strategy) or own],
         }
     )
 
 
-def _entrant(strategy: Strategy) -> dict[str, Any]:
+def _table(kind: str, thing: Any) -> dict[str, Any] | None:
+    """The table of an object; None if a file cannot hold it, or would hold a sweep, which is several objects."""
     try:
-        part = read_part("strategies", _table_of("strategies", strategy), "strategy")
-        if not any(part.axes()):  # with a sweep it would be several strategies
-            return part.table()
+        part = read_part(kind, _table_of(kind, thing), kind)
+        return None if any(part.axes()) else part.table()
     except ExperimentError:
-        pass
-    described = repr(strategy)[:1000]
-    return {"name": f"{HERE}:own_strategy", "described": described, "label": type(strategy).__name__}
-
-
-def _facts(facts: Facts) -> dict[str, Any]:
-    try:
-        return read_part("facts", _table_of("facts", facts), "facts").table()
-    except ExperimentError:
-        return {"name": f"{HERE}:untold"}
+        return None
 
 
 def _table_of(kind: str, thing: Any) -> dict[str, Any]:

@@ -183,7 +183,8 @@ def _read_argument(part: Part, parameter: schema.Parameter, value: Any) -> Any:
     if kind in ("optimizers", "strategies", "uploads"):
         value = [_as_table(item) for item in value] if isinstance(value, list) else _as_table(value)
     value = schema.read(parameter, value, where)
-    fits = parameter.name != "seed" or all(0 <= seed < NUM_SEEDS for seed in _each_number(value))
+    numbers = [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, int)]
+    fits = parameter.name != "seed" or all(0 <= seed < NUM_SEEDS for seed in numbers)
     schema.expect(fits, value, where, "a whole number from 0 to 2³² - 1")
     if not isinstance(value, list):
         return _read_inside(kind, value, where, part.code)
@@ -201,12 +202,6 @@ def _refuse_sweeps_inside(kind: str, tables: list[Any], where: str, code: Code) 
                 raise ExperimentError(
                     f"{where}[{i}].{'.'.join(path)}: a list of tables cannot be swept: give one value"
                 )
-
-
-def _each_number(value: Any) -> list[int]:
-    """The value, or those of a sweep, as far as they are whole numbers."""
-    values = value if isinstance(value, list) else [value]
-    return [item for item in values if isinstance(item, int)]
 
 
 def _as_table(value: Any) -> Any:

@@ -1,6 +1,7 @@
-"""Builders by name, with no registration: a file in the right folder is enough.
+"""The names that an experiment can have, with no registration: a file in the right folder is enough.
 
-Only `find` imports, and only the one module that is asked for; a listing is read from the source and so is instant.
+Only `find` imports, and only the one module that is asked for; a listing is read from the source and so is instant. A
+typing mistake is found from the source, too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from turnout.errors import nearest
 from turnout.files.opened import Digests, files_opened
-from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.errors import ExperimentError, check_keys
 from turnout.workbench.experiment.source import Defaults, builder_named, builders_of, names_defined, summary_of
 
 PACKAGES = ("strategies", "availability", "tasks", "uploads")  # one builder per file, with the name of the file
@@ -30,6 +31,11 @@ LISTED_KINDS = (*PACKAGES, *MODULES, *SHIPPED)
 OURS = ("turnout.optimizers", "turnout.workbench.experiment.deployed", "turnout.workbench.reproduction.variants")
 read_at_import: dict[str, Digests] = {}  # the files that a user's modules read when they were imported
 FILLED = ("num_clients", "sizes", "batch_size")  # arguments that an experiment fills in itself
+COMMON_TABLES = ("task", "availability", "links", "compute", "local", "uploads", "server", "facts")
+OVERRIDES = ("local", "uploads", "server", "facts")  # tables of which a strategy may have its own
+NEEDED = ("rounds", "task", "availability", "strategies")
+OF_RUN = ("title", "claim", "rounds", "seeds", "evaluate_every", "metrics", "calibrate", "spread")
+KEYS = (*OF_RUN, *COMMON_TABLES, "strategies")
 
 
 @dataclass(frozen=True)
@@ -186,3 +192,36 @@ def _of_module(module: str) -> Iterator[Entry]:
 def _left_open(parameters: Defaults) -> Defaults:
     """The arguments that an experiment does not fill in itself."""
     return {name: default for name, default in parameters.items() if name not in FILLED}
+
+
+def check_experiment(document: dict[str, Any]) -> None:
+    """Refuse unknown keys of an experiment, and missing ones."""
+    check_keys(document, KEYS)
+    for key in NEEDED:
+        if key not in document:
+            raise ExperimentError(f"{key!r} is missing: every experiment has {', '.join(NEEDED)}")
+
+
+def check_names(document: dict[str, Any]) -> None:
+    """Refuse names of builders that do not exist, and arguments that they do not take.
+
+    Whatever is not a name of ours, or has another shape than it should, is left to those who import it.
+    """
+    strategies = document["strategies"]
+    for number, table in enumerate(strategies if isinstance(strategies, list) else []):
+        _check("strategies", table, f"strategies[{number}]", (*OVERRIDES, "label"))
+    for name in COMMON_TABLES:
+        kind = "tasks" if name == "task" else name
+        if kind in LISTED_KINDS and name in document:
+            _check(kind, document[name], name, ())
+
+
+def _check(kind: str, table: Any, where: str, more: tuple[str, ...]) -> None:
+    table = {"name": table} if isinstance(table, str) else table
+    name = table.get("name") if isinstance(table, dict) else None
+    if not isinstance(name, str) or ":" in name:
+        return
+    entry = entry_named(kind, name, where)
+    if kind in PACKAGES:
+        given = [key for key in table if key not in ("name", *more, *FILLED)]
+        check_keys(given, entry.parameters, where)

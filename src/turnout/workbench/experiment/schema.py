@@ -8,7 +8,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from turnout.workbench.experiment.errors import ExperimentError
+from turnout.errors import nearest
+from turnout.workbench.experiment.errors import ExperimentError, check_keys
 from turnout.workbench.experiment.toml import write_value
 
 REQUIRED = inspect.Parameter.empty
@@ -210,3 +211,23 @@ def excerpt(value: Any) -> str:
     """A value as the TOML file has it, cut short."""
     text = write_value(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def function_and_arguments(
+    functions: Mapping[str, Callable[..., Any]], table: Any, where: str, given_by_us: tuple[str, ...]
+) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """The function that a table names, and its arguments, the other keys; `given_by_us` may not be keys."""
+    is_named = isinstance(table, dict) and isinstance(table.get("name"), str)
+    expect(is_named, table, where, "a table with a name")
+    name = table["name"]
+    if name not in functions:
+        raise ExperimentError(f"{where}: there is no {name!r}: {nearest(name, functions)}")
+    function, arguments = functions[name], {key: value for key, value in table.items() if key != "name"}
+    known = parameters(function)
+    check_keys(arguments, [key for key in known if key not in given_by_us], where)
+    for key, parameter in known.items():
+        if key in arguments and not (isinstance(arguments[key], dict) and takes(parameter.hint, dict)):
+            arguments[key] = read_one(parameter, arguments[key], f"{where}.{key}")
+        if key not in arguments and key not in given_by_us and parameter.default is REQUIRED:
+            raise ExperimentError(f"{where}: {key!r} is missing, expected {describe(parameter.hint)}")
+    return function, arguments

@@ -50,7 +50,7 @@ class Builder:
     @property
     def constants(self) -> dict[str, Any]:
         """Class variables whose values are literals, those of `Strategy` included; what it computes is left out."""
-        common = _class("Strategy", "turnout.strategies.base")
+        common = next(node for node in _classes("turnout.strategies.base") if node.name == "Strategy")
         members = {**dict(_members(common)), **dict(_members(self.node))}
         literals = {name: node for name, node in members.items() if isinstance(node, ast.Constant | ast.Tuple)}
         return {name: ast.literal_eval(node) for name, node in literals.items()}
@@ -97,10 +97,6 @@ def _defined(module: str) -> list[Node]:
 
 def _classes(module: str) -> list[ast.ClassDef]:
     return [node for node in _defined(module) if isinstance(node, ast.ClassDef)]
-
-
-def _class(name: str, module: str) -> ast.ClassDef:
-    return next(node for node in _classes(module) if node.name == name)
 
 
 def _bases(node: ast.ClassDef) -> list[str]:

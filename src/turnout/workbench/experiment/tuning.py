@@ -63,8 +63,14 @@ class Tuned:
     choices: tuple[Choice, ...]
 
     def experiment(self) -> Experiment:
-        """The experiment that was searched, with the chosen values and no sweep left in it."""
-        return _with_chosen(self.run.experiment, self.choices)
+        """The experiment that was searched, without a sweep: equal choices in common tables, others with a strategy."""
+        experiment = self.run.experiment
+        shared = {role: _alike([getattr(choice.best, role) for choice in self.choices]) for role in RATES}
+        entrants = tuple(_entrant(choice, shared, experiment.facts) for choice in self.choices)
+        calibrate = experiment.calibrate
+        if calibrate is not None and calibrate not in [entrant.label for entrant in entrants]:
+            raise ExperimentError(f"calibrate: {calibrate!r} is swept: steps cannot be made as long as those of many")
+        return replace(experiment, strategies=entrants, **shared)
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """The runs at the chosen points, each under its strategy's label."""
@@ -135,16 +141,6 @@ def _choose(label: str, grid: list[Point], kept: dict[str, Any], finished: Run, 
     best = grid[int(np.argmax(means) if higher else np.argmin(means))]
     chosen = {key: value for key, value in best.settings.items() if key not in kept}
     return Choice(label, best, chosen, tuple(grid), histories[0].seeds, values)
-
-
-def _with_chosen(experiment: Experiment, choices: Sequence[Choice]) -> Experiment:
-    """The experiment with equal choices in the common tables, and the others with their strategy."""
-    shared = {role: _alike([getattr(choice.best, role) for choice in choices]) for role in RATES}
-    entrants = [_entrant(choice, shared, experiment.facts) for choice in choices]
-    calibrate = experiment.calibrate
-    if calibrate is not None and calibrate not in [entrant.label for entrant in entrants]:
-        raise ExperimentError(f"calibrate: {calibrate!r} is swept: steps cannot be made as long as those of many")
-    return replace(experiment, strategies=tuple(entrants), **shared)
 
 
 def _alike(tables: list[Part]) -> Part:

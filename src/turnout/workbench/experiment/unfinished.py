@@ -25,14 +25,11 @@ from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.former import up_to_date
 from turnout.workbench.experiment.inputs import in_folder
 from turnout.workbench.experiment.kept import KeptPoints, identity_of
-from turnout.workbench.experiment.progress import PROGRESS, ProgressNotes
+from turnout.workbench.experiment.progress import LOCK, PROGRESS, START, ProgressNotes
 from turnout.workbench.experiment.run import Progress, Run, run_points
 from turnout.workbench.experiment.store import UNFINISHED, renew
 from turnout.workbench.experiment.sweep import points
 from turnout.workbench.experiment.trust import Code, code_of, in_working_folder, names_code
-
-START = "start.json"
-LOCK = "lock"
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,18 @@ from typing import Any
 from turnout.auditor import Audit
 from turnout.simulator.history import History
 from turnout.workbench.diagnosis.diagnose import Diagnosis
-from turnout.workbench.report.audit.audit_charts import effective_weights_figure, relabel_audit
-from turnout.workbench.report.audit.audit_table import audit_summary, audit_table
-from turnout.workbench.report.audit.audit_words import audit_words
+from turnout.workbench.report.audit import (
+    audit_summary,
+    audit_table,
+    audit_words,
+    effective_weights_figure,
+    relabel_audit,
+)
 from turnout.workbench.report.diagnosis.diagnosis_charts import diagnosis_charts
-from turnout.workbench.report.diagnosis.diagnosis_folder import diagnosis_summary
-from turnout.workbench.report.diagnosis.diagnosis_tables import furthest_table, ranking_table
+from turnout.workbench.report.diagnosis.diagnosis_page import diagnosis_summary, furthest_table, ranking_table
 from turnout.workbench.report.diagnosis.diagnosis_words import diagnosis_words
 from turnout.workbench.report.page.on_paper import figure
-from turnout.workbench.report.page.shell import paragraph
+from turnout.workbench.report.page.shell import asset, paragraph
 from turnout.workbench.report.page.table import Table
 from turnout.workbench.report.run.compared import of_history
 from turnout.workbench.report.run.comparison import StrategyComparison
@@ -29,16 +32,6 @@ from turnout.workbench.report.run.run_page import RunReport
 __all__ = ["audit_summary", "diagnosis_summary", "html"]
 
 MOST_CLIENTS = 10  # in the table of a diagnosis
-# A notebook has no style sheet of ours, and runs no script.
-STYLE = (
-    ".turnout .swatch line{stroke:light-dark(var(--light),var(--dark));stroke-width:4}"
-    ".turnout th,.turnout td{text-align:right;padding:.2em .7em;white-space:nowrap}"
-    ".turnout thead th{white-space:normal}"
-    ".turnout th:first-child,.turnout .words{text-align:left}.turnout td.words{white-space:normal}"
-    ".turnout .interval{display:block;font-size:.85em;opacity:.7}"
-    ".turnout .scroll{overflow-x:auto}.turnout .small{font-size:.85em;opacity:.8}"
-    ".turnout img{background:#fff;max-width:100%}"
-)
 
 
 @singledispatch
@@ -79,8 +72,10 @@ def _diagnosis(diagnosis: Diagnosis) -> str:
 def _fragment(lines: Iterable[str], table: Table, chart: Any | None) -> str:
     """Sentences, a table with its note, and an Altair chart where there is one."""
     drawn = "" if chart is None else f'<img alt="The same as a chart" src="{_picture(chart)}">'
+    # A notebook has no style sheet of ours, and runs no script.
+    style = "".join(asset("notebook.css").splitlines())
     parts = (paragraph(lines), table.html(), paragraph(filter(None, [table.note]), "small"), drawn)
-    return f'<div class="turnout"><style>{STYLE}</style>{"".join(parts)}</div>'
+    return f'<div class="turnout"><style>{style}</style>{"".join(parts)}</div>'
 
 
 def _picture(chart: Any) -> str:

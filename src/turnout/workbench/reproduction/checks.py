@@ -15,16 +15,19 @@ import numpy as np
 from turnout.metrics import metric_named
 from turnout.statistics import mean, minus, rank_correlation
 from turnout.workbench.experiment.errors import ExperimentError
-from turnout.workbench.reproduction.measured import Curve, Measured
-from turnout.workbench.reproduction.measures import measure_values, measure_words
-from turnout.workbench.reproduction.numbers import Unit, from_unit, lead_in_words, spread_in_words, with_unit
-from turnout.workbench.reproduction.tables import function_and_arguments
+from turnout.workbench.experiment.schema import function_and_arguments
+from turnout.workbench.reproduction.measures import Curve, Measured, measure_values, measure_words
 from turnout.workbench.reproduction.verdicts import (
     Finding,
+    Unit,
+    from_unit,
+    lead_in_words,
+    spread_in_words,
     verdict_of_equality,
     verdict_of_lead,
     verdict_of_order,
     verdict_without_any_seed,
+    with_unit,
 )
 
 Table = dict[str, Any]
@@ -272,7 +275,7 @@ def all_findings(
         if (panel := arguments.get("panel")) in skipped:
             findings.append(Finding(f"{panel}: {table['name']}", "", skipped[panel], "not run", panel))
             continue
-        for name in _panels(measured, panel):
+        for name in measured.panels if panel is None else [panel]:
             own = [curve for curve in curves if curve.panel == name] or curves  # it may name panels in its labels
             seeds = max(len(curve.seeds) for curve in own)
             for finding in function(measured, **arguments | {"panel": name}):
@@ -282,10 +285,6 @@ def all_findings(
                 step = (steps or {}).get(name, "")
                 findings.append(replace(finding, says=says, verdict=verdict, panel=name, step=step))
     return tuple(findings)
-
-
-def _panels(measured: Measured, panel: str | None) -> list[str]:
-    return measured.panels if panel is None else [panel]
 
 
 def _in_panel(text: str, panel: str) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-import importlib
 import itertools
-import pkgutil
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,14 +19,12 @@ from turnout.workbench.experiment import registry, toml
 from turnout.workbench.experiment.citations import references
 from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError, check_keys, mistakes_at
-from turnout.workbench.experiment.schema import excerpt, expect
+from turnout.workbench.experiment.schema import excerpt, expect, function_and_arguments
 from turnout.workbench.experiment.trust import Code, code_of
 from turnout.workbench.experiment.tuning import check_metric
-from turnout.workbench.reproduction import procedures
 from turnout.workbench.reproduction.checks import all_findings
 from turnout.workbench.reproduction.claim_types import OF_SEARCH, STEP, TEXTS, check_checks, check_names, check_types
-from turnout.workbench.reproduction.measured import Curve
-from turnout.workbench.reproduction.tables import function_and_arguments
+from turnout.workbench.reproduction.measures import Curve
 from turnout.workbench.reproduction.verdicts import ASIDE, STEPS, Finding
 
 Profile = Literal["quick", "full"]
@@ -244,9 +240,9 @@ def _read(name: str, profile: Profile, document: Document, code: Code) -> Claim:
 
 
 def _procedure(table: Any) -> Callable[[], list[Curve]]:
-    names = sorted(module.name for module in pkgutil.iter_modules(procedures.__path__))
-    functions = {name: getattr(importlib.import_module(f"{procedures.__name__}.{name}"), name) for name in names}
-    function, arguments = function_and_arguments(functions, table, "procedure", ())
+    from turnout.workbench.reproduction.procedures import PROCEDURES
+
+    function, arguments = function_and_arguments(PROCEDURES, table, "procedure", ())
     return functools.partial(function, **arguments)
 
 

@@ -8,10 +8,9 @@ from typing import Any, Literal
 from turnout.errors import nearest
 from turnout.records import COSTS
 from turnout.workbench.experiment.errors import ExperimentError
-from turnout.workbench.experiment.schema import accepts, describe, expect
+from turnout.workbench.experiment.schema import accepts, describe, expect, function_and_arguments
 from turnout.workbench.reproduction.checks import check_and_arguments
 from turnout.workbench.reproduction.measures import MEASURES
-from turnout.workbench.reproduction.tables import function_and_arguments
 
 TEXTS = ("title", "paper", "where", "claim", "summary", "notes", "authors")
 TABLES = ("experiment", "panels", "figure")

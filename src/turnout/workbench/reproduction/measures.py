@@ -2,18 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from turnout.errors import nearest
+from turnout.files.manifest import read_contents
 from turnout.metrics import metric_named
 from turnout.records import record_named
-from turnout.workbench.reproduction.measured import Curve, Measured
-from turnout.workbench.reproduction.tables import function_and_arguments
+from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.schema import function_and_arguments
 
+CURVES = "curves.csv.gz"  # name of the table in a folder
+COLUMNS = ("panel", "label", "metric", "seed", "x", "value")
 Values = np.ndarray  # one number per seed
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One metric of one strategy in one panel: over the rounds, the clients, or whatever x is."""
+
+    panel: str
+    label: str
+    metric: str
+    x: np.ndarray
+    seeds: tuple[int, ...]
+    values: np.ndarray  # (seed, x)
+
+    def __post_init__(self) -> None:
+        if self.values.shape != (len(self.seeds), len(self.x)):
+            expected = (len(self.seeds), len(self.x))
+            raise ValueError(f"{self.label} {self.metric}: values must be of shape {expected}, not {self.values.shape}")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All curves of a reproduction, by panel, label and metric."""
+
+    curves: Sequence[Curve]
+
+    @property
+    def panels(self) -> list[str]:
+        return list(dict.fromkeys(curve.panel for curve in self.curves))
+
+    def labels(self, panel: str) -> list[str]:
+        return list(dict.fromkeys(curve.label for curve in self.curves if curve.panel == panel))
+
+    def curve(self, panel: str, label: str, metric: str) -> Curve:
+        """The curve of a metric, or an error that names the existing ones."""
+        for curve in self.curves:
+            if (curve.panel, curve.label, curve.metric) == (panel, label, metric):
+                return curve
+        if label not in (labels := self.labels(panel)):
+            raise ExperimentError(f"no strategy is called {label!r} in panel {panel!r}: {nearest(label, labels)}")
+        metrics = {curve.metric for curve in self.curves if (curve.panel, curve.label) == (panel, label)}
+        raise ExperimentError(f"{label}: {metric!r} was not taken: {nearest(metric, metrics)}")
+
+
+def write_curves(curves: Iterable[Curve], path: Path) -> None:
+    """One row per value, with the digits of a single-precision number, compressed by gzip."""
+    # No time of writing inside, so that equal curves are equal files.
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
+        file = io.TextIOWrapper(packed, encoding="utf-8", newline="")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for curve in curves:
+            marks = (curve.panel, curve.label, curve.metric)
+            xs = [f"{x:.9g}" for x in curve.x.tolist()]
+            for seed, values in zip(curve.seeds, curve.values.tolist(), strict=True):
+                writer.writerows((*marks, seed, x, f"{value:.7g}") for x, value in zip(xs, values, strict=True))
+        file.flush()
+        file.detach()
+
+
+def read_curves(path: Path) -> list[Curve]:
+    """The curves of a table, in its order, checked by the manifest of its folder if there is one."""
+    contents = read_contents(path.parent, (path.name,))
+    if path.name not in contents:
+        raise ExperimentError(f"{path}: there is no such table of curves")
+    return parse_curves(contents[path.name], str(path))
+
+
+def parse_curves(content: bytes, name: str) -> list[Curve]:
+    """The curves of a table, in its order; the name is for the error."""
+    by_curve: dict[tuple[str, str, str], dict[int, tuple[list[float], list[float]]]] = {}
+    curves = []
+    try:
+        with gzip.open(io.BytesIO(content), "rt", newline="", encoding="utf-8") as file:
+            rows = csv.reader(file)
+            if tuple(next(rows, ())) != COLUMNS:
+                raise ValueError(f"its first line must be {','.join(COLUMNS)}")
+            for panel, label, metric, seed, x, value in rows:
+                xs, values = by_curve.setdefault((panel, label, metric), {}).setdefault(int(seed), ([], []))
+                xs.append(float(x))
+                values.append(float(value))
+        for marks, by_seed in by_curve.items():
+            (xs, *_), values = zip(*by_seed.values(), strict=True)
+            curves.append(Curve(*marks, np.asarray(xs), tuple(by_seed), np.asarray(values)))
+    except (OSError, EOFError, zlib.error, ValueError, LookupError, csv.Error) as error:
+        raise ExperimentError(f"{name}: not a table of curves, or damaged: {error}") from error
+    return curves
 
 
 @dataclass(frozen=True)
@@ -79,7 +174,7 @@ def rounds_to(entry: StrategyCurves, metric: str, target: float, average: int = 
     `average` smooths by the mean of so many evaluations in a row first.
     """
     curve = entry[metric]
-    values = _smooth(curve.values, average)
+    values = np.lib.stride_tricks.sliding_window_view(curve.values, average, axis=1).mean(axis=-1)
     reached = values >= target if metric_named(metric).higher_is_better else values <= target
     first = np.argmax(reached, axis=1)
     return np.where(reached.any(axis=1), curve.x[average - 1 :][first], np.inf)
@@ -117,13 +212,6 @@ def _of_members(entry: StrategyCurves, name: str, pi: Sequence[float], lam: Sequ
     rates, correlations = entry["pi"].values, entry["lam"].values
     members = (pi[0] <= rates) & (rates <= pi[1]) & (lam[0] <= correlations) & (correlations <= lam[1])
     return np.where(members, entry[name].values, 0).sum(axis=1)
-
-
-def _smooth(values: np.ndarray, average: int) -> np.ndarray:
-    if average == 1:
-        return values
-    sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
-    return (sums[:, average:] - sums[:, :-average]) / average
 
 
 MEASURES: dict[str, Callable[..., Values]] = {

@@ -1,21 +1,23 @@
-"""A page of claims and their verdicts, from stored results."""
+"""Verdicts on claims, as a table, in words, and as a page of stored results."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote
 
+from turnout.statistics import LEVEL
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.report.claims.claim_figure import source
-from turnout.workbench.report.claims.claims_table import chances, checks_table, count_verdicts, verdict_in_words
-from turnout.workbench.report.page.table import Column, Table, markdown_text
-from turnout.workbench.reproduction.measured import CURVES
+from turnout.workbench.report.page.table import Cell, Column, Table, markdown_text
+from turnout.workbench.reproduction.measures import CURVES
 from turnout.workbench.reproduction.stored import read_result, reproductions
-from turnout.workbench.reproduction.verdicts import ASIDE
+from turnout.workbench.reproduction.verdicts import ASIDE, Reproduction
 
+COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow", "not run": "dim"}
 Result = dict[str, Any]
 
 FILES = ("claim.toml", CURVES, "tuning.csv", "result.json")
@@ -31,6 +33,63 @@ CONCLUDE = (
     "*aside* try what may decide, and do not enter the verdict."
 )
 SHORT = 70  # letters of a number that still fits the overview
+
+
+def claims_table(results: list[dict[str, Any]]) -> Table:
+    """One row per check, the first with the name of its claim; for a claim that was not run, the reason."""
+    names, checks = [], []
+    for result in results:
+        why = {"says": result["title"], "paper": "", "ours": result.get("reason", ""), "verdict": "not run"}
+        rows = result["checks"] or [why]
+        names += [f"{result['name']}\n{result['profile']}", *[""] * (len(rows) - 1)]
+        checks += rows
+    claim = Column("claim", tuple(Cell(name, best=True) for name in names))
+    ends = accumulate(max(1, len(result["checks"])) for result in results)
+    columns = (claim, *checks_table(checks, "what it says").columns)
+    return Table(columns, "Claims and what comes out here", sections=tuple(end - 1 for end in ends))
+
+
+def checks_table(checks: list[dict[str, Any]], first: str) -> Table:
+    """Checks of a claim: what each says, the paper's number, ours, and the verdict."""
+    keys = {first: "says", "paper": "paper", "here": "ours"}
+    columns = (Column.of(title, [check[key] for check in checks], words=True) for title, key in keys.items())
+    verdicts = tuple(Cell(check["verdict"], colour=COLOURS.get(check["verdict"], "")) for check in checks)
+    return Table((*columns, Column("verdict", verdicts, words=True)))
+
+
+def claims_words(results: list[dict[str, Any]]) -> list[str]:
+    """How many claims hold; for a single claim, its verdict and folder."""
+    sentences = [count_verdicts(results)]
+    if len(results) == 1 and "folder" in results[0]:
+        (only,) = results
+        sentences = [
+            f"{only['claim']} {verdict_in_words(only)} ({only['seeds']} seeds, {only['seconds']:.0f} s).",
+            *filter(None, [chances(only)]),
+        ]
+        sentences += [f"Note: {only['notes']}"] if only["notes"] else []
+        sentences.append(f"Folder: {only['folder']}")
+    return sentences
+
+
+def count_verdicts(results: list[dict[str, Any]]) -> str:
+    """How many claims there are of each verdict."""
+    counts = {verdict: sum(result["verdict"] == verdict for result in results) for verdict in get_args(Reproduction)}
+    by_verdict = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    return f"Of {len(results)} claim{'s' if len(results) != 1 else ''}: {by_verdict}."
+
+
+def verdict_in_words(result: dict[str, Any]) -> str:
+    """The verdict on a claim with the steps in which it is so, as the beginning of a sentence."""
+    return result.get("verdict_in_words", result["verdict"]).capitalize()
+
+
+def chances(result: dict[str, Any]) -> str:
+    """How many checks would be decided wrongly by chance alone; nothing for a single check."""
+    decided = sum(check["verdict"] != "not run" for check in result["checks"])
+    wrong = f"{(1 - LEVEL) * decided:.2g}"
+    return (
+        f"Of {decided} checks at {LEVEL:.0%}, {wrong} would be decided wrongly by chance alone." if decided > 1 else ""
+    )
 
 
 def claims_page(folder: Path, beside: Path) -> str:
@@ -82,8 +141,8 @@ def _heading(result: Result) -> str:
 
 def _overview(results: Sequence[tuple[Result, str]]) -> Table:
     """One row per claim, with the link to its folder."""
-    rows = list(zip(*(_row(result, link) for result, link in results), strict=True))
-    return Table(tuple(Column.of(title, texts) for title, texts in zip(OVERVIEW, rows, strict=True)))
+    columns = zip(*(_row(result, link) for result, link in results), strict=True)
+    return Table(tuple(Column.of(title, texts) for title, texts in zip(OVERVIEW, columns, strict=True)))
 
 
 def _row(result: Result, link: str) -> Iterator[str]:
@@ -95,8 +154,7 @@ def _row(result: Result, link: str) -> Iterator[str]:
     )
     shown = short[0] if short else {"paper": "", "ours": "see below"}
     entering = [check for check in result["checks"] if check.get("step") != ASIDE]
-    held = sum(check["verdict"] == "holds" for check in entering)
-    in_all = len(entering)
+    held, in_all = sum(check["verdict"] == "holds" for check in entering), len(entering)
     yield f"[{result['name']}](#{result['name']})"
     yield result["title"]
     yield f"[{result['profile']}]({link}/claim.toml)"
@@ -109,12 +167,14 @@ def _section(result: Result, place: Path, link: str) -> str:
     has_figure = (place / "figure.png").is_file()
     skipped = (f"Not run: {panel} ({reason})." for panel, reason in result.get("skipped", {}).items())
     files = [f"[{file}]({link}/{file})" for file in FILES if (place / file).is_file()]
+    at_edge = result.get("at_edge", {}).items()
+    edges = [f"{', '.join(labels)}{f' in {panel}' if panel else ''}" for panel, labels in at_edge]
     details = (
         "\n".join(checks_table(result["checks"], "check").markdown()),
         " ".join(filter(None, (_interval(result), chances(result)))),
         result.get("notes", ""),
         " ".join(skipped),
-        _edges(result),
+        f"Best at the edge of the grid of rates: {'; '.join(edges)}." if edges else "",
         f"`{result['command']}`: {_circumstances(result)} Files: {', '.join(files)}.",
     )
     parts = (
@@ -136,13 +196,6 @@ def _interval(result: Result) -> str:
     if drawn := result.get("drawn", []):
         return f"Intervals are over {result['seeds']} seeds, each with its own {' and '.join(drawn)}."
     return f"Intervals are over {result['seeds']} seeds on the same data." if result["seeds"] > 1 else ""
-
-
-def _edges(result: Result) -> str:
-    """The labels whose best learning rates lie at the edge of the grid."""
-    panels = result.get("at_edge", {})
-    edges = [f"{', '.join(labels)}{f' in {panel}' if panel else ''}" for panel, labels in panels.items()]
-    return f"Best at the edge of the grid of rates: {'; '.join(edges)}." if edges else ""
 
 
 def _circumstances(result: Result) -> str:

@@ -12,7 +12,7 @@ from turnout.workbench.diagnosis.diagnose import Diagnosis
 from turnout.workbench.diagnosis.findings.cycles import Cycle
 from turnout.workbench.diagnosis.reading.log import Log
 from turnout.workbench.diagnosis.world.likeness import Comparison
-from turnout.workbench.report.diagnosis.when import in_zone
+from turnout.workbench.report.diagnosis.readable import in_zone
 from turnout.workbench.report.page.chart import Axis, Chart, Drawing, Rule, Series
 from turnout.workbench.report.page.colours import BLUE, GREEN, ORANGE, SKY, VERMILION, Style
 

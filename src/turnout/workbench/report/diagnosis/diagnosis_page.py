@@ -1,27 +1,57 @@
-"""A diagnosis as one HTML file that needs nothing from elsewhere."""
+"""A diagnosis as one HTML file, as tables for the terminal, and as a folder with the experiment of its fitted world."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
 from html import escape
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+from rich.console import Group
+from rich.table import Table as Grid
+from rich.text import Text
+
+from turnout import __version__
+from turnout.files.whole import free_folder, whole_or_absent
 from turnout.workbench.diagnosis.diagnose import Diagnosis
-from turnout.workbench.report.audit.audit_page import favoured_at_a_glance
+from turnout.workbench.diagnosis.world.links_and_steps import steps_of, success_of
+from turnout.workbench.diagnosis.world.ranking import Ranking
+from turnout.workbench.experiment import toml
+from turnout.workbench.report.audit import clients_table, favoured_at_a_glance
 from turnout.workbench.report.diagnosis.advice import FAIR, flower_line
 from turnout.workbench.report.diagnosis.diagnosis_charts import comparison_name, diagnosis_charts
-from turnout.workbench.report.diagnosis.diagnosis_tables import furthest_table, losing_table, ranking_table
 from turnout.workbench.report.diagnosis.diagnosis_words import diagnosis_words, ranking_words
 from turnout.workbench.report.diagnosis.readable import percent
 from turnout.workbench.report.page.chart import Drawing
+from turnout.workbench.report.page.labels import paper_label
 from turnout.workbench.report.page.shell import copyable, figures_or_why, page, paragraph, section
+from turnout.workbench.report.page.table import Column, Table
 
 MOST_NAMED = 10  # clients in a table
+TITLES = {
+    "log": "log",
+    "availability": "availability",
+    "company": "together",
+    "cycles": "cycles",
+    "separation": "rest",
+    "drift": "change",
+    "uploads": "uploads",
+    "mixing": "memory",
+    "world": "fitted world",
+}
+MOST_CLIENTS = 100_000  # whose own numbers are written
+ROUNDS = 500  # of the experiment in the fitted world
+STRATEGIES = ("fedavg", "unbiased", "adafed", "fedau", "mifa")
 
 
 def diagnosis_page(diagnosis: Diagnosis) -> str:
     """The whole page; every section that the log has something for."""
     texts, charts = diagnosis_words(diagnosis), diagnosis_charts(diagnosis)
     lead, *more = texts["summary"]
+    uploads = diagnosis.findings.lost_uploads
+    losing = "" if uploads is None or not uploads.losing.any() else losing_table(diagnosis, MOST_NAMED).html()
+    warnings = "".join(f"<li>{escape(warning)}</li>\n" for warning in diagnosis.log.warnings)
 
     def part(title: str, subject: str, *names: str) -> str:
         return section(title, paragraph(texts[subject]), figures_or_why(charts, *names))
@@ -37,11 +67,11 @@ def diagnosis_page(diagnosis: Diagnosis) -> str:
         part("Rest between participations", "separation"),
         part("Change over time", "drift"),
         _weights(diagnosis, charts),
-        section("Lost uploads", paragraph(texts["uploads"]), _losing(diagnosis)),
+        section("Lost uploads", paragraph(texts["uploads"]), losing),
         part("How long the fleet remembers", "mixing", "mixing"),
         _ranking(diagnosis),
         section("The fitted world beside the log", paragraph(texts["world"]), _likeness(diagnosis, charts)),
-        _warnings(diagnosis.log.warnings),
+        section("What was mended or doubtful while reading", f"<ul>\n{warnings}</ul>" if warnings else ""),
     ]
     source = diagnosis.source.replace("\\", "/").rpartition("/")[2]
     return page(f"Who takes part: {source}", parts, charts, narrow=True)
@@ -54,11 +84,6 @@ def _first_steps(diagnosis: Diagnosis) -> str:
         return ""
     steps = f"turnout run world.toml   # the fitted world, from this folder\nstrategy = {line}   # on real nodes"
     return copyable("first-steps", steps)
-
-
-def _losing(diagnosis: Diagnosis) -> str:
-    uploads = diagnosis.findings.lost_uploads
-    return "" if uploads is None or not uploads.losing.any() else losing_table(diagnosis, MOST_NAMED).html()
 
 
 def _at_a_glance(diagnosis: Diagnosis) -> str:
@@ -95,6 +120,114 @@ def _likeness(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
     return band + figures_or_why(charts, *map(comparison_name, likeness.comparisons))
 
 
-def _warnings(warnings: Sequence[str]) -> str:
-    items = "".join(f"<li>{escape(warning)}</li>\n" for warning in warnings)
-    return section("What was mended or doubtful while reading", f"<ul>\n{items}</ul>" if items else "")
+def overview(diagnosis: Diagnosis) -> Group:
+    """First the sentence that matters most, then one line per subject, then the strategies, then what to doubt."""
+    texts = diagnosis_words(diagnosis)
+    lead, *more = texts["summary"]
+    grid = Grid.grid(padding=(0, 2))
+    for name, title in TITLES.items():
+        grid.add_row(Text(title, style="bold", no_wrap=True), Text(" ".join(texts[name])))
+    for warning in diagnosis.log.warnings:
+        grid.add_row(Text("warning", style="bold", no_wrap=True), Text(warning))
+    parts = [Text(lead, style="bold"), *map(Text, more), Text(""), grid]
+    if diagnosis.ranking is not None:
+        parts += [Text(""), ranking_table(diagnosis.ranking), *map(Text, ranking_words(diagnosis))]
+    return Group(*parts)
+
+
+def ranking_table(ranking: Ranking) -> Table:
+    """Strategies in the fitted world, one row each."""
+    ranks = ranking.ranks
+    by_chance = [percent(rank.by_chance) if rank.by_chance else "exact" for rank in ranks]
+    columns = (
+        Column.of("strategy", [paper_label(rank.strategy) for rank in ranks]),
+        Column.of("consistent", ["yes" if rank.consistent else "no" for rank in ranks]),
+        Column.of("off target", [percent(rank.distance) for rank in ranks]),
+        Column.of("by chance", by_chance),
+        Column.of("unsteady", [percent(rank.unsteady) for rank in ranks]),
+        Column.of("server memory", [rank.memory for rank in ranks]),
+        Column.of("consistent in theory", [rank.note for rank in ranks], words=True, page_only=True),
+    )
+    return Table(columns, "Strategies in the fitted world")
+
+
+def losing_table(diagnosis: Diagnosis, most: int) -> Table:
+    """The clients that lose more uploads than the fleet does, at most so many."""
+    uploads = diagnosis.findings.lost_uploads
+    assert uploads is not None
+    chosen = uploads.worst[:most]
+    shares = [tuple(map(percent, uploads.lost_by(k))) for k in chosen]
+    columns = (
+        Column.of("client", [str(diagnosis.log.names[k]) for k in chosen]),
+        Column.of("uploads", [f"{uploads.sent[k]:,}" for k in chosen]),
+        Column.of("lost", [lost for lost, _, _ in shares]),
+        Column.of("95 % interval", [f"{low} to {high}" for _, low, high in shares]),
+    )
+    return Table(columns)
+
+
+def furthest_table(diagnosis: Diagnosis, most: int) -> Table:
+    """The clients that are furthest from their target, at most so many."""
+    weights, chosen = diagnosis.findings.weights, diagnosis.findings.weights.ranked[:most].tolist()
+    names = [str(diagnosis.log.names[k]) for k in chosen]
+    return clients_table(names, weights.target[chosen], weights.weighted[chosen])
+
+
+def diagnosis_summary(diagnosis: Diagnosis, clients: bool | None = None) -> dict[str, Any]:
+    """All numbers with the sentences about them; `clients`: with those of every client, if not a very large fleet."""
+    wanted = diagnosis.log.num_clients <= MOST_CLIENTS if clients is None else clients
+    return {"turnout": __version__, "sentences": diagnosis_words(diagnosis)} | diagnosis.numbers(wanted)
+
+
+def save_diagnosis(diagnosis: Diagnosis, out: str | Path) -> Path:
+    """Write `diagnosis.html`, `diagnosis.json` and `world.toml`; if anything fails on the way, nothing is left."""
+    folder = free_folder(out)
+    with whole_or_absent(folder) as work:
+        (work / "diagnosis.html").write_text(diagnosis_page(diagnosis), encoding="utf-8")
+        text = json.dumps(diagnosis_summary(diagnosis), allow_nan=False)
+        (work / "diagnosis.json").write_text(text + "\n", encoding="utf-8")
+        (work / "world.toml").write_text(world_toml(diagnosis), encoding="utf-8")
+    return folder
+
+
+def world_toml(diagnosis: Diagnosis) -> str:
+    """An experiment in the fitted world, on quadratics with one client each and the log's target as importance.
+
+    The server estimates availability. If the log says whose updates arrived, links lose as many; if it says how many
+    steps clients do, they do as many.
+    """
+    fitted, lines = diagnosis.fitted, ["Fitted by turnout diagnose; play it with turnout run."]
+    lines += [f"Note: {note}." for note in fitted.notes]
+    if diagnosis.likeness.differences:
+        lines.append(f"Unlike the log in: {', '.join(diagnosis.likeness.differences)}.")
+    return "".join(f"# {line}\n" for line in lines) + toml.write(document(diagnosis))
+
+
+def document(diagnosis: Diagnosis) -> toml.Document:
+    """The experiment as a TOML document."""
+    log, fitted = diagnosis.log, diagnosis.fitted
+    kind = fitted.kind.replace("_", " ")
+    task: dict[str, Any] = {"name": "quadratics", "num_clients": log.num_clients}
+    target = diagnosis.findings.weights.target
+    if np.ptp(target) > 0:
+        task["importance"] = _digits(target * log.num_clients)
+    experiment: toml.Document = {
+        "title": f"A {kind} world fitted to {diagnosis.source.replace(chr(92), '/').rpartition('/')[2]}",
+        "rounds": ROUNDS,
+        "seeds": 5,
+        "evaluate_every": 10,
+        "task": task,
+        "availability": {"name": fitted.kind, **fitted.parameters},
+    }
+    success, steps = success_of(log), steps_of(log)
+    if success is not None:
+        experiment["links"] = {"name": "bernoulli", "success": _digits(success)}
+    if steps is not None:
+        experiment["compute"] = {"name": "per_client", "steps": steps.tolist()}
+    recommended = [] if diagnosis.ranking is None else [diagnosis.ranking.recommended.strategy]
+    strategies = [{"name": name} for name in dict.fromkeys([*STRATEGIES, *recommended])]
+    return experiment | {"local": {"learning_rate": 0.02}, "facts": "online", "strategies": strategies}
+
+
+def _digits(values: np.ndarray) -> list[float]:
+    return [float(f"{value:.6g}") for value in values.tolist()]

@@ -10,10 +10,9 @@ from turnout.workbench.diagnosis.findings.rates import lag_one
 from turnout.workbench.diagnosis.findings.recorded_time import EVERY_SLOT
 from turnout.workbench.diagnosis.reading.log import Log
 from turnout.workbench.diagnosis.world.ranking import FAIR
-from turnout.workbench.report.audit.audit_words import who_is_fair, with_half
+from turnout.workbench.report.audit import who_is_fair, with_half
 from turnout.workbench.report.diagnosis.advice import recommendation
-from turnout.workbench.report.diagnosis.readable import duration, percent
-from turnout.workbench.report.diagnosis.when import in_zone, moment, stretch
+from turnout.workbench.report.diagnosis.readable import duration, in_zone, moment, percent, stretch
 from turnout.workbench.report.page.labels import paper_label
 
 FORGOTTEN = 0.1  # share of its target below which a client hardly counts
@@ -29,7 +28,8 @@ def diagnosis_words(diagnosis: Diagnosis) -> dict[str, list[str]]:
         "log": [*_log(diagnosis), *_outages(diagnosis)],
         "availability": _availability(diagnosis),
         "company": _company(diagnosis),
-        "cycles": _cycles(diagnosis),
+        "cycles": [_cycle(cycle, diagnosis.log) for cycle in diagnosis.findings.cycles.tested]
+        or ["The log is too short to show a cycle."],
         "separation": _separation(diagnosis),
         "drift": _drift(diagnosis),
         "uploads": _uploads(diagnosis),
@@ -174,11 +174,6 @@ def _company(diagnosis: Diagnosis) -> list[str]:
         f"{percent(clusters.share)} of the clients move together with others, in {groups} {int(clusters.sizes[0]):,}; "
         f"two clients of a group have a correlation of {strength:.2f} on average.{sample}"
     ]
-
-
-def _cycles(diagnosis: Diagnosis) -> list[str]:
-    tested = diagnosis.findings.cycles.tested
-    return [_cycle(cycle, diagnosis.log) for cycle in tested] if tested else ["The log is too short to show a cycle."]
 
 
 def _peak(cycle: Cycle, log: Log) -> str:

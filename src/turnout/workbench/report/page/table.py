@@ -16,7 +16,7 @@ from rich.text import Text
 
 from turnout.workbench.diagnosis.plain import plain
 from turnout.workbench.report.page.colours import Style
-from turnout.workbench.report.page.on_page import swatch
+from turnout.workbench.report.page.shell import swatch
 
 UNBOUNDED = 10_000  # columns of a terminal
 LABEL_WIDTH = 30  # letters in a terminal: longer names of rows may be broken

@@ -22,13 +22,13 @@ from turnout.tasks.base import Task
 from turnout.uploads import Plain, Upload
 from turnout.workbench.experiment.config import usual_interval
 from turnout.workbench.experiment.run import Outcome
+from turnout.workbench.report.page.chart import Look
 from turnout.workbench.report.page.labels import strategy_name
-from turnout.workbench.report.page.look import Look
 from turnout.workbench.report.page.table import Table
 from turnout.workbench.report.run.compared import Compared, relabel_points
 from turnout.workbench.report.run.plots import plot
 from turnout.workbench.report.run.run_page import RunReport
-from turnout.workbench.report.run.run_words import run_summary
+from turnout.workbench.report.run.run_table import run_summary
 from turnout.world import World
 
 if TYPE_CHECKING:

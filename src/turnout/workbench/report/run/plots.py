@@ -1,4 +1,4 @@
-"""Figures by name: what `turnout.plots(history)` has as methods and `turnout plot` as kinds."""
+"""Figures by name, as `turnout.plots(history)` and `turnout plot` have them; and that of a partition."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import altair as alt
+import numpy as np
 
 from turnout.arguments import check_kind
 from turnout.errors import nearest
 from turnout.files.whole import whole_file
 from turnout.metrics import WORST_DECILE, Metric, metric_named
 from turnout.simulator.history import History
+from turnout.tasks.data.data_task import DataTask
+from turnout.tasks.data.partition import label_counts
 from turnout.workbench.experiment.errors import ExperimentError, mistakes_at
-from turnout.workbench.report.page.chart import Chart, Drawing, Picture, one_each
-from turnout.workbench.report.page.look import Look
+from turnout.workbench.report.page.chart import Axis, Chart, Drawing, Look, Picture, Series, one_each, why_silent
+from turnout.workbench.report.page.colours import BLUE, Style
 from turnout.workbench.report.page.on_paper import caption, figure
-from turnout.workbench.report.page.telling import why_silent
 from turnout.workbench.report.run.compared import (
     Points,
     arrange,
@@ -39,6 +41,8 @@ CURVES = "curves"
 FIGURE_KINDS = (CURVES, *CHARTS)
 ALL = "all"  # of the kinds, each in a file of its own
 PLAIN = Look()
+WIDTH, HEIGHT, LOW = 900, 260, 80
+SHOWN_CLIENTS = 100  # more would not be told apart
 
 
 class HistoryPlots:
@@ -110,7 +114,9 @@ def figure_set(points: Points, look: Look = PLAIN) -> tuple[dict[str, alt.TopLev
 
 def _draw(points: Points, kind: str, metric: str | None = None, look: Look = PLAIN) -> alt.TopLevelMixin:
     if kind == CURVES:
-        metrics = _panels(points) if metric is None else [_common_metric(points, metric)]
+        if metric is not None and metric not in (shared := common_metrics(points)):
+            raise ValueError(f"there is no metric {metric!r}: known: {', '.join(sorted(shared))}")
+        metrics = _panels(points) if metric is None else [metric_named(metric)]
         return _draw_beside(points, [look.of(learning_curves(points, one)) for one in metrics])
     describe, lacking = CHARTS[kind]
     chart = describe(points)
@@ -123,12 +129,6 @@ def _panels(points: Points) -> list[Metric]:
     """The metrics that have a panel where none is named: the worst tenth only if there is nothing else."""
     shown = shown_metrics(points)
     return [metric for metric in shown if metric.name != WORST_DECILE] or shown
-
-
-def _common_metric(points: Points, name: str) -> Metric:
-    if name not in (shared := common_metrics(points)):
-        raise ValueError(f"there is no metric {name!r}: known: {', '.join(sorted(shared))}")
-    return metric_named(name)
 
 
 def draw_curves(points: Points, curves: Mapping[str, Chart]) -> alt.TopLevelMixin:
@@ -164,3 +164,38 @@ def save_plot(chart: Any, out: Path, form: str | None = None) -> Path:
     with whole_file(out) as draft:
         chart.save(draft, format=form_of, scale_factor=PAPER_PIXELS if form_of == "png" else 1)
     return out
+
+
+def label_counts_figure(
+    task: DataTask, split: Literal["train", "validation", "test"] = "train", title: str = ""
+) -> alt.TopLevelMixin:
+    """A disc for every client and class, its area by the number of samples; below it, how many each client has.
+
+    Of more than 100 clients the first 100 are shown.
+    """
+    part = getattr(task, split)
+    if part is None:
+        raise ValueError(f"the task has no {split} samples to count")
+    if not np.issubdtype(part.labels.dtype, np.integer):
+        raise ValueError("the labels of the task are numbers, not classes: there is nothing to count")
+    counts = label_counts(np.asarray(part.labels), np.asarray(part.owners), task.num_clients)
+    shown = min(task.num_clients, SHOWN_CLIENTS)
+    part_shown = "" if shown == task.num_clients else f"The first {shown} of {task.num_clients:,} clients."
+    words = {"train": "trains on", "validation": "validates on", "test": "is tested on"}
+    names = None if task.names is None else task.names[:shown]
+    charts = label_counts_charts(counts[:shown], names)
+    return figure(charts, f"What each client {words[split]}", [title, part_shown], columns=1, legend=False, spacing=8)
+
+
+def label_counts_charts(counts: np.ndarray, names: tuple[str, ...] | None = None) -> list[Chart]:
+    """The discs, and the sums below them, from the number of samples by client and class."""
+    numbers, classes = (tuple(map(str, range(count))) for count in counts.shape)
+    clients = numbers if names is None else names
+    held_by, of_class = np.nonzero(counts)
+    discs = Series("samples", Style.of(BLUE), of_class, held_by, sizes=counts[held_by, of_class])
+    sums = Series("samples", Style.of(BLUE), counts.sum(axis=1))
+    x, above = Axis("Client", names=clients), Axis("", names=clients)
+    return [
+        Chart("discs", "Classes", above, Axis("Class", names=classes), (discs,), width=WIDTH, height=HEIGHT),
+        Chart("bars", "Samples", x, Axis("Samples", whole=True), (sums,), width=WIDTH, height=LOW),
+    ]

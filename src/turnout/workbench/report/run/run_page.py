@@ -16,17 +16,14 @@ from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.run import Run
 from turnout.workbench.experiment.store import load
 from turnout.workbench.report.page.chart import Chart, Drawing
-from turnout.workbench.report.page.on_page import axis_switch, legend
 from turnout.workbench.report.page.on_paper import PIXELS
-from turnout.workbench.report.page.shell import copyable, figures_or_why, page, paragraph, section
+from turnout.workbench.report.page.shell import axis_switch, copyable, figures_or_why, legend, page, paragraph, section
 from turnout.workbench.report.page.table import Column, Table
 from turnout.workbench.report.run.compared import Compared, join_runs, shown_metrics, styles_of
-from turnout.workbench.report.run.curves import with_floors
-from turnout.workbench.report.run.error_split import ErrorSplit, error_splits
+from turnout.workbench.report.run.curves import ErrorSplit, error_splits, with_floors
 from turnout.workbench.report.run.plots import draw_alone, draw_curves
 from turnout.workbench.report.run.run_charts import CURVE, curve_charts, fleet_charts, split_chart
-from turnout.workbench.report.run.run_table import counts, run_table
-from turnout.workbench.report.run.run_words import run_words
+from turnout.workbench.report.run.run_table import counts, run_table, run_words
 
 if TYPE_CHECKING:
     import altair as alt

@@ -1,4 +1,4 @@
-"""How fast participation under a minimum separation approaches its long run, measured in two ways."""
+"""Participation under a minimum separation: how far it is from uniform, and how fast it approaches its long run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,22 @@ from jaxtyping import Array, Float
 from turnout.availability import minimum_separation
 from turnout.availability.base import Process
 from turnout.theory import minimum_separation as long_run_shares
-from turnout.theory import order_chain, total_variation_over_time
+from turnout.theory import order_chain, separation_curve, total_variation_over_time
 from turnout.types import RandomKey
-from turnout.workbench.reproduction.measured import Curve
+from turnout.workbench.reproduction.measures import Curve
 
 Distances = Callable[[np.ndarray, int, int], np.ndarray]  # of weights, a separation and a seed
+
+
+def separation_bias(num_clients: int = 500, batch: int = 1, seeds: int = 10) -> list[Curve]:
+    """‖π_R − 1/N‖₁ for every possible R; a seed draws weights p, uniform between 0 and 1."""
+    rows = []
+    for seed in range(seeds):
+        weights = 1 - np.random.default_rng(seed).random(num_clients)  # in (0, 1]
+        shares = separation_curve(weights, batch)
+        rows.append(np.abs(shares - 1 / num_clients).sum(axis=1))
+    separations = np.arange(num_clients // batch)
+    return [Curve("", "random weights", "distance", separations, tuple(range(seeds)), np.array(rows))]
 
 
 def separation_mixing(

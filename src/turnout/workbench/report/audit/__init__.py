@@ -1,1 +1,0 @@
-"""Audits: page, figure, table and words."""
