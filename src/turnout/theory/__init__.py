@@ -49,6 +49,15 @@ from turnout.theory.separation import (
 )
 from turnout.theory.spectrum import eigenvalues, second_eigenvalue
 from turnout.theory.terms import Terms
+from turnout.theory.time.ages_of_words import word_ages
+from turnout.theory.time.arrivals import effective_in_time, unbiased_coefficients, weighing_efficiency
+from turnout.theory.time.buffered import buffered_arrivals
+from turnout.theory.time.choosing import fair_odds, most_at_work_by_choice, queued_rates
+from turnout.theory.time.clocked import clocked_arrivals
+from turnout.theory.time.mixed_model import fedasync_model
+from turnout.theory.time.pace import pace_arrivals
+from turnout.theory.time.rounds import round_arrivals
+from turnout.theory.time.work import work_times
 from turnout.theory.two_state import (
     client_chains,
     effective_rounds,
@@ -79,3 +88,7 @@ __all__ += ["shortest_gap"]
 __all__ += ["correlated_fedavg_bound", "fedacs_bound", "fedlaavg_alternating_bound", "fedlaavg_bound"]
 __all__ += ["last_word_bound", "markov_bound", "sampling_bound"]
 __all__ += ["faded_distance", "fedlaavg_learning_rate", "largest_sampling_step", "longest_age", "longest_staleness"]
+# Work that takes time.
+__all__ += ["buffered_arrivals", "clocked_arrivals", "pace_arrivals", "round_arrivals", "work_times"]
+__all__ += ["effective_in_time", "fair_odds", "most_at_work_by_choice", "queued_rates", "unbiased_coefficients"]
+__all__ += ["fedasync_model", "weighing_efficiency", "word_ages"]
