@@ -53,20 +53,22 @@ def buffered_arrivals(
     not given. `exponent` is that of the discount s(age) = (1 + age)^-exponent; FedBuff's is 1/2.
     """
     clients = read_clients(pi, lam, durations, leaving)
+    cap = clients.count if concurrency is None else min(at_least("concurrency", concurrency, 1), clients.count)
+    check_nonnegative(exponent=exponent)
+    relative = np.ones(clients.count) if odds is None else positive("odds", odds, clients.count)
+    return _solved(clients, at_least("size", size, 1), cap, relative / relative.mean(), exponent)
+
+
+def _solved(clients: TimedClients, size: int, cap: int, odds: np.ndarray, exponent: float) -> BufferedArrivals:
     count = clients.count
-    size, cap = at_least("size", size, 1), count
-    if concurrency is not None:
-        cap = min(at_least("concurrency", concurrency, 1), count)
     if size > count:
         raise ValueError(f"size = {size}: a buffer of {count} clients is never fuller than {count}")
-    check_nonnegative(exponent=exponent)
     if cap == count:
         if clients.always_there and clients.fixed is not None:
             return buffered_played(clients.fixed, size, exponent)
         if size > 1 and size > SMALL_BUFFER * count:
             return full_buffer(clients, size, exponent)
-    relative = np.ones(count) if odds is None else positive("odds", odds, count)
-    return _small_buffer(_Capped(clients, times_of(clients), size, cap, relative / relative.mean()), exponent)
+    return _small_buffer(_Capped(clients, times_of(clients), size, cap, odds), exponent)
 
 
 @dataclass(frozen=True)

@@ -56,9 +56,15 @@ def round_arrivals(
     check_nonnegative(exponent=exponent)
     if clients.always_there and clients.fixed is not None:
         return rounds_played(clients.fixed, quorum, deadline, late == "keep", exponent)
+    return _estimated(clients, quorum, deadline, late == "keep", exponent)
+
+
+def _estimated(
+    clients: TimedClients, quorum: float, deadline: int | None, keep: bool, exponent: float
+) -> RoundArrivals:
     ends, arrives, cut = _work(clients)
     memory = powers(clients.lam, ends.shape[1])
-    model = _Model(clients, ends, arrives, quorum, deadline, late == "keep", memory)
+    model = _Model(clients, ends, arrives, quorum, deadline, keep, memory)
     found = model.solved(clients.pi)
     again = model.solved(SECOND_START * clients.pi)
     doubts = list[str]()
