@@ -10,9 +10,10 @@ import pytest
 from played_in_time import Fleet, LastWords, Mifa, fedavg, play
 from played_in_time import Steered as SteeredLoops
 from steered import Steered
-from turnout import Local, World, simulate, simulate_trials
+from turnout import Local, World, simulate, simulate_trials, types
 from turnout.availability import bernoulli, markov
 from turnout.paces import Buffered, Clocked, Rounds
+from turnout.simulator.rehearsal import rehearse
 from turnout.simulator.trial import Trial
 from turnout.strategies import MIFA, FedAvg, LastWord, OptimalSampling
 from turnout.tasks.quadratics import Quadratics
@@ -215,3 +216,14 @@ def test_the_law_of_durations_is_that_of_draws(law):
         counted = np.bincount(draws[:, client], minlength=table.shape[1])[: table.shape[1]] / len(draws)
         np.testing.assert_allclose(counted, table[client], atol=0.03)
     np.testing.assert_allclose(law.mean(np.asarray(steps)), draws.mean(axis=0), rtol=0.05, atol=0.05)
+
+
+def test_models_are_held_for_busy_clients_only():
+    """At most C at work and K - 1 waiting to be used, whatever the number of clients."""
+    many, roots = 400, jax.vmap(jr.key)(jnp.arange(2, dtype=jnp.uint32))
+    everywhere = World(bernoulli(many, 0.7), durations=durations.drawn(many, 6.0, 1.0, 1, 20))
+    trial = Trial(MIFA(), everywhere, pace=Buffered(size=5, concurrency=20))
+    sizes = rehearse(types.Fleet(jnp.ones(many)), [trial], roots, 200, 5)
+    assert sizes.busy <= 20 + 5 - 1
+    assert sizes.closing <= 20 + 5 - 1
+    assert sizes.asked == 20

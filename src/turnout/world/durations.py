@@ -223,7 +223,7 @@ def drawn(
     _check_range("median and sigma", np.asarray([median, sigma], np.float64), 0.0, MAX_TICKS, "value")
     if not 0 <= low <= high <= MAX_TICKS:
         raise ValueError(f"durations: low and high must be 0 ≤ low ≤ high ≤ {MAX_TICKS:,}, not {low} and {high}")
-    draws = median * np.exp(sigma * np.asarray(jr.normal(jr.key(seed), (num_clients,)), np.float64))
+    draws = median * np.exp(sigma * np.random.default_rng(seed).standard_normal(num_clients))
     return fixed(num_clients, np.clip(np.rint(draws), low, high).astype(int).tolist(), leaving, tick_seconds)
 
 
