@@ -52,11 +52,15 @@ def main() -> None:
             found = np.array([one(name, count, seed) for seed in range(1, chosen.worlds + 1)])
             tv, chance, averaged, step, age = found.T
             print(
-                f"| {name} | {count} | {tv.mean():.2%} ({chance.mean():.2%}) | {tv.max():.2%} | {averaged.mean():.2%} |"
-                f" {np.abs(step).mean():.1%}, {np.abs(step).max():.1%} | {np.nanmean(np.abs(age)):.1%} |"
+                f"| {name} | {count} | {tv.mean():.2%} ({chance.mean():.2%}) | {tv.max():.2%} | {_shown(averaged)} |"
+                f" {np.abs(step).mean():.1%}, {np.abs(step).max():.1%} | {_shown(np.abs(age))} |"
                 f" <!-- {time.perf_counter() - began:.0f} s -->",
                 flush=True,
             )
+
+
+def _shown(errors: np.ndarray) -> str:
+    return "–" if np.isnan(errors).all() else f"{np.nanmean(errors):.2%}"
 
 
 def one(name: str, count: int, seed: int) -> tuple[float, ...]:
@@ -67,7 +71,7 @@ def one(name: str, count: int, seed: int) -> tuple[float, ...]:
     played = play(kind(**given), pi, lam, table, leaving, ticks=1500, worlds=30, seed=seed, exponent=0.5)
     found = FORMULAS[kind](pi, lam, table, **given, leaving=leaving, exponent=0.5)
     everybody = np.ones(count)
-    averaged = 0.0
+    averaged = np.nan
     if kind is Rounds:
         averaged = total_variation(effective_in_time(found, everybody, average=True), played.share("averaged"))
     aged = played.age.sum() / played.used.sum()
