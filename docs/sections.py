@@ -25,7 +25,7 @@ from turnout.workbench.reproduction.verdicts import Reproduction
 RESULTS = ROOT / "experiments" / "results"
 PAGES = (
     "README.md",
-    *(f"docs/{name}.md" for name in ("choose", "clusters", "matrix", "performance", "api/README")),
+    *(f"docs/{name}.md" for name in ("choose", "clusters", "matrix", "performance", "time", "api/README")),
     *(f"docs/api/{page}" for page in PACKAGES.values()),
 )
 PART = re.compile(r"(<!-- from: ([a-z .]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -257,6 +257,20 @@ def audited() -> str:
     return table(("`turnout audit demo`", "consistent", "off target", "unsteady"), rows)
 
 
+def whom() -> str:
+    """Share of the slow clients, and weight on the wrong ones: `python benchmarks/whom.py --store`."""
+    servers = json.loads((NUMBERS / "whom.json").read_text())["servers"]
+    rows = []
+    for name, worlds in servers.items():
+        cells = [name]
+        for shares in worlds.values():
+            for kind in ("played", "formula"):
+                slow, off = (shares.get(f"{kind} {what}") for what in ("slow", "off"))
+                cells.append("–" if slow is None else f"{100 * slow:.1f} % ({100 * off:.1f})")
+        rows.append(cells)
+    return table(("server", "always there", "by formula", "two classes", "by formula"), rows)
+
+
 SECTIONS: dict[str, Callable[[], str]] = {
     "traits": traits,
     "phones": phones,
@@ -273,6 +287,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "performance": performance,
     "precision": precision,
     "million": million,
+    "whom": whom,
     "public names": listed,
     **{f"reference {package}": functools.partial(reference, package) for package in PACKAGES},
 }
