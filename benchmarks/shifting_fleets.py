@@ -26,6 +26,7 @@ class Fleet:
     log: Log
     true: frozenset[str]
     neither: frozenset[str] = frozenset()  # follows from what is true
+    equal: bool = False  # all clients come equally often, so that no strategy has anything to cure
 
 
 def chain(draw: np.random.Generator, chance: np.ndarray, lam: np.ndarray) -> np.ndarray:
@@ -124,7 +125,7 @@ def _members(draw: np.random.Generator, joins: np.ndarray, leaves: np.ndarray) -
     present = chain(draw, np.tile(pi, (SLOTS, 1)), lam)
     t = np.arange(SLOTS)
     present &= (t >= joins[:, None]) & (t < leaves[:, None])
-    return Fleet(Log.from_matrix(present), frozenset({"churn"}), frozenset({"drift"}))
+    return Fleet(Log.from_matrix(present), frozenset({"churn"}), frozenset({"drift", "client drift"}))
 
 
 FLEETS: dict[str, Callable[[np.random.Generator], Fleet]] = {
@@ -144,6 +145,7 @@ def findings_of(findings: Findings) -> set[str]:
         "outage": findings.outages.found,
         "churn": bool((findings.drift.arrived_late | findings.drift.vanished).any()),
         "drift": findings.drift.found,
+        "client drift": bool(findings.drift.drifting.any()),
         "rest": findings.gaps.separated,
     }
     return {name for name, is_shown in shown.items() if is_shown}
