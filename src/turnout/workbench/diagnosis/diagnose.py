@@ -122,5 +122,5 @@ def diagnose(  # noqa: PLR0913 (keywords that a user chooses from)
     if rounds != 0:
         announce("auditing strategies in that world")
         weights = findings.weights
-        ranking = rank(loaded, fitted, weights.target, rounds, by_chance=weights.by_chance)
+        ranking = rank(loaded, fitted, weights.target, rounds, by_chance=weights.most_by_chance)
     return Diagnosis(source, loaded, findings, fitted, similarity, ranking)

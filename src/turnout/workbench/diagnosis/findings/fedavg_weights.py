@@ -13,7 +13,7 @@ from turnout.workbench.diagnosis.findings.run_sums import PerClient, over_runs, 
 from turnout.workbench.diagnosis.findings.spells import spells_variance
 from turnout.workbench.diagnosis.reading.log import Log
 
-MAX_SPREADS = 2.0  # standard deviations that a distance may be above its mean by chance
+MAX_SPREADS = 2.5  # standard deviations that a distance may be above its mean by chance
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,19 @@ class FedAvgWeights:
     chance_spread: float = 0.0  # standard deviation of that
 
     @property
+    def most_by_chance(self) -> float:
+        """The largest distance that chance gives, but in one log of a hundred and fifty."""
+        return self.by_chance + MAX_SPREADS * self.chance_spread
+
+    @property
     def beyond_chance(self) -> float:
         """What is left of the distance of the target-weighted average without chance, which adds as noise does."""
-        return float(np.sqrt(max(self.weighted_distance**2 - self.by_chance**2, 0.0)))
+        return float(np.sqrt(max(self.weighted_distance**2 - self.most_by_chance**2, 0.0)))
 
     @property
     def is_chance(self) -> bool:
         """Whether clients that come equally often would give such a distance in a log as long."""
-        return self.weighted_distance <= self.by_chance + MAX_SPREADS * self.chance_spread
+        return self.weighted_distance <= self.most_by_chance
 
 
 def weights(log: Log) -> FedAvgWeights:

@@ -59,7 +59,7 @@ class Ranking:
     ranks: tuple[Rank, ...]
     rounds: int
     clients: int  # audited; a sample of a large fleet
-    by_chance: float = 0.0  # distance of FedAvg that a log as long shows where all clients come equally often
+    by_chance: float = 0.0  # most that FedAvg is off in a log as long where all clients come equally often
 
     @property
     def best(self) -> Rank:
@@ -98,7 +98,7 @@ def rank(
     """Audit the candidates in the fitted world; None if a large fleet cannot be sampled.
 
     The server knows nothing in advance: it estimates rates from what it sees. Lost uploads and local steps are those of
-    the log, if it has them. `by_chance` is the distance that the log has by chance.
+    the log, if it has them. `by_chance` is the most that a log is off by chance.
     """
     chosen = np.arange(fitted.num_clients)
     if fitted.num_clients > MAX_CLIENTS:
