@@ -78,6 +78,7 @@ class Diagnosis(Presented):
         )
 
 
+# Long: half of it are its options.
 def diagnose(  # noqa: PLR0913 (keywords that a user chooses from)
     log: Log | str | PathLike[str],
     *,

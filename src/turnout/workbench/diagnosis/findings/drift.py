@@ -83,21 +83,18 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
     inflation = _inflation(blocks, rates.pi[testable], rates.lam[testable])
     observed = representative(watched)
     by_spells = spells_variance(log)
-    least = max(
-        _chains_variance(log, rates, unit) * max(inflation, 1.0),
-        _of_units(by_spells, unit).sum() / max(int(observed.sum()), 1),
-    )
+    of_fleet = _of_units(by_spells, unit).sum() / max(int(observed.sum()), 1)
+    least = max(_chains_variance(log, rates, unit) * max(inflation, 1.0), of_fleet)
     fleet_p, place = cusum(flat[observed], least) if observed.sum() > 2 else (1.0, 0)
     slot = int(np.flatnonzero(observed)[place]) if observed.any() else 0
     clients = _clients(blocks, rates.lam[testable], inflation, by_spells[testable])
     pooled, strength = _pool(clients[1], testable if unit is None else unit[testable])
-    all_change, false_rate = pooled < MAX_P_VALUE and strength >= MIN_STRENGTH, FALSE_DRIFT_RATE
+    all_change = pooled < MAX_P_VALUE and strength >= MIN_STRENGTH
     if all_change:  # the spells then vary for that reason, too, so clients are named by the variance of chains
         clients = _clients(blocks, rates.lam[testable], inflation, 0 * by_spells[testable])
-        false_rate = FALSE_DISCOVERY_RATE
     client_p = np.ones(log.num_clients)
     client_p[testable], _, client_slot = clients
-    drifting = discoveries(client_p, false_rate)
+    drifting = discoveries(client_p, FALSE_DISCOVERY_RATE if all_change else FALSE_DRIFT_RATE)
     changed = fleet_p < MAX_P_VALUE
     members = churn(log, cycles)
     return Drift(

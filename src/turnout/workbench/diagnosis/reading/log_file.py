@@ -21,6 +21,7 @@ from turnout.workbench.diagnosis.reading.row_codes import Rows, read_rows
 from turnout.workbench.diagnosis.reading.table import open_table
 
 
+# Long: half of it says what its options are.
 def read_log(
     path: str | PathLike[str],
     *,
@@ -45,7 +46,6 @@ def read_log(
     an absent client did: `"availability"`, it could not have taken part, or `"participation"`, it may not have been
     asked; by the columns if not given.
     """
-    check_shows(shows)
     if slot_seconds is not None and not 0 < slot_seconds < np.inf:
         raise LogError(f"slot_seconds = {slot_seconds}: must be a positive number of seconds")
     if num_rounds is not None and not 1 <= num_rounds <= MAX_SLOTS:
@@ -67,14 +67,10 @@ def read_log(
     return replace(log, warnings=(*warnings, *log.warnings, *_mixed_clocks(rows), *more, *_remarks(log)))
 
 
-def check_shows(shows: str | None) -> None:
-    if shows not in (None, AVAILABILITY, PARTICIPATION):
-        raise LogError(f"shows = {shows!r}: must be {AVAILABILITY} or {PARTICIPATION}")
-
-
 def as_stated(log: Log, shows: str | None) -> Log:
     """The log, taken for what the user says."""
-    check_shows(shows)
+    if shows not in (None, AVAILABILITY, PARTICIPATION):
+        raise LogError(f"shows = {shows!r}: must be {AVAILABILITY} or {PARTICIPATION}")
     return log if shows is None else replace(log, shows=Shows(shows, "you say so", surely=True))
 
 
