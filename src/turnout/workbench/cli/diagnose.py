@@ -47,7 +47,7 @@ def diagnose_command(
     ] = None,
     shows: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="WHAT",
             help="availability: who is absent could not take part; or participation: it may not have been asked. "
             "By the columns if not given.",
