@@ -12,7 +12,7 @@ from typing import get_args
 
 import numpy as np
 from public_names import PACKAGES, listed, reference
-from speeds import million, performance, precision, speed
+from speeds import intervals, million, performance, precision, speed
 from tables import NUMBERS, ROOT, table
 
 from turnout.statistics import Interval
@@ -25,7 +25,7 @@ from turnout.workbench.reproduction.verdicts import Reproduction
 RESULTS = ROOT / "experiments" / "results"
 PAGES = (
     "README.md",
-    *(f"docs/{name}.md" for name in ("choose", "clusters", "matrix", "performance", "api/README")),
+    *(f"docs/{name}.md" for name in ("choose", "clusters", "matrix", "performance", "api/README", "theory/intervals")),
     *(f"docs/api/{page}" for page in PACKAGES.values()),
 )
 PART = re.compile(r"(<!-- from: ([a-z .]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -273,6 +273,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "performance": performance,
     "precision": precision,
     "million": million,
+    "intervals": intervals,
     "public names": listed,
     **{f"reference {package}": functools.partial(reference, package) for package in PACKAGES},
 }
