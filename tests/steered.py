@@ -59,5 +59,5 @@ class Steered(Strategy[Words]):
     def aggregate(
         self, state: Words, params: Params, view: View, cohort: Cohort, reports: Reports
     ) -> tuple[Move, Words]:
-        heard = state.hear(view, cohort, reports, reports.second, cohort.take(view.importance))
+        heard = state.hear(cohort, reports, reports.second, cohort.take(view.importance))
         return Move(averaged(cohort, "received")), heard.words

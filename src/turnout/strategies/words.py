@@ -55,10 +55,10 @@ class Words(eqx.Module):
         rows = rows_of_zeros(fleet, params, bits) if keeper == "server" else None
         return cls(rows, jnp.zeros_like(fleet.importance), tree.zeros_like(params))
 
-    def hear(self, view: View, cohort: Cohort, reports: Reports, said: Params, weight: PerSlot) -> Heard:
+    def hear(self, cohort: Cohort, reports: Reports, said: Params, weight: PerSlot, t: Round | None = None) -> Heard:
         """Take in what the cohort has said: words, or their changes where the clients keep them.
 
-        The rule for all memories: an update of no work is no word.
+        The rule for all memories: an update of no work is no word. Without the round the sum is never made anew.
         """
         cohort = cohort.speaking(reports)
         held = jnp.where(cohort.mask, cohort.put(weight), self.weight)
@@ -70,7 +70,7 @@ class Words(eqx.Module):
         grown = tree.subtract(tree.weighted_sum(fresh, now), tree.weighted_sum(old, before))
         change = tree.where_rows(cohort.arrived, tree.subtract(fresh, old), tree.zeros_like(old))
         words = Words(rows, held, tree.add(self.total, grown))
-        return Heard(words._refresh(view.t), change, cohort.mask)
+        return Heard(words if t is None else words._refresh(t), change, cohort.mask)
 
     def _refresh(self, t: Round) -> Words:
         """The same, with the sum made anew every so many rounds; it differs by rounding only, so gradients pass by.
