@@ -1,20 +1,12 @@
 """Every strategy where work takes time and the server does not wait for all: it runs, and its model moves."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import slow_fleet
 from every_strategy import ONE_EACH
-from turnout import Online, audit
+from turnout import Online
 from turnout.paces import Buffered, Clocked, Rounds
-from turnout.strategies import (
-    FairChoice,
-    FedAsync,
-    FedAvg,
-    LastWord,
-    NormSampling,
-)
 
 PACES = {
     "buffered": Buffered(size=3, concurrency=6),
@@ -33,7 +25,8 @@ CASES = [
 @pytest.mark.parametrize(("pace", "name"), CASES)
 def test_every_strategy_runs_with_old_answers(pace, name):
     strategy = ONE_EACH[name]
-    run = slow_fleet.compiled(strategy, PACES[pace], facts=Online() if strategy.needs else None)
+    facts = Online() if strategy.needs else None
+    run = slow_fleet.compiled(strategy, PACES[pace], facts=facts)
     assert np.isfinite(run.params).all()
     assert np.abs(run.params[0] - 1.0).max() > 1e-3
     assert (run.ages[0] > 0).any() or pace == "quorum"

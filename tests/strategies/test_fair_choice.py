@@ -34,8 +34,7 @@ def test_an_empty_first_round_leaves_the_model(play):
 
 
 @pytest.mark.parametrize(
-    ("odds", "message"),
-    [([1.0, 2.0], "odds must be 3 numbers"), ([1.0, 0.0, 1.0], "odds of client 1 must be above 0")],
+    ("odds", "message"), [([1.0, 2.0], "odds must be 3 numbers"), ([1.0, 0.0, 1.0], "odds of client 1 must be above 0")]
 )
 def test_wrong_odds_are_refused(play, odds, message):
     with pytest.raises(ValueError, match=message):
@@ -58,10 +57,14 @@ def odds_by_hand():
 def test_updates_come_in_proportion_to_the_target(odds):
     task = turnout.tasks.quadratics(num_clients=COUNT, dimension=1)
     task = turnout.tasks.Quadratics.of(task.centres, task.curvature, importance=TARGET.tolist())
-    scene = World(turnout.availability.bernoulli(COUNT, 1.0), compute=1, durations=durations.fixed(COUNT, LONG.tolist()))
+    scene = World(
+        turnout.availability.bernoulli(COUNT, 1.0), compute=1, durations=durations.fixed(COUNT, LONG.tolist())
+    )
     strategy = FairChoice(odds=odds_by_hand().tolist() if odds else None)
     pace = turnout.Buffered(size=1, concurrency=AT_WORK)
-    run = turnout.simulate(task, scene, strategy, rounds=TICKS, pace=pace, seeds=2, local=turnout.Local(learning_rate=0.01))
+    run = turnout.simulate(
+        task, scene, strategy, rounds=TICKS, pace=pace, seeds=2, local=turnout.Local(learning_rate=0.01)
+    )
     share = run.clients["used"].mean(axis=0) / run.clients["used"].mean(axis=0).sum()
     distance = 0.5 * np.abs(share - TARGET / TARGET.sum()).sum()
     assert distance < (0.04 if odds else 0.005)
