@@ -78,18 +78,14 @@ SETTINGS = {
     "fedacs": FedACS(cohort=3),
     "c_a_fedavg": CAFedAvg(cohort=3),
     "fedbuff": FedBuff(),
-    "fedbuff oldest": FedBuff(exponent=0.0, oldest=1),
     "fedasync": FedAsync(),
-    "fedasync hinge": FedAsync(mixing=0.3, discount="hinge", within=1.0),
     "ca2fl": CA2FL(),
     "ace": ACE(),
     "ace newest": ACE(newest_within=3),
-    "ace wait": ACE(wait=True),
     "fedfix": FedFix(),
     "fedstaleasync": FedStaleAsync(),
     "fedstaleasync hinge": FedStaleAsync(fresh_slope=0.5, stale_slope=0.5, within=1.0, rates=0.4),
     "delay_adaptive": DelayAdaptive(),
-    "delay_adaptive given": DelayAdaptive(usual_age=1.0),
     "fair_choice": FairChoice(cohort=3),
 }
 

@@ -6,15 +6,15 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from turnout.strategies.base import Strategy
-from turnout.strategies.staleness import check_positive, num_arrived, num_awaited, shares
+from turnout.strategies.staleness import Number, check_positive, num_arrived, num_awaited, shares
 from turnout.types import Cohort, Fleet, Move, Params, Reports, Scalar, View, divide
 
 
 class AgesSoFar(eqx.Module):
     """Of all updates that were used."""
 
-    total: Scalar
-    count: Scalar
+    total: Number
+    count: Number
 
     def after(self, cohort: Cohort) -> AgesSoFar:
         total = jnp.sum(jnp.where(cohort.arrived, cohort.age, 0.0))

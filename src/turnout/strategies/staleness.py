@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import jax.numpy as jnp
+from jaxtyping import Float
 
 from turnout.types import Array, Cohort, PerSlot, Scalar, View
 
+Number = Float[Array, ""]
 Discount = Literal["constant", "polynomial", "hinge"]
 
 
@@ -42,11 +44,12 @@ def hinge(age: Array, slope: Scalar, within: Scalar) -> Array:
     return 1.0 / (jnp.asarray(slope, jnp.float32) * beyond + 1.0)
 
 
-def num_arrived(cohort: Cohort) -> Scalar:
+def num_arrived(cohort: Cohort) -> Number:
+    """M, the updates that this step uses."""
     return jnp.sum(cohort.arrived, dtype=jnp.float32)
 
 
-def num_awaited(view: View, cohort: Cohort) -> Scalar:
+def num_awaited(view: View, cohort: Cohort) -> Number:
     """K, the updates that one step waits for; what has arrived, and one at least, where the pace has no such number."""
     if view.goal is not None:
         return jnp.asarray(view.goal, jnp.float32)
