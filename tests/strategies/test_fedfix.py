@@ -13,7 +13,7 @@ def test_an_update_counts_by_its_beats(play):
 
 
 def test_beats_that_are_known(play):
-    game = play(FedFix(beats=[2, 3]), importance=(1.0, 3.0))
+    game = play(FedFix(beats=[2.0, 3.0]), importance=(1.0, 3.0))
     assert game.round([1, 1], [2.0, 4.0], ages=[0, 9]) == pytest.approx(0.25 * 2 * 2.0 + 0.75 * 3 * 4.0)
 
 
@@ -32,7 +32,7 @@ def test_wrong_beats_are_refused(play, beats, message):
 
 def test_the_weights_are_the_targets_where_everybody_is_there():
     """Ticks 1, 3, 5, 7, 9 at a beat of 4 are 1, 1, 2, 2 and 3 beats, so that client k has weight b α_k once in b."""
-    ticks, beats = [0, 2, 4, 6, 8], [1, 1, 2, 2, 3]
+    ticks, beats = [0, 2, 4, 6, 8], [1.0, 1.0, 2.0, 2.0, 3.0]
     task = turnout.tasks.quadratics(num_clients=5, dimension=2)
     scene = World(turnout.availability.bernoulli(5, 1.0), compute=1, durations=durations.fixed(5, ticks))
     trials = [turnout.Trial(FedFix(beats=b), scene, pace=turnout.Clocked(every=4)) for b in (None, beats)]
