@@ -25,7 +25,7 @@ class FairChoice(Strategy[PerClient]):
     far is smallest against their target: (n_k + 1) / α_k. With `odds` clients are drawn by these instead, one by one
     without replacement. Odds that make updates come in proportion to α_k follow from how long each client takes and is
     away: -log(1 - h_k) with h_k = 1 / (1 + π_k V_k), V_k = 1 / (c α_k) minus the ticks from use to use of a client that
-    is asked at once, and c such that C clients are at work.
+    is asked at once, and c such that C clients are at work: `turnout.theory.fair_odds`.
 
     Needs a pace with a cap, such as `Buffered(size=K, concurrency=C)`, or a `cohort`: if everybody is asked there is no
     choice. Right up to C* at work; beyond it the slowest client for its target cannot come often enough, whoever is
