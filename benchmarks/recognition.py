@@ -3,11 +3,14 @@
     python benchmarks/recognition.py                  # 50 seeds of each kind, some minutes
     python benchmarks/recognition.py --seeds 5
     python benchmarks/recognition.py --first 1000     # fleets on which no limit was chosen
+    python benchmarks/recognition.py --quick          # five seeds of the fleets of churn and of the unseen ones
+    python benchmarks/recognition.py --seeds 200 --only churn      # or: worlds, shifting, unseen
 
 Prints the confusion matrix with its error rate, how often each detector sees what is not there, and how often the 95 %
 intervals of π and λ hold the truth, over all clients and by group of λ. Fleets have 50 to 200 clients with rates and
 correlations of their own, logs 500 to 2,000 slots. Then come the fleets of `shifting_fleets.py`, as many of each, with
-60 clients and 600 slots: how often what is true of them is found, and what is not.
+60 clients and 600 slots: how often what is true of them is found, and what is not. So do those of `churn_fleets.py`,
+written from studies of churn, and those of `unseen_fleets.py`, of kinds on which no limit was chosen.
 """
 
 from __future__ import annotations
@@ -17,8 +20,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import churn_fleets
 import numpy as np
 import shifting_fleets
+import unseen_fleets
 from shifting_fleets import chain
 
 from turnout.availability import clustered, diurnal, markov, minimum_separation
@@ -29,6 +34,7 @@ from turnout.workbench.diagnosis.world.likeness import play
 
 KINDS = ("markov", "clustered", "diurnal", "minimum_separation", "drifting")
 SIZES = ((50, 500), (100, 1000), (200, 2000), (50, 2000), (200, 500))  # clients and slots; few, as each is compiled
+SETS = {"shifting": shifting_fleets.FLEETS, "churn": churn_fleets.FLEETS, "unseen": unseen_fleets.FLEETS}
 GROUPS = ((-1.0, 0.0), (0.0, 0.3), (0.3, 0.6), (0.6, 0.9), (0.9, 1.0))  # of λ
 
 
@@ -45,11 +51,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Are logs recognised for what they are?")
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--quick", action="store_true", help="five seeds, and only the fleets of churn and unseen ones")
+    parser.add_argument("--only", choices=("worlds", *SETS), help="one of the sets")
     begin = time.perf_counter()
     options = parser.parse_args()
-    seeds = range(options.first, options.first + options.seeds)
-    print(report(recognise_all(seeds)))
-    print(shifting_fleets.report(shifting_fleets.play_all(seeds)))
+    seeds = range(options.first, options.first + (5 if options.quick else options.seeds))
+    chosen = (options.only,) if options.only else ("churn", "unseen") if options.quick else ("worlds", *SETS)
+    if "worlds" in chosen:
+        print(report(recognise_all(seeds)))
+    for name, fleets in SETS.items():
+        if name in chosen:
+            print(f"{name}: {shifting_fleets.report(shifting_fleets.play_all(seeds, fleets))}", flush=True)
     print(f"{time.perf_counter() - begin:.0f} s")
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from turnout.workbench.diagnosis.findings.all_findings import Findings, examine
 from turnout.workbench.diagnosis.reading.log import Log
+from turnout.workbench.diagnosis.world.ranking import FAIR
 
 CLIENTS, SLOTS = 60, 600
 HOUR = 3600.0
@@ -26,6 +27,16 @@ class Fleet:
     log: Log
     true: frozenset[str]
     neither: frozenset[str] = frozenset()  # follows from what is true
+    equal: bool = False  # all clients come equally often, so that no strategy has anything to cure
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is true of one log, what was found, and what of that is false."""
+
+    true: frozenset[str]
+    found: set[str]
+    false: set[str]
 
 
 def chain(draw: np.random.Generator, chance: np.ndarray, lam: np.ndarray) -> np.ndarray:
@@ -124,10 +135,11 @@ def _members(draw: np.random.Generator, joins: np.ndarray, leaves: np.ndarray) -
     present = chain(draw, np.tile(pi, (SLOTS, 1)), lam)
     t = np.arange(SLOTS)
     present &= (t >= joins[:, None]) & (t < leaves[:, None])
-    return Fleet(Log.from_matrix(present), frozenset({"churn"}), frozenset({"drift"}))
+    return Fleet(Log.from_matrix(present), frozenset({"churn"}), frozenset({"drift", "client drift"}))
 
 
-FLEETS: dict[str, Callable[[np.random.Generator], Fleet]] = {
+Build = Callable[[np.random.Generator], Fleet]
+FLEETS: dict[str, Build] = {
     build.__name__: build
     for build in (steady, nightly, time_zones, nightly_company, outage, nightly_outage, weekly, growth, churn)
 }
@@ -144,40 +156,49 @@ def findings_of(findings: Findings) -> set[str]:
         "outage": findings.outages.found,
         "churn": bool((findings.drift.arrived_late | findings.drift.vanished).any()),
         "drift": findings.drift.found,
+        "client drift": bool(findings.drift.drifting.any()),
         "rest": findings.gaps.separated,
     }
     return {name for name, is_shown in shown.items() if is_shown}
 
 
-def play_all(seeds: range) -> dict[str, list[tuple[Fleet, set[str]]]]:
+def false_findings(fleet: Fleet, findings: Findings) -> set[str]:
+    """What is found but not true; *cure* is a distance beyond chance where all clients come equally often."""
+    cure = {"cure"} if fleet.equal and findings.weights.beyond_chance >= FAIR else set()
+    return (findings_of(findings) - fleet.true - fleet.neither) | cure
+
+
+def play_all(seeds: range, fleets: dict[str, Build] | None = None) -> dict[str, list[Shown]]:
     """What is found in the logs of every fleet, one per seed."""
-    return {
-        name: [
-            (fleet, findings_of(examine(fleet.log))) for fleet in (build(np.random.default_rng(seed)) for seed in seeds)
-        ]
-        for name, build in FLEETS.items()
-    }
+    played: dict[str, list[Shown]] = {}
+    for name, build in (FLEETS if fleets is None else fleets).items():
+        played[name] = []
+        for seed in seeds:
+            fleet = build(np.random.default_rng(seed))
+            findings = examine(fleet.log)
+            played[name].append(Shown(fleet.true, findings_of(findings), false_findings(fleet, findings)))
+    return played
 
 
-def rates_of(played: dict[str, list[tuple[Fleet, set[str]]]]) -> dict[str, tuple[dict[str, float], dict[str, float]]]:
-    """For every fleet: how often each true finding is made, and how often each false one."""
+def rates_of(played: dict[str, list[Shown]]) -> dict[str, tuple[dict[str, float], dict[str, float], float]]:
+    """For every fleet: how often each true finding is made, how often each false one, and how often any false one."""
     table = {}
     for name, logs in played.items():
-        true = {finding: float(np.mean([finding in shown for _, shown in logs])) for finding in sorted(logs[0][0].true)}
-        false: dict[str, float] = {}
-        for fleet, shown in logs:
-            for finding in shown - fleet.true - fleet.neither:
-                false[finding] = false.get(finding, 0.0) + 1 / len(logs)
-        table[name] = true, false
+        true = {finding: float(np.mean([finding in log.found for log in logs])) for finding in sorted(logs[0].true)}
+        wrong = sorted(set().union(*(log.false for log in logs)))
+        false = {finding: float(np.mean([finding in log.false for log in logs])) for finding in wrong}
+        table[name] = true, false, float(np.mean([bool(log.false) for log in logs]))
     return table
 
 
-def report(played: dict[str, list[tuple[Fleet, set[str]]]]) -> str:
+def report(played: dict[str, list[Shown]]) -> str:
     """One line per fleet."""
-    lines = [f"{CLIENTS} clients over {SLOTS} slots   true findings                    false findings"]
-    for name, (true, false) in rates_of(played).items():
+    number = max(map(len, played.values()))
+    lines = [f"{number} fleets each            true findings                   any false   false findings"]
+    for name, (true, false, any_false) in rates_of(played).items():
         shown = (
             ", ".join(f"{finding} {100 * share:.3g} %" for finding, share in part.items()) for part in (true, false)
         )
-        lines.append("  {:27}{:32} {}".format(name, *(words or "–" for words in shown)))
+        of_true, of_false = (words or "–" for words in shown)
+        lines.append(f"  {name:27}{of_true:32}{100 * any_false:7.3g} %   {of_false}")
     return "\n".join(lines)

@@ -1,6 +1,6 @@
 """Whom servers train for when work takes time: effective weights as played, without training, beside the formulas.
 
-    python benchmarks/whom.py [--ticks 20000] [--seeds 3] [--store]
+    python benchmarks/whom.py [--ticks 5000] [--seeds 2] [--store]
 
 100 clients, 44 of them slow: log-normal durations of 1 to 20 ticks beyond the first. They are always there, or of two
 classes of availability. Every client should count alike. `--store` keeps the numbers for docs/time.md.
@@ -42,8 +42,8 @@ STORED = Path(__file__).parents[1] / "docs" / "results" / "whom.json"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ticks", type=int, default=20_000)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--ticks", type=int, default=5_000)
+    parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--store", action="store_true")
     given = parser.parse_args()
     is_slow = np.asarray(SLOW.ticks) >= 6

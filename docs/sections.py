@@ -12,7 +12,7 @@ from typing import get_args
 
 import numpy as np
 from public_names import PACKAGES, listed, reference
-from speeds import million, performance, precision, speed
+from speeds import intervals, million, performance, precision, speed
 from tables import NUMBERS, ROOT, table
 
 from turnout.statistics import Interval
@@ -26,6 +26,7 @@ RESULTS = ROOT / "experiments" / "results"
 PAGES = (
     "README.md",
     *(f"docs/{name}.md" for name in ("choose", "clusters", "matrix", "performance", "time", "api/README")),
+    "docs/theory/intervals.md",
     *(f"docs/api/{page}" for page in PACKAGES.values()),
 )
 PART = re.compile(r"(<!-- from: ([a-z .]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -60,7 +61,7 @@ def traits() -> str:
     rows = []
     for name, entry in registry.entries("strategies").items():
         traits = entry.traits
-        told = ", ".join(need for need in traits["needs"] if need != "losses") or "nothing"
+        told = ", ".join(need for need in traits["needs"] if need not in ("losses", "starts")) or "nothing"
         asks = "; a loss of everyone first" if "losses" in traits["needs"] else ""
         rows.append([f"[`{name}`](strategies/{name}.md)", told + asks, traits["server_memory"], traits["consistent"]])
     return table(("strategy", "must be told", "server memory", "consistent"), rows)
@@ -288,6 +289,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "precision": precision,
     "million": million,
     "whom": whom,
+    "intervals": intervals,
     "public names": listed,
     **{f"reference {package}": functools.partial(reference, package) for package in PACKAGES},
 }

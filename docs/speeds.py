@@ -1,5 +1,6 @@
 """The parts of pages that come from benchmarks; `sections.py` puts them there."""
 
+import itertools
 import json
 
 from tables import NUMBERS, table
@@ -25,6 +26,22 @@ def speed() -> str:
             f"a round of 1,000 participants takes {', '.join(fleets[:-1])} and {fleets[-1]}, in {cpu['peak_gib']} GiB.",
         ]
     )
+
+
+def intervals() -> str:
+    """How often intervals hold: `python benchmarks/coverage.py --store`; one table for rows of the same sizes."""
+    numbers = json.loads((NUMBERS / "coverage.json").read_text(encoding="utf-8"))
+    by_kind: dict[tuple[str, str, float], dict[str, str]] = {}
+    for row in itertools.chain(*numbers["parts"].values()):
+        short = row["level"] - row["held"]
+        shown = f"{100 * row['held']:.1f}"
+        bold = short > (0.03 if row["is_run"] else 0.02)
+        of_kind = by_kind.setdefault((row["what"], row["draws"], row["level"]), {})
+        of_kind[row["size"]] = f"**{shown}**" if bold else shown
+    tables: dict[tuple[str, ...], list[list[str]]] = {}
+    for (what, draws, level), cells in by_kind.items():
+        tables.setdefault(tuple(cells), []).append([what, draws, f"{100 * level:g}", *cells.values()])
+    return "\n\n".join(table(("interval of", "draws", "promised", *sizes), rows) for sizes, rows in tables.items())
 
 
 def performance() -> str:

@@ -5,18 +5,26 @@ stands for it where one is enough.
 """
 
 from turnout.strategies import (
+    ACE,
+    CA2FL,
     F3AST,
     MIFA,
     AdaFed,
     CAFed,
     CAFedAvg,
     Debiased,
+    DelayAdaptive,
+    FairChoice,
     FedACS,
+    FedAsync,
     FedAU,
     FedAvg,
     FedAWE,
+    FedBuff,
+    FedFix,
     FedLaAvg,
     FedNova,
+    FedStaleAsync,
     FedVARP,
     ImportanceSampling,
     LastWord,
@@ -69,6 +77,16 @@ SETTINGS = {
     "f3ast correlated": F3AST(cohort=[1, 3], beta=0.1, utility="correlated", initial="uniform"),
     "fedacs": FedACS(cohort=3),
     "c_a_fedavg": CAFedAvg(cohort=3),
+    "fedbuff": FedBuff(),
+    "fedasync": FedAsync(),
+    "ca2fl": CA2FL(),
+    "ace": ACE(),
+    "ace newest": ACE(newest_within=3),
+    "fedfix": FedFix(),
+    "fedstaleasync": FedStaleAsync(),
+    "fedstaleasync hinge": FedStaleAsync(fresh_slope=0.5, stale_slope=0.5, within=1.0, rates=0.4),
+    "delay_adaptive": DelayAdaptive(),
+    "fair_choice": FairChoice(cohort=3),
 }
 
 ONE_EACH = {

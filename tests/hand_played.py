@@ -27,14 +27,16 @@ class Play:
         self.lr, self.t, self.root = lr, 0, jr.key(root)
         self.cohort = None
 
-    def round(self, available, updates, arrived=None, losses=None):
+    def round(self, available, updates, arrived=None, losses=None, **old):
         """Play one round and return the model after it.
 
-        `updates` are given by client, or as a function of the models from which they start, one by client.
+        `updates` are given by client, or as a function of the models from which they start, one by client. Of updates
+        that were asked for earlier, the `ages`, `rates` and `starts` are given by client, and K as `goal`.
         """
         mask = jnp.asarray(available, bool)
         told = None if losses is None else jnp.asarray(losses, jnp.float32)
         view = self.server.view(self.state, jnp.asarray(self.t), mask, self.lr, self.known, told)
+        view = replace(view, goal=old.get("goal"))
         cohort, state = self.server.ask(self.state, view, self.root)
         if callable(updates):
             models = self.server.download(state, view, cohort).model
@@ -44,7 +46,13 @@ class Play:
         cohort = self.server.admit(state, view, cohort, jnp.abs(rows[:, 0]), self.root)
         came = jnp.ones_like(mask) if arrived is None else jnp.asarray(arrived, bool)
         self.cohort = replace(cohort, arrived=cohort.uploading & cohort.take(came))
-        reports = Reports.of(self.cohort, Answer(rows), rows[:, 0], cohort.take(self.known.reach))
+        for name, values in {"age": old.get("ages"), "lr": old.get("rates")}.items():
+            if values is not None:
+                self.cohort = replace(self.cohort, **{name: cohort.take(jnp.asarray(values, jnp.float32))})
+        starts = None
+        if "starts" in old:
+            starts = cohort.take(jnp.asarray(old["starts"], jnp.float32))[:, None]
+        reports = Reports.of(self.cohort, Answer(rows), rows[:, 0], cohort.take(self.known.reach), starts)
         tally = Tally.empty(self.cohort.num_clients)
         self.state = self.server.close(state, view, self.cohort, reports, tally).state
         self.t += 1

@@ -144,11 +144,17 @@ class View(eqx.Module):
     members: Mask | None = None  # the places that hold a client; all of them if not given
     tick: Round | None = None  # of the world's time, where that is not t: t then counts the server's steps
     goal: Scalar | None = None  # K, the updates that a step waits for; None where that is no fixed number
+    openings: Scalar | None = None  # how many may be asked now; None for all. Of more than that a lot decides
 
     @property
     def num_clients(self) -> int:
         """Number of places, vacant ones included."""
         return self.importance.shape[-1]
+
+    @property
+    def num_members(self) -> Scalar:
+        """Number of clients, vacant places left out."""
+        return self.num_clients if self.members is None else jnp.sum(self.members, dtype=jnp.float32)
 
     @property
     def now(self) -> Round:

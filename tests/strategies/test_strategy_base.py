@@ -49,6 +49,16 @@ def test_a_strategy_that_chooses_among_updates_has_room_for_all_who_train(name):
 def test_who_keeps_a_model_per_client_is_known():
     remembering = {name for name, strategy in SETTINGS.items() if strategy.remembers_models}
     kinds = {name.partition(" ")[0] for name in remembering}
-    assert kinds == {"mifa", "fedvarp", "fedlaavg", "last_word", "stale_fill", "fedawe"}
+    assert kinds == {
+        "mifa",
+        "fedvarp",
+        "fedlaavg",
+        "last_word",
+        "stale_fill",
+        "fedawe",
+        "ca2fl",
+        "ace",
+        "fedstaleasync",
+    }
     assert not MIFA(memory="clients").remembers_models
     assert not LastWord(memory="clients").remembers_models

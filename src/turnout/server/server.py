@@ -109,6 +109,8 @@ class Server(eqx.Module):
         """The cohort to ask, of available clients only; with too few openings some of them, drawn uniformly."""
         if state.rest is not None:
             view = view.among(state.rest <= 0)
+        if openings is not None:
+            view = replace(view, openings=openings)
         key = round_key(root, Stream.SELECT, view.now)
         ask, strategy = self.strategy.select(state.strategy, view, key)
         reachable = replace(ask, copies=jnp.where(view.available, ask.copies, 0.0))

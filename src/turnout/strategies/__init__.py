@@ -1,18 +1,26 @@
 """One algorithm per file; each derives from `Strategy` directly. `ClientSide` and `Words` are parts for them."""
 
+from turnout.strategies.ace import ACE
 from turnout.strategies.adafed import AdaFed
 from turnout.strategies.base import Strategy
 from turnout.strategies.c_a_fedavg import CAFedAvg
+from turnout.strategies.ca2fl import CA2FL
 from turnout.strategies.ca_fed import CAFed
 from turnout.strategies.client_side import ClientSide
 from turnout.strategies.debiased import Debiased
+from turnout.strategies.delay_adaptive import DelayAdaptive
 from turnout.strategies.f3ast import F3AST
+from turnout.strategies.fair_choice import FairChoice
 from turnout.strategies.fedacs import FedACS
+from turnout.strategies.fedasync import FedAsync
 from turnout.strategies.fedau import FedAU
 from turnout.strategies.fedavg import FedAvg
 from turnout.strategies.fedawe import FedAWE
+from turnout.strategies.fedbuff import FedBuff
+from turnout.strategies.fedfix import FedFix
 from turnout.strategies.fedlaavg import FedLaAvg
 from turnout.strategies.fednova import FedNova
+from turnout.strategies.fedstaleasync import FedStaleAsync
 from turnout.strategies.fedvarp import FedVARP
 from turnout.strategies.importance_sampling import ImportanceSampling
 from turnout.strategies.last_word import LastWord
@@ -26,6 +34,8 @@ from turnout.strategies.uniform_sampling import UniformSampling
 from turnout.strategies.words import Words
 
 __all__ = [
+    "ACE",
+    "CA2FL",
     "F3AST",
     "MIFA",
     "AdaFed",
@@ -33,12 +43,18 @@ __all__ = [
     "CAFedAvg",
     "ClientSide",
     "Debiased",
+    "DelayAdaptive",
+    "FairChoice",
     "FedACS",
     "FedAU",
     "FedAWE",
+    "FedAsync",
     "FedAvg",
+    "FedBuff",
+    "FedFix",
     "FedLaAvg",
     "FedNova",
+    "FedStaleAsync",
     "FedVARP",
     "ImportanceSampling",
     "LastWord",

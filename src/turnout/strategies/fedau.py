@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import equinox as eqx
-import jax.numpy as jnp
-
 from turnout.strategies.base import Strategy
+from turnout.strategies.intervals import Intervals, check_cutoff
 from turnout.strategies.sampling import ask_uniformly
-from turnout.types import Ask, Cohort, Fleet, Move, Params, PerClient, RandomKey, Reports, Scalar, View, divide
+from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, Scalar, View
 
 
-class FedAUState(eqx.Module):
-    """Counts per client."""
-
-    gap: PerClient  # S, rounds since the last interval was closed
-    total: PerClient  # sum of the closed intervals
-    count: PerClient  # M, closed intervals
-
-
-class FedAU(Strategy[FedAUState]):
+class FedAU(Strategy[Intervals]):
     """Direction Σ_{k ∈ R_t} α_k ω_k Δ_k, where ω_k is the mean of the client's closed intervals, 1 before the first.
 
     An interval is closed by a participation, or by the cut-off: an absence of `cutoff` rounds counts as one interval of
@@ -48,25 +38,16 @@ class FedAU(Strategy[FedAUState]):
 
     def check(self, fleet: Fleet) -> None:
         super().check(fleet)
-        if not float(self.cutoff) >= 1:
-            raise ValueError(f"cutoff must be 1 round or more, not {self.cutoff}")
+        check_cutoff(self.cutoff)
 
-    def init(self, fleet: Fleet, params: Params) -> FedAUState:
-        zeros = jnp.zeros_like(fleet.importance)
-        return FedAUState(zeros, zeros, zeros)
+    def init(self, fleet: Fleet, params: Params) -> Intervals:
+        return Intervals.empty(fleet)
 
-    def select(self, state: FedAUState, view: View, key: RandomKey) -> tuple[Ask, FedAUState]:
-        mean = divide(state.total, state.count, otherwise=1.0)
+    def select(self, state: Intervals, view: View, key: RandomKey) -> tuple[Ask, Intervals]:
         ask = ask_uniformly(view, key, self.cohort)
-        return replace(ask, weight=ask.weight * mean), state
+        return replace(ask, weight=ask.weight * state.mean), state
 
     def aggregate(
-        self, state: FedAUState, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Move, FedAUState]:
-        gap = state.gap + 1.0
-        closed = cohort.mask | (gap >= jnp.asarray(self.cutoff, gap.dtype))
-        return Move(cohort.factors), FedAUState(
-            gap=jnp.where(closed, 0.0, gap),
-            total=state.total + jnp.where(closed, gap, 0.0),
-            count=state.count + closed.astype(gap.dtype),
-        )
+        self, state: Intervals, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Move, Intervals]:
+        return Move(cohort.factors), state.after(cohort.mask, self.cutoff)

@@ -67,7 +67,7 @@ class FedLaAvg(Strategy[FedLaAvgState]):
         self, state: FedLaAvgState, params: Params, view: View, cohort: Cohort, reports: Reports
     ) -> tuple[Move, FedLaAvgState]:
         said = tree.rows_per_unit(reports.updates, cohort.lr)
-        words = state.words.hear(cohort, reports, said, cohort.take(view.importance)).words
+        words = state.words.hear(cohort, reports, said, cohort.take(view.importance), view.t).words
         direction = tree.scale(words.mean(view), view.lr)
         moving = jnp.asarray(view.t) >= jnp.asarray(self.warmup, jnp.int32)
         last = jnp.where(cohort.mask, jnp.asarray(view.t, jnp.int32), state.last)

@@ -53,7 +53,7 @@ class FedVARP(Strategy[Words]):
         self, state: Words, params: Params, view: View, cohort: Cohort, reports: Reports
     ) -> tuple[Move, Words]:
         said = tree.rows_per_unit(reports.updates, cohort.lr)
-        heard = state.hear(cohort, reports, said, cohort.take(view.importance))
+        heard = state.hear(cohort, reports, said, cohort.take(view.importance), view.t)
         weight = averaged(cohort, "received")
         correction = tree.weighted_sum(heard.change, weight)
         return Move(weight, tree.scale(tree.add(correction, state.mean(view)), view.lr)), heard.words

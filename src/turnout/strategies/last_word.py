@@ -97,7 +97,7 @@ class LastWord(Strategy[LastWordState]):
             said = tree.rows_per_unit(said, reports.reach * cohort.lr)  # u_k
         if self.blend and state.words.rows is not None:
             said = blend(unpack(cohort.read(state.words.rows)), said, self._trust(state, cohort, reports))
-        words, _, heard = state.words.hear(cohort, reports, said, weight)
+        words, _, heard = state.words.hear(cohort, reports, said, weight, view.t)
         after = LastWordState(words, jnp.where(heard, cohort.put(reports.reach), state.reach))
         step = jnp.asarray(view.lr, jnp.float32) * divide(after.length, jnp.sum(words.weight))  # η_t τ̄ / M
         return Move(cohort.factors, tree.scale(words.total, step)), after

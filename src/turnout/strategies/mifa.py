@@ -57,7 +57,7 @@ class MIFA(Strategy[Words]):
         self, state: Words, params: Params, view: View, cohort: Cohort, reports: Reports
     ) -> tuple[Move, Words]:
         said = reports.updates if self.memory == "clients" else tree.rows_per_unit(reports.updates, cohort.lr)
-        words = state.hear(cohort, reports, said, cohort.take(view.importance)).words
+        words = state.hear(cohort, reports, said, cohort.take(view.importance), view.t).words
         direction = tree.scale(words.mean(view), view.lr)
         if self.wait:
             all_heard = jnp.all((words.weight > 0) | view.vacant)

@@ -5,13 +5,30 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from turnout import tree
 from turnout.strategies.client_side import ClientSide
 from turnout.strategies.memory import Bits, Keeper, Rows, exchange, rows_of_zeros, sum_rows
-from turnout.types import Answer, Cohort, Fleet, Mask, Params, PerClient, PerSlot, Reports, Scalar, View, Work, divide
+from turnout.types import (
+    Answer,
+    Cohort,
+    Fleet,
+    Mask,
+    Params,
+    PerClient,
+    PerSlot,
+    Reports,
+    Round,
+    Scalar,
+    View,
+    Work,
+    divide,
+)
+
+REFRESHED_AFTER = 1000  # rounds after which a sum is made anew, or as many as there are clients
 
 
 class Heard(NamedTuple):
@@ -38,10 +55,10 @@ class Words(eqx.Module):
         rows = rows_of_zeros(fleet, params, bits) if keeper == "server" else None
         return cls(rows, jnp.zeros_like(fleet.importance), tree.zeros_like(params))
 
-    def hear(self, cohort: Cohort, reports: Reports, said: Params, weight: PerSlot) -> Heard:
+    def hear(self, cohort: Cohort, reports: Reports, said: Params, weight: PerSlot, t: Round | None = None) -> Heard:
         """Take in what the cohort has said: words, or their changes where the clients keep them.
 
-        The rule for all memories: an update of no work is no word.
+        The rule for all memories: an update of no work is no word. Without the round the sum is never made anew.
         """
         cohort = cohort.speaking(reports)
         held = jnp.where(cohort.mask, cohort.put(weight), self.weight)
@@ -52,7 +69,22 @@ class Words(eqx.Module):
         old, fresh, rows = exchange(self.rows, cohort, said)
         grown = tree.subtract(tree.weighted_sum(fresh, now), tree.weighted_sum(old, before))
         change = tree.where_rows(cohort.arrived, tree.subtract(fresh, old), tree.zeros_like(old))
-        return Heard(Words(rows, held, tree.add(self.total, grown)), change, cohort.mask)
+        words = Words(rows, held, tree.add(self.total, grown))
+        return Heard(words if t is None else words._refresh(t), change, cohort.mask)
+
+    def _refresh(self, t: Round) -> Words:
+        """The same, with the sum made anew every so many rounds; it differs by rounding only, so gradients pass by.
+
+        Every difference is rounded, and after 100,000 rounds the sum would be off by 1e-5 of itself.
+        """
+        period = max(REFRESHED_AFTER, self.weight.shape[0])  # so that a round reads one row more at most
+        kept = jax.lax.stop_gradient(self)
+        drift = jax.lax.cond(
+            jnp.mod(jnp.asarray(t, jnp.int32) + 1, period) == 0,
+            lambda: tree.subtract(kept.recount().total, kept.total),
+            lambda: tree.zeros_like(kept.total),
+        )
+        return Words(self.rows, self.weight, tree.add(self.total, drift))
 
     def mean(self, view: View) -> Params:
         """Σ_k α_k word_k over all clients, zero for those not heard yet."""

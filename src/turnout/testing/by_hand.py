@@ -19,7 +19,7 @@ from turnout.strategies.base import Strategy
 from turnout.strategies.client_side import ClientSide
 from turnout.tasks.quadratics import Quadratics
 from turnout.testing.claims import require, require_finite
-from turnout.types import Answer, Array, Cohort, Download, Fleet, Known, PyTree, Reports, View, Work
+from turnout.types import Answer, Array, Ask, Cohort, Download, Fleet, Known, PyTree, Reports, View, Work
 
 RATE = 0.05
 _SPARE_SLOTS = 5  # the result must not depend on them
@@ -31,6 +31,26 @@ class Happening(NamedTuple):
     available: np.ndarray
     delivers: np.ndarray
     steps: np.ndarray
+
+
+class Uploads(NamedTuple):
+    """What a round brings: answers by slot, and by client which of them arrive and the reach of their work."""
+
+    answers: Answer
+    delivers: Array
+    reach: Array
+    starts: Array | None = None  # the models that were sent, by slot
+
+
+class Late(NamedTuple):
+    """Work that is done and not used yet."""
+
+    row: Cohort  # with one slot
+    version: int
+    until: int  # the round in which it is used
+    start: np.ndarray
+    kept: PyTree
+    answer: Answer
 
 
 class HandDriven:
@@ -48,26 +68,65 @@ class HandDriven:
         self.state = eqx.filter_jit(self.server.init)(task.start)
         self._side = strategy.client_side or ClientSide()
         self._kept = [self._side.init(task.start) for _ in range(num_clients)]
+        self._late: list[Late] = []
 
     def play_round(self, t: int, root: Array, now: Happening, truth: Known) -> None:
-        losses = jnp.asarray(np.where(now.available, self.losses(), 0.0), jnp.float32)
-        given = (truth, jnp.asarray(now.available), losses if self.strategy.needs_losses else None)
-        known, here, probed = jax.tree.map(self._pad, given)
-        number = jnp.asarray(t, jnp.int32)
-        view, cohort, state, download = _open(self.server, self.state, number, here, known, probed, root)
-        require_finite((cohort.weight, cohort.scale, cohort.copies), "what is asked must be finite")
-        require(int(cohort.overflow) == 0, "capacity gives fewer slots than clients are asked")
+        view, cohort, state, download = self._ask(t, root, now, now.available, truth, RATE)
         reach = self._reach(jnp.asarray(now.steps))
         told = {
             int(slot): self._train(t, int(slot), cohort, download, now.steps, np.asarray(reach))
             for slot in np.flatnonzero(np.asarray(cohort.uploading))
         }
         sent = self._in_slots(cohort.ids.shape[0], {slot: answer for slot, (_, answer) in told.items()})
-        comes, padded = self._pad(jnp.asarray(now.delivers)), self._pad(jnp.asarray(reach, jnp.float32))
-        self.state, cohort = _close(self.server, state, view, cohort, sent, comes, padded, root)
-        for slot, (kept, _) in told.items():
+        kept = {slot: own for slot, (own, _) in told.items()}
+        self._end(state, view, cohort, self._uploads(sent, now, reach), kept, root)
+
+    def play_late(self, t: int, root: Array, now: Happening, truth: Known, ticks: np.ndarray) -> None:
+        """A step in which clients answer late, after so many steps each, by a rate that falls from step to step."""
+        idle = now.available.copy()
+        idle[[int(late.row.ids[0]) for late in self._late]] = False
+        view, cohort, state, download = self._ask(t, root, now, idle, truth, RATE / (1 + 0.2 * t))
+        reach = self._reach(jnp.asarray(now.steps))
+        for slot in np.flatnonzero(np.asarray(cohort.uploading)):
+            kept, answer = self._train(t, int(slot), cohort, download, now.steps, np.asarray(reach))
+            row = _slots_of(cohort, np.array([slot]))
+            until = t + int(ticks[int(cohort.ids[slot])])
+            self._late.append(Late(row, t, until, np.asarray(download.model)[slot], kept, answer))
+        used = sorted((late for late in self._late if late.until <= t), key=lambda late: int(late.row.ids[0]))
+        self._late = [late for late in self._late if late.until > t]
+        slots = self.task.num_clients + self._vacant + _SPARE_SLOTS
+        cohort = _together(cohort, used, slots, t)
+        sent = self._in_slots(slots, {slot: late.answer for slot, late in enumerate(used)})
+        starts = None
+        if self.strategy.needs_starts:
+            starts = jnp.full_like(sent.update, jnp.nan)
+            for slot, late in enumerate(used):
+                starts = starts.at[slot].set(late.start)
+        kept = {slot: late.kept for slot, late in enumerate(used)}
+        self._end(state, view, cohort, self._uploads(sent, now, reach)._replace(starts=starts), kept, root)
+
+    def _ask(
+        self, t: int, root: Array, now: Happening, idle: np.ndarray, truth: Known, rate: float
+    ) -> tuple[View, Cohort, ServerState, Download]:
+        losses = jnp.asarray(np.where(idle, self.losses(), 0.0), jnp.float32)
+        given = (truth, jnp.asarray(idle), losses if self.strategy.needs_losses else None)
+        known, here, probed = jax.tree.map(self._pad, given)
+        number, lr = jnp.asarray(t, jnp.int32), jnp.asarray(rate, jnp.float32)
+        view, cohort, state, download = _open(self.server, self.state, number, here, known, probed, lr, root)
+        require_finite((cohort.weight, cohort.scale, cohort.copies), "what is asked must be finite")
+        require(int(cohort.overflow) == 0, "capacity gives fewer slots than clients are asked")
+        return view, cohort, state, download
+
+    def _uploads(self, sent: Answer, now: Happening, reach: Array) -> Uploads:
+        return Uploads(sent, self._pad(jnp.asarray(now.delivers)), self._pad(jnp.asarray(reach, jnp.float32)))
+
+    def _end(
+        self, state: ServerState, view: View, cohort: Cohort, came: Uploads, kept: dict[int, PyTree], root: Array
+    ) -> None:
+        self.state, cohort = _close(self.server, state, view, cohort, came, root)
+        for slot, own in kept.items():
             if cohort.arrived[slot]:
-                self._kept[int(cohort.ids[slot])] = kept
+                self._kept[int(cohort.ids[slot])] = own
 
     def losses(self) -> np.ndarray:
         """Loss of the server's model on every client."""
@@ -92,9 +151,9 @@ class HandDriven:
         for _ in range(int(steps[client])):
             gradients.append(np.float32(self.task.curvature[client]) * (place - centre))
             along = gradients[-1] + pull * (place - start) + (0.0 if push is None else np.asarray(push))
-            place = place - np.float32(RATE * float(cohort.scale[slot])) * along
+            place = place - np.float32(float(cohort.lr[slot]) * float(cohort.scale[slot])) * along
         update, mean, last = map(jnp.asarray, (place - start, np.mean(gradients, axis=0), gradients[-1]))
-        rate, mass, number = (jnp.asarray(value, jnp.float32) for value in (RATE, reach[client], t))
+        rate, mass, number = (jnp.asarray(value, jnp.float32) for value in (cohort.lr[slot], reach[client], t))
         work = Work(update, rate, mass, number, own.shared, mean, last)
         answer = side.say(kept, work)
         require((answer.second is not None) == side.sends_second, "sends_second must say whether answers have a second")
@@ -111,26 +170,43 @@ class HandDriven:
 
 @eqx.filter_jit
 def _open(
-    server: Server, state: ServerState, t: Array, available: Array, truth: Known, losses: Array | None, root: Array
+    server: Server,
+    state: ServerState,
+    t: Array,
+    available: Array,
+    truth: Known,
+    losses: Array | None,
+    lr: Array,
+    root: Array,
 ) -> tuple[View, Cohort, ServerState, Download]:
-    view = server.view(state, t, available, RATE, truth, losses)
+    view = server.view(state, t, available, lr, truth, losses)
     cohort, state = server.ask(state, view, root)
     return view, cohort, state, server.download(state, view, cohort)
 
 
 @eqx.filter_jit
 def _close(
-    server: Server,
-    state: ServerState,
-    view: View,
-    cohort: Cohort,
-    sent: Answer,
-    delivers: Array,
-    reach: Array,
-    root: Array,
+    server: Server, state: ServerState, view: View, cohort: Cohort, came: Uploads, root: Array
 ) -> tuple[ServerState, Cohort]:
-    cohort = server.admit(state, view, cohort, jnp.linalg.norm(sent.update, axis=1), root)
-    cohort = replace(cohort, arrived=cohort.uploading & cohort.take(delivers))
-    reach = jnp.where(cohort.uploading, cohort.take(reach), jnp.nan)
-    reports = Reports.of(cohort, sent, reach, reach)
+    cohort = server.admit(state, view, cohort, jnp.linalg.norm(came.answers.update, axis=1), root)
+    cohort = replace(cohort, arrived=cohort.uploading & cohort.take(came.delivers))
+    reach = jnp.where(cohort.uploading, cohort.take(came.reach), jnp.nan)
+    reports = Reports.of(cohort, came.answers, reach, reach, came.starts)
     return server.close(state, view, cohort, reports, Tally.empty(cohort.num_clients)).state, cohort
+
+
+def _slots_of(cohort: Cohort, slots: np.ndarray) -> Cohort:
+    """Some slots of a cohort."""
+    return jax.tree.map(lambda leaf: leaf[slots] if leaf.ndim else leaf, cohort)
+
+
+def _together(asked: Cohort, used: list[Late], slots: int, t: int) -> Cohort:
+    """The rows that are used in step t as one cohort, behind them empty slots."""
+    nobody = Cohort.pack(Ask.of(jnp.zeros(asked.num_clients, bool), jnp.zeros(asked.num_clients)), slots, 0.0)
+    for slot, late in enumerate(used):
+        age = jnp.asarray([float(t - late.version)])
+        row = replace(late.row, age=age, waited=2.0 * age)
+        nobody = jax.tree.map(
+            lambda whole, own, slot=slot: whole.at[slot].set(own[0]) if whole.ndim else whole, nobody, row
+        )
+    return nobody

@@ -31,8 +31,9 @@ def check_strategy(strategy: Strategy[PyTree], *, rounds: int = 20) -> None:
     """Raise an AssertionError unless the strategy keeps its contract.
 
     It compiles and maps over seeds; keeps the form of its state; is finite and at rest when nobody comes, in round 0
-    too; asks only available clients; treats clients alike; and depends neither on the number of slots nor on vacant
-    places. Driven one round at a time with clients in plain numpy, it trains the same model as the compiled simulator.
+    too; stays finite with updates that were asked for earlier, at another rate; asks only available clients; treats
+    clients alike, whatever the ages of their updates; and depends neither on the number of slots nor on vacant places.
+    Driven one round at a time with clients in plain numpy, it trains the same model as the compiled simulator.
     """
     stage = _stage()
     strategy.check(stage.task.fleet)
@@ -100,9 +101,12 @@ def _check_alike(strategy: Strategy[PyTree], stage: _Stage) -> None:
     other_mean, other_variance = _mean_ask(strategy, other, available[order])
     error = 6 * np.sqrt(variance[order] + other_variance) + 1e-5
     require(bool(np.all(np.abs(mean[order] - other_mean) <= error)), "select must treat clients alike")
+    old = _play_old(strategy, stage, np.arange(_NUM_CLIENTS))
     if float(variance.max()) == 0.0 and strategy.admits_all:
         models = _play_masks(strategy, other, order), _play_masks(strategy, stage, np.arange(_NUM_CLIENTS))
         require_close(*models, "relabelling the clients must not change the model", 1e-4)
+        claim = "relabelling the clients must not change the model, also where updates are old"
+        require_close(_play_old(strategy, other, order), old, claim, 1e-4)
 
 
 def _mean_ask(strategy: Strategy[PyTree], stage: _Stage, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -148,6 +152,19 @@ def _play_masks(strategy: Strategy[PyTree], stage: _Stage, order: np.ndarray) ->
         available, delivers = draw.random((2, _NUM_CLIENTS)) < np.array([[0.5], [0.8]])
         now = Happening(available[order], delivers[order], _steps(stage))
         drive.play_round(t, jr.key(0), now, stage.known)
+    return np.asarray(drive.state.params)
+
+
+def _play_old(strategy: Strategy[PyTree], stage: _Stage, order: np.ndarray) -> np.ndarray:
+    """Model after some steps with updates of all ages, the clients in the given order."""
+    drive = HandDriven(strategy, stage.task)
+    draw = np.random.default_rng(2)
+    ticks = np.arange(_NUM_CLIENTS) % 4
+    for t in range(12):
+        available, delivers = draw.random((2, _NUM_CLIENTS)) < np.array([[0.6], [0.8]])
+        now = Happening(available[order], delivers[order], _steps(stage))
+        drive.play_late(t, jr.key(0), now, stage.known, ticks[order])
+        require_finite(drive.state, "state and model must stay finite when updates are old")
     return np.asarray(drive.state.params)
 
 

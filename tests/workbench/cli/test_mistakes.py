@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-SECONDS = 1.0  # of processor time, once everything is imported
+SECONDS = 10.0  # of processor time, once everything is imported: ten times what it takes, for slow machines
 
 LOG = "round,client\n" + "".join(f"{t},{k}\n" for t in range(12) for k in range(3) if t % (k + 1) == 0)
 FILES = {

@@ -62,6 +62,12 @@ def shifting_fleets():
 
 
 @pytest.fixture(scope="session")
+def churn_fleets(shifting_fleets):
+    """Fleets with heavy tails, weeks, long memory, a server's draw, and growth."""
+    return benchmark("churn_fleets")
+
+
+@pytest.fixture(scope="session")
 def chains(recognition):
     """Play chains of given chance (one per client, or slots by clients) and persistence; clients by slots."""
 

@@ -29,6 +29,8 @@ def test_a_file_and_its_log_are_diagnosed_alike(diagnosis, persistent, file):
     np.testing.assert_array_equal(found.log.matrix(), matrix)
     first, second = found.to_json(), diagnosis.to_json()
     assert first["source"].endswith("log.csv")
+    assert first["findings"].pop("shows")["kind"] == "participation"
+    assert second["findings"].pop("shows")["kind"] == "availability"
     assert {key: first[key] for key in ("findings", "fitted", "likeness")} == {
         key: second[key] for key in ("findings", "fitted", "likeness")
     }

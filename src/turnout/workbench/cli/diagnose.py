@@ -45,6 +45,14 @@ def diagnose_command(
     zone: Annotated[
         str | None, Option(metavar="ZONE", help="Time zone of the hours told, as Europe/Paris; UTC if not given.")
     ] = None,
+    shows: Annotated[
+        str | None,
+        Option(
+            metavar="WHAT",
+            help="availability: who is absent could not take part; or participation: it may not have been asked. "
+            "By the columns if not given.",
+        ),
+    ] = None,
     audit_rounds: Annotated[
         int, Option("--audit", metavar="ROUNDS", min=0, help="Length of the audit that ranks; 0: none.")
     ] = 4000,
@@ -59,6 +67,7 @@ def diagnose_command(
         "clients": clients,
         "columns": _parse_columns(columns or []),
         "zone": zone,
+        "shows": shows,
     }
     _check_columns(_log_file(log), reading["columns"])
     folder = out or new_folder(f"{Path(log).name.split('.')[0]}-diagnosis")

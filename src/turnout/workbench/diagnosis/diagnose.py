@@ -12,7 +12,7 @@ from turnout.workbench.diagnosis.findings.all_findings import Findings, examine
 from turnout.workbench.diagnosis.findings.outages import leave_out
 from turnout.workbench.diagnosis.plain import plain
 from turnout.workbench.diagnosis.reading.log import Log
-from turnout.workbench.diagnosis.reading.log_file import read_log
+from turnout.workbench.diagnosis.reading.log_file import as_stated, read_log
 from turnout.workbench.diagnosis.world.fit import Fitted, fit
 from turnout.workbench.diagnosis.world.likeness import SEEDS, Likeness, likeness
 from turnout.workbench.diagnosis.world.ranking import CANDIDATES, ROUNDS, Ranking, rank
@@ -78,6 +78,7 @@ class Diagnosis(Presented):
         )
 
 
+# Long: half of it are its options.
 def diagnose(  # noqa: PLR0913 (keywords that a user chooses from)
     log: Log | str | PathLike[str],
     *,
@@ -86,6 +87,7 @@ def diagnose(  # noqa: PLR0913 (keywords that a user chooses from)
     clients: str | PathLike[str] | None = None,
     columns: Mapping[str, str] | None = None,
     zone: str | None = None,
+    shows: str | None = None,
     seeds: int = SEEDS,
     rounds: int = ROUNDS,
     progress: Progress | None = None,
@@ -97,12 +99,18 @@ def diagnose(  # noqa: PLR0913 (keywords that a user chooses from)
     """
     announce = progress or (lambda stage: None)
     if isinstance(log, Log):
-        source, loaded = "the log", log
+        source, loaded = "the log", as_stated(log, shows)
     else:
         announce("reading")
         source = fspath(log)
         loaded = read_log(
-            log, slot_seconds=slot_seconds, num_rounds=num_rounds, clients=clients, columns=columns, zone=zone
+            log,
+            slot_seconds=slot_seconds,
+            num_rounds=num_rounds,
+            clients=clients,
+            columns=columns,
+            zone=zone,
+            shows=shows,
         )
     announce("examining")
     findings = examine(loaded)
@@ -114,5 +122,6 @@ def diagnose(  # noqa: PLR0913 (keywords that a user chooses from)
     ranking = None
     if rounds != 0:
         announce("auditing strategies in that world")
-        ranking = rank(loaded, fitted, findings.weights.target, rounds)
+        weights = findings.weights
+        ranking = rank(loaded, fitted, weights.target, rounds, by_chance=weights.most_by_chance)
     return Diagnosis(source, loaded, findings, fitted, similarity, ranking)

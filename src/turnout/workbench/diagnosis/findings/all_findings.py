@@ -17,7 +17,8 @@ from turnout.workbench.diagnosis.findings.memory import Mixing, mixing
 from turnout.workbench.diagnosis.findings.outages import Outages, leave_out, outages
 from turnout.workbench.diagnosis.findings.rates import Rates, rates
 from turnout.workbench.diagnosis.findings.rests import Gaps, gaps
-from turnout.workbench.diagnosis.reading.log import Log
+from turnout.workbench.diagnosis.findings.shown import shown
+from turnout.workbench.diagnosis.reading.log import Log, Shows
 from turnout.workbench.diagnosis.world.recognise import Recognised, recognise
 
 MIN_INFLATION = 1.5  # of the variance, relative to chains, from which on intervals of π are widened
@@ -37,6 +38,7 @@ class Findings:
     recognised: Recognised
     outages: Outages  # left out of all other findings
     lost_uploads: LostUploads | None  # None: the log does not say whose uploads arrived
+    shows: Shows  # whether absent clients could not take part, or only did not
 
 
 def examine(log: Log) -> Findings:
@@ -52,7 +54,7 @@ def examine(log: Log) -> Findings:
             log = leave_out(log, interruptions)
             fleet_rates = rates(log)
             fleet_cycles = cycles(log, fleet_rates)
-        fleet_clusters = clusters(while_members(log, churn(log)), fleet_rates, fleet_cycles)
+        fleet_clusters = clusters(while_members(log, churn(log, fleet_cycles)), fleet_rates, fleet_cycles)
         fleet_drift = drift(log, fleet_rates, fleet_cycles, fleet_clusters.unit)
         fleet_gaps, fleet_weights = resting.result(), weighing.result()
     if fleet_drift.inflation > MIN_INFLATION:
@@ -68,6 +70,7 @@ def examine(log: Log) -> Findings:
         recognised=recognise(fleet_rates, fleet_clusters, fleet_cycles, fleet_gaps, fleet_drift),
         outages=interruptions,
         lost_uploads=lost_uploads(log, fleet_weights),
+        shows=shown(log, fleet_gaps),
     )
 
 

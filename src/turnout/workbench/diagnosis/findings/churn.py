@@ -8,11 +8,16 @@ import numpy as np
 from jaxtyping import Bool, Int
 from scipy.special import betaln
 
+from turnout.availability.recorded.time_slots import DAY
+from turnout.workbench.diagnosis.findings.absences import absences, chance_of_absence
+from turnout.workbench.diagnosis.findings.cycles import Cycles
 from turnout.workbench.diagnosis.findings.rates import PRIOR_LEAVE, PRIOR_STAY, Counts, discoveries, transitions
 from turnout.workbench.diagnosis.findings.run_sums import watched_runs
 from turnout.workbench.diagnosis.reading.log import Log
 
 FALSE_CHURN_RATE = 0.01  # accepted share of wrongly named clients, in each of two tests
+MIN_RATIO = 2.0  # of an absence to the longest in between, and to a cycle
+WEEK = 7 * DAY
 
 
 @dataclass(frozen=True)
@@ -25,11 +30,15 @@ class Churn:
     end: Counts  # the slot after the last presence, the end of the log for clients that never came
 
 
-def churn(log: Log) -> Churn:
-    """Find clients whose absence at the beginning, or at the end, is longer than their wake rate in between explains.
+def churn(log: Log, cycles: Cycles | None = None) -> Churn:
+    """Find clients whose absence at the beginning, or at the end, is longer than their absences in between explain.
 
-    If the wake rate a has the law Beta(α, β), given the time in between, an absence of f slots has probability
-    E(1 - a)^f = B(α, β + f) / B(α, β).
+    It must be so by three standards, as no law of absences is known in advance:
+
+    - by chains. If the wake rate a has the law Beta(α, β), given the time in between, an absence of f slots has
+      probability E(1 - a)^f = B(α, β + f) / B(α, β);
+    - by absences with tails as heavy as those of the fleet, see `chance_of_absence`;
+    - and it is at least twice as long as any absence in between, and as a cycle of the fleet, a week with a clock.
     """
     count, present, moves = log.num_clients, log.present, transitions(log)
     ever_present = np.bincount(present.client, minlength=count) > 0
@@ -40,12 +49,25 @@ def churn(log: Log) -> Churn:
     leave = np.maximum(moves.off_on - (before > 0), 0) + PRIOR_LEAVE
     stay = np.maximum(moves.off_off - before - after, 0) + PRIOR_STAY
     log_norm = betaln(leave, stay)
+    inner, least = absences(log), _least_absence(log, cycles)
 
     def unlikely(absence: Counts) -> Bool[np.ndarray, " clients"]:
-        chance = np.exp(betaln(leave, stay + absence) - log_norm)
-        return discoveries(np.where(ever_present, chance, 1.0), FALSE_CHURN_RATE) & ever_present
+        by_chains = np.exp(betaln(leave, stay + absence) - log_norm)
+        long = ever_present & (absence >= np.maximum(MIN_RATIO * inner.longest, least))
+        suspected = np.flatnonzero(long & (by_chains < FALSE_CHURN_RATE))
+        if not len(suspected):
+            return np.zeros(count, bool)
+        chance = np.maximum(chance_of_absence(log, inner, suspected, absence), by_chains)
+        return discoveries(np.where(long, chance, 1.0), FALSE_CHURN_RATE) & long
 
     return Churn(unlikely(before), unlikely(after), first, end)
+
+
+def _least_absence(log: Log, cycles: Cycles | None) -> float:
+    """The shortest absence, in slots, that no cycle explains."""
+    found = () if cycles is None else cycles.found
+    week = 0.0 if log.slot_seconds is None else WEEK / log.slot_seconds
+    return MIN_RATIO * max([week / MIN_RATIO, *(cycle.period for cycle in found)])
 
 
 def while_members(log: Log, changes: Churn) -> Log:

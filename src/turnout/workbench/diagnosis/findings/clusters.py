@@ -8,11 +8,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
+from scipy.special import xlogy
 
 from turnout.statistics import evenly
 from turnout.workbench.diagnosis.findings.cycles import Cycles
 from turnout.workbench.diagnosis.findings.pairs import Deviations, Matrix, compare, correlations, significant
-from turnout.workbench.diagnosis.findings.rates import Rates
+from turnout.workbench.diagnosis.findings.rates import Rates, transitions
 from turnout.workbench.diagnosis.findings.run_sums import excess_of, over_runs, per_slot, watched_runs
 from turnout.workbench.diagnosis.reading.log import Log
 
@@ -22,7 +23,8 @@ MAX_CELLS, MAX_CLIENTS = 15_000_000, 3000  # of the matrix whose rows are compar
 MIN_CORRELATION = 0.2  # of a cluster, however significant
 MIN_RELATIVE_MATCH = 0.7  # of a recruit with the course of a cluster, relative to that of its members
 MAX_RECRUITING, MAX_MEASURED = 32, 200  # clusters that recruit, and whose strength is measured
-MIN_CHANGES = 4  # of a pattern that several clients share exactly, for it not to be chance
+MIN_CHANGES = 4  # of a client, for it to be compared
+MAX_LOG_P_VALUE = np.log(1e-3)  # of an equal course of any two clients, for it not to be chance
 
 
 @dataclass(frozen=True)
@@ -66,17 +68,34 @@ def clusters(log: Log, rates: Rates, cycles: Cycles) -> Clusters:
         label=label,
         sizes=sizes,
         strength=_strengths(log, label, len(sizes)),
-        identical=int((np.bincount(pattern)[pattern] > 1)[_moving(log)].sum()),
+        identical=int((np.bincount(pattern)[pattern] > 1).sum()),
         dispersion=_dispersion(log, rates),
         sampled=compared,
     )
 
 
 def _moving(log: Log) -> Bool[np.ndarray, " clients"]:
-    """Clients that change often enough for an equal course not to be chance."""
+    """Clients that change often enough to be compared."""
     present = log.present
     inner = (present.first > 0).astype(np.int64) + (present.end < log.num_slots)
     return np.bincount(present.client, inner, minlength=log.num_clients) >= MIN_CHANGES
+
+
+def _telling(log: Log) -> Bool[np.ndarray, " clients"]:
+    """Clients whose exact course no other one of the fleet has by chance.
+
+    Another chain with the same transition rates has the same course with their likelihood L. Rhythms make courses
+    likelier than chains do, so √L is taken, for all pairs of the fleet.
+    """
+    moves = transitions(log)
+    away, there = moves.off_off + moves.off_on, moves.on_off + moves.on_on
+    likelihood = (
+        xlogy(moves.off_on, moves.off_on / np.maximum(away, 1))
+        + xlogy(moves.off_off, moves.off_off / np.maximum(away, 1))
+        + xlogy(moves.on_off, moves.on_off / np.maximum(there, 1))
+        + xlogy(moves.on_on, moves.on_on / np.maximum(there, 1))
+    )
+    return _moving(log) & (likelihood / 2 + 2 * np.log(max(log.num_clients, 1)) < MAX_LOG_P_VALUE)
 
 
 def _patterns(log: Log) -> Labels:
@@ -86,7 +105,7 @@ def _patterns(log: Log) -> Labels:
     np.cumsum(numbers[0, log.present.first] + numbers[1, log.present.end], out=total[1:])  # overflow is harmless here
     bounds = np.searchsorted(log.present.client, np.arange(log.num_clients + 1))
     of_client = total[bounds[1:]] - total[bounds[:-1]]
-    alone = ~_moving(log)  # clients that hardly change have equal courses by chance
+    alone = ~_telling(log)
     _, pattern = np.unique(of_client, return_inverse=True)
     pattern = pattern.ravel().astype(np.int64)
     pattern[alone] = pattern.max(initial=-1) + 1 + np.arange(alone.sum())

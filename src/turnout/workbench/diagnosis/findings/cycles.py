@@ -17,6 +17,7 @@ from turnout.workbench.diagnosis.findings.spectrum import (
     PerFrequency,
     neighbours_of,
     p_value_beyond,
+    power_of_fleet,
     power_test,
     spectrum,
     typical_span,
@@ -121,7 +122,7 @@ def _search(log: Log, rates: Rates) -> Cycle | None:
     slots = log.num_slots
     inverse = whitening(pi, rates.lam[chosen], np.arange(transformed.shape[1]) / slots)
     pooled = np.einsum("kf,fk->f", np.abs(transformed) ** 2, inverse)
-    fleet = np.abs(transformed.sum(axis=0)) ** 2
+    fleet = power_of_fleet(transformed)
     tried = np.arange(MIN_CYCLES, int(0.34 * slots))  # down to three slots
     if len(tried) < 2 * NEIGHBOURS or not (pooled[1:] > 0).all():
         return None

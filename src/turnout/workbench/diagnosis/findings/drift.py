@@ -11,7 +11,7 @@ from scipy.special import kolmogorov, ndtr
 
 from turnout.workbench.diagnosis.findings.churn import churn
 from turnout.workbench.diagnosis.findings.cycles import Cycles, harmonics, weighted_fit, weighted_mean
-from turnout.workbench.diagnosis.findings.rates import Counts, Rates, discoveries, transitions
+from turnout.workbench.diagnosis.findings.rates import FALSE_DISCOVERY_RATE, Counts, Rates, discoveries, transitions
 from turnout.workbench.diagnosis.findings.run_sums import (
     PerClient,
     PerSlot,
@@ -25,12 +25,15 @@ from turnout.workbench.diagnosis.findings.run_sums import (
     watched_slots,
     window,
 )
+from turnout.workbench.diagnosis.findings.spells import spells_variance
 from turnout.workbench.diagnosis.reading.log import Log
 
 BLOCKS = 12
 MIN_BLOCKS = 4
 MIN_MOVES = 10  # times a client must come and go for a change of its rate to be tested
+FALSE_DRIFT_RATE = 0.01  # accepted share of clients that are wrongly named
 MAX_P_VALUE = 1e-3  # below it, a change counts as found
+MIN_STRENGTH, MAX_STATISTIC = 2.0, 5.0  # of the mean change of clients, in which none counts more than this
 MIN_DRIFTING_SHARE = 0.1  # of the clients, for the fleet to count as drifting
 MIN_WATCHED_SHARE = 0.9  # of the clients, in a stretch that is to represent the fleet
 
@@ -44,8 +47,9 @@ class Drift:
     level_before: float  # share of the fleet that is present before that slot, or in the whole log
     level_after: float
     client_p_value: PerClient  # of a constant rate of each client; 1 if it moved too little to be tested
-    drifting: Bool[np.ndarray, " clients"]  # at a false discovery rate of 5 %
+    drifting: Bool[np.ndarray, " clients"]  # at a false discovery rate of 1 %, of 5 % in a fleet that drifts
     pooled_p_value: float  # of constant rates of all clients
+    strength: float  # mean square of the clients' changes, over that of chance
     inflation: float  # variance of differences between neighbouring blocks, over that of chains
     stationary_from: int  # first slot of the last stretch that looks stationary
     arrived_late: Bool[np.ndarray, " clients"]  # first seen later than their rates explain
@@ -55,7 +59,8 @@ class Drift:
     def found(self) -> bool:
         """Whether the fleet is significantly not stationary: its level changed, or that of many clients did."""
         many = float(self.drifting.mean()) >= MIN_DRIFTING_SHARE
-        return self.fleet_p_value < MAX_P_VALUE or (self.pooled_p_value < MAX_P_VALUE and many)
+        strong = self.pooled_p_value < MAX_P_VALUE and self.strength >= MIN_STRENGTH
+        return self.fleet_p_value < MAX_P_VALUE or (strong and many)
 
 
 @dataclass(frozen=True)
@@ -77,16 +82,21 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
     blocks = _blocks(select(log, testable), cycles)
     inflation = _inflation(blocks, rates.pi[testable], rates.lam[testable])
     observed = representative(watched)
-    least = _chains_variance(log, rates, unit) * max(inflation, 1.0)
+    by_spells = spells_variance(log)
+    of_fleet = _of_units(by_spells, unit).sum() / max(int(observed.sum()), 1)
+    least = max(_chains_variance(log, rates, unit) * max(inflation, 1.0), of_fleet)
     fleet_p, place = cusum(flat[observed], least) if observed.sum() > 2 else (1.0, 0)
     slot = int(np.flatnonzero(observed)[place]) if observed.any() else 0
-    p_value, statistic, client_slot = _clients(blocks, rates.lam[testable], inflation)
+    clients = _clients(blocks, rates.lam[testable], inflation, by_spells[testable])
+    pooled, strength = _pool(clients[1], testable if unit is None else unit[testable])
+    all_change = pooled < MAX_P_VALUE and strength >= MIN_STRENGTH
+    if all_change:  # the spells then vary for that reason, too, so clients are named by the variance of chains
+        clients = _clients(blocks, rates.lam[testable], inflation, 0 * by_spells[testable])
     client_p = np.ones(log.num_clients)
-    client_p[testable] = p_value
-    drifting = discoveries(client_p)
+    client_p[testable], _, client_slot = clients
+    drifting = discoveries(client_p, FALSE_DISCOVERY_RATE if all_change else FALSE_DRIFT_RATE)
     changed = fleet_p < MAX_P_VALUE
-    pooled = _pool(statistic, testable if unit is None else unit[testable])
-    members = churn(log)
+    members = churn(log, cycles)
     return Drift(
         fleet_p_value=fleet_p,
         change_slot=slot if changed else None,
@@ -95,8 +105,9 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
         client_p_value=client_p,
         drifting=drifting,
         pooled_p_value=pooled,
+        strength=strength,
         inflation=inflation,
-        stationary_from=_stationary_from(log, slot if changed else 0, client_slot[drifting[testable]], pooled),
+        stationary_from=_stationary_from(log, slot if changed else 0, client_slot[drifting[testable]], all_change),
         arrived_late=members.arrived_late,
         vanished=members.vanished,
     )
@@ -114,10 +125,13 @@ def _cycle_part(log: Log, cycles: Cycles, excess: PerSlot, watched: PerSlot) -> 
 def _chains_variance(log: Log, rates: Rates, unit: Int[np.ndarray, " clients"] | None) -> float:
     """Long-run variance of the number of clients present, if units were independent chains."""
     slow = (1 + rates.lam) / (1 - rates.lam)
-    if unit is not None:
-        slow = slow * np.bincount(unit)[unit]  # n clients that move as one have n² times the variance of one
-    total = per_slot(watched_runs(log), log.num_slots, rates.variance * slow)
+    total = per_slot(watched_runs(log), log.num_slots, _of_units(rates.variance * slow, unit))
     return float(total[total > 0].mean()) if (total > 0).any() else 0.0
+
+
+def _of_units(variance: PerClient, unit: Int[np.ndarray, " clients"] | None) -> PerClient:
+    """Variances of clients that move as one: n of them have n² times that of one, so each counts n times."""
+    return variance if unit is None else variance * np.bincount(unit)[unit]
 
 
 def cusum(series: PerSlot, least_variance: float = 0.0) -> tuple[float, int]:
@@ -198,16 +212,19 @@ def _inflation(blocks: _Blocks, pi: PerClient, lam: PerClient) -> float:
     return float(np.median(measured[places] / expected[places])) if places.any() and expected.max() > 0 else 1.0
 
 
-def _clients(blocks: _Blocks, lam: PerClient, inflation: float) -> tuple[PerClient, PerClient, Counts]:
+def _clients(
+    blocks: _Blocks, lam: PerClient, inflation: float, by_spells: PerClient
+) -> tuple[PerClient, PerClient, Counts]:
     """Per client: p-value of a constant rate, mean square of its CUSUM (NaN if untestable), slot of its maximum.
 
-    The long-run variance of a chain is π(1 - π)(1 + λ)/(1 - λ) per slot.
+    The long-run variance of a chain is π(1 - π)(1 + λ)/(1 - λ) per slot; at least that of spells in any order is taken.
     """
     number = blocks.full.sum(axis=1)
     mean = blocks.present.sum(axis=1) / np.maximum(number, 1)
     testable = number >= MIN_BLOCKS
     share = mean / blocks.length
     variance = share * (1 - share) * (1 + lam) / (1 - lam) * blocks.length * number * max(inflation, 1.0)
+    variance = np.maximum(variance, by_spells)
     sums = np.cumsum(np.where(blocks.full, blocks.present - mean[:, None], 0.0), axis=1)[:, :-1]
     bridge = sums / np.sqrt(np.maximum(variance, 1e-12))[:, None]
     passed = np.cumsum(blocks.full, axis=1)[:, :-1] / np.maximum(number, 1)[:, None]
@@ -218,26 +235,27 @@ def _clients(blocks: _Blocks, lam: PerClient, inflation: float) -> tuple[PerClie
     return p_value, statistic, (np.abs(bridge).argmax(axis=1) + 1) * blocks.length
 
 
-def _pool(statistic: PerClient, unit: Int[np.ndarray, " clients"]) -> float:
-    """p-value of the mean over units of the clients' statistics, each of mean 1 under constant rates."""
+def _pool(statistic: PerClient, unit: Int[np.ndarray, " clients"]) -> tuple[float, float]:
+    """p-value and size of the mean over units of the clients' statistics, each of mean 1 under constant rates."""
     testable = np.isfinite(statistic)
     if not testable.any():
-        return 1.0
+        return 1.0, 0.0
     _, place = np.unique(unit[testable], return_inverse=True)
     each = np.bincount(place, statistic[testable]) / np.bincount(place)
     u = np.arange(1, BLOCKS) / BLOCKS
     covariance = np.minimum.outer(u, u) * (1 - np.maximum.outer(u, u))
     variance = 2 * (covariance**2).sum() / np.trace(covariance) ** 2
-    return float(ndtr(-(each.mean() - 1) / np.sqrt(variance / len(each))))
+    p_value = float(ndtr(-(each.mean() - 1) / np.sqrt(variance / len(each))))
+    return p_value, float(np.minimum(each, MAX_STATISTIC).mean())
 
 
-def _stationary_from(log: Log, fleet_slot: int, client_slots: Int[np.ndarray, " drifting"], pooled: float) -> int:
+def _stationary_from(log: Log, fleet_slot: int, client_slots: Int[np.ndarray, " drifting"], all_change: bool) -> int:
     """First slot after the change of the fleet, or of half of the drifting clients; at most 3/4 of the log are cut off.
 
     If many clients were not watched after that slot, the whole log is kept.
     """
     start = fleet_slot
-    if pooled < MAX_P_VALUE and len(client_slots):
+    if all_change and len(client_slots):
         start = max(start, int(np.median(client_slots)))
     start = min(start, log.num_slots * 3 // 4)
     late, all_along = watched_slots(window(log, start, log.num_slots)), watched_slots(log)

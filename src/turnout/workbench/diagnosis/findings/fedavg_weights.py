@@ -6,10 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Int
+from scipy.special import gammaln
 
 from turnout.workbench.diagnosis.findings.recorded_time import ARRIVED, EVERY_SLOT, side_by_side
-from turnout.workbench.diagnosis.findings.run_sums import PerClient, over_runs, per_slot
+from turnout.workbench.diagnosis.findings.run_sums import PerClient, over_runs, per_slot, watched_slots
+from turnout.workbench.diagnosis.findings.spells import spells_variance
 from turnout.workbench.diagnosis.reading.log import Log
+
+MAX_SPREADS = 2.5  # standard deviations that a distance may be above its mean by chance
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,23 @@ class FedAvgWeights:
     empty_slots: int  # slots without a participant, which train nothing
     ranked: Int[np.ndarray, " clients"]  # clients by |Ω - α| of the target-weighted average, the largest first
     basis: str = EVERY_SLOT  # which slots were counted
+    by_chance: float = 0.0  # total variation that a log as long shows on average where all clients come equally often
+    chance_spread: float = 0.0  # standard deviation of that
+
+    @property
+    def most_by_chance(self) -> float:
+        """The largest distance that chance gives, but in one log of a hundred and fifty."""
+        return self.by_chance + MAX_SPREADS * self.chance_spread
+
+    @property
+    def beyond_chance(self) -> float:
+        """What is left of the distance of the target-weighted average without chance, which adds as noise does."""
+        return float(np.sqrt(max(self.weighted_distance**2 - self.most_by_chance**2, 0.0)))
+
+    @property
+    def is_chance(self) -> bool:
+        """Whether clients that come equally often would give such a distance in a log as long."""
+        return self.weighted_distance <= self.most_by_chance
 
 
 def weights(log: Log) -> FedAvgWeights:
@@ -34,6 +55,7 @@ def weights(log: Log) -> FedAvgWeights:
     """
     target = target_of(log)
     nobody = per_slot(log.present, log.num_slots) == 0
+    by_chance, chance_spread = distance_by_chance(log, target)
     if log.averaged is None:
         log, counted, basis = side_by_side(log)
     else:
@@ -49,7 +71,37 @@ def weights(log: Log) -> FedAvgWeights:
         empty_slots=int(nobody.sum()),
         ranked=np.argsort(-np.abs(weighted - target), kind="stable"),
         basis=basis,
+        by_chance=by_chance,
+        chance_spread=chance_spread,
     )
+
+
+def distance_by_chance(log: Log, target: PerClient) -> tuple[float, float]:
+    """Mean and spread of ½ Σ |Ω - α| where all clients come equally often, with the fleet's rate, spells and length.
+
+    A client's weight then errs as its number of participations does. Its spells say how many slots are worth one
+    independent slot; the mean deviation of a binomial number is exact (de Moivre).
+    """
+    counted = log if log.averaged is None else replace(log, present=log.averaged, watched=None)
+    slots, on = watched_slots(counted), counted.present.slots_of(log.num_clients)
+    rate = float(on.sum() / max(int(slots.sum()), 1))
+    if not 0 < rate < 1:
+        return 0.0, 0.0
+    own = np.divide(on, slots, out=np.zeros(len(on)), where=slots > 0)
+    independent = float((slots * own * (1 - own)).sum())
+    worth = max(1.0, float(spells_variance(counted).sum()) / independent) if independent > 0 else 1.0
+    number = np.maximum(np.round(slots / worth), 1)
+    share = np.floor(number * rate) + 1
+    log_mean = (
+        np.log(2 * share) + share * np.log(rate) + (number - share + 1) * np.log1p(-rate) + _log_choose(number, share)
+    )
+    deviation = target * np.exp(log_mean) / (number * rate)
+    variance = target**2 * (1 - rate) / (number * rate) - deviation**2
+    return float(deviation.sum() / 2), float(np.sqrt(np.maximum(variance, 0).sum()) / 2)
+
+
+def _log_choose(n: PerClient, k: PerClient) -> PerClient:
+    return gammaln(n + 1) - gammaln(k + 1) - gammaln(np.maximum(n - k, 0) + 1)
 
 
 def target_of(log: Log) -> PerClient:

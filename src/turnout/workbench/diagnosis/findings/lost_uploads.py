@@ -53,17 +53,23 @@ def lost_uploads(log: Log, weights: FedAvgWeights) -> LostUploads | None:
     sent = log.uploads.astype(np.int64)
     came = np.rint(np.nan_to_num(log.arrived) * sent)
     fleet = float(came.sum() / sent.sum())
-    low, high = (betaincinv(came + 0.5, sent - came + 0.5, share) for share in (TAIL, 1 - TAIL))
+    low, high = interval_of_share(came, sent)
     success = np.where(sent > 0, came / np.maximum(sent, 1), fleet)
     return LostUploads(
         sent=sent,
         success=success,
-        low=np.where(came == 0, 0.0, low),
-        high=np.where(came == sent, 1.0, high),
+        low=low,
+        high=high,
         lost=1 - fleet,
         losing=discoveries(np.where(sent > 0, binom.cdf(came, sent, fleet), 1.0)),
         distance=weights.weighted_distance if log.averaged is not None else _distance(log, weights.target, success),
     )
+
+
+def interval_of_share(hits: np.ndarray, trials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the 95 % credible interval of a share, with Jeffreys' prior; all or nothing has an open end."""
+    low, high = (betaincinv(hits + 0.5, trials - hits + 0.5, share) for share in (TAIL, 1 - TAIL))
+    return np.where(hits == 0, 0.0, low), np.where(hits == trials, 1.0, high)
 
 
 def _distance(log: Log, target: PerClient, success: PerClient) -> float:

@@ -41,11 +41,16 @@ class Outages:
 def outages(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " clients"]) -> Outages:
     """Empty stretches that are beyond chance if the clients of each `unit` move as one and units are independent.
 
+    Clients tell of a stretch if they had come before it and came after it: a fleet that grows from nothing, or that
+    ends, is no outage.
+
     A unit of rate π and wake rate a = π (1 - λ) is absent at the first slot of a stretch with probability 1 - π and at
     each further one with 1 - a. Both rates are scaled by the fleet's turnout at that hour of the cycle.
     """
     watched = per_slot(watched_runs(log), log.num_slots)
-    counted = representative(watched) & (watched >= MIN_UNITS)
+    log = between_presences(log)
+    members = per_slot(watched_runs(log), log.num_slots)
+    counted = representative(watched) & (members >= MIN_UNITS)
     empty = Runs.from_matrix(((per_slot(log.present, log.num_slots) == 0) & counted)[None])
     none = Outages(empty.first[:0], empty.end[:0])
     if unit.max(initial=-1) + 1 < MIN_UNITS or not len(empty.first):
@@ -58,6 +63,15 @@ def outages(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " clie
     result = Outages(empty.first[beyond].astype(np.int64), empty.end[beyond].astype(np.int64))
     usual = len(result.first) > MAX_OUTAGES or result.slots > MAX_SHARE * (watched > 0).sum()
     return none if usual else result
+
+
+def between_presences(log: Log) -> Log:
+    """The log in which each client is watched from its first presence to its last."""
+    first, end = np.full(log.num_clients, log.num_slots), np.zeros(log.num_clients, np.int64)
+    np.minimum.at(first, log.present.client, log.present.first)
+    np.maximum.at(end, log.present.client, log.present.end)
+    observed = watched_runs(log)
+    return replace(log, watched=observed.clip(first[observed.client], end[observed.client]))
 
 
 def _levels(log: Log, cycles: Cycles) -> PerSlot:

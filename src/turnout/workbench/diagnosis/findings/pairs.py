@@ -7,7 +7,7 @@ Poisson number of slots, whose tail is far heavier than a normal one. Both are a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -28,6 +28,8 @@ Places = Int[np.ndarray, " pairs"]  # rows of the pairs
 FALSE_LINK_RATE = 0.01  # false discovery rate among pairs
 MIN_SHARED = 10  # slots in which two clients are watched, for them to be compared
 MAX_SHIFTED, MAX_SHIFTS = 500, 8  # clients, and whole cycles, by which courses are shifted against each other
+MIN_SCORE = 3.0  # standard deviations from which on a pair is suspected
+MOST_EXTREME, FEWEST_EXTREME = 200, 5  # p-values of shifted courses that tell of the tail
 PRIOR_PAIRS = 20  # pairs of the whole fleet beside a client's own
 MIN_FLEET = 10  # in a smaller fleet the activity of the others is mostly that of a client's own cluster
 
@@ -46,6 +48,23 @@ class Deviations:
         return np.maximum(self.watched.sum(axis=1), 1)
 
     @property
+    def mostly_present(self) -> Bool[np.ndarray, " rows"]:
+        return self.fitted.sum(axis=1) / self.number > 0.5
+
+    def chance(self, of_absence: bool) -> Matrix:
+        """Probability of presence, or of absence."""
+        return self.watched - self.fitted if of_absence else self.fitted
+
+    def rows(self, chosen: Int[np.ndarray, " chosen"]) -> Deviations:
+        """Some of the clients."""
+        return replace(self, watched=self.watched[chosen], fitted=self.fitted[chosen], residual=self.residual[chosen])
+
+    def shifted(self, slots: int) -> Deviations:
+        """All courses so much later; what leaves at the end comes in at the beginning."""
+        parts = {name: np.roll(getattr(self, name), slots, axis=1) for name in ("watched", "fitted", "residual")}
+        return replace(self, **parts)
+
+    @property
     def deviation(self) -> Float[np.ndarray, " rows"]:
         return np.sqrt((self.residual**2).sum(axis=1) / self.number)
 
@@ -54,10 +73,14 @@ def compare(log: Log, cycles: Cycles, chosen: Int[np.ndarray, " rows"]) -> Devia
     """Take from each client's presence its own mean at that hour of the cycle, and what follows the activity of others.
 
     A common cycle is so removed whatever its shape and whatever the client's time zone, and so is a common shock.
+    Without a cycle a client is compared from its first presence to its last: it may have joined late, or left.
     """
-    present, watched = log.matrix(chosen), log.watched_matrix(chosen)
+    present = log.matrix(chosen)
+    watched = log.watched_matrix(chosen)
     total, num_watched = per_slot(log.present, log.num_slots), per_slot(watched_runs(log), log.num_slots)
     phase, period = hours_of_cycle(log, cycles)
+    if period is None:  # a cycle is compared over whole turns of it
+        watched &= _from_first_to_last(present)
     enough = representative(num_watched)
     fitted = np.zeros(present.shape, np.float32)
     for row, mask in enumerate(watched):
@@ -77,29 +100,75 @@ def compare(log: Log, cycles: Cycles, chosen: Int[np.ndarray, " rows"]) -> Devia
     return Deviations(watched.astype(np.float32), fitted, residual, period)
 
 
-def correlations(compared: Deviations) -> Pairs:
-    """Correlation of every two rows over the slots in which both were watched; 0 on the diagonal."""
-    residual = compared.residual
-    power = (residual**2) @ compared.watched.T  # of a row over the slots of another
-    correlation = (residual @ residual.T).astype(np.float64) / np.sqrt(np.maximum(power * power.T, 1e-9))
+def _from_first_to_last(present: Bool[np.ndarray, "rows slots"]) -> Bool[np.ndarray, "rows slots"]:
+    return np.logical_or.accumulate(present, axis=1) & np.logical_or.accumulate(present[:, ::-1], axis=1)[:, ::-1]
+
+
+def correlations(first: Deviations, second: Deviations | None = None) -> Pairs:
+    """Correlation of each row with each of the second, over the slots in which both were watched; 0 on the diagonal."""
+    second = first if second is None else second
+    power = (first.residual**2) @ second.watched.T  # of a row over the slots of another
+    other = first.watched @ (second.residual**2).T
+    correlation = (first.residual @ second.residual.T).astype(np.float64) / np.sqrt(np.maximum(power * other, 1e-9))
     np.fill_diagonal(correlation, 0.0)
     return correlation
 
 
 def significant(compared: Deviations, correlation: Pairs) -> Bool[np.ndarray, "rows rows"]:
     """Pairs that are together more often than chance allows, at a false discovery rate."""
-    both = (compared.watched @ compared.watched.T).astype(np.float64)
     inflation = _bartlett(compared.residual)
     if compared.period is not None:
         inflation = _cyclic(compared, inflation, compared.period)
-    score = correlation * np.sqrt(np.maximum(both, 1) / inflation)
-    upper = np.triu(np.ones_like(correlation, bool), 1) & (both >= MIN_SHARED)
-    row, column = np.nonzero(upper & (score > 3))
-    p_value = _tail(compared, row, column, score[row, column], (both * inflation)[row, column])
-    kept = adjust(p_value, int(upper.sum())) <= FALSE_LINK_RATE
+    upper = np.triu(np.ones_like(correlation, bool), 1)
+    row, column, p_value, tests = _suspected(compared, compared, correlation, inflation, upper)
+    if compared.period is None:  # with a cycle the variance has been measured in such a way
+        p_value = _beyond_shifted(compared, inflation, p_value)
+    kept = adjust(p_value, tests) <= FALSE_LINK_RATE
     linked = np.zeros(correlation.shape, bool)
     linked[row[kept], column[kept]] = linked[column[kept], row[kept]] = True
     return linked
+
+
+def _suspected(
+    first: Deviations, second: Deviations, correlation: Pairs, inflation: Pairs, asked: Bool[np.ndarray, "rows rows"]
+) -> tuple[Places, Places, PerPair, int]:
+    """The asked pairs of a row of the first and one of the second that are often together, p-values, pairs tested."""
+    both = (first.watched @ second.watched.T).astype(np.float64)
+    score = correlation * np.sqrt(np.maximum(both, 1) / inflation)
+    asked = asked & (both >= MIN_SHARED)
+    row, column = np.nonzero(asked & (score > MIN_SCORE))
+    p_value = _tail(first, second, row, column, score[row, column], (both * inflation)[row, column])
+    return row, column, p_value, int(asked.sum())
+
+
+def _beyond_shifted(compared: Deviations, inflation: Pairs, p_value: PerPair) -> PerPair:
+    """The p-values, raised where courses that are shifted against each other give small ones more often than they say.
+
+    Shifted courses have the memory, the spells and the rarity of the real ones, but no company. Beyond the smallest
+    p-values that they give, the tail is continued as an exponential one in -log p.
+    """
+    slots = compared.residual.shape[1]
+    shifts = np.arange(slots // 10 + 1, slots * 9 // 10)
+    rows = evenly(len(inflation), MAX_SHIFTED)
+    if not len(p_value) or not len(shifts):
+        return p_value
+    second, apart = compared.rows(rows), ~np.eye(len(rows), dtype=bool)
+    found, tests = [], 0
+    for shift in shifts[evenly(len(shifts), MAX_SHIFTS)]:
+        first = second.shifted(int(shift))
+        *_, by_chance, number = _suspected(
+            first, second, correlations(first, second), inflation[np.ix_(rows, rows)], apart
+        )
+        found.append(by_chance)
+        tests += number
+    surprise = np.sort(-np.log(np.maximum(np.concatenate(found), 1e-300)))[::-1][:MOST_EXTREME]
+    if len(surprise) < FEWEST_EXTREME:
+        return p_value
+    begin = surprise[-1]
+    rate = max(1.0, float((surprise - begin).sum() / (len(surprise) - 1)))
+    own = -np.log(np.maximum(p_value, 1e-300))
+    shown = len(surprise) / tests * np.exp(-(own - begin) / rate)
+    return np.where(own > begin, np.maximum(p_value, shown), p_value)
 
 
 def _bartlett(residual: Matrix) -> Pairs:
@@ -139,7 +208,9 @@ def _cyclic(compared: Deviations, inflation: Pairs, period: int) -> Pairs:
     return inflation * np.sqrt(np.outer(own, own))
 
 
-def _tail(compared: Deviations, row: Places, column: Places, score: PerPair, inflated: PerPair) -> PerPair:
+def _tail(
+    first: Deviations, second: Deviations, row: Places, column: Places, score: PerPair, inflated: PerPair
+) -> PerPair:
     """p-value of the slots that two clients share.
 
     Shared slots O with expectation E and variance φE are modelled as φ times a Poisson number of mean E/φ. For two
@@ -147,22 +218,19 @@ def _tail(compared: Deviations, row: Places, column: Places, score: PerPair, inf
     is conservative.
     """
     p_value = ndtr(-score)
-    mostly_present = compared.fitted.sum(axis=1) / compared.number > 0.5
-    deviation = compared.deviation.astype(np.float64)
     for common in (False, True):
-        pair = (mostly_present[row] == common) & (mostly_present[column] == common)
+        pair = (first.mostly_present[row] == common) & (second.mostly_present[column] == common)
         if pair.any():
-            chance = compared.watched - compared.fitted if common else compared.fitted
             i, j = row[pair], column[pair]
-            expected = np.maximum(_products(chance, i, j), 1e-6)
-            variance = (deviation[i] * deviation[j]) ** 2 * inflated[pair]
+            expected = np.maximum(_products(first.chance(common), second.chance(common), i, j), 1e-6)
+            variance = (first.deviation[i].astype(np.float64) * second.deviation[j]) ** 2 * inflated[pair]
             scale, shared = variance / expected, expected + score[pair] * np.sqrt(variance)
             p_value[pair] = np.maximum(p_value[pair], gammainc(shared / scale, expected / scale))
     return p_value
 
 
-def _products(rows: Matrix, i: Places, j: Places) -> PerPair:
+def _products(first: Matrix, second: Matrix, i: Places, j: Places) -> PerPair:
     """Inner products of these pairs of rows, one by one if they are few."""
-    if 20 * len(i) > len(rows) ** 2:
-        return (rows @ rows.T)[i, j].astype(np.float64)
-    return np.array([rows[a] @ rows[b] for a, b in zip(i, j, strict=True)], np.float64)
+    if 20 * len(i) > len(first) * len(second):
+        return (first @ second.T)[i, j].astype(np.float64)
+    return np.array([first[a] @ second[b] for a, b in zip(i, j, strict=True)], np.float64)

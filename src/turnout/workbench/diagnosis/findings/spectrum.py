@@ -17,6 +17,7 @@ from turnout.workbench.diagnosis.reading.log import Log
 PerFrequency = Float[np.ndarray, " tried"]
 
 NEIGHBOURS = 10  # frequencies on either side to compare with
+MIN_FLEET_POWER = 1e-4  # of the whole fleet, relative to that of independent clients
 NEIGHBOUR_OFFSETS = np.r_[-NEIGHBOURS:-2, 3 : NEIGHBOURS + 1]  # the cycle itself leaks into the nearest two
 
 
@@ -28,7 +29,13 @@ def power_test(log: Log, pi: PerClient, lam: PerClient, frequency: float, span: 
     tried = np.array([frequency, *others])
     sums = np.stack([spectrum(log, pi, float(f)) for f in tried])
     pooled = (np.abs(sums) ** 2 * whitening(pi, lam, tried)).sum(axis=1)
-    return p_value_beyond(tried, pooled, np.abs(sums.sum(axis=1)) ** 2)
+    return p_value_beyond(tried, pooled, power_of_fleet(sums.T))
+
+
+def power_of_fleet(sums: Complex[np.ndarray, "clients tried"]) -> PerFrequency:
+    """Power of the number of clients present; 0 where a server takes the same number each time, but for rounding."""
+    fleet, independent = np.abs(sums.sum(axis=0)) ** 2, (np.abs(sums) ** 2).sum(axis=0)
+    return np.where(fleet.mean() > MIN_FLEET_POWER * independent.mean(), fleet, 0.0)
 
 
 def whitening(pi: PerClient, lam: PerClient, frequency: PerFrequency) -> Float[np.ndarray, "tried clients"]:

@@ -24,18 +24,19 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "size": ("size", "num_examples", "num_samples", "examples", "dataset_size"),
     "loss": ("loss", TRAIN_LOSS),
     "arrived": ("arrived", "received", "success", "succeeded", "completed"),
+    "asked": ("asked", "selected", "sampled", "invited"),
     "steps": ("steps", "num_steps", "local_steps"),
     "target": ("target",),
 }
 TEXT = ("client", "event")
-FLAGS = ("arrived", "state")
+FLAGS = ("arrived", "asked", "state")
 TIMES = ("start", "end", "time")
 
 INTERVALS, EVENTS, ROUNDS = ("client", "start", "end"), ("round", "client", "event"), ("round", "client")
 OPTIONAL = {
     INTERVALS: ("state", "size"),
     EVENTS: ("time", "size", "loss", "steps"),
-    ROUNDS: ("time", "size", "loss", "arrived", "steps"),
+    ROUNDS: ("time", "size", "loss", "arrived", "asked", "steps"),
 }
 SHAPES = "a log has the columns round,client or client,start,end[,state] or timestamp,round,client,event"
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from turnout.workbench.diagnosis.reading.log import Log, Runs
+from turnout.workbench.diagnosis.reading.log import AVAILABILITY, PARTICIPATION, Log, Runs, Shows
 from turnout.workbench.diagnosis.reading.round_rows import (
     clock_of,
     count_slots,
@@ -29,7 +29,7 @@ VOCABULARY: dict[str, tuple[str, ...]] = {
 }
 VOCABULARY[""] += ("unavailable", "offline", "member", "late")  # they say nothing of who was there
 KIND_OF_EVENT = {name: kind for kind, names in VOCABULARY.items() for name in names}
-PARTICIPATION = ("asked", "arrived", "failed")
+TOOK_PART = ("asked", "arrived", "failed")
 
 
 def from_events(rows: Rows, num_rounds: int | None, slot_seconds: float | None) -> Log:
@@ -41,7 +41,7 @@ def from_events(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     was asked, as in a run that samples, weights are those of the updates that arrived.
     """
     kind, warnings = _kinds(rows)
-    of_client = np.isin(kind, ("available", *PARTICIPATION))
+    of_client = np.isin(kind, ("available", *TOOK_PART))
     unknown = kind == "unknown"
     slot, first = slots_of_rounds(rows, of_client | unknown | (kind == "round"))
     rows.refuse(of_client & (rows.codes["client"] < 0), lambda r: "has an event of a client, but no client")
@@ -56,13 +56,17 @@ def from_events(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     watched = _find_watched(log, rows.codes["client"][unknown], slot[unknown]) if unknown.any() else None
     arrived, uploads = _share_arrived(rows.codes["client"], slot, kind, count)
     averaged = _find_averaged(rows.codes["client"], slot, kind, num_slots)
-    return replace(log, arrived=arrived, uploads=uploads, watched=watched, first_round=first, averaged=averaged)
+    shows = Shows(PARTICIPATION, "it names only clients that were asked or replied")
+    if np.isin(kind, ("available", "unknown")).any():
+        shows = Shows(AVAILABILITY, "it tells who was there apart from who was asked", surely=True)
+    log = replace(log, arrived=arrived, uploads=uploads, watched=watched, first_round=first)
+    return replace(log, averaged=averaged, shows=shows)
 
 
 def _find_averaged(client: np.ndarray, slot: np.ndarray, kind: np.ndarray, num_slots: int) -> Runs | None:
     """Whose updates arrived, if the log tells of clients that were there, or listed, but not asked; else None."""
     points = client.astype(np.int64) * num_slots + slot
-    listed, asked = (np.isin(kind, kinds) for kinds in (("available", "unknown"), PARTICIPATION))
+    listed, asked = (np.isin(kind, kinds) for kinds in (("available", "unknown"), TOOK_PART))
     arrived = kind == "arrived"
     if not arrived.any() or np.isin(points[listed], points[asked]).all():
         return None
@@ -112,5 +116,5 @@ def _share_arrived(
         pairs = np.unique(client[which].astype(np.int64) * (int(slot.max()) + 1) + slot[which])
         return np.bincount(pairs // (int(slot.max()) + 1), minlength=count)
 
-    took_part = rounds(*PARTICIPATION)
+    took_part = rounds(*TOOK_PART)
     return np.divide(rounds("arrived"), took_part, out=np.full(count, np.nan), where=took_part > 0), took_part

@@ -6,7 +6,7 @@ import numpy as np
 
 from turnout.availability.recorded.time_slots import MAX_SLOTS, slots_covered, slots_within
 from turnout.workbench.diagnosis.reading.errors import LogError
-from turnout.workbench.diagnosis.reading.log import Log, Runs
+from turnout.workbench.diagnosis.reading.log import AVAILABILITY, Log, Runs, Shows
 from turnout.workbench.diagnosis.reading.round_rows import (
     MUST_BE_TIME,
     mean_of,
@@ -55,6 +55,7 @@ def from_intervals(rows: Rows, slot_seconds: float | None) -> Log:
         begins=origin + slot * np.arange(num_slots),
         sizes=mean_of(rows, "size", used),
         warnings=tuple(warnings),
+        shows=Shows(AVAILABILITY, "it has stretches of time", surely=True),
     )
 
 

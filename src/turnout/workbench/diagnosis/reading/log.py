@@ -81,6 +81,18 @@ class Runs:
         return cls(client.astype(np.int32), first.astype(np.int32), end.astype(np.int32))
 
 
+AVAILABILITY, PARTICIPATION = "availability", "participation"
+
+
+@dataclass(frozen=True)
+class Shows:
+    """What a log shows of a client that is absent: that it could not take part, or only that it did not."""
+
+    kind: str  # AVAILABILITY or PARTICIPATION
+    because: str  # how that is known, in words
+    surely: bool = False  # whether the log itself or the user says so
+
+
 @dataclass(frozen=True)
 class Log:
     """Who was present, slot by slot; a slot is a round of the log, or a stretch of time of fixed length.
@@ -106,6 +118,8 @@ class Log:
     dated: bool = False  # whether the times are dates, so that the day of the week is known
     zone: str = ""  # the time zone of the clock; "": the log does not say
     begins: Float[np.ndarray, " slots"] | None = None  # when each slot began, in seconds, since 1970 if `dated`
+
+    shows: Shows | None = None  # None: nothing says what the log shows
 
     @property
     def num_clients(self) -> int:

@@ -15,12 +15,13 @@ from turnout.workbench.diagnosis.reading.columns import EVENTS, INTERVALS, OPTIO
 from turnout.workbench.diagnosis.reading.errors import LogError
 from turnout.workbench.diagnosis.reading.event_rows import from_events
 from turnout.workbench.diagnosis.reading.interval_rows import from_intervals
-from turnout.workbench.diagnosis.reading.log import Log
+from turnout.workbench.diagnosis.reading.log import AVAILABILITY, PARTICIPATION, Log, Shows
 from turnout.workbench.diagnosis.reading.round_rows import MIN_FILLED_SHARE, from_rounds
 from turnout.workbench.diagnosis.reading.row_codes import Rows, read_rows
 from turnout.workbench.diagnosis.reading.table import open_table
 
 
+# Long: half of it says what its options are.
 def read_log(
     path: str | PathLike[str],
     *,
@@ -29,10 +30,11 @@ def read_log(
     clients: str | PathLike[str] | None = None,
     columns: Mapping[str, str] | None = None,
     zone: str | None = None,
+    shows: str | None = None,
 ) -> Log:
     """Read a participation log: CSV, JSON Lines (both also gzipped) or Parquet, in any of three shapes.
 
-    - `round,client`: one row per participation; optional `time`, `size`, `loss`, `arrived`, `steps`.
+    - `round,client`: one row per participation; optional `time`, `size`, `loss`, `arrived`, `asked`, `steps`.
     - `client,start,end[,state]`: stretches of time in seconds or ISO 8601; optional `size`.
     - `timestamp,round,client,event`: what the server saw; see `VOCABULARY` in `event_rows`.
 
@@ -40,7 +42,9 @@ def read_log(
     number of rounds, if nobody came to the last ones. `clients` is a file `client,size[,target]` of all clients, also
     those that never came; the log may then name no others. `columns` names columns of the file that are not recognised,
     such as `{"client": "Device ID"}`. `zone`, such as `"Europe/Paris"`, is the time zone in which hours and days are
-    told, UTC if not given; times without an offset are UTC if it is given, else of an unnamed clock.
+    told, UTC if not given; times without an offset are UTC if it is given, else of an unnamed clock. `shows` says what
+    an absent client did: `"availability"`, it could not have taken part, or `"participation"`, it may not have been
+    asked; by the columns if not given.
     """
     if slot_seconds is not None and not 0 < slot_seconds < np.inf:
         raise LogError(f"slot_seconds = {slot_seconds}: must be a positive number of seconds")
@@ -58,8 +62,16 @@ def read_log(
         log = _from_rows(rows, shape, num_rounds, None if slot_seconds is None else float(slot_seconds))
     if listed is not None:
         log = replace(log, sizes=log.sizes if listed[1] is None else listed[1], target=listed[2])
+    log = as_stated(log, shows)
     log, more = _fill_sizes(_in_utc(log, rows) if zone is None else _in_zone(log, zone, fspath(path)))
     return replace(log, warnings=(*warnings, *log.warnings, *_mixed_clocks(rows), *more, *_remarks(log)))
+
+
+def as_stated(log: Log, shows: str | None) -> Log:
+    """The log, taken for what the user says."""
+    if shows not in (None, AVAILABILITY, PARTICIPATION):
+        raise LogError(f"shows = {shows!r}: must be {AVAILABILITY} or {PARTICIPATION}")
+    return log if shows is None else replace(log, shows=Shows(shows, "you say so", surely=True))
 
 
 def _from_rows(rows: Rows, shape: tuple[str, ...], num_rounds: int | None, slot_seconds: float | None) -> Log:

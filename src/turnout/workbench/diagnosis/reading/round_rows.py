@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS
+from turnout.workbench.diagnosis.reading.columns import FLAGS
 from turnout.workbench.diagnosis.reading.errors import LogError
-from turnout.workbench.diagnosis.reading.log import Log, Runs
+from turnout.workbench.diagnosis.reading.log import AVAILABILITY, PARTICIPATION, Log, Runs, Shows
 from turnout.workbench.diagnosis.reading.row_codes import Rows
 
 MUST_BE_WHOLE = "must be a whole number from 0 on"
@@ -29,7 +30,10 @@ class RoundTimes:
 
 
 def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) -> Log:
-    """Every row is a participation; missing numbers between the first and the last round are empty rounds."""
+    """Every row is a participation; missing numbers between the first and the last round are empty rounds.
+
+    With a column `asked`, every row is a client that was there, and only those that were asked took part.
+    """
     client, number = rows.codes["client"], rows.numbers["round"]
     blank = (client < 0) & np.isnan(number)
     if "round" in rows.not_numbers:
@@ -47,9 +51,16 @@ def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     counted = ~(blank | repeated)
     warnings += [*more, *warn_of_dropped(rows, repeated, "duplicate rows")]
     log = log_of_rounds(rows, num_slots, present, clock, counted, warnings)
-    arrived = mean_of(rows, "arrived", counted)
-    uploads = None if arrived is None else count_of(rows, "arrived", counted)
-    return replace(log, arrived=arrived, uploads=uploads, first_round=first)
+    asked = mean_of(rows, "asked", counted)
+    took_part = counted if asked is None else counted & (rows.numbers["asked"] != 0)
+    arrived = mean_of(rows, "arrived", took_part)
+    uploads = None if arrived is None else count_of(rows, "arrived", took_part)
+    log = replace(log, arrived=arrived, uploads=uploads, first_round=first)
+    if asked is None:
+        return replace(log, shows=Shows(PARTICIPATION, "it says who took part and nobody else"))
+    came = took_part if arrived is None else took_part & (rows.numbers["arrived"] != 0)
+    averaged = None if (came == counted).all() else runs_of_points(client[came], slot[came], num_slots)[0]
+    return replace(log, averaged=averaged, shows=Shows(AVAILABILITY, "it tells who was asked", surely=True))
 
 
 def log_of_rounds(
@@ -227,11 +238,12 @@ def mean_of(rows: Rows, column: str, counted: np.ndarray) -> np.ndarray | None:
     """Mean of a column over the rows of each client, NaN if it has none; None without the column."""
     if column not in rows.numbers:
         return None
-    rows.refuse_text(column, "must be 0 or 1" if column == "arrived" else "must be a number")
+    flag = column in FLAGS
+    rows.refuse_text(column, "must be 0 or 1" if flag else "must be a number")
     values = rows.numbers[column]
-    if column == "arrived":
+    if flag:
         wrong = np.isfinite(values) & (values != 0) & (values != 1)
-        rows.refuse(wrong, lambda r: f"has arrived = {values[r]:.15g}; must be 0 or 1")
+        rows.refuse(wrong, lambda r: f"has {column} = {values[r]:.15g}; must be 0 or 1")
     if column in ("size", "steps"):
         rows.refuse(values < 0, lambda r: f"has {column} = {values[r]:.15g}; must not be negative")
     usable = counted & np.isfinite(values) & (rows.codes["client"] >= 0)

@@ -32,6 +32,7 @@ SLOW_NOTE = (
     "clients forget more slowly than from one slot to the next: λ was raised to the power {:.2f} "
     "to have their autocorrelation over all lags"
 )
+ALIKE_NOTE = "clients differ in how often they come as chance explains, so all have the same rate"
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,17 @@ def fit(log: Log, findings: Findings) -> Fitted:
         fleet_rates = rates(part)
         clustering, memory = clusters(part, fleet_rates, findings.cycles), mixing(part, fleet_rates)
     kind, slowness = _kind(findings), 1.0
+    alike = findings.weights.is_chance and kind in ("bernoulli", "markov")
+    if alike:
+        notes = (*notes, ALIKE_NOTE)
     if kind == "minimum_separation":
         parameters = _fit_separated(part, fleet_rates, clustering, findings.gaps)
     elif kind == "bernoulli":
-        parameters = {"pi": _plain(feasible(fleet_rates)[0])}
+        parameters = {"pi": _plain(feasible(fleet_rates, alike)[0])}
     elif kind == "diurnal":
         parameters, slowness = _fit_diurnal(part, fleet_rates, findings.cycles.found[0], memory)
     else:
-        pi, lam = feasible(fleet_rates)
+        pi, lam = feasible(fleet_rates, alike)
         slowness = _slowness(memory, lam)
         lam = _slow_down(lam, slowness)
         parameters = {"pi": _plain(pi), "lam": _plain(lam)}
@@ -153,12 +157,14 @@ def _plain(values: Float[np.ndarray, " values"] | Int[np.ndarray, " values"]) ->
     return [float(f"{value:.6g}") for value in values.tolist()]
 
 
-def feasible(rates: Rates) -> tuple[PerClient, PerClient]:
-    """(π, λ) of each client, within the range that a chain can have, with six digits."""
+def feasible(rates: Rates, alike: bool = False) -> tuple[PerClient, PerClient]:
+    """(π, λ) of each client, within the range that a chain can have, with six digits; `alike`: with the fleet's π."""
     watched = rates.watched > 0
     pi = np.where(watched, rates.on / np.maximum(rates.watched, 1), np.clip(rates.mean, 1e-6, 1 - 1e-6))
     never = watched & (rates.on == 0)
     pi = np.where(never, 0.5 / (rates.watched + 1), pi)
+    if alike:
+        pi, never = np.full(len(pi), rates.mean), np.zeros_like(never)
     pi = np.array(_plain(pi))
     lam = np.where(never | (pi == 1) | ~watched, 0.0, rates.lam)
     # Toward zero, so that rounding cannot leave the range.

@@ -59,6 +59,7 @@ class Ranking:
     ranks: tuple[Rank, ...]
     rounds: int
     clients: int  # audited; a sample of a large fleet
+    by_chance: float = 0.0  # most that FedAvg is off in a log as long where all clients come equally often
 
     @property
     def best(self) -> Rank:
@@ -66,11 +67,15 @@ class Ranking:
 
     @property
     def recommended(self) -> Rank:
-        """FedAvg where it is about right for this fleet, else LastWord where that is fair, else the best."""
+        """FedAvg where it is about right or off by chance, else LastWord where that is fair, else the best."""
         fair = {rank.strategy: rank for rank in self.ranks if rank.consistent}
         plain = self.rank_of(PLAIN)
-        near = plain if plain is not None and plain.distance < FAIR else None
+        near = plain if plain is not None and self.beyond_chance(plain.distance) < FAIR else None
         return fair.get(PLAIN) or near or fair.get(USUAL) or self.best
+
+    def beyond_chance(self, distance: float) -> float:
+        """What is left of a distance without chance: the rates of the fitted world err as those of the log do."""
+        return float(np.sqrt(max(distance**2 - self.by_chance**2, 0.0)))
 
     @property
     def without_models(self) -> Rank | None:
@@ -88,11 +93,12 @@ def rank(
     target: np.ndarray,
     rounds: int = ROUNDS,
     candidates: Mapping[str, Strategy] = MappingProxyType(CANDIDATES),
+    by_chance: float = 0.0,
 ) -> Ranking | None:
     """Audit the candidates in the fitted world; None if a large fleet cannot be sampled.
 
     The server knows nothing in advance: it estimates rates from what it sees. Lost uploads and local steps are those of
-    the log, if it has them.
+    the log, if it has them. `by_chance` is the most that a log is off by chance.
     """
     chosen = np.arange(fitted.num_clients)
     if fitted.num_clients > MAX_CLIENTS:
@@ -105,7 +111,7 @@ def rank(
         return None
     world = _world(log, fitted.process(), chosen)
     result = audit(world, candidates, importance=importance.tolist(), facts=Online(), rounds=rounds)
-    return Ranking(tuple(_rank(entry) for entry in result.ranked()), result.rounds, len(chosen))
+    return Ranking(tuple(_rank(entry) for entry in result.ranked()), result.rounds, len(chosen), by_chance)
 
 
 def _rank(entry: Audited) -> Rank:

@@ -15,8 +15,9 @@ def recommendation(diagnosis: Diagnosis) -> list[str]:
     if ranking is None or plain is None:
         return []
     best, name = ranking.recommended, paper_label(ranking.recommended.strategy)
-    if best is plain and (plain.consistent or plain.distance < FAIR):
-        return [f"FedAvg will do: in a world like this log it misplaces {percent(plain.distance)} of the weight."]
+    if best is plain and (plain.consistent or ranking.beyond_chance(plain.distance) < FAIR):
+        will_do = f"FedAvg will do: in a world like this log it misplaces {percent(plain.distance)} of the weight."
+        return [will_do, *_by_chance(diagnosis)]
     if not best.consistent and best.distance > FAIR:
         return [
             f"No strategy that was tried is fair here. {name} comes nearest: it misplaces "
@@ -27,6 +28,18 @@ def recommendation(diagnosis: Diagnosis) -> list[str]:
         f"with {name} it is {percent(best.distance)}."
     )
     return [use, *_without_its_memory(ranking)]
+
+
+def _by_chance(diagnosis: Diagnosis) -> list[str]:
+    """What chance alone gives in a log as long, where that is what the log shows."""
+    weights, length = diagnosis.findings.weights, diagnosis.log.num_slots
+    if weights.weighted_distance < FAIR or weights.beyond_chance >= FAIR:
+        return []
+    slots = "rounds" if diagnosis.log.slot_seconds is None else "slots"
+    return [
+        f"In this log it misplaced {percent(weights.weighted_distance)}; where all clients come equally often, chance "
+        f"gives {percent(weights.by_chance)} in {length:,} {slots}. That is nothing that a strategy should cure."
+    ]
 
 
 def _without_its_memory(ranking: Ranking) -> list[str]:

@@ -88,7 +88,7 @@ def _first_steps(diagnosis: Diagnosis) -> str:
 
 def _at_a_glance(diagnosis: Diagnosis) -> str:
     weights = diagnosis.findings.weights
-    if weights.weighted.sum() == 0 or weights.weighted_distance < FAIR:
+    if weights.weighted.sum() == 0 or weights.beyond_chance < FAIR:
         return ""
     return favoured_at_a_glance(weights.weighted, weights.target)
 
@@ -100,7 +100,8 @@ def _weights(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
         plain = f" An average without weights would be {percent(weights.plain_distance)} away."
     text = (
         "Averaging whoever is there, by what they should count, gives each client an effective weight. The total "
-        f"variation from the target is {percent(weights.weighted_distance)}.{plain} Counted over: {weights.basis}. "
+        f"variation from the target is {percent(weights.weighted_distance)}; where all clients come equally often, "
+        f"chance gives {percent(weights.by_chance)} in a log as long.{plain} Counted over: {weights.basis}. "
         "These clients are furthest from it:"
     )
     behind = furthest_table(diagnosis, MOST_NAMED).html()

@@ -8,7 +8,7 @@ from turnout.workbench.diagnosis.diagnose import Diagnosis
 from turnout.workbench.diagnosis.findings.cycles import Cycle
 from turnout.workbench.diagnosis.findings.rates import lag_one
 from turnout.workbench.diagnosis.findings.recorded_time import EVERY_SLOT
-from turnout.workbench.diagnosis.reading.log import Log
+from turnout.workbench.diagnosis.reading.log import AVAILABILITY, PARTICIPATION, Log, Shows
 from turnout.workbench.diagnosis.world.ranking import FAIR
 from turnout.workbench.report.audit import who_is_fair, with_half
 from turnout.workbench.report.diagnosis.advice import recommendation
@@ -64,6 +64,11 @@ def headline(diagnosis: Diagnosis) -> str:
             f"FedAvg on this fleet trains for the clients about as asked: {distance} of the weight goes to others than "
             "it should."
         )
+    if weights.beyond_chance < FAIR:
+        return (
+            f"FedAvg on this fleet trains for the clients about as asked: {distance} of the weight goes to others than "
+            f"it should, but chance gives {percent(weights.by_chance)} in a log as long."
+        )
     fleet, target = favoured(diagnosis)
     return (
         f"FedAvg on this fleet trains mostly for {percent(fleet)} of the clients: they get half of the weight, where "
@@ -112,7 +117,7 @@ def _forgotten(diagnosis: Diagnosis) -> list[str]:
     weights = diagnosis.findings.weights
     few = (weights.weighted < FORGOTTEN * weights.target) & (weights.target > 0)
     never = int((diagnosis.findings.rates.on == 0).sum())
-    if not few.any():
+    if not few.any() or weights.beyond_chance < FAIR:
         return []
     of_them = f", {never:,} of which never came" if never else ""
     return [
@@ -126,6 +131,7 @@ def _log(diagnosis: Diagnosis) -> list[str]:
     whole = "" if log.slot_seconds is None else f" ({duration(log.slot_seconds * log.num_slots)})"
     watched = log.num_clients * log.num_slots if log.watched is None else int(log.watched.length.sum())
     lines = [f"{log.num_clients:,} clients over {log.num_slots:,} {length}{whole}."]
+    lines.append(_shows(diagnosis.findings.shows))
     if log.watched is not None:
         lines.append(f"A client was watched {percent(watched / (log.num_clients * log.num_slots))} of that time.")
     if diagnosis.findings.weights.basis != EVERY_SLOT:
@@ -136,14 +142,25 @@ def _log(diagnosis: Diagnosis) -> list[str]:
     return lines
 
 
+def _shows(shows: Shows) -> str:
+    """What the log is taken for, and how to say that it is something else."""
+    taken = f"The log is taken for one of {shows.kind}, as {shows.because}: a client that is absent"
+    if shows.kind == PARTICIPATION:
+        instead = "" if shows.surely else f" If it was not there, say --shows {AVAILABILITY}."
+        return f"{taken} may have been there without being asked.{instead}"
+    instead = "" if shows.surely else f" If it may only not have been asked, say --shows {PARTICIPATION}."
+    return f"{taken} could not have taken part.{instead}"
+
+
 def _availability(diagnosis: Diagnosis) -> list[str]:
     rates = diagnosis.findings.rates
     watched = np.isfinite(rates.pi)
     if not watched.any():
         return ["No client was watched."]
     low, middle, high = np.quantile(rates.pi[watched], [0.05, 0.5, 0.95])
+    does = "takes part" if diagnosis.findings.shows.kind == PARTICIPATION else "is there"
     lines = [
-        f"The median client is there {percent(middle)} of the time; nine in ten are there between {percent(low)} and "
+        f"The median client {does} {percent(middle)} of the time; nine in ten between {percent(low)} and "
         f"{percent(high)}."
     ]
     changing = watched & (rates.on > 0) & (rates.on < rates.watched)

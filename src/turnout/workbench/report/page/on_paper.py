@@ -256,7 +256,7 @@ def _cells(picture: Picture) -> Any:
     text = alt.InlineData(_spells(states, ends, list(picture.states)), format=alt.DataFormat(type="csv"))
     scale, below = (alt.Scale(domain=domain, nice=False) for domain in ([ends[0], ends[-1]], [len(rows), 0]))
     x = alt.X("from:Q", title=picture.x.heading, scale=scale, axis=alt.Axis(grid=False, tickMinStep=1))
-    y = alt.Y("row:Q", title=picture.y.heading, scale=below, axis=alt.Axis(labels=False, grid=False))
+    y = alt.Y("row:Q", title=picture.y.heading, scale=below, axis=alt.Axis(labels=False, grid=False, tickMinStep=1))
     shades = alt.Scale(domain=list(picture.states), range=[style.light for style in picture.states.values()])
     colour = alt.Color("state:N", scale=shades, legend=alt.Legend(title=None, symbolType="square"))
     spells = alt.Chart(text).mark_rect().transform_calculate(below="toNumber(datum.row) + 1")

@@ -1,0 +1,77 @@
+import pytest
+
+from slow_fleet import CASES, check_against
+from turnout.strategies import FedAsync
+from turnout.strategies.staleness import check_discount
+
+
+def test_one_arrival_is_mixed_in_by_its_age(play):
+    game = play(FedAsync(mixing=0.5), start=2.0)
+    # w_1 = 1 + 3 = 4, a = 0.5 / sqrt(4)
+    found = game.round([0, 1, 0], [0.0, 3.0, 0.0], ages=[0, 3, 0], starts=[0.0, 1.0, 0.0])
+    assert found == pytest.approx(0.75 * 2.0 + 0.25 * 4.0)
+
+
+def test_several_share_what_they_mix_in_one_after_another(play):
+    game = play(FedAsync(mixing=0.5, discount="constant"), importance=(1.0, 1.0), start=8.0)
+    found = game.round([1, 1], [1.0, 1.0], starts=[1.0, 3.0])
+    assert found == pytest.approx(0.25 * 8.0 + 0.375 * 2.0 + 0.375 * 4.0)
+
+
+def test_the_hinge(play):
+    game = play(FedAsync(mixing=1.0, discount="hinge", slope=2.0, within=1.0), importance=(1.0, 1.0))
+    assert game.round([1, 0], [4.0, 0.0], ages=[1, 0], starts=[0.0, 0.0]) == pytest.approx(4.0)
+    assert game.round([1, 0], [4.0, 0.0], ages=[3, 0], starts=[10.0, 0.0]) == pytest.approx(0.8 * 4.0 + 0.2 * 14.0)
+
+
+def test_updates_of_the_present_model_need_no_starts(play):
+    game = play(FedAsync(mixing=0.5), importance=(1.0,), start=2.0)
+    assert game.round([1], [4.0]) == pytest.approx(4.0)
+
+
+def test_a_mixing_rate_above_one_is_cut(play):
+    """N α = 1.5 for the second: the model is replaced, not more."""
+    game = play(FedAsync(mixing=1.0), importance=(1.0, 3.0), start=2.0)
+    assert game.round([0, 1], [0.0, 4.0]) == pytest.approx(6.0)
+
+
+def test_an_empty_first_round_leaves_the_model(play):
+    assert play(FedAsync(), start=4.0).round([0, 0, 0], [1.0] * 3) == 4.0
+
+
+def test_refused(play):
+    with pytest.raises(ValueError, match=r"mixing must be above 0 and at most 1, not 1\.5"):
+        play(FedAsync(mixing=1.5))
+    with pytest.raises(ValueError, match="discount must be 'constant', 'polynomial' or 'hinge', not 'linear'"):
+        check_discount("linear")
+
+
+def mixed(discount):
+    """(1 - a) w + a w_i; of several in one tick each has its share of what they mix in one after another."""
+
+    def step_of(model, step):
+        rates, models, left = [], [], 1.0
+        for job in step.jobs:
+            rates.append(min(1.0, 0.3 * discount(step.age(job)) * step.fleet.count * step.fleet.share[job.client]))
+            models.append(job.start + job.update(step.fleet))
+            left *= 1.0 - rates[-1]
+        if not rates:
+            return model
+        after = left * model
+        for a, other in zip(rates, models, strict=True):
+            after = after + (1.0 - left) * a / sum(rates) * other
+        return after
+
+    return step_of
+
+
+@pytest.mark.parametrize(("pace", "leaving"), CASES)
+def test_as_plain_loops(pace, leaving):
+    check_against(mixed(lambda age: (1 + age) ** -0.5), FedAsync(mixing=0.3), pace, leaving)
+
+
+@pytest.mark.variant
+def test_the_hinge_as_plain_loops():
+    hinge = mixed(lambda age: 1.0 if age <= 2 else 1 / (3 * (age - 2) + 1))
+    strategy = FedAsync(mixing=0.3, discount="hinge", slope=3.0, within=2.0)
+    check_against(hinge, strategy, *CASES[0].values)
