@@ -3,11 +3,11 @@ import pytest
 from turnout.arguments import at_least, spread_whole
 
 
-@pytest.mark.parametrize("value", [0, -1, True])
+@pytest.mark.parametrize("value", [0, -1, 2.0])
 def test_a_count_has_its_limits(value):
-    with pytest.raises(ValueError, match=r"rounds = .*: must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match=r"rounds must be a whole number of 1 or more, not "):
         at_least("rounds", value, 1)
-    with pytest.raises(ValueError, match="rounds = 1001: must be a whole number from 1 to 1,000"):
+    with pytest.raises(ValueError, match="rounds must be a whole number from 1 to 1,000, not 1001"):
         at_least("rounds", 1001, 1, 1000)
 
 

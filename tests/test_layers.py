@@ -23,6 +23,7 @@ ROOT = "turnout"
 CORE = (
     {"errors", "lazy", "packing"},
     {"types"},
+    {"declarations"},
     {"arguments", "metrics", "optimizers", "presented", "statistics", "streams", "tree"},
     {"files", "paces", "records"},
     {"availability", "strategies", "tasks", "uploads"},
@@ -38,14 +39,14 @@ LAYERS = (*CORE, *WORKBENCH, *NODES, {ROOT}, {"cli"}, {"__main__"})
 # Parts that see even less than what lies below them.
 NARROW = {
     "files": {"errors"},
-    "availability": {"errors", "types", "arguments", "files"},
-    "strategies": {"types", "tree"},
-    "tasks": {"errors", "types", "streams", "tree", "metrics", "files"},
-    "paces": {"types"},
-    "theory": {"types", "arguments", "availability", "paces"},
-    "server": {"types", "optimizers", "streams", "tree", "strategies", "availability"},
-    "uploads": {"types", "streams", "tree"},
-    "world": {"types", "streams", "tree", "arguments", "availability"},
+    "availability": {"errors", "types", "arguments", "files", "declarations"},
+    "strategies": {"types", "tree", "declarations"},
+    "tasks": {"errors", "types", "streams", "tree", "metrics", "files", "declarations"},
+    "paces": {"types", "declarations"},
+    "theory": {"types", "arguments", "availability", "paces", "declarations"},
+    "server": {"errors", "types", "optimizers", "streams", "tree", "strategies", "availability", "declarations"},
+    "uploads": {"types", "streams", "tree", "declarations"},
+    "world": {"types", "streams", "tree", "arguments", "availability", "declarations"},
 }
 HEAVY = {"altair", "flwr", "polars", "pooch", "ray", "rich", "sklearn", "typer", "vl_convert"}
 VAGUE = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import numpy as np
 
+from turnout.declarations import Numbers, Positive, hold
+
 Values = Sequence[float | int] | np.ndarray
 
+_ANY = Numbers(infinite=True)
+_OneOrSeveral = Annotated[float | Sequence[float] | np.ndarray, _ANY]
+
 MAX_NAMED = 3  # offenders in a message; the others are only counted
-MAX_COUNT = 2**24  # of rounds and of local steps, which are counted in single precision: it is exact up to here
-NUM_SEEDS = 2**32  # a seed has 32 bits
-MAX_RUNS = 10**6  # with as many seeds; more are refused before anything is allocated
-
-
-def check_kind(name: str, value: object, kind: type, example: str) -> None:
-    """Refuse anything but an object of a class, as a name, a number or the class itself are easily given instead."""
-    if isinstance(value, type):
-        raise TypeError(f"{name}: {value.__name__} is a class; call it: {value.__name__}()")
-    if not isinstance(value, kind):
-        raise TypeError(f"{name}: given {type(value).__name__} {str(value)[:40]!r}, expected {example}")
 
 
 def refuse(bad: np.ndarray, describe: Callable[[int], str], rule: str) -> None:
@@ -33,20 +29,13 @@ def refuse(bad: np.ndarray, describe: Callable[[int], str], rule: str) -> None:
 
 
 def at_least(name: str, value: int, lowest: int, highest: int | None = None) -> int:
-    """The value as an int; a ValueError if it is not whole, too small or too large."""
-    inside = lowest <= value < np.inf and (highest is None or value <= highest)
-    if isinstance(value, bool) or not inside or int(value) != value:
-        limits = f"of at least {lowest}" if highest is None else f"from {lowest} to {highest:,}"
-        raise ValueError(f"{name} = {value}: must be a whole number {limits}")
-    return int(value)
+    """The value as an int; an error if it is not whole, too small or too large."""
+    return hold(name, value, Annotated[int, Numbers(lowest, math.inf if highest is None else highest)])
 
 
 def spread(name: str, value: float | int | Sequence[float | int], count: int, of: str = "client") -> np.ndarray:
     """One float64 value per client: a single number is given to all, a sequence must have the right length."""
-    try:
-        values = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: given {str(value)[:40]!r}, expected a number, or one per {of}") from error
+    values = np.asarray(hold(name, value, _OneOrSeveral), np.float64)
     if values.ndim == 0:
         return np.full(count, float(values))
     if values.shape != (count,):
@@ -94,7 +83,7 @@ def membership(name: str, groups: int | Sequence[int], num_clients: int) -> np.n
 
 def vector(name: str, values: Values, count: int | None = None) -> np.ndarray:
     """One finite float64 number per client."""
-    array = np.asarray(values, dtype=np.float64)
+    array = np.asarray(hold(name, values, Values), np.float64)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} has shape {array.shape}: give a list of one number per client")
     if count is not None and array.size != count:
@@ -134,22 +123,8 @@ def law(name: str, values: Values, count: int | None = None) -> np.ndarray:
     return array / array.sum()
 
 
-def check_positive(**named: float | int) -> None:
-    """Refuse constants that are not positive and finite."""
-    for name, value in named.items():
-        if not 0 < value < np.inf:
-            raise ValueError(f"{name} = {value}: must be positive and finite")
-
-
-def check_nonnegative(**named: float | int) -> None:
-    """Refuse constants that are negative or not finite."""
-    for name, value in named.items():
-        if not 0 <= value < np.inf:
-            raise ValueError(f"{name} = {value}: must be finite and not negative")
-
-
 def check_step(name: str, step: float, largest: float, rule: str) -> None:
     """Refuse a step that a bound does not cover, and say which is the largest that it covers."""
-    check_positive(**{name: step})
+    hold(name, step, Positive)
     if step > largest:
         raise ValueError(f"{name} = {step:g} is too large: {rule} allows at most {largest:.6g}")

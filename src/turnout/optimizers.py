@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
+from turnout.declarations import Declared, NotNegativeScalar, PositiveScalar, hold
 from turnout.types import Round, Scalar, Schedule
 
 
@@ -19,11 +19,11 @@ def heavy_ball(learning_rate: float = 1.0, momentum: float = 0.9, decay: float =
     return optax.chain(*([optax.add_decayed_weights(decay)] if decay else []), *parts)
 
 
-class InverseTime(eqx.Module):
+class InverseTime(Declared):
     """A learning rate of `first` in round 0 and half of it in round `half`; a grid of such numbers is one program."""
 
-    first: Scalar
-    half: Scalar
+    first: NotNegativeScalar
+    half: PositiveScalar
 
     def __call__(self, t: Round) -> Scalar:
         return self.first / (1.0 + jnp.asarray(t, jnp.float32) / self.half)
@@ -34,13 +34,15 @@ def inverse_time(first: float, half: float = 1.0) -> Schedule:
     return InverseTime(first, half)
 
 
-def check_rates(**named: object) -> None:
-    """Refuse rates with which no model trains: negative, infinite or NaN; arrays and schedules pass."""
-    for name, rate in named.items():
-        if isinstance(rate, str):
-            raise TypeError(f"{name} must be a number or a schedule, not {rate!r}")
-        if isinstance(rate, int | float | np.number) and not 0 <= rate < np.inf:
-            raise ValueError(f"{name} must be finite and not negative, not {rate}")
+def check_schedule(name: str, rate: Scalar | Schedule) -> None:
+    """Refuse a function of the round that gives no rate in round 0; a number passes."""
+    if not callable(rate):
+        return
+    try:
+        first = rate(0)
+    except Exception as error:
+        raise ValueError(f"{name} must be a function of the round, but for round 0 it fails: {error}") from error
+    hold(f"{name} of round 0", first, NotNegativeScalar)
 
 
 def first_updates(optimizer: optax.GradientTransformation, gradients: tuple[float, ...]) -> np.ndarray | None:

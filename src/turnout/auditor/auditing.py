@@ -6,14 +6,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.arguments import MAX_COUNT, at_least
 from turnout.auditor.exact import exact_weights
 from turnout.auditor.results import Audit, Audited
 from turnout.auditor.voting import BURN_IN, SEGMENTS, Votes, local_rates, play_trials
+from turnout.declarations import NotNegative, NumRounds, checked
 from turnout.server.settings import ServerSettings
-from turnout.simulator.kinds import check_local, check_world, labelled_strategies
+from turnout.simulator.kinds import Strategies, labelled_strategies
 from turnout.simulator.local_training import Local
-from turnout.simulator.simulate import check_seeds
+from turnout.simulator.simulate import Seeds, check_seeds
 from turnout.simulator.trial import Trial, check_trial_in_fleet
 from turnout.strategies.base import Strategy
 from turnout.types import Fleet, PyTree
@@ -24,13 +24,14 @@ ROUNDS = 10_000  # by default
 MIN_ARRIVALS = 10  # of a client, for its share to be estimated
 
 
+@checked
 def audit(
     world: World,
-    strategies: Strategy[PyTree] | Sequence[Strategy[PyTree]] | Mapping[str, Strategy[PyTree]],
+    strategies: Strategy[PyTree] | Strategies,
     *,
-    importance: Sequence[float] | None = None,
-    rounds: int = ROUNDS,
-    seeds: int | Sequence[int] = 1,
+    importance: Sequence[NotNegative] | None = None,
+    rounds: NumRounds = ROUNDS,
+    seeds: Seeds = 1,
     local: Local | None = None,
     progress: Callable[[int, int], None] | None = None,
     names: Sequence[str] | None = None,
@@ -50,29 +51,27 @@ def audit(
         server: as in `ServerSettings`. `facts` and `rest` count; rate, optimizer and radius do not change shares.
 
     """
-    check_world(world)
-    check_local(local)
-    named = labelled_strategies([strategies] if isinstance(strategies, Strategy | type | str) else strategies)
+    named = labelled_strategies([strategies] if isinstance(strategies, Strategy) else strategies)
     worth = np.ones(world.num_clients) if importance is None else np.asarray(importance, np.float64)
-    if worth.shape != (world.num_clients,) or not (np.isfinite(worth) & (worth >= 0)).all() or not worth.sum() > 0:
+    if worth.shape != (world.num_clients,) or not worth.sum() > 0:
         raise ValueError(f"importance must be {world.num_clients} numbers of 0 or more, one per client, not all zero")
-    optimizer, settings = Local() if local is None else local, ServerSettings(**server)
+    optimizer, settings = Local() if local is None else local, ServerSettings.of(server)
     trials = {label: Trial(strategy, world, optimizer, settings) for label, strategy in named.items()}
     fleet = Fleet(jnp.asarray(worth, jnp.float32))
     return audit_trials(fleet, trials, rounds=rounds, seeds=seeds, progress=progress, names=names)
 
 
+@checked
 def audit_trials(
     fleet: Fleet,
     trials: Mapping[str, Trial],
     *,
-    rounds: int = ROUNDS,
-    seeds: int | Sequence[int] = 1,
+    rounds: NumRounds = ROUNDS,
+    seeds: Seeds = 1,
     progress: Callable[[int, int], None] | None = None,
     names: Sequence[str] | None = None,
 ) -> Audit:
     """Audit trials, each of which may have a world of its own; server optimizers are left out."""
-    at_least("rounds", rounds, 1, MAX_COUNT)
     if names is not None and len(names) != fleet.num_clients:
         raise ValueError(f"names: given {len(names)}, expected one for each of the {fleet.num_clients} clients")
     for trial in trials.values():
@@ -88,14 +87,15 @@ def audit_trials(
     return Audit(tuple(entries), played[0].moves.shape[-1], check_seeds(seeds))
 
 
+@checked
 def effective_weights(
     strategy: Strategy[PyTree],
     world: World,
     *,
-    importance: Sequence[float] | None = None,
+    importance: Sequence[NotNegative] | None = None,
     local: Local | None = None,
-    rounds: int = ROUNDS,
-    seeds: int | Sequence[int] = 1,
+    rounds: NumRounds = ROUNDS,
+    seeds: Seeds = 1,
     **server: Any,
 ) -> np.ndarray:
     """Long-run shares of the clients: in closed form if there is one, else as played; arguments as in `audit`."""

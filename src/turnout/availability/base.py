@@ -1,21 +1,22 @@
 """What an availability process is: who can be reached, round after round."""
 
 import abc
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
-import equinox as eqx
-
+from turnout.declarations import Declared
 from turnout.types import Mask, PerClient, RandomKey, Round
 
 State = TypeVar("State")
 
 
-class Process(eqx.Module, Generic[State]):
+class Process(Declared, Generic[State]):
     """A law of who is available in round t, drawn one round at a time.
 
     `init` returns the state before round 0 and `step` the state and the available clients of round t. Both are pure and
     work under jit and vmap; one step costs O(N). A process that has a long-run law is an `ErgodicProcess`.
     """
+
+    example: ClassVar[str] = "availability.bernoulli(num_clients=10, pi=0.5)"
 
     @property
     @abc.abstractmethod

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import jax.random as jr
 
-from turnout.arguments import at_least, spread_share
+from turnout.arguments import spread_share
 from turnout.availability.base import ErgodicProcess
+from turnout.declarations import Count, checked
 from turnout.types import Mask, PerClient, RandomKey, Round
 
 
@@ -32,7 +33,7 @@ class Bernoulli(ErgodicProcess[tuple[()]]):
         return jnp.zeros_like(self.pi)
 
 
-def bernoulli(num_clients: int, pi: float | Sequence[float]) -> Bernoulli:
+@checked
+def bernoulli(num_clients: Count, pi: float | Sequence[float]) -> Bernoulli:
     """Build from the probability of being available, one for all clients or one per client."""
-    num_clients = at_least("num_clients", num_clients, 1)
     return Bernoulli(jnp.asarray(spread_share("pi", pi, num_clients)))

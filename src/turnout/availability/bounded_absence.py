@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import jax.random as jr
 
-from turnout.arguments import at_least, spread_share, spread_whole
+from turnout.arguments import spread_share, spread_whole
 from turnout.availability.base import ErgodicProcess
+from turnout.declarations import Count, checked
 from turnout.types import Mask, PerClient, RandomKey, Round, Steps, divide
 
 
@@ -49,9 +50,9 @@ class BoundedAbsence(ErgodicProcess[Steps]):
         return -jnp.expm1(self.within.astype(self.chance.dtype) * jnp.log1p(-self.chance))
 
 
-def bounded_absence(num_clients: int, chance: float | Sequence[float], within: int | Sequence[int]) -> BoundedAbsence:
+@checked
+def bounded_absence(num_clients: Count, chance: float | Sequence[float], within: int | Sequence[int]) -> BoundedAbsence:
     """Build from the probability p of coming unforced and the number E of rounds within which a client must come."""
-    num_clients = at_least("num_clients", num_clients, 1)
     p = spread_share("chance", chance, num_clients)
     rounds = spread_whole("within", within, num_clients, lowest=1)
     return BoundedAbsence(jnp.asarray(p), jnp.asarray(rounds))

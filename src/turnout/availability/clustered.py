@@ -6,9 +6,10 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int
 
-from turnout.arguments import at_least, membership, spread
+from turnout.arguments import membership, spread
 from turnout.availability.base import ErgodicProcess
 from turnout.availability.markov import switching_rates
+from turnout.declarations import Count, checked
 from turnout.types import Mask, PerClient, RandomKey, Round
 
 PerCluster = Float[Array, " clusters"]
@@ -40,11 +41,11 @@ class Clustered(ErgodicProcess[Awake]):
         return (1 - self.wake - self.sleep)[self.cluster]
 
 
+@checked
 def clustered(
-    num_clients: int, clusters: int | Sequence[int], pi: float | Sequence[float], lam: float | Sequence[float] = 0.0
+    num_clients: Count, clusters: int | Sequence[int], pi: float | Sequence[float], lam: float | Sequence[float] = 0.0
 ) -> Clustered:
     """Build from the number of equal clusters or the cluster of each client, and π and λ of each cluster."""
-    num_clients = at_least("num_clients", num_clients, 1)
     cluster = membership("clusters", clusters, num_clients)
     count = int(cluster.max()) + 1
     rates = switching_rates(spread("pi", pi, count, "cluster"), spread("lam", lam, count, "cluster"), "cluster")

@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from turnout.arguments import at_least, membership, refuse, spread_whole
+from turnout.arguments import membership, refuse, spread_whole
 from turnout.availability.base import ErgodicProcess
+from turnout.declarations import Count, checked
 from turnout.types import Mask, PerClient, RandomKey, Round, Steps, divide
 
 
@@ -41,11 +42,12 @@ class Cyclic(ErgodicProcess[tuple[()]]):
         return divide(together - pi**2, pi * (1 - pi))
 
 
+@checked
 def cyclic(
-    num_clients: int,
+    num_clients: Count,
     groups: int | Sequence[int] | None = None,
-    turn: int = 1,
-    period: int | None = None,
+    turn: Count = 1,
+    period: Count | None = None,
     offset: int | Sequence[int] | None = None,
     duration: int | Sequence[int] | None = None,
 ) -> Cyclic:
@@ -53,13 +55,10 @@ def cyclic(
 
     `groups` is a number of equal groups or the group of each client; group 0 comes first.
     """
-    num_clients = at_least("num_clients", num_clients, 1)
     if groups is not None and period is None and offset is None and duration is None:
-        turn = at_least("turn", turn, 1)
         group = membership("groups", groups, num_clients)
         return _cyclic((int(group.max()) + 1) * turn, group * turn, np.full(num_clients, turn))
     if groups is None and turn == 1 and period is not None and duration is not None:
-        period = at_least("period", period, 1)
         starts = spread_whole("offset", 0 if offset is None else offset, num_clients, lowest=0)
         lengths = spread_whole("duration", duration, num_clients, lowest=1)
         return _cyclic(period, starts, lengths)

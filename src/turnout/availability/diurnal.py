@@ -1,6 +1,7 @@
 """Clients that follow the day: available mostly at some hours, each in its time zone, and slow to change."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import equinox as eqx
 import jax
@@ -10,8 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import i0e
 
-from turnout.arguments import at_least, membership, refuse, spread
+from turnout.arguments import membership, refuse, spread
 from turnout.availability.base import Process
+from turnout.declarations import Count, NotNegative, Numbers, checked
 from turnout.types import Mask, PerClient, RandomKey, Round, divide
 
 BINS = 1440  # a smooth day is stored by the minute
@@ -59,13 +61,14 @@ class Diurnal(Process[Mask]):
         return jax.vmap(self.chance)(jnp.arange(self.rounds_per_day))
 
 
+@checked
 def diurnal(  # noqa: PLR0913 (the keys of a table of availability)
-    num_clients: int,
-    rounds_per_day: int,
+    num_clients: Count,
+    rounds_per_day: Annotated[int, Numbers(2, 2**31 - 1)],
     mean: float | Sequence[float] | None = None,
     amplitude: float | Sequence[float] | None = None,
-    peak_hour: float | None = None,
-    sharpness: float | None = None,
+    peak_hour: Annotated[float, Numbers(0, 24)] | None = None,
+    sharpness: NotNegative | None = None,
     profile: Sequence[float] | None = None,
     shape: Sequence[float] | None = None,
     zones: int | Sequence[float] = 1,
@@ -79,8 +82,6 @@ def diurnal(  # noqa: PLR0913 (the keys of a table of availability)
     gives the probability at each of 24 hours. `zones` is a number of zones spread evenly over 24 hours, or the hours by
     which each client is ahead.
     """
-    num_clients = at_least("num_clients", num_clients, 1)
-    rounds_per_day = at_least("rounds_per_day", rounds_per_day, 2)
     if shape is not None and not (profile is None and peak_hour is None and sharpness is None):
         raise ValueError("shape is given together with peak_hour, sharpness or profile: it replaces these")
     if profile is None:

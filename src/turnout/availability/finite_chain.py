@@ -7,9 +7,10 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from turnout.arguments import at_least, refuse
+from turnout.arguments import refuse
 from turnout.availability.base import ErgodicProcess
 from turnout.availability.mathematics.transition import require_irreducible, stationary_law, stochastic
+from turnout.declarations import Count, checked
 from turnout.types import Mask, PerClient, RandomKey, Round
 
 
@@ -40,14 +41,14 @@ class FiniteChain(ErgodicProcess[Int[Array, ""]]):
         return self.memory
 
 
+@checked
 def finite_chain(
-    num_clients: int, transition: Sequence[Sequence[float]], masks: Sequence[Sequence[int]]
+    num_clients: Count, transition: Sequence[Sequence[float]], masks: Sequence[Sequence[int]]
 ) -> FiniteChain:
     """Build from the transition matrix and, for each state, a row of N zeros and ones: who is available in it.
 
     The chain must be irreducible, so that there is a single long-run law; it may be periodic.
     """
-    num_clients = at_least("num_clients", num_clients, 1)
     matrix = stochastic(_square(transition))
     require_irreducible(matrix)
     table = _table(masks, len(matrix), num_clients)

@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from turnout.arguments import at_least, refuse, spread
+from turnout.arguments import refuse, spread
 from turnout.availability.base import ErgodicProcess
+from turnout.declarations import Count, checked
 from turnout.types import Mask, PerClient, RandomKey, Round
 
 ROUNDING = 1e-9  # how far below its range a λ may lie and still count as the end of the range
@@ -37,8 +38,9 @@ class Markov(ErgodicProcess[Mask]):
         return 1 - self.wake - self.sleep
 
 
+@checked
 def markov(
-    num_clients: int,
+    num_clients: Count,
     pi: float | Sequence[float] | None = None,
     lam: float | Sequence[float] | None = None,
     wake: float | Sequence[float] | None = None,
@@ -48,7 +50,6 @@ def markov(
 
     `lam` is 0 unless given. A client with π = 1 never leaves; its λ has no meaning and must be 0.
     """
-    num_clients = at_least("num_clients", num_clients, 1)
     if pi is not None and wake is None and sleep is None:
         rates = switching_rates(spread("pi", pi, num_clients), spread("lam", 0.0 if lam is None else lam, num_clients))
     elif wake is not None and sleep is not None and pi is None and lam is None:

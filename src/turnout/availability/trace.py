@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, UInt8
 
-from turnout.arguments import at_least
 from turnout.availability.base import Process
 from turnout.availability.recorded.phones import is_published, read_published
 from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS, slots_covered, slots_within
+from turnout.declarations import Count, Positive, checked
 from turnout.errors import check_installed
 from turnout.files.downloads import table_file
 from turnout.files.integrity import refuse_panics
@@ -50,8 +50,13 @@ class Trace(Process[tuple[()]]):
         return state, on if self.wraps else on & (t < self.length)
 
 
+@checked
 def trace(
-    path: str, slot: float, num_clients: int | None = None, end: Literal["wrap", "stop"] = "wrap", align: bool = False
+    path: str,
+    slot: Positive,
+    num_clients: Count | None = None,
+    end: Literal["wrap", "stop"] = "wrap",
+    align: bool = False,
 ) -> Trace:
     """Read intervals `client_id, start_s, end_s, state` from a CSV (also .csv.gz) or Parquet file.
 
@@ -70,7 +75,7 @@ def trace(
         raise ValueError(f'end = "{end}": must be "wrap" or "stop"')
     client, start, stop, on = _intervals(*_table(path))
     recorded = int(client.max()) + 1
-    count = recorded if num_clients is None else at_least("num_clients", num_clients, 1)
+    count = recorded if num_clients is None else num_clients
     if count > recorded:
         raise ValueError(f"{path}: num_clients = {count}, but the trace holds {recorded}: give at most that")
     origin, seconds = _windows(client, start, stop, recorded, align, wraps=end == "wrap")

@@ -6,18 +6,19 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from turnout.arguments import at_least
 from turnout.availability.markov import Markov, lowest_correlation, switching_rates
+from turnout.declarations import Count, NotNegative, Seed, Share, checked
 
 
+@checked
 def two_classes(
-    num_clients: int,
-    mean: float = 0.5,
-    gap: float = 0.4,
+    num_clients: Count,
+    mean: Share = 0.5,
+    gap: NotNegative = 0.4,
     lam: float = 0.9,
-    lam_noise: float = 0.01,
+    lam_noise: NotNegative = 0.01,
     split: Literal["both", "unavailable_only"] = "both",
-    seed: int = 0,
+    seed: Seed = 0,
     shuffle: bool = False,
 ) -> Markov:
     """Build Markov clients: half with π = mean + gap, half with π = mean - gap, and half of each class with a large λ.
@@ -27,7 +28,6 @@ def two_classes(
     class, then the less available one; within a class the correlated clients first. An odd client goes to the earlier
     part. `seed` draws the small λ and the shuffle.
     """
-    num_clients = at_least("num_clients", num_clients, 1)
     _check(mean, gap, lam, lam_noise, split)
     rng = np.random.default_rng(seed)
     more = (num_clients + 1) // 2

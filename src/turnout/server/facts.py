@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import equinox as eqx
 import jax
@@ -12,17 +12,20 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from turnout.availability.base import Process
+from turnout.declarations import CountOrZero, Declared, NotNegativeScalar
 from turnout.streams import Stream, round_key
 from turnout.types import Cohort, Fleet, Known, Mask, PerClient, PyTree, RandomKey, Reports, Round, Scalar, View, divide
 
 State = TypeVar("State")
 
 
-class Facts(eqx.Module, Generic[State]):
+class Facts(Declared, Generic[State]):
     """A source of π, λ, link success and reach; it observes once, at the end of a round.
 
     So what a strategy reads never depends on the present round. Real nodes fit in too, known only at its end.
     """
+
+    example: ClassVar[str] = "Oracle()"
 
     @abc.abstractmethod
     def init(self, fleet: Fleet) -> State:
@@ -112,17 +115,13 @@ class Online(Facts[OnlineState]):
     With `past`, the server has watched the availability of that many rounds of the same world before round 0.
     """
 
-    prior_on: Scalar = 1.0  # a, pseudo-rounds on
-    prior_off: Scalar = 1.0  # b, pseudo-rounds off
-    prior_stay: Scalar = 1.0  # pseudo-transitions that stay, in each state
-    prior_leave: Scalar = 1.0  # pseudo-transitions that leave, in each state
-    prior_success: Scalar = 1.0  # pseudo-uploads that arrived
-    prior_failure: Scalar = 0.0  # pseudo-uploads lost; zero reads perfect links as exactly perfect
-    past: int = eqx.field(static=True, default=0)  # rounds watched before round 0; in simulations only
-
-    def __check_init__(self) -> None:
-        if self.past < 0:
-            raise ValueError(f"past must be 0 or more rounds, not {self.past}")
+    prior_on: NotNegativeScalar = 1.0  # a, pseudo-rounds on
+    prior_off: NotNegativeScalar = 1.0  # b, pseudo-rounds off
+    prior_stay: NotNegativeScalar = 1.0  # pseudo-transitions that stay, in each state
+    prior_leave: NotNegativeScalar = 1.0  # pseudo-transitions that leave, in each state
+    prior_success: NotNegativeScalar = 1.0  # pseudo-uploads that arrived
+    prior_failure: NotNegativeScalar = 0.0  # pseudo-uploads lost; zero reads perfect links as exactly perfect
+    past: CountOrZero = eqx.field(static=True, default=0)  # rounds watched before round 0; in simulations only
 
     @property
     def rounds_watched(self) -> int:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
 
 import equinox as eqx
 import optax
 
-from turnout.optimizers import check_rates, is_plain
+from turnout.declarations import Declared, LengthScalar, NotNegativeScalar, RoundCount
+from turnout.errors import nearest
+from turnout.optimizers import is_plain
 from turnout.server.facts import Facts
 from turnout.strategies.base import Strategy
-from turnout.types import PyTree, Scalar, Schedule
+from turnout.types import PyTree, Schedule
 
 PLAIN_STEP = optax.sgd(1.0)  # one object, so that it is one key of the compilation cache
 
 
-class ServerSettings(eqx.Module):
+class ServerSettings(Declared):
     """How the server moves the model, and what it knows of its clients.
 
     The optimizer is any optax transformation; it gets minus the direction as its gradient, and its result is scaled
@@ -27,18 +31,19 @@ class ServerSettings(eqx.Module):
     describe the availability in the world, rests left out.
     """
 
-    learning_rate: Scalar | Schedule = 1.0  # η_g (η̄ in the CA-Fed papers)
+    learning_rate: NotNegativeScalar | Schedule = 1.0  # η_g (η̄ in the CA-Fed papers)
     optimizer: optax.GradientTransformation = eqx.field(static=True, default=PLAIN_STEP)
-    radius: Scalar | None = None  # of the ball W in the papers' Proj_W; None: no projection
-    rest: Scalar | None = None  # R, rounds for which a client that was asked is not asked again (Sun et al. 2025)
+    radius: LengthScalar | None = None  # of the ball W in the papers' Proj_W; None: no projection
+    rest: RoundCount | None = None  # R, rounds for which a client that was asked is not asked again (Sun et al. 2025)
     facts: Facts[PyTree] | None = None  # if not given: the truth in simulations, estimates on real nodes
 
-    def __check_init__(self) -> None:
-        check_rates(**{"the server's learning_rate": self.learning_rate})
-        if isinstance(self.radius, int | float) and not self.radius > 0:
-            raise ValueError(f"the server's radius must be above 0, not {self.radius}")
-        if isinstance(self.rest, int | float) and (self.rest < 0 or self.rest != int(self.rest)):
-            raise ValueError(f"the server's rest must be a whole number of 0 or more rounds, not {self.rest}")
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> ServerSettings:
+        """The settings that were given by name to a simulation or an audit."""
+        names = [field.name for field in fields(cls)]
+        if unknown := [name for name in given if name not in names]:
+            raise TypeError(f"{unknown[0]!r} is no argument, nor a setting of the server: {nearest(unknown[0], names)}")
+        return cls(**given)
 
     def with_facts(self, otherwise: Facts[PyTree]) -> ServerSettings:
         """The settings, with `otherwise` as facts if none are given."""

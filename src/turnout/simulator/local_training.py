@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from dataclasses import replace
-from typing import Literal, NamedTuple, get_args
+from typing import ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,7 +15,8 @@ import optax
 from jaxtyping import Array, Float, Int, UInt32
 
 from turnout import tree
-from turnout.optimizers import check_rates, first_updates
+from turnout.declarations import Count, Declared, NotNegativeScalar, check_fields
+from turnout.optimizers import first_updates
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.mesh import everywhere, spread_rows
 from turnout.simulator.minibatches import Chooser, Present, Seed, Step, drawn, noise, shuffled
@@ -77,7 +78,7 @@ class _Running(NamedTuple):
     raw: RawGradients
 
 
-class Local(eqx.Module):
+class Local(Declared):
     """The clients' optimizer: fresh in every round, unless it is `lasting`: then a client keeps its momentum.
 
     Step s of a round moves by `learning_rate(t) · scale / (1 + decay · s)` times the result of the optax transformation
@@ -89,10 +90,12 @@ class Local(eqx.Module):
     have 16 bits; sums of products, the gradient's way into the model, the model itself and evaluations keep 32.
     """
 
-    learning_rate: Scalar | Schedule = 0.1  # η
-    proximal: Scalar | None = None  # μ
-    decay: Scalar | None = None
-    batch_size: int = eqx.field(static=True, default=32)
+    example: ClassVar[str] = "Local(learning_rate=0.1)"
+
+    learning_rate: NotNegativeScalar | Schedule = 0.1  # η
+    proximal: NotNegativeScalar | None = None  # μ
+    decay: NotNegativeScalar | None = None
+    batch_size: Count = eqx.field(static=True, default=32)
     batches: Batches = eqx.field(static=True, default="drawn")
     optimizer: optax.GradientTransformation | None = eqx.field(static=True, default=None)
     probed: Probed = eqx.field(static=True, default="batch")  # where a loss is asked for
@@ -100,17 +103,9 @@ class Local(eqx.Module):
     precision: Precision = eqx.field(static=True, default="float32")
 
     def __check_init__(self) -> None:
-        check_rates(learning_rate=self.learning_rate, proximal=self.proximal, decay=self.decay)
+        check_fields(self)
         if self.lasting and self.optimizer is None:
             raise ValueError("lasting needs an optimizer whose state can be kept, such as optax.sgd(1.0, momentum=0.9)")
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size must be 1 or more, not {self.batch_size}")
-        if self.batches not in ("drawn", "shuffled"):
-            raise ValueError(f"batches must be 'drawn' (with replacement) or 'shuffled', not {self.batches!r}")
-        if self.probed not in get_args(Probed):
-            raise ValueError(f"probed must be one of {', '.join(get_args(Probed))}, not {self.probed!r}")
-        if self.precision not in get_args(Precision):
-            raise ValueError(f"precision must be 'float32' or 'bfloat16', not {self.precision!r}")
         if self.optimizer is not None:
             _check_unit_rate(self.optimizer)
 

@@ -8,7 +8,7 @@ programs, rows of zeros are added at the end so that every device holds equally 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -23,12 +23,6 @@ from turnout.types import Tree
 Spread = Literal["lanes", "clients"]  # what several devices share: whole trainings, or the clients of each
 
 _AXIS = "turnout_clients"  # a name that no mesh around a call has
-
-
-def check_spread(spread: str) -> None:
-    """Raise a ValueError if devices cannot share that."""
-    if spread not in get_args(Spread):
-        raise ValueError(f"spread must be 'lanes' (whole trainings over devices) or 'clients', not {spread!r}")
 
 
 def num_devices(spread: Spread) -> int:

@@ -28,10 +28,6 @@ class RunPlan:
     segment: int | None  # rounds between reports of progress
     metrics: tuple[str, ...] | None
 
-    def __post_init__(self) -> None:
-        if self.rounds < 1 or self.every < 1:
-            raise ValueError(f"rounds and evaluate_every must be 1 or more, not {self.rounds} and {self.every}")
-
     @property
     def blocks(self) -> int:
         """Evaluations: one before each block of rounds, and one at the end."""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import equinox as eqx
 import jax.random as jr
 
-from turnout.arguments import MAX_COUNT, MAX_RUNS, NUM_SEEDS, at_least
+from turnout.declarations import MAX_RUNS, Count, Numbers, NumRounds, Seed, checked, hold
 from turnout.paces import Pace
 from turnout.server.settings import ServerSettings
 from turnout.simulator.batching import run_group
 from turnout.simulator.crew import Latest
 from turnout.simulator.history import History
 from turnout.simulator.local_training import Local
-from turnout.simulator.mesh import Spread, check_spread
+from turnout.simulator.mesh import Spread
 from turnout.simulator.programs import once_per_kind
 from turnout.simulator.run_plan import RunPlan
 from turnout.simulator.trial import Trial, check_trial, group_trials
@@ -26,23 +26,25 @@ from turnout.uploads import Plain, Upload
 from turnout.world import World
 
 Progress = Callable[[int, int], None]  # called with rounds done and rounds in all
+Seeds = Annotated[int, Numbers(1, MAX_RUNS)] | Sequence[Seed]  # how many, 0, 1, …, or which ones
 Watcher = Callable[[Latest], None]  # called with the newest value of each metric
 
 
 # Long: the docstring explains many arguments.
+@checked
 def simulate(  # noqa: PLR0913 (the user's settings, all but three by name)
     task: Task,
     world: World,
     strategy: Strategy[PyTree],
     *,
-    rounds: int,
-    seeds: int | Sequence[int] = 1,
+    rounds: NumRounds,
+    seeds: Seeds = 1,
     local: Local | None = None,
     uploads: Upload[PyTree] | None = None,
     pace: Pace | None = None,
-    evaluate_every: int = 1,
+    evaluate_every: NumRounds = 1,
     metrics: Sequence[str] | None = None,
-    segment: int | None = None,
+    segment: Count | None = None,
     progress: Progress | None = None,
     spread: Spread = "lanes",
     **server: Any,
@@ -57,7 +59,7 @@ def simulate(  # noqa: PLR0913 (the user's settings, all but three by name)
         seeds: how many seeds (0, 1, …), or which ones; a seed determines the world, the selection and the training.
         local: the clients' optimizer.
         uploads: what happens to an update on its way to the server; nothing if not given.
-        pace: when the server asks and steps: `Rounds`, `Buffered` or `Clocked`; rounds that wait for all if not given.
+        pace: when the server asks and steps: `NumRounds`, `Buffered` or `Clocked`; rounds that wait for all if not given.
         evaluate_every: rounds between evaluations; the first and the last model are always evaluated.
         metrics: names of the metrics to compute; all that the task has if not given.
         segment: rounds between calls of `progress`, rounded up to whole evaluations.
@@ -70,7 +72,7 @@ def simulate(  # noqa: PLR0913 (the user's settings, all but three by name)
         strategy=strategy,
         world=world,
         local=Local() if local is None else local,
-        server=ServerSettings(**server),
+        server=ServerSettings.of(server),
         uploads=Plain() if uploads is None else uploads,
         pace=pace,
     )
@@ -87,15 +89,16 @@ def simulate(  # noqa: PLR0913 (the user's settings, all but three by name)
     )[0]
 
 
+@checked
 def simulate_trials(  # noqa: PLR0913 (the user's settings, all but two by name)
     task: Task,
     trials: Sequence[Trial],
     *,
-    rounds: int,
-    seeds: int | Sequence[int] = 1,
-    evaluate_every: int = 1,
+    rounds: NumRounds,
+    seeds: Seeds = 1,
+    evaluate_every: NumRounds = 1,
     metrics: Sequence[str] | None = None,
-    segment: int | None = None,
+    segment: Count | None = None,
     progress: Progress | None = None,
     watch: Watcher | None = None,
     spread: Spread = "lanes",
@@ -105,9 +108,6 @@ def simulate_trials(  # noqa: PLR0913 (the user's settings, all but two by name)
     `watch` is called together with `progress`, with the newest mean of each metric over the lanes that moved on.
     """
     chosen = check_seeds(seeds)
-    check_spread(spread)
-    at_least("rounds", rounds, 1, MAX_COUNT)
-    at_least("evaluate_every", evaluate_every, 1, MAX_COUNT)
     run_plan = RunPlan(rounds, evaluate_every, segment, None if metrics is None else tuple(metrics))
     for trial in trials:
         check_trial(task, trial, spread)
@@ -121,12 +121,11 @@ def simulate_trials(  # noqa: PLR0913 (the user's settings, all but two by name)
     return [histories[i] for i in range(len(trials))]
 
 
-def check_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+def check_seeds(seeds: Seeds) -> tuple[int, ...]:
     """Seeds 0, 1, … for a number, or the given ones, checked."""
-    if isinstance(seeds, int):
-        return tuple(range(at_least("seeds", seeds, 1, MAX_RUNS)))
-    chosen = tuple(int(seed) for seed in seeds)
-    if not chosen or len(set(chosen)) != len(chosen) or min(chosen) < 0 or max(chosen) >= NUM_SEEDS:
+    seeds = hold("seeds", seeds, Seeds)
+    chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
+    if not chosen or len(set(chosen)) != len(chosen):
         raise ValueError(f"seeds must be one or more different whole numbers from 0 to 2³² - 1, not {seeds!r}")
     return chosen
 

@@ -11,15 +11,14 @@ import jax
 import jax.random as jr
 import numpy as np
 
-from turnout.arguments import check_kind
 from turnout.availability.base import ErgodicProcess
-from turnout.optimizers import check_rates
+from turnout.declarations import Declared
+from turnout.optimizers import check_schedule
 from turnout.paces import Pace, Rounds
 from turnout.server.facts import Facts, Oracle
 from turnout.server.server import Server
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client import Client
-from turnout.simulator.kinds import check_local, check_strategy_kind, check_task, check_world
 from turnout.simulator.local_training import Local
 from turnout.simulator.mesh import Spread, num_memories
 from turnout.simulator.programs import once_per_kind
@@ -32,7 +31,7 @@ from turnout.uploads.base import check_fit
 from turnout.world import World
 
 
-class Trial(eqx.Module):
+class Trial(Declared):
     """A strategy in a world, with the settings of clients and server. Trials of equal structure can be stacked."""
 
     strategy: Strategy[PyTree]
@@ -75,8 +74,6 @@ class Trial(eqx.Module):
 
 def check_trial(task: Task, trial: Trial, spread: Spread = "lanes") -> None:
     """Raise an error that says why, if this trial cannot run on this task."""
-    check_task(task)
-    _check_kinds(trial)
     if trial.world.num_clients != task.num_clients:
         raise ValueError(
             f"the world has {trial.world.num_clients} clients, but the task {task.num_clients}: they must be as many"
@@ -98,14 +95,12 @@ def _state_shapes(task: Task, trial: Trial) -> PyTree:
 
 def check_trial_in_fleet(fleet: Fleet, trial: Trial) -> None:
     """Raise an error that says why, if this strategy cannot serve this fleet in this world."""
-    _check_kinds(trial)
     trial.strategy.check(fleet)
     trial.server.check(trial.strategy)
     durations = trial.world.durations
     trial.kept_pace.check(fleet.num_clients, 0 if durations is None else durations.shortest)
     for whose, rate in (("local", trial.local.learning_rate), ("the server's", trial.server.learning_rate)):
-        if callable(rate):
-            check_rates(**{f"{whose} learning_rate of round 0": float(rate(0))})
+        check_schedule(f"{whose} learning_rate", rate)
     check_uploads(trial.strategy, trial.uploads)
     wanted = {"pi", "lam"} & set(trial.strategy.needs)
     if wanted and isinstance(trial.facts, Oracle) and not isinstance(trial.world.availability, ErgodicProcess):
@@ -114,17 +109,6 @@ def check_trial_in_fleet(fleet: Fleet, trial: Trial) -> None:
             f"{name} needs {' and '.join(sorted(wanted))}, but {process} has no stationary law for an oracle: "
             "let the server estimate them (facts = Online())"
         )
-
-
-def _check_kinds(trial: Trial) -> None:
-    """Refuse what is easily given instead of the parts of a trial."""
-    check_strategy_kind(trial.strategy)
-    check_world(trial.world)
-    check_local(trial.local)
-    check_kind("uploads", trial.uploads, Upload, "a transform, such as EightBit()")
-    if trial.pace is not None:
-        check_kind("pace", trial.pace, Pace, "Rounds(), Buffered() or Clocked()")
-    check_kind("facts", trial.facts, Facts, "Oracle() or Online()")
 
 
 def check_uploads(strategy: Strategy[PyTree], uploads: Upload[PyTree]) -> None:

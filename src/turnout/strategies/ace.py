@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import Keeper, check_keeper, sum_rows
+from turnout.strategies.memory import Keeper, sum_rows
 from turnout.strategies.staleness import check_not_negative, num_arrived, num_awaited
 from turnout.strategies.words import LastUpdate, Words
 from turnout.types import Cohort, Fleet, Move, Params, PerClient, Reports, Scalar, View, divide
@@ -52,7 +52,6 @@ class ACE(Strategy[ACEState]):
     memory: Keeper = eqx.field(static=True, default="server")  # who keeps the words
 
     def __check_init__(self) -> None:
-        check_keeper(self.memory)
         if self.newest_within is not None and self.memory == "clients":
             raise ValueError("newest_within needs memory = 'server': of what clients keep the server has the sum alone")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
 import equinox as eqx
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
+from turnout.declarations import Declared, hold
 from turnout.strategies.client_side import ClientSide
 from turnout.strategies.sampling import check_cohort
 from turnout.types import Ask, Cohort, Fleet, Move, Params, PerSlot, PyTree, RandomKey, Reports, View
@@ -32,7 +34,19 @@ def per_client(default: Any = None, **options: Any) -> Any:
     return eqx.field(default=default, metadata={"per_client": True}, **options)
 
 
-class Strategy(eqx.Module, Generic[State]):
+def listed(annotation: Any) -> Callable[[Any], Any]:
+    """A converter of fields that hold an array of such numbers: a list is taken, too, if it holds them."""
+
+    def convert(values: Any) -> Any:
+        try:
+            return hold("values", values, annotation)
+        except (TypeError, ValueError):
+            return values  # for the check of the field, which knows its name
+
+    return convert
+
+
+class Strategy(Declared, Generic[State]):
     """One federated algorithm, as pure functions of an explicit state.
 
     Fields are hyper-parameters and pytree leaves, so a grid of them is one `vmap`; only what fixes a shape is static.
@@ -50,6 +64,7 @@ class Strategy(eqx.Module, Generic[State]):
             raise TypeError(f"{cls.__name__} has {former[0]}, which is not called any more: {_FORMER[former[0]]}")
 
     # For tables and citations, read from the source without importing it; nothing else may depend on them.
+    example: ClassVar[str] = "FedAvg()"
     title: ClassVar[str] = ""  # what papers call it; the name of the class if not given
     server_memory: ClassVar[str] = "O(1)"  # size of the state beside the facts: O(1), O(N) or O(N · model)
     consistent: ClassVar[str] = ""  # in which worlds the limit is the optimum, in a few words

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from turnout.declarations import ClientCount
 from turnout.strategies.base import Strategy
 from turnout.strategies.sampling import ask_by_odds
-from turnout.types import Ask, RandomKey, Scalar, View, divide
+from turnout.types import Ask, RandomKey, View, divide
 
 
 class CAFedAvg(Strategy[None]):
@@ -22,7 +23,7 @@ class CAFedAvg(Strategy[None]):
     references = ("perazzone2022communication", "weng2025heterogeneity")
     needs = ("success",)
 
-    cohort: Scalar = 10  # K, draws per round
+    cohort: ClientCount = 10  # K, draws per round
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         ask = ask_by_odds(view, key, self.cohort, view.target)

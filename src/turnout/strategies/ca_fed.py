@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, UInt32
 
-from turnout.strategies.base import Strategy, per_client
+from turnout.declarations import ClientCount, NotNegativeScalar, Numbers, ShareScalar
+from turnout.strategies.base import Strategy, listed, per_client
 from turnout.strategies.sampling import without_replacement
 from turnout.types import Ask, Fleet, Mask, Params, PerClient, RandomKey, Scalar, View, divide
 
 Clusters = Int[Array, " clients"]
+GivenClusters = Annotated[Clusters | Sequence[int], Numbers(0, 2**31 - 1, whole=True)]
+Losses = Annotated[Scalar | PerClient, Numbers()]
 Bits = UInt32[Array, " clients"]
 Unseen = Literal["first", "mean"]
 Compensated = tuple[Float[Array, ""], Float[Array, ""]]  # a sum, and what its rounding has lost
@@ -26,10 +29,6 @@ class CAFedState(eqx.Module):
     loss: PerClient  # F̂, filtered; zero before there is an estimate
     best: PerClient  # F̂*, smallest F̂ so far; likewise
     seen: Mask
-
-
-def _as_clusters(clusters: Sequence[int] | Clusters | None) -> Clusters | None:
-    return None if clusters is None else jnp.asarray(clusters, jnp.int32)
 
 
 class CAFed(Strategy[CAFedState]):
@@ -59,14 +58,14 @@ class CAFed(Strategy[CAFedState]):
     references = ("rodio2023federated", "rodio2023availability")
     needs = ("pi", "lam", "losses")
 
-    kappa: Scalar = 1.0  # κ̄², price of a bias
-    factor: Scalar = 4.0  # of κ̄² in ε; 4 in the journal paper, 1 in the conference paper
-    memory: Scalar = 0.0  # 1 - β of equation 17, weight of the past in F̂
-    tolerance: Scalar = 0.0  # τ, smallest decrease of ε for which a client is left out
-    cohort: Scalar | None = None  # clients asked per round, drawn among the kept; all kept ones if not given
+    kappa: NotNegativeScalar = 1.0  # κ̄², price of a bias
+    factor: NotNegativeScalar = 4.0  # of κ̄² in ε; 4 in the journal paper, 1 in the conference paper
+    memory: ShareScalar = 0.0  # 1 - β of equation 17, weight of the past in F̂
+    tolerance: NotNegativeScalar = 0.0  # τ, smallest decrease of ε for which a client is left out
+    cohort: ClientCount | None = None  # clients asked per round, drawn among the kept; all kept ones if not given
     unseen: Unseen = eqx.field(static=True, default="first")  # F̂ of clients never seen, see above
-    optimum: Scalar | PerClient | None = per_client()  # F*, least losses where known; the running minimum if not given
-    clusters: Clusters | Sequence[int] | None = per_client(converter=_as_clusters)  # left out as one
+    optimum: Losses | None = per_client()  # F*, least losses where known; the running minimum if not given
+    clusters: GivenClusters | None = per_client(converter=listed(Clusters))  # left out as one
 
     def init(self, fleet: Fleet, params: Params) -> CAFedState:
         zeros = jnp.zeros_like(fleet.importance)
@@ -74,13 +73,11 @@ class CAFed(Strategy[CAFedState]):
 
     def check(self, fleet: Fleet) -> None:
         super().check(fleet)
-        if self.unseen not in ("first", "mean"):
-            raise ValueError(f"unseen must be 'first' or 'mean', not {self.unseen!r}")
         if self.clusters is not None:
             assignment = jnp.asarray(self.clusters)
             if assignment.shape != (fleet.num_clients,):
                 raise ValueError(f"clusters must name the cluster of each of the {fleet.num_clients} clients")
-            if int(assignment.min()) < 0 or int(assignment.max()) >= fleet.num_clients:
+            if int(assignment.max()) >= fleet.num_clients:
                 raise ValueError(f"clusters must be numbered from 0, each below the {fleet.num_clients} clients")
 
     def select(self, state: CAFedState, view: View, key: RandomKey) -> tuple[Ask, CAFedState]:
@@ -88,7 +85,7 @@ class CAFed(Strategy[CAFedState]):
         loss, best = self._fill_unseen(state)
         loss = jnp.where(view.vacant, best, loss)
         bias = jnp.asarray(self.factor, loss.dtype) * jnp.asarray(self.kappa, loss.dtype)
-        clusters = _as_clusters(self.clusters)
+        clusters = None if self.clusters is None else jnp.asarray(self.clusters)
         kept = exclude(view.target, view.known.pi, view.known.lam, loss, best, bias, self.tolerance, clusters)
         wanted = view.available & (kept | ~jnp.any(loss > best))
         weight = divide(view.target, view.known.pi)
@@ -135,7 +132,7 @@ def exclude(
     loss: PerClient,
     best: PerClient,
     bias: Scalar,
-    tolerance: Scalar = 0.0,
+    tolerance: NotNegativeScalar = 0.0,
     clusters: Clusters | None = None,
 ) -> Mask:
     """The clients that CA-Fed keeps: one sort and one pass by decreasing |λ|, then the same by increasing π.

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar, Generic, Literal, TypeVar
 
-import equinox as eqx
-
+from turnout.declarations import Declared
 from turnout.types import Answer, Params, PyTree, Scalar, Work
 
 Kept = TypeVar("Kept")
 Gradient = Literal["mean", "last"]
 
 
-class ClientSide(eqx.Module, Generic[Kept]):
+class ClientSide(Declared, Generic[Kept]):
     """What an algorithm has one client do besides plain training and sending its update; the engine maps it over all.
 
     A local step from z moves by -η (q + A (z - x) + b) with q the raw gradient, x the model that the client was sent,

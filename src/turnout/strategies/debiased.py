@@ -7,6 +7,7 @@ from typing import Literal
 import equinox as eqx
 import jax.numpy as jnp
 
+from turnout.declarations import PositiveScalar
 from turnout.strategies.base import Strategy
 from turnout.types import Ask, Cohort, Fleet, Move, Params, PerClient, RandomKey, Reports, Scalar, View, divide
 
@@ -49,16 +50,8 @@ class Debiased(Strategy[DebiasedState]):
     title = "Debiased FedAvg"
     references = ("sun2025debiasing",)
 
-    batch: Scalar | None = None  # B, clients per round; the size of the round's own batch if not given
+    batch: PositiveScalar | None = None  # B, clients per round; the size of the round's own batch if not given
     apply: Apply = eqx.field(static=True, default="step")
-
-    def __check_init__(self) -> None:
-        if self.apply not in ("step", "weight"):
-            raise ValueError(f"apply must be 'step' or 'weight', not {self.apply!r}")
-
-    def check(self, fleet: Fleet) -> None:
-        if self.batch is not None and not float(self.batch) > 0:
-            raise ValueError(f"batch must be positive, not {self.batch}")
 
     def init(self, fleet: Fleet, params: Params) -> DebiasedState:
         zeros = jnp.zeros_like(fleet.importance)

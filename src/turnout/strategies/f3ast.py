@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Int
 
-from turnout.strategies.base import Strategy
+from turnout.declarations import ClientCount, Numbers, ShareScalar
+from turnout.strategies.base import Strategy, listed
 from turnout.strategies.sampling import check_cohort, largest
 from turnout.types import Ask, Fleet, Params, PerClient, RandomKey, Round, Scalar, View, divide
 
 Utility = Literal["uncorrelated", "correlated"]
 Initial = Literal["target", "uniform"]
 Budgets = Int[Array, " budgets"]
+GivenBudgets = Annotated[Budgets | Sequence[int], Numbers(1, 2**31 - 1, whole=True)]
 
 _TIE_BREAK = 1e-5  # relative noise on a utility: enough to break ties, too little for anything else
-
-
-def _as_budget(
-    cohort: Scalar | Sequence[int] | Budgets | Callable[[Round], Scalar],
-) -> Scalar | Budgets | Callable[[Round], Scalar]:
-    return jnp.asarray(cohort, jnp.int32) if isinstance(cohort, Sequence) else cohort
 
 
 class F3AST(Strategy[PerClient]):
@@ -43,18 +39,12 @@ class F3AST(Strategy[PerClient]):
     consistent = "once its rates have settled, for small β, with links and work alike for all"
     references = ("ribero2023federated",)
 
-    cohort: Scalar | Sequence[int] | Budgets | Callable[[Round], Scalar] = eqx.field(
-        converter=_as_budget, default=10
+    cohort: ClientCount | GivenBudgets | Callable[[Round], Scalar] = eqx.field(
+        converter=listed(Budgets), default=10
     )  # M, clients asked per round: a number, numbers that take turns, or a function of the round
-    beta: Scalar = 0.01  # β, weight of the present round in r
+    beta: ShareScalar = 0.01  # β, weight of the present round in r
     utility: Utility = eqx.field(static=True, default="uncorrelated")
     initial: Initial = eqx.field(static=True, default="target")  # r before round 0: p, or min(1, M / N)
-
-    def __check_init__(self) -> None:
-        if self.utility not in ("uncorrelated", "correlated"):
-            raise ValueError(f"utility must be 'uncorrelated' or 'correlated', not {self.utility!r}")
-        if self.initial not in ("target", "uniform"):
-            raise ValueError(f"initial must be 'target' or 'uniform', not {self.initial!r}")
 
     def init(self, fleet: Fleet, params: Params) -> PerClient:
         if self.initial == "target":

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from turnout.declarations import ClientCount
 from turnout.strategies.base import Strategy
 from turnout.strategies.sampling import ask_by_odds
-from turnout.types import Ask, RandomKey, Scalar, View, divide
+from turnout.types import Ask, RandomKey, View, divide
 
 
 class FedACS(Strategy[None]):
@@ -20,7 +21,7 @@ class FedACS(Strategy[None]):
     references = ("weng2025heterogeneity",)
     needs = ("success", "reach")
 
-    cohort: Scalar = 10  # K, draws per round
+    cohort: ClientCount = 10  # K, draws per round
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         odds = divide(view.target, view.known.success * view.known.reach)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated
 
+from turnout.declarations import ClientCount, Numbers
 from turnout.strategies.base import Strategy
-from turnout.strategies.intervals import Intervals, check_cutoff
+from turnout.strategies.intervals import Intervals
 from turnout.strategies.sampling import ask_uniformly
 from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, Scalar, View
 
@@ -33,12 +35,8 @@ class FedAU(Strategy[Intervals]):
     consistent = "if participation is stationary, up to the cut-off, with work alike for all"
     references = ("wang2024lightweight",)
 
-    cutoff: Scalar = 50.0  # K, longest interval
-    cohort: Scalar | None = None  # clients asked per round; everyone available if not given
-
-    def check(self, fleet: Fleet) -> None:
-        super().check(fleet)
-        check_cutoff(self.cutoff)
+    cutoff: Annotated[Scalar, Numbers(1, infinite=True)] = 50.0  # K, longest interval
+    cohort: ClientCount | None = None  # clients asked per round; everyone available if not given
 
     def init(self, fleet: Fleet, params: Params) -> Intervals:
         return Intervals.empty(fleet)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import equinox as eqx
 
+from turnout.declarations import ClientCount
 from turnout.strategies.averaging import Normaliser, ask_to_average, averaged, check_normaliser
 from turnout.strategies.base import Strategy
-from turnout.types import Ask, Cohort, Move, Params, RandomKey, Reports, Scalar, View
+from turnout.types import Ask, Cohort, Move, Params, RandomKey, Reports, View
 
 
 class FedAvg(Strategy[None]):
@@ -23,7 +24,7 @@ class FedAvg(Strategy[None]):
     consistent = "if availability, links and work are alike for all, for 'received' with equal targets"
     references = ("mcmahan2017communication",)
 
-    cohort: Scalar | None = None  # K, clients asked per round; everyone available if not given
+    cohort: ClientCount | None = None  # K, clients asked per round; everyone available if not given
     normaliser: Normaliser = eqx.field(static=True, default="received")
 
     def __check_init__(self) -> None:

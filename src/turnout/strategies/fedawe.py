@@ -8,9 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from turnout import tree
+from turnout.declarations import NotNegativeScalar
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
-from turnout.types import Cohort, Fleet, Move, Params, PerClient, Reports, Scalar, View
+from turnout.types import Cohort, Fleet, Move, Params, PerClient, Reports, View
 
 
 class FedAWEState(eqx.Module):
@@ -45,7 +46,7 @@ class FedAWE(Strategy[FedAWEState]):
     references = ("xiang2024efficient",)
     plain_step = True
 
-    echo_rate: Scalar = 1.0  # η_g
+    echo_rate: NotNegativeScalar = 1.0  # η_g
 
     def init(self, fleet: Fleet, params: Params) -> FedAWEState:
         return FedAWEState(tree.repeat(params, fleet.num_clients), jnp.zeros_like(fleet.importance), fleet.importance)

@@ -8,10 +8,11 @@ import jax.random as jr
 from jaxtyping import Array, Int
 
 from turnout import tree
+from turnout.declarations import ClientCount, RoundCount
 from turnout.strategies.base import Strategy
 from turnout.strategies.sampling import largest
 from turnout.strategies.words import Words
-from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, Scalar, View
+from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, View
 
 
 class FedLaAvgState(eqx.Module):
@@ -45,13 +46,8 @@ class FedLaAvg(Strategy[FedLaAvgState]):
     references = ("yan2020distributed",)
     moves_alone = True
 
-    cohort: Scalar | None = None  # K, clients asked per round; everyone available if not given
-    warmup: Scalar = 0  # rounds in which gradients are collected while the model stays
-
-    def check(self, fleet: Fleet) -> None:
-        super().check(fleet)
-        if int(self.warmup) < 0:
-            raise ValueError(f"warmup must be 0 rounds or more, not {self.warmup}")
+    cohort: ClientCount | None = None  # K, clients asked per round; everyone available if not given
+    warmup: RoundCount = 0  # rounds in which gradients are collected while the model stays
 
     def init(self, fleet: Fleet, params: Params) -> FedLaAvgState:
         return FedLaAvgState(Words.empty(fleet, params), jnp.full(fleet.num_clients, -1, jnp.int32))

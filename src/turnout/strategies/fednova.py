@@ -6,9 +6,10 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from turnout import tree
+from turnout.declarations import ClientCount, PositiveScalar
 from turnout.strategies.averaging import Normaliser, ask_to_average, averaged, check_normaliser
 from turnout.strategies.base import Strategy
-from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, Scalar, View, divide
+from turnout.types import Ask, Cohort, Move, Params, RandomKey, Reports, View, divide
 
 
 class FedNova(Strategy[None]):
@@ -34,17 +35,12 @@ class FedNova(Strategy[None]):
     consistent = "if availability and links are alike for all"
     references = ("wang2020tackling",)
 
-    cohort: Scalar | None = None  # K, clients asked per round; everyone available if not given
-    effective_steps: Scalar | None = None  # τ_eff; the mean reach of what arrived if not given
+    cohort: ClientCount | None = None  # K, clients asked per round; everyone available if not given
+    effective_steps: PositiveScalar | None = None  # τ_eff; the mean reach of what arrived if not given
     normaliser: Normaliser = eqx.field(static=True, default="received")
 
     def __check_init__(self) -> None:
         check_normaliser(self.normaliser, self.cohort)
-
-    def check(self, fleet: Fleet) -> None:
-        super().check(fleet)
-        if self.effective_steps is not None and not float(self.effective_steps) > 0:
-            raise ValueError(f"effective_steps must be positive, not {self.effective_steps}")
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         return ask_to_average(view, key, self.cohort, self.normaliser), state

@@ -5,12 +5,13 @@ from __future__ import annotations
 import equinox as eqx
 
 from turnout import tree
+from turnout.declarations import ClientCount
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import Bits, check_bits
+from turnout.strategies.memory import Bits
 from turnout.strategies.sampling import ask_uniformly
 from turnout.strategies.words import Words
-from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, Scalar, View
+from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, View
 
 
 class FedVARP(Strategy[Words]):
@@ -37,11 +38,8 @@ class FedVARP(Strategy[Words]):
     consistent = "at the end of training, with work alike for all"
     references = ("jhunjhunwala2022fedvarp",)
 
-    cohort: Scalar | None = None  # clients asked per round; everyone available if not given
+    cohort: ClientCount | None = None  # clients asked per round; everyone available if not given
     bits: Bits = eqx.field(static=True, default=32)  # of each number in the server's memory
-
-    def __check_init__(self) -> None:
-        check_bits(self.bits)
 
     def init(self, fleet: Fleet, params: Params) -> Words:
         return Words.empty(fleet, params, bits=self.bits)

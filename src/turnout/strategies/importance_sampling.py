@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Annotated
 
 import jax.numpy as jnp
-import numpy as np
 
-from turnout.strategies.base import Strategy, per_client
+from turnout.declarations import ClientCount, Numbers
+from turnout.strategies.base import Strategy, listed, per_client
 from turnout.strategies.sampling import with_replacement
-from turnout.types import Ask, Fleet, PerClient, RandomKey, Scalar, View, divide
+from turnout.types import Ask, Fleet, PerClient, RandomKey, View, divide
 
-
-def _as_odds(values: Sequence[float] | PerClient | None) -> PerClient | None:
-    return None if values is None else jnp.asarray(values, jnp.float32)
+Odds = Annotated[PerClient, Numbers(0, above=True)]
 
 
 class ImportanceSampling(Strategy[None]):
@@ -31,19 +29,13 @@ class ImportanceSampling(Strategy[None]):
     title = "Importance sampling"
     references = ("weng2025heterogeneity",)
 
-    cohort: Scalar = 10  # K, draws per round
-    odds: PerClient | None = per_client(converter=_as_odds)  # by client; the target if not given
+    cohort: ClientCount = 10  # K, draws per round
+    odds: Odds | None = per_client(converter=listed(Odds))  # by client; the target if not given
 
     def check(self, fleet: Fleet) -> None:
         super().check(fleet)
-        if self.odds is None:
-            return
-        odds = np.asarray(self.odds)
-        if odds.shape != (fleet.num_clients,):
-            raise ValueError(f"odds must be {fleet.num_clients} numbers, one per client, not shape {odds.shape}")
-        if not np.all(np.isfinite(odds) & (odds > 0)):
-            client = int(np.argmin(np.where(np.isfinite(odds), odds, -np.inf)))
-            raise ValueError(f"odds of client {client} must be above 0, or it never counts, not {odds[client]}")
+        if self.odds is not None and self.odds.shape != (fleet.num_clients,):
+            raise ValueError(f"odds must be {fleet.num_clients} numbers, one per client, not shape {self.odds.shape}")
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         odds = jnp.where(view.available, view.target if self.odds is None else self.odds, 0.0)

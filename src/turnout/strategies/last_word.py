@@ -7,11 +7,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from turnout import tree
+from turnout.declarations import ClientCount, NotNegativeScalar
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import Bits, Keeper, check_bits, check_keeper, unpack
+from turnout.strategies.memory import Bits, Keeper, check_bits, unpack
 from turnout.strategies.sampling import ask_uniformly
 from turnout.strategies.words import LastUpdate, Words
-from turnout.types import Ask, Cohort, Fleet, Move, Params, PerClient, PerSlot, RandomKey, Reports, Scalar, View, divide
+from turnout.types import Ask, Cohort, Fleet, Move, Params, PerClient, PerSlot, RandomKey, Reports, View, divide
 
 
 class LastWordState(eqx.Module):
@@ -60,14 +61,13 @@ class LastWord(Strategy[LastWordState]):
     references = ("gu2021fast", "wang2020tackling")
     moves_alone = True
 
-    fading: Scalar = 0.5  # how fast old updates lose weight; 0: never
-    cohort: Scalar | None = None  # clients asked per round; everyone available if not given
+    fading: NotNegativeScalar = 0.5  # how fast old updates lose weight; 0: never
+    cohort: ClientCount | None = None  # clients asked per round; everyone available if not given
     memory: Keeper = eqx.field(static=True, default="server")  # who keeps y_k
     bits: Bits = eqx.field(static=True, default=32)  # of each number in the server's memory
     blend: bool = eqx.field(static=True, default=False)  # a word of little work corrects the one before
 
     def __check_init__(self) -> None:
-        check_keeper(self.memory)
         check_bits(self.bits, self.memory)
         if self.blend and self.memory == "clients":
             raise ValueError("blend needs memory = 'server': a client does not know the usual work of the others")
@@ -75,11 +75,6 @@ class LastWord(Strategy[LastWordState]):
     @property
     def client_side(self) -> LastUpdate | None:
         return LastUpdate(self.fading, unit="work") if self.memory == "clients" else None
-
-    def check(self, fleet: Fleet) -> None:
-        super().check(fleet)
-        if not 0 <= float(self.fading) < float("inf"):
-            raise ValueError(f"fading must be a number of 0 or more, not {self.fading}")
 
     def init(self, fleet: Fleet, params: Params) -> LastWordState:
         return LastWordState(Words.empty(fleet, params, self.memory, self.bits), jnp.zeros_like(fleet.importance))

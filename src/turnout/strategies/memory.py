@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Literal, get_args
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -20,16 +20,8 @@ Bits = Literal[8, 16, 32]  # of a number in a memory on the server
 _GIB = 2**30
 
 
-def check_keeper(memory: str) -> None:
-    """Raise a ValueError if nobody of that name can keep a memory."""
-    if memory not in get_args(Keeper):
-        raise ValueError(f"memory must be 'server' or 'clients', not {memory!r}")
-
-
-def check_bits(bits: int, memory: str = "server") -> None:
-    """Raise a ValueError if a memory cannot have numbers of so many bits."""
-    if bits not in get_args(Bits):
-        raise ValueError(f"bits must be 8, 16 or 32, not {bits!r}")
+def check_bits(bits: Bits, memory: Keeper) -> None:
+    """Refuse numbers of few bits in a memory that the server does not keep."""
     if bits != 32 and memory == "clients":
         raise ValueError(f"bits is {bits}, but the clients keep the memory: numbers of fewer bits are for the server's")
 

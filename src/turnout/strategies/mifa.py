@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import Bits, Keeper, check_bits, check_keeper
+from turnout.strategies.memory import Bits, Keeper, check_bits
 from turnout.strategies.words import LastUpdate, Words
 from turnout.types import Cohort, Fleet, Move, Params, Reports, View
 
@@ -43,7 +43,6 @@ class MIFA(Strategy[Words]):
     bits: Bits = eqx.field(static=True, default=32)  # of each number in the server's table
 
     def __check_init__(self) -> None:
-        check_keeper(self.memory)
         check_bits(self.bits, self.memory)
 
     @property

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
+from turnout.declarations import ShareScalar
 from turnout.strategies.base import Strategy
-from turnout.types import Ask, RandomKey, Scalar, View, divide
+from turnout.types import Ask, RandomKey, View, divide
 
 
 class MoreAvailable(Strategy[None]):
@@ -21,7 +22,7 @@ class MoreAvailable(Strategy[None]):
     title = "More available"
     references = ("rodio2023availability",)
 
-    threshold: Scalar = 0.5  # smallest π that is kept
+    threshold: ShareScalar = 0.5  # smallest π that is kept
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         wanted = view.available & (view.known.pi >= jnp.asarray(self.threshold, view.known.pi.dtype))

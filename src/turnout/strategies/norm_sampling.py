@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import jax.numpy as jnp
 
+from turnout.declarations import ClientCount
 from turnout.strategies.base import Strategy
 from turnout.strategies.sampling import with_replacement
-from turnout.types import Cohort, PerSlot, RandomKey, Scalar, View, divide
+from turnout.types import Cohort, PerSlot, RandomKey, View, divide
 
 
 class NormSampling(Strategy[None]):
@@ -29,7 +30,7 @@ class NormSampling(Strategy[None]):
     title = "Norm sampling"
     references = ("weng2025heterogeneity",)
 
-    cohort: Scalar = 10  # K, draws per round
+    cohort: ClientCount = 10  # K, draws per round
 
     def capacity(self, most_available: int) -> int:
         return max(most_available, int(self.cohort))

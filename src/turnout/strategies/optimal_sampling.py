@@ -8,8 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 
+from turnout.declarations import ClientCount, CountOrZero
 from turnout.strategies.base import Strategy
-from turnout.types import Array, Cohort, PerSlot, RandomKey, Scalar, SlotMask, View, divide
+from turnout.types import Array, Cohort, PerSlot, RandomKey, SlotMask, View, divide
 
 
 class OptimalSampling(Strategy[None]):
@@ -29,9 +30,9 @@ class OptimalSampling(Strategy[None]):
     title = "Optimal sampling"
     references = ("chen2020optimal",)
 
-    cohort: Scalar = 10  # m, uploads per round on average
+    cohort: ClientCount = 10  # m, uploads per round on average
     approximate: bool = eqx.field(static=True, default=False)
-    iterations: int = eqx.field(static=True, default=4)  # j_max, of the approximation
+    iterations: CountOrZero = eqx.field(static=True, default=4)  # j_max, of the approximation
 
     def capacity(self, most_available: int) -> int:
         return most_available  # everyone trains; the cohort is who uploads

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from turnout import tree
+from turnout.declarations import ClientCount
 from turnout.strategies.base import Strategy
 from turnout.strategies.memory import rows_of_zeros
 from turnout.strategies.sampling import ask_by_odds
-from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, Scalar, View
+from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, View
 
 
 class StaleFill(Strategy[Params]):
@@ -29,7 +30,7 @@ class StaleFill(Strategy[Params]):
     references = ("weng2025heterogeneity",)
     moves_alone = True
 
-    cohort: Scalar = 10  # K, draws per round
+    cohort: ClientCount = 10  # K, draws per round
 
     def init(self, fleet: Fleet, params: Params) -> Params:
         return rows_of_zeros(fleet, params)

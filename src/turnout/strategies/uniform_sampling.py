@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
+from turnout.declarations import ClientCount
 from turnout.strategies.base import Strategy
 from turnout.strategies.sampling import ask_uniformly
-from turnout.types import Ask, RandomKey, Scalar, View, divide
+from turnout.types import Ask, RandomKey, View, divide
 
 
 class UniformSampling(Strategy[None]):
@@ -26,7 +27,7 @@ class UniformSampling(Strategy[None]):
     title = "Uniform sampling"
     references = ("weng2025heterogeneity",)
 
-    cohort: Scalar = 10  # clients asked per round
+    cohort: ClientCount = 10  # clients asked per round
 
     def select(self, state: None, view: View, key: RandomKey) -> tuple[Ask, None]:
         ask = ask_uniformly(view, key, self.cohort)

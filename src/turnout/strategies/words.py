@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from turnout import tree
+from turnout.declarations import NotNegativeScalar
 from turnout.strategies.client_side import ClientSide
 from turnout.strategies.memory import Bits, Keeper, Rows, exchange, rows_of_zeros, sum_rows
 from turnout.types import (
@@ -110,7 +111,7 @@ class LastUpdate(ClientSide[OwnWord]):
 
     sends_changes = True
 
-    fading: Scalar = 0.0
+    fading: NotNegativeScalar = 0.0
     unit: Literal["rate", "work"] = eqx.field(static=True, default="rate")
 
     def init(self, params: Params) -> OwnWord:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int, Shaped
 
+from turnout.declarations import Count, NotNegative, Seed, Share, checked
 from turnout.tasks.data import checks, partition
 from turnout.tasks.data.checks import Samples
 from turnout.tasks.data.data_task import ClientNames, DataTask, Factor, Split
@@ -18,6 +19,7 @@ CHUNK_NUMBERS = 2**21  # input numbers evaluated at once, 8 MiB of floats
 
 
 # Long: one line for each of many arguments.
+@checked
 def from_arrays(  # noqa: PLR0913 (all but data by name)
     train: Samples,
     test: Samples | None = None,
@@ -25,11 +27,11 @@ def from_arrays(  # noqa: PLR0913 (all but data by name)
     *,
     model: Model,
     loss: str | Loss = "cross_entropy",
-    ridge: float = 0.0,
+    ridge: NotNegative = 0.0,
     importance: Importance = "size",
-    num_clients: int | None = None,
-    validation_share: float = 0.2,
-    seed: int = 0,
+    num_clients: Count | None = None,
+    validation_share: Share = 0.2,
+    seed: Seed = 0,
     scale: Factor = 1 / 255,
     shift: Factor = 0.0,
 ) -> DataTask:
@@ -67,6 +69,7 @@ def from_arrays(  # noqa: PLR0913 (all but data by name)
 
 
 # Long: one line for each of many arguments.
+@checked
 def from_pool(  # noqa: PLR0913 (all but data by name)
     inputs: Shaped[np.ndarray, "pool ..."],
     labels: Shaped[np.ndarray, " entries"],
@@ -76,9 +79,9 @@ def from_pool(  # noqa: PLR0913 (all but data by name)
     *,
     model: Model,
     loss: str | Loss = "cross_entropy",
-    ridge: float = 0.0,
+    ridge: NotNegative = 0.0,
     importance: Importance = "size",
-    num_clients: int | None = None,
+    num_clients: Count | None = None,
     scale: Factor = 1 / 255,
     shift: Factor = 0.0,
     names: Sequence[str] | None = None,

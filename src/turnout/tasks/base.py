@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -12,18 +12,21 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, UInt32
 
 from turnout import tree
+from turnout.declarations import Declared
 from turnout.metrics import DISTANCE, TEST_ACCURACY, WORST_DECILE
 from turnout.types import Fleet, Params, PerClient, RandomKey, divide
 
 Batch = Any  # a pytree of arrays; its leading axis is the batch
 
 
-class Task(eqx.Module):
+class Task(Declared):
     """A federated problem: minimise Σ_k α_k F_k over the clients k.
 
     Everything is pure and traced per client: `batch` and `loss` see one client and are mapped over the cohort. A task
     without data (a quadratic) has one sample per client and ignores `positions`.
     """
+
+    example: ClassVar[str] = "turnout.tasks.quadratics(num_clients=10)"
 
     @property
     @abc.abstractmethod

@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from turnout.declarations import Count, CountOrZero, NotNegative, Positive, Seed, Share, checked
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.dealing import PARTITIONS, Partitioner, Way, deal
@@ -16,21 +17,22 @@ MIN_SIZE = 5  # so that with the default shares every client has training, valid
 
 
 # Long: the docstring explains many arguments.
+@checked
 def digits(  # noqa: PLR0913 (the keys of a task's table)
-    num_clients: int = 20,
+    num_clients: Count = 20,
     partition: Way | Literal["shared"] | Partitioner = "dirichlet",
-    alpha: float = 0.5,
-    samples_per_client: int = 10,
-    swapped_pairs: int = 0,
+    alpha: Positive = 0.5,
+    samples_per_client: Count = 10,
+    swapped_pairs: CountOrZero = 0,
     model: Literal["linear", "mlp"] = "linear",
-    hidden: Sequence[int] = (200, 200),
-    ridge: float = 0.01,
+    hidden: Sequence[Count] = (200, 200),
+    ridge: NotNegative = 0.01,
     importance: Literal["size", "uniform"] = "size",
-    validation: float = 0.2,
-    test: float = 0.2,
-    seed: int = 0,
-    per_client: int = 2,
-    exponent: float = 1.0,
+    validation: Share = 0.2,
+    test: Share = 0.2,
+    seed: Seed = 0,
+    per_client: Count = 2,
+    exponent: NotNegative = 1.0,
 ) -> DataTask:
     """Classify digits that are spread over the clients.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from turnout.declarations import Count, Numbers, Seed, checked
 from turnout.metrics import TRAIN_LOSS
 from turnout.tasks.arrays import Importance, importance_of
 from turnout.tasks.base import Task, in_a_line
@@ -136,17 +137,18 @@ def check_curvature(curvature: np.ndarray, num_clients: int, dimension: int) -> 
     return curvature
 
 
+@checked
 def quadratics(  # noqa: PLR0913 (the keys of a task's table)
-    num_clients: int = 20,
-    dimension: int = 10,
+    num_clients: Count = 20,
+    dimension: Count = 10,
     curvature: float | Sequence[float] = 1.0,
-    condition: float = 1.0,
-    spread: float = 1.0,
+    condition: Annotated[float, Numbers(1, 1e18)] = 1.0,
+    spread: Annotated[float, Numbers(0, 1e18)] = 1.0,
     centres: Sequence[Sequence[float]] | None = None,
-    noise: float = 0.0,
-    num_samples: int | None = None,
+    noise: Annotated[float, Numbers(0, 1e18)] = 0.0,
+    num_samples: Count | None = None,
     importance: Literal["uniform"] | Sequence[float] = "uniform",
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> Quadratics:
     """Quadratics with centres E_m ~ N(0, spread² I), or with the given ones, which then say how many clients there are.
 

@@ -2,14 +2,16 @@
 
 import numpy as np
 
+from turnout.declarations import Count, Seed, checked
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.partition import TRAIN
 from turnout.tasks.models.model import linear
 
 
+@checked
 def robust_regression(
-    num_clients: int = 100, dimension: int = 20, samples_per_client: int = 100, seed: int = 0
+    num_clients: Count = 100, dimension: Count = 20, samples_per_client: Count = 100, seed: Seed = 0
 ) -> DataTask:
     """Minimise the mean of f_i(x) = (1/n) Σ_j log(½ (⟨A_i[j], x⟩ + b_i[j])² + 1) over the clients i = 1 … N.
 

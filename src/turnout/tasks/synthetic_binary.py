@@ -4,6 +4,7 @@ from typing import Literal
 
 import numpy as np
 
+from turnout.declarations import Count, CountOrZero, NotNegative, Seed, Share, checked
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.partition import TEST, TRAIN, VALIDATION, draw_groups
@@ -11,17 +12,18 @@ from turnout.tasks.models.model import linear
 
 
 # Long: the docstring explains many arguments.
+@checked
 def synthetic_binary(  # noqa: PLR0913 (the keys of a task's table)
-    num_clients: int = 24,
-    num_features: int = 10,
-    samples_per_client: int = 150,
-    validation_per_client: int = 50,
-    test_per_client: int = 150,
-    flip: float = 0.2,
+    num_clients: Count = 24,
+    num_features: Count = 10,
+    samples_per_client: Count = 150,
+    validation_per_client: CountOrZero = 50,
+    test_per_client: CountOrZero = 150,
+    flip: Share = 0.2,
     groups: Literal["random", "halves"] = "random",
-    ridge: float = 0.01,
+    ridge: NotNegative = 0.01,
     importance: Literal["size", "uniform"] = "size",
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> DataTask:
     """Logistic regression where half of the clients see each label flipped with probability `flip`.
 

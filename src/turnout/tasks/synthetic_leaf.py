@@ -1,10 +1,11 @@
 """LEAF's synthetic(γ, δ): softmax clients whose models and inputs differ by given amounts (as in CA-Fed)."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
+from turnout.declarations import Count, NotNegative, Numbers, Seed, Share, checked
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data import partition
 from turnout.tasks.data.data_task import DataTask
@@ -12,19 +13,20 @@ from turnout.tasks.models.model import linear
 
 
 # Long: the docstring explains many arguments.
+@checked
 def synthetic_leaf(  # noqa: PLR0913 (the keys of a task's table)
-    num_clients: int = 100,
-    gamma: float = 0.5,
-    delta: float = 0.5,
+    num_clients: Count = 100,
+    gamma: NotNegative = 0.5,
+    delta: NotNegative = 0.5,
     samples_per_client: int | Sequence[int] | Literal["lognormal"] = "lognormal",
-    num_features: int = 60,
-    num_classes: int = 10,
-    ridge: float = 0.01,
+    num_features: Count = 60,
+    num_classes: Annotated[int, Numbers(2, 2**31 - 1)] = 10,
+    ridge: NotNegative = 0.01,
     importance: Literal["size", "uniform"] = "size",
-    validation: float = 0.1,
-    test: float = 0.1,
+    validation: Share = 0.1,
+    test: Share = 0.1,
     iid: bool = False,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> DataTask:
     """Multinomial logistic regression on the generator that CA-Fed takes from FedProx (Rodio et al. 2023, app. G1).
 

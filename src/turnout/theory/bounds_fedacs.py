@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import root_scalar
 
-from turnout.arguments import Values, at_least, check_nonnegative, check_positive, check_step, law, positive, shares
+from turnout.arguments import Values, check_step, law, positive, shares
+from turnout.declarations import Count, NotNegative, Positive, checked
 from turnout.theory.terms import Terms
 
 
@@ -19,18 +20,19 @@ class SamplingBound(Terms):
     drift_noise: float  # σ² in the path of the local models
 
 
+@checked
 def sampling_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     odds: Values,
     failure: Values,
     reach: Values,
     *,
-    learning_rate: float,
-    rounds: int,
-    smoothness: float,
-    dissimilarity: float,
-    noise: float,
-    gap: float,
-    dissimilarity_slope: float = 1.0,
+    learning_rate: Positive,
+    rounds: Count,
+    smoothness: Positive,
+    dissimilarity: NotNegative,
+    noise: NotNegative,
+    gap: NotNegative,
+    dissimilarity_slope: NotNegative = 1.0,
 ) -> SamplingBound:
     """Bound on the mean of E‖∇F̃(X_r)‖² over R rounds of K draws by p, each received update counted 1/K (theorem 1).
 
@@ -51,8 +53,7 @@ def sampling_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     p = law("odds", odds)
     step, square = _step_of(p, failure, reach)
     s, u = _conditions(learning_rate, float(np.max(reach)), smoothness, dissimilarity_slope)
-    horizon = at_least("rounds", rounds, 1)
-    check_nonnegative(dissimilarity=dissimilarity, noise=noise, gap=gap)
+    horizon = rounds
     return SamplingBound(
         start=4 * gap / (learning_rate * step * horizon),
         dissimilarity=4 * s * dissimilarity**2,
@@ -62,17 +63,18 @@ def sampling_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
 
 
 # Long: the docstring states the theorem.
+@checked
 def fedacs_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     target: Values,
     failures: np.ndarray,
     reaches: np.ndarray,
     *,
-    learning_rate: float,
-    smoothness: float,
-    dissimilarity: float,
-    noise: float,
-    gap: float,
-    dissimilarity_slope: float = 1.0,
+    learning_rate: Positive,
+    smoothness: Positive,
+    dissimilarity: NotNegative,
+    noise: NotNegative,
+    gap: NotNegative,
+    dissimilarity_slope: NotNegative = 1.0,
 ) -> SamplingBound:
     """Bound on the mean of E‖∇F(X_r)‖² for FedACS, where links and local work change from round to round (theorem 3).
 
@@ -92,7 +94,6 @@ def fedacs_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
             f"failures has shape {lost.shape}, reaches {work.shape}: give one row per round and one "
             f"column for each of {omega.size} clients"
         )
-    check_nonnegative(dissimilarity=dissimilarity, noise=noise, gap=gap)
     lengths, rows = np.zeros(len(lost)), np.zeros((len(lost), 3))
     for r, (failure, reach) in enumerate(zip(lost, work, strict=True)):
         passed = 1 - shares("failures", failure)
@@ -111,9 +112,9 @@ def fedacs_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     )
 
 
-def largest_sampling_step(reach: Values, smoothness: float, dissimilarity_slope: float = 1.0) -> float:
+@checked
+def largest_sampling_step(reach: Values, smoothness: Positive, dissimilarity_slope: NotNegative = 1.0) -> float:
     """The largest η with β² s(η L A) ≤ ¼, up to which the bounds of this file hold."""
-    check_positive(smoothness=smoothness)
     if dissimilarity_slope < 1:
         raise ValueError(f"dissimilarity_slope = {dissimilarity_slope:g}: β is at least 1 by Jensen's inequality")
     limit = 0.25 / dissimilarity_slope**2

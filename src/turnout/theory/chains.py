@@ -13,6 +13,7 @@ from scipy.sparse.linalg import splu
 from turnout.arguments import at_least
 from turnout.availability.mathematics.transition import require_irreducible, stochastic
 from turnout.availability.mathematics.transition import stationary_law as law_by_elimination
+from turnout.declarations import checked
 
 Transition = np.ndarray | sp.sparray | sp.spmatrix
 Checked = np.ndarray | sp.csr_array
@@ -46,6 +47,7 @@ def num_states(matrix: Checked) -> int:
     return len(matrix) if isinstance(matrix, np.ndarray) else len(matrix.indptr) - 1
 
 
+@checked
 def stationary_law(transition: Transition) -> np.ndarray:
     """The law π of an irreducible chain with π P = π, Σ π = 1; the chain may be periodic.
 
@@ -67,6 +69,7 @@ def stationary_law(transition: Transition) -> np.ndarray:
     return _verify(matrix, _factorised_law(matrix) if has_narrow_band(matrix) else _iterated_law(matrix))
 
 
+@checked
 def period(transition: Transition) -> int:
     """Greatest common divisor of the lengths of all paths from a state back to itself; 1 for an aperiodic chain.
 
@@ -79,6 +82,7 @@ def period(transition: Transition) -> int:
     return int(np.gcd.reduce(distance[before] + 1 - distance[after]))
 
 
+@checked
 def is_reversible(transition: Transition) -> bool:
     """Whether π_x P_xy = π_y P_yx for all x, y, up to rounding, for an irreducible chain."""
     matrix = sp.csr_array(check_transition(transition))

@@ -7,8 +7,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackNoConvergence, eigs, eigsh
 
-from turnout.arguments import at_least
 from turnout.availability.mathematics.transition import require_irreducible
+from turnout.declarations import Count, checked
 from turnout.theory.chains import Transition, check_transition, has_narrow_band, is_reversible, num_states, period
 
 DENSE_STATES = 1000  # up to here all eigenvalues are computed, by dense algebra
@@ -16,7 +16,8 @@ SHIFT_MARGIN = 1e-8  # distance of the shift of shift-and-invert above the large
 MIN_SUBSPACE, RESTARTS = 40, 40  # vectors that the Arnoldi iteration keeps, and its restarts
 
 
-def eigenvalues(transition: Transition, count: int | None = None) -> np.ndarray:
+@checked
+def eigenvalues(transition: Transition, count: Count | None = None) -> np.ndarray:
     """Eigenvalues by decreasing modulus, the first being 1; real for a reversible chain, else complex in general.
 
     All of them, or the first `count`. Above 1,000 states give a `count`, at most the number of states minus 3. If such
@@ -25,7 +26,7 @@ def eigenvalues(transition: Transition, count: int | None = None) -> np.ndarray:
     matrix = check_transition(transition)
     require_irreducible(matrix)
     size = num_states(matrix)
-    wanted = size if count is None else min(at_least("count", count, 1), size)
+    wanted = size if count is None else min(count, size)
     if size <= DENSE_STATES:
         dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
         values = np.linalg.eigvalsh(np.sqrt(dense * dense.T)) if is_reversible(dense) else np.linalg.eigvals(dense)
@@ -37,6 +38,7 @@ def eigenvalues(transition: Transition, count: int | None = None) -> np.ndarray:
     return _by_modulus(values)[:wanted]
 
 
+@checked
 def second_eigenvalue(transition: Transition) -> float:
     """λ(P), the largest modulus among the eigenvalues other than 1; it is 1 for a periodic chain, 0 for one state."""
     matrix = check_transition(transition)

@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, UInt32
 
+from turnout.declarations import Declared
 from turnout.types import Params, PyTree, RandomKey
 
 State = TypeVar("State")
@@ -47,12 +48,14 @@ class WireSize:
         return self.entries * (self.value_bytes + self.index_bytes) + self.extra_bytes
 
 
-class Upload(eqx.Module, Generic[State]):
+class Upload(Declared, Generic[State]):
     """A transform of updates, as pure functions of one client's update and state; the engine maps it over clients.
 
     Fields are settings and pytree leaves, so a grid of them runs as one program. State belongs to the client. It is
     kept only if the upload arrives: a lost update is lost for both sides.
     """
+
+    example: ClassVar[str] = "EightBit()"
 
     has_memory: ClassVar[bool] = False  # what is sent depends on what was sent before
     adds_noise: ClassVar[bool] = False  # on purpose, so that nobody may take it out again

@@ -6,6 +6,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 import jax.random as jr
 
+from turnout.declarations import check_fields
 from turnout.streams import scramble
 from turnout.types import Params, PyTree
 from turnout.uploads.base import Shapes, Upload, UploadContext, WireSize
@@ -20,6 +21,7 @@ class Chain(Upload[None]):
     parts: tuple[Upload[PyTree], ...]
 
     def __check_init__(self) -> None:
+        check_fields(self)
         if not self.parts:
             raise ValueError("a chain needs one transform or more")
         for part in self.parts:

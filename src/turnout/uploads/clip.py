@@ -1,7 +1,8 @@
 """Updates cut to a length."""
 
 from turnout import tree
-from turnout.types import Params, Scalar
+from turnout.declarations import LengthScalar
+from turnout.types import Params
 from turnout.uploads.base import Upload, UploadContext
 
 
@@ -11,11 +12,7 @@ class Clip(Upload[None]):
     Clipping alone is no claim of privacy: weights, copies and echoes of a strategy multiply what was clipped.
     """
 
-    norm: Scalar
-
-    def __check_init__(self) -> None:
-        if isinstance(self.norm, int | float) and not self.norm > 0:
-            raise ValueError(f"norm must be above 0, not {self.norm}")
+    norm: LengthScalar
 
     def encode(self, update: Params, state: None, context: UploadContext) -> tuple[Params, None]:
         return tree.project(update, self.norm), state

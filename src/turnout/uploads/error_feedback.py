@@ -1,6 +1,7 @@
 """What a compressor leaves out is sent later (Seide et al. 2014; Karimireddy et al. 2019)."""
 
 from turnout import tree
+from turnout.declarations import check_fields
 from turnout.types import Params, PyTree
 from turnout.uploads.base import Shapes, Upload, UploadContext, WireSize, refuse_inside
 
@@ -16,6 +17,7 @@ class ErrorFeedback(Upload[Params]):
     inner: Upload[PyTree]
 
     def __check_init__(self) -> None:
+        check_fields(self)
         refuse_inside(
             "ErrorFeedback",
             self.inner,

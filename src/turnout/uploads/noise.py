@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 
-from turnout.types import Params, Scalar
+from turnout.declarations import NotNegativeScalar
+from turnout.types import Params
 from turnout.uploads.base import Shapes, Upload, UploadContext, WireSize
 
 
@@ -17,11 +18,7 @@ class Noise(Upload[None]):
 
     adds_noise = True
 
-    scale: Scalar
-
-    def __check_init__(self) -> None:
-        if isinstance(self.scale, int | float) and not self.scale >= 0:
-            raise ValueError(f"scale must be 0 or more, not {self.scale}")
+    scale: NotNegativeScalar
 
     def encode(self, update: Params, state: None, context: UploadContext) -> tuple[Params, None]:
         leaves, structure = jax.tree.flatten(update)

@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import replace
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
+from turnout.declarations import Numbers
 from turnout.types import Params, Scalar
 from turnout.uploads.base import Shapes, Upload, UploadContext, WireSize
 
@@ -20,11 +22,7 @@ class TopK(Upload[None]):
     smallest that is kept are kept, too.
     """
 
-    share: Scalar
-
-    def __check_init__(self) -> None:
-        if isinstance(self.share, int | float) and not 0 < self.share <= 1:
-            raise ValueError(f"share must be above 0 and at most 1, not {self.share}")
+    share: Annotated[Scalar, Numbers(0, 1, above=True)]
 
     def encode(self, update: Params, state: None, context: UploadContext) -> tuple[Params, None]:
         sizes = jax.tree.map(_ordered_bits, update)

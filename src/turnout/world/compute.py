@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,17 +10,20 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Int
 
-from turnout.arguments import MAX_COUNT, refuse
+from turnout.arguments import refuse
+from turnout.declarations import MAX_COUNT, Count, Declared, Numbers, NumRounds, Seed, checked
 from turnout.types import RandomKey, Round, Steps
 
 __all__ = ["Compute", "Fixed", "PerClientSteps", "RedrawnSteps", "drawn", "fixed", "per_client", "redrawn"]
 
 Unit = Literal["steps", "epochs"]
-PerClientCounts = int | Sequence[int]
+PerClientCounts = Annotated[int | Sequence[int], Numbers(0, MAX_COUNT)]
 
 
-class Compute(eqx.Module):
+class Compute(Declared):
     """The law of the number of local steps."""
+
+    example: ClassVar[str] = "compute.fixed(num_clients=10, steps=5)"
 
     @abc.abstractmethod
     def step(self, t: Round, key: RandomKey) -> Steps:
@@ -97,33 +100,39 @@ class RedrawnSteps(Compute):
         return int(jnp.max(self.high * self.unit))
 
 
+@checked
 def fixed(
-    num_clients: int,
-    steps: int = 5,
+    num_clients: Count,
+    steps: NumRounds = 5,
     unit: Unit = "steps",
     sizes: Int[Array, " clients"] | None = None,
-    batch_size: int | None = None,
+    batch_size: Count | None = None,
 ) -> Compute:
     """Build the same number of steps, or of epochs over its own data, for every client."""
-    if steps == 0:
-        raise ValueError("steps is 0 for every client: nobody would train; give 1 or more")
     if unit == "steps":
         return Fixed(int(_counts(steps, 1, "steps")[0]), num_clients)
     return per_client(num_clients, steps, unit, sizes, batch_size)
 
 
+@checked
 def per_client(
-    num_clients: int,
+    num_clients: Count,
     steps: PerClientCounts,
     unit: Unit = "steps",
     sizes: Int[Array, " clients"] | None = None,
-    batch_size: int | None = None,
+    batch_size: Count | None = None,
 ) -> Compute:
     """Build one number of steps or epochs per client."""
     return PerClientSteps(_steps("steps", _counts(steps, num_clients, "steps"), unit, sizes, batch_size))
 
 
-def drawn(num_clients: int, low: int, high: int, seed: int = 0) -> PerClientSteps:
+@checked
+def drawn(
+    num_clients: Count,
+    low: Annotated[int, Numbers(0, MAX_COUNT)],
+    high: Annotated[int, Numbers(0, MAX_COUNT)],
+    seed: Seed = 0,
+) -> PerClientSteps:
     """Build one number of steps per client, drawn once between `low` and `high`, ends included."""
     least, most = _counts([low, high], 2, "low and high")
     if least > most:
@@ -131,13 +140,14 @@ def drawn(num_clients: int, low: int, high: int, seed: int = 0) -> PerClientStep
     return PerClientSteps(jr.randint(jr.key(seed), (num_clients,), int(least), int(most) + 1, jnp.int32))
 
 
+@checked
 def redrawn(
-    num_clients: int,
+    num_clients: Count,
     low: PerClientCounts,
     high: PerClientCounts,
     unit: Unit = "steps",
     sizes: Int[Array, " clients"] | None = None,
-    batch_size: int | None = None,
+    batch_size: Count | None = None,
 ) -> Compute:
     """Build numbers of steps or epochs redrawn each round between `low` and `high`, ends included."""
     least, most = _counts(low, num_clients, "low"), _counts(high, num_clients, "high")
@@ -165,8 +175,6 @@ def _steps(
 def _unit(unit: Unit, num_clients: int, sizes: Int[Array, " clients"] | None, batch_size: int | None) -> np.ndarray:
     if unit == "steps":
         return np.ones(num_clients, np.int64)
-    if unit != "epochs":
-        raise ValueError(f"unit must be 'steps' or 'epochs', not {unit!r}")
     if sizes is None or batch_size is None:
         raise ValueError("unit = 'epochs' needs the clients' sizes and the batch size")
     return -(-np.asarray(sizes, np.int64) // batch_size)
@@ -176,6 +184,4 @@ def _counts(values: PerClientCounts, num_clients: int, name: str) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != num_clients):
         raise ValueError(f"{name} has shape {array.shape}: give one number, or one per client ({num_clients})")
-    if not np.issubdtype(array.dtype, np.integer) or np.any((array < 0) | (array > MAX_COUNT)):
-        raise ValueError(f"{name} must be whole numbers from 0 to {MAX_COUNT:,}, not {values!r}")
     return np.broadcast_to(array.astype(np.int64), (num_clients,))

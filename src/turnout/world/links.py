@@ -2,23 +2,26 @@
 
 import abc
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from turnout.declarations import Count, Declared, Numbers, Seed, Share, checked
 from turnout.types import Mask, PerClient, RandomKey, Round
 
 __all__ = ["bernoulli", "bursty", "drawn", "perfect", "redrawn"]  # what an experiment file can name
 __all__ += ["BernoulliLinks", "Bursty", "Links", "Perfect", "RedrawnLinks"]
 
-PerClientNumbers = float | Sequence[float]
+PerClientNumbers = Annotated[float | Sequence[float], Numbers(0, 1)]
 
 
-class Links(eqx.Module):
+class Links(Declared):
     """The law of the uploads: one draw per client and round, used if the client uploads."""
+
+    example: ClassVar[str] = "links.bernoulli(num_clients=10, success=0.9)"
 
     def init(self, key: RandomKey) -> Any:
         """State before round 0."""
@@ -93,17 +96,20 @@ class Bursty(Links):
         return (self.good * self.heal + self.bad * self.fail) / (self.heal + self.fail)
 
 
-def perfect(num_clients: int) -> Perfect:
+@checked
+def perfect(num_clients: Count) -> Perfect:
     """Every upload arrives."""
     return Perfect(num_clients)
 
 
-def bernoulli(num_clients: int, success: PerClientNumbers) -> BernoulliLinks:
+@checked
+def bernoulli(num_clients: Count, success: PerClientNumbers) -> BernoulliLinks:
     """Independent uploads; `success` is 1 - q, common or one per client."""
     return BernoulliLinks(_probabilities(success, num_clients, "success"))
 
 
-def drawn(num_clients: int, low: float, high: float, seed: int = 0) -> BernoulliLinks:
+@checked
+def drawn(num_clients: Count, low: Share, high: Share, seed: Seed = 0) -> BernoulliLinks:
     """Independent uploads; each client has a success probability of its own, drawn once between `low` and `high`."""
     least, most = _probabilities([low, high], 2, "low and high")
     if low > high:
@@ -111,7 +117,8 @@ def drawn(num_clients: int, low: float, high: float, seed: int = 0) -> Bernoulli
     return BernoulliLinks(least + (most - least) * jr.uniform(jr.key(seed), (num_clients,)))
 
 
-def redrawn(num_clients: int, low: PerClientNumbers, high: PerClientNumbers) -> RedrawnLinks:
+@checked
+def redrawn(num_clients: Count, low: PerClientNumbers, high: PerClientNumbers) -> RedrawnLinks:
     """Success probabilities redrawn each round between `low` and `high`, each common or one per client."""
     low_each, high_each = (_probabilities(v, num_clients, n) for v, n in ((low, "low"), (high, "high")))
     if bool(jnp.any(low_each > high_each)):
@@ -120,8 +127,9 @@ def redrawn(num_clients: int, low: PerClientNumbers, high: PerClientNumbers) -> 
     return RedrawnLinks(low_each, high_each)
 
 
+@checked
 def bursty(
-    num_clients: int,
+    num_clients: Count,
     good: PerClientNumbers = 1.0,
     bad: PerClientNumbers = 0.0,
     fail: PerClientNumbers = 0.05,
@@ -139,8 +147,4 @@ def _probabilities(values: PerClientNumbers, num_clients: int, name: str) -> Per
     array = np.asarray(values, np.float64)
     if array.ndim > 1 or (array.ndim == 1 and array.shape[0] != num_clients):
         raise ValueError(f"links: {name} has shape {array.shape}: give one number, or one per client ({num_clients})")
-    outside = np.flatnonzero(~((array >= 0) & (array <= 1)))
-    if outside.size:
-        where = f" of client {outside[0]}" if array.ndim else ""
-        raise ValueError(f"links: {name}{where} must be a probability, not {array.ravel()[outside[0]]}")
     return jnp.broadcast_to(jnp.asarray(array, jnp.float32), (num_clients,))

@@ -1,13 +1,13 @@
 """Availability, links and compute in one object, with key streams of their own."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.random as jr
 
-from turnout.arguments import check_kind
 from turnout.availability.base import ErgodicProcess, Process
+from turnout.declarations import Declared, NumRounds, checked
 from turnout.streams import Stream, round_key
 from turnout.types import Cohort, Law, Mask, PerClient, RandomKey, Round, Steps
 from turnout.world import compute as computes
@@ -36,7 +36,7 @@ class WorldState(eqx.Module):
     links: Any
 
 
-class World(eqx.Module):
+class World(Declared):
     """Everything that a strategy cannot change, and so the same for every strategy compared.
 
     By default uploads always arrive and every client does five local steps. `compute` may be a whole number of steps.
@@ -44,26 +44,26 @@ class World(eqx.Module):
     beyond the first, for all clients. Without, all work ends in the round in which it starts.
     """
 
+    example: ClassVar[str] = "World(availability.two_classes(10))"
+
     availability: Process[Any]
     links: all_links.Links
     compute: computes.Compute
     durations: all_durations.Durations | None = None
 
+    @checked
     def __init__(
         self,
         availability: Process[Any],
         links: all_links.Links | None = None,
-        compute: computes.Compute | int = 5,
+        compute: computes.Compute | NumRounds = 5,
         durations: all_durations.Durations | int | None = None,
     ) -> None:
-        check_kind("availability", availability, Process, "a process, such as bernoulli(num_clients=10, pi=0.5)")
         count = availability.num_clients
         self.availability = availability
         self.links = all_links.perfect(count) if links is None else links
         self.compute = computes.fixed(count, compute) if isinstance(compute, int) else compute
         self.durations = all_durations.as_durations(durations, count)
-        check_kind("links", self.links, all_links.Links, "links, such as links.bernoulli(num_clients=10, success=0.9)")
-        check_kind("compute", self.compute, computes.Compute, "a number of steps, or compute.drawn(…) and its kin")
         if links is not None:
             _check_count("links", _links_clients(self.links), count)
         if not isinstance(compute, int):

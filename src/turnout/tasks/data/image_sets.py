@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Int, UInt8
 
+from turnout.declarations import Count, CountOrZero, NotNegative, Positive, Seed, Share
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data import partition as ways
 from turnout.tasks.data.data_task import DataTask, Factor
@@ -44,24 +45,24 @@ class Colours(NamedTuple):
 class ImageOptions:
     """The arguments that image tasks share: how images are dealt to clients, and the model."""
 
-    num_clients: int = 100
+    num_clients: Count = 100
     partition: Way | Partitioner = "dirichlet"
-    alpha: float = 0.5  # of the Dirichlet law; small means few classes per client
-    min_size: int = 10  # training and validation images of a client, under the Dirichlet law and the power law
+    alpha: Positive = 0.5  # of the Dirichlet law; small means few classes per client
+    min_size: Count = 10  # training and validation images of a client, under the Dirichlet law and the power law
     clusters: int | None = None  # of consecutive clients that share one law of labels; each has its own if None
-    swapped_pairs: int = 0  # labels exchanged in the second group of clients
+    swapped_pairs: CountOrZero = 0  # labels exchanged in the second group of clients
     groups: Groups = "halves"  # of clients: the first and the second half, or by a coin per client ("random")
     model: ModelName = "linear"
-    hidden: Sequence[int] = (200, 200)  # widths of the hidden layers of "mlp"
-    ridge: float = 0.01  # factor of the penalty ½ ‖w‖²
+    hidden: Sequence[Count] = (200, 200)  # widths of the hidden layers of "mlp"
+    ridge: NotNegative = 0.01  # factor of the penalty ½ ‖w‖²
     importance: Literal["size", "uniform"] = "size"  # a client counts by its training images, or all alike
-    validation: float = 0.2  # share of each client's training images
+    validation: Share = 0.2  # share of each client's training images
     test_set: TestSet = "by_client"  # by the clients' own laws, or one set as it is ("common")
     pixels: Pixels = "standard"  # mean 0 and deviation 1, or from 0 to 1 ("unit")
     num_images: int | None = None  # of the training images; the other sets shrink alike
-    seed: int = 0
-    per_client: int = 2  # classes ("pathological") or shards ("shards") of a client
-    exponent: float = 1.0  # of the power law of the clients' sizes
+    seed: Seed = 0
+    per_client: Count = 2  # classes ("pathological") or shards ("shards") of a client
+    exponent: NotNegative = 1.0  # of the power law of the clients' sizes
 
     def deal(self, images: Images) -> tuple[Images, ways.Owners]:
         """The training images that the partition gives to clients, and the owner of each."""

@@ -7,6 +7,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+from turnout.declarations import check_fields
 from turnout.tasks.data.data_task import DataTask
 
 Arguments = ParamSpec("Arguments")
@@ -32,7 +33,9 @@ def with_arguments_of(
                 signature.bind(*args, **kwargs)
             except TypeError as error:
                 raise TypeError(f"{builder.__name__}(): {error}") from None
-            return builder(options(*args, **kwargs))
+            given = options(*args, **kwargs)
+            check_fields(given)
+            return builder(given)
 
         build.__annotations__ = {field.name: hints[field.name] for field in fields} | {"return": DataTask}
         build.__signature__ = signature  # pyright: ignore[reportAttributeAccessIssue]

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from turnout.declarations import Count, NotNegative, Seed, Share
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.partition import TRAIN, by_id, divide
@@ -19,16 +20,16 @@ class TableOptions:
 
     loss: Literal["cross_entropy", "logistic", "squared"] = "cross_entropy"  # "logistic": two classes, one output
     model: Literal["linear", "mlp"] | Model = "linear"
-    hidden: Sequence[int] = (200, 200)  # widths of the hidden layers of "mlp"
+    hidden: Sequence[Count] = (200, 200)  # widths of the hidden layers of "mlp"
     standardise: bool = True  # each column of numbers to mean 0 and deviation 1 over the training rows
     standardise_label: bool = False  # the label likewise, for "squared": a constant then has a loss of ½
-    ridge: float = 0.0  # factor of the penalty ½ ‖w‖²
+    ridge: NotNegative = 0.0  # factor of the penalty ½ ‖w‖²
     importance: Literal["size", "uniform"] = "size"  # a client counts by its training rows, or all alike
-    validation: float = 0.2  # share of each client's rows
-    test: float = 0.2
-    num_clients: int | None = None  # draw so many of the clients; all if not given
-    min_size: int = 1  # clients of fewer rows are left out
-    seed: int = 0  # of the choice of held-out rows, and of clients
+    validation: Share = 0.2  # share of each client's rows
+    test: Share = 0.2
+    num_clients: Count | None = None  # draw so many of the clients; all if not given
+    min_size: Count = 1  # clients of fewer rows are left out
+    seed: Seed = 0  # of the choice of held-out rows, and of clients
 
 
 def table_task(table: SampleTable, options: TableOptions) -> DataTask:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, Int, Shaped, UInt32
 
+from turnout.declarations import Count, checked
 from turnout.types import Params, RandomKey
 
 Inputs = Shaped[Array, "batch ..."]
@@ -76,8 +77,9 @@ def is_abstract_array(leaf: Any) -> bool:
     return isinstance(leaf, jax.ShapeDtypeStruct)
 
 
+@checked
 @functools.cache
-def linear(num_inputs: int, num_outputs: int, bias: bool = True) -> Model:
+def linear(num_inputs: Count, num_outputs: Count, bias: bool = True) -> Model:
     """A linear model, zero at the start; with a convex loss the start does not matter."""
 
     def init(key: RandomKey) -> Params:
@@ -98,8 +100,9 @@ def linear_apply(params: Params, inputs: Inputs) -> Outputs:
     return outputs.T
 
 
+@checked
 @functools.cache
-def mlp(num_inputs: int, hidden: tuple[int, ...] = (200, 200), num_outputs: int = 10) -> Model:
+def mlp(num_inputs: Count, hidden: tuple[Count, ...] = (200, 200), num_outputs: Count = 10) -> Model:
     """A multi-layer perceptron with ReLU between layers: He weights inside, Glorot at the output, zero biases."""
     widths = (num_inputs, *hidden, num_outputs)
 

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import jax.random as jr
 from jaxtyping import Array
 
+from turnout.declarations import Count, checked
 from turnout.tasks.models.layers import BatchNorm, Conv, Dense, Dropout, Layer, Pool, Relu, Shape, run_layers
 from turnout.tasks.models.model import Model, Seed, linear, mlp
 from turnout.types import Params, RandomKey
@@ -27,6 +28,7 @@ ModelName = Literal[
 ]
 
 
+@checked
 @functools.cache
 def network(image: Shape, layers: tuple[Layer, ...]) -> Model:
     """A network of layers for images of one shape, (height, width) or (height, width, channels)."""
@@ -103,7 +105,8 @@ _CNNS = (cnn_ca_fed, cnn_debiased, cnn_debiased_batch_norm, cnn_fedacs_mnist, cn
 NETWORKS: dict[str, Callable[[int], tuple[Layer, ...]]] = {build.__name__: build for build in _CNNS}
 
 
-def model_named(name: str, image: Shape, num_classes: int, hidden: tuple[int, ...] = (200, 200)) -> Model:
+@checked
+def model_named(name: str, image: Shape, num_classes: Count, hidden: tuple[Count, ...] = (200, 200)) -> Model:
     """A model by its name for images of one shape; `hidden` is for "mlp" and "mlp_batch_norm"."""
     if name == "linear":
         return linear(math.prod(image), num_classes)
@@ -119,7 +122,7 @@ def model_named(name: str, image: Shape, num_classes: int, hidden: tuple[int, ..
 
 
 @functools.cache
-def mlp_batch_norm(image: Shape, hidden: tuple[int, ...], num_classes: int) -> Model:
+def mlp_batch_norm(image: Shape, hidden: tuple[Count, ...], num_classes: int) -> Model:
     """A multi-layer perceptron with a batch norm before each ReLU.
 
     With hidden layers of 1568 and 392 it is the network of the public code of Sun et al. 2025 for MNIST. That never

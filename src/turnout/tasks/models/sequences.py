@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, Int
 
+from turnout.declarations import Count, checked
 from turnout.tasks.models.model import Model
 from turnout.types import RandomKey
 
@@ -80,14 +81,16 @@ class TransformerNetwork(eqx.Module):
         return self.output(self.norm(features[-1]))
 
 
+@checked
 @functools.cache
-def lstm(vocabulary: int, width: int = 64) -> Model:
+def lstm(vocabulary: Count, width: Count = 64) -> Model:
     """An LSTM for tokens below `vocabulary`."""
     return Model.from_module(lambda key: LstmNetwork(vocabulary, width, key))
 
 
+@checked
 @functools.cache
-def transformer(vocabulary: int, context: int, width: int = 64, heads: int = 4, layers: int = 2) -> Model:
+def transformer(vocabulary: Count, context: Count, width: Count = 64, heads: Count = 4, layers: Count = 2) -> Model:
     """A small transformer for `context` tokens below `vocabulary`."""
     if width % heads:
         raise ValueError(f"width is {width}; it must be a multiple of the {heads} heads")

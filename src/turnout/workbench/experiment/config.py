@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from turnout.arguments import MAX_COUNT, MAX_RUNS, NUM_SEEDS
+from turnout.declarations import MAX_COUNT, MAX_RUNS, NUM_SEEDS
 from turnout.errors import nearest
 from turnout.simulator.mesh import Spread
 from turnout.workbench.experiment import toml

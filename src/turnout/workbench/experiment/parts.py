@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from turnout.arguments import NUM_SEEDS
+from turnout.declarations import NUM_SEEDS
 from turnout.server.settings import ServerSettings
 from turnout.simulator.local_training import Local
 from turnout.strategies.base import Strategy

@@ -87,8 +87,10 @@ def summary_of(module: str) -> str:
 
 @functools.cache
 def _tree(module: str) -> ast.Module:
-    folder = resources.files("turnout").joinpath(*module.split(".")[1:-1])
-    return ast.parse((folder / f"{module.rpartition('.')[2]}.py").read_text(encoding="utf-8"))
+    *folders, name = module.split(".")[1:]
+    folder = resources.files("turnout").joinpath(*folders)
+    file = folder / f"{name}.py"
+    return ast.parse((file if file.is_file() else folder / name / "__init__.py").read_text(encoding="utf-8"))
 
 
 def _defined(module: str) -> list[Node]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from turnout.arguments import MAX_COUNT, at_least
+from turnout.arguments import at_least
+from turnout.declarations import MAX_COUNT
 from turnout.errors import nearest
 from turnout.simulator.simulate import check_seeds
 from turnout.workbench.experiment import registry, toml

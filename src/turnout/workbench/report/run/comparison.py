@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from turnout.declarations import NumRounds, checked
 from turnout.files.whole import whole_file
 from turnout.presented import Tabular
 from turnout.server.settings import ServerSettings
 from turnout.simulator import simulate_trials
 from turnout.simulator.history import History
-from turnout.simulator.kinds import labelled_strategies
+from turnout.simulator.kinds import Strategies, labelled_strategies
 from turnout.simulator.local_training import Local
 from turnout.simulator.mesh import Spread
+from turnout.simulator.simulate import Seeds
 from turnout.simulator.trial import Trial
-from turnout.strategies.base import Strategy
 from turnout.tasks.base import Task
 from turnout.uploads import Plain, Upload
 from turnout.workbench.experiment.config import usual_interval
@@ -91,16 +92,17 @@ class StrategyComparison(Tabular):
         return run_summary(self.points)
 
 
+@checked
 def compare(  # noqa: PLR0913 (those of `simulate`)
     task: Task,
     world: World,
-    strategies: Sequence[Strategy] | Mapping[str, Strategy],
+    strategies: Strategies,
     *,
-    rounds: int,
-    seeds: int | Sequence[int] = 1,
+    rounds: NumRounds,
+    seeds: Seeds = 1,
     local: Local | None = None,
     uploads: Upload | None = None,
-    evaluate_every: int | None = None,
+    evaluate_every: NumRounds | None = None,
     metrics: Sequence[str] | None = None,
     title: str = "",
     spread: Spread = "lanes",
@@ -113,7 +115,7 @@ def compare(  # noqa: PLR0913 (those of `simulate`)
     not given.
     """
     named = labelled_strategies(strategies)
-    settings, transform = ServerSettings(**server), Plain() if uploads is None else uploads
+    settings, transform = ServerSettings.of(server), Plain() if uploads is None else uploads
     trials = [
         Trial(strategy, world, Local() if local is None else local, settings, transform) for strategy in named.values()
     ]

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import altair as alt
 import numpy as np
 
-from turnout.arguments import check_kind
+from turnout.declarations import checked
 from turnout.errors import nearest
 from turnout.files.whole import whole_file
 from turnout.metrics import WORST_DECILE, Metric, metric_named
@@ -76,9 +76,9 @@ class HistoryPlots:
         return _draw(self._points, "staleness")
 
 
+@checked
 def plots(history: History, label: str = "") -> HistoryPlots:
     """Figures of a history as Altair charts, such as `plots(history).curves()` and `.availability()`."""
-    check_kind("history", history, History, "a History, as turnout.simulate gives")
     return HistoryPlots(history, label)
 
 

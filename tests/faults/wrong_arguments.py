@@ -1,0 +1,149 @@
+"""Public calls with wrong arguments: each works, or is refused by an error of our own; as JSON, what came of them.
+
+A program of its own, since tests check types at every call, which users do not. Its arguments are the number of calls,
+the seed, and the module that has the calls.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import importlib
+import io
+import json
+import random
+import sys
+import traceback
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import public_calls
+
+from turnout import strategies
+from turnout.errors import is_mistake
+
+NAN, INF = float("nan"), float("inf")
+# What no argument can mean, whatever its kind.
+NOTHING = [NAN, np.float32(NAN), jnp.float32(NAN), 1j, object(), b"1", {1, 2}, np.array(["a"]), 10**400, ..., [NAN, 1.0]]
+NOTHING += [[None, None], jax.random.key(0), [[1.0], [1.0, 2.0]], np.array(1j), iter([1])]
+NUMBERS = [-1, -0.5, 0, 0.5, 1, 2, 2.5, 3, 3.0, 7, 1e-30, 1e30, 2**24, 2**31, 2**32, 2**63, INF, -INF]
+SCALARS = [np.int64(2), np.int64(-1), np.float32(0.5), np.float64(-1), np.array(2), np.array(0.5), np.array(-1.0)]
+SCALARS += [jnp.int32(2), jnp.float32(0.5), jnp.float32(-1)]
+TRUTHS = [True, False, np.True_, jnp.array(True)]
+TEXTS = ["", "x", "12", "sgd", "1.0"]
+LISTS = [[], [1], [1.5], [0.5, 0.5], [1, 1], [-1.0], [True, False], ["x"], (1, 2), range(3), np.ones(2), jnp.ones(3)]
+LISTS += [np.ones((2, 2)), [[1.0]], {"a": 1}, {}, [0.5] * public_calls.CLIENTS, [[0.5, 0.5], [0.5, 0.5]]]
+OBJECTS = [None, strategies.FedAvg(), strategies.FedAvg, public_calls.WORLD, public_calls.TASK, public_calls.PROCESS]
+OBJECTS += [float, print, len, lambda t: 0.1, lambda t: NAN, lambda: 1, np, jnp.zeros, [strategies.FedAvg()]]
+VALUES = [NOTHING, NUMBERS, SCALARS, TRUTHS, TEXTS, LISTS, OBJECTS]
+# Numbers that may be below zero; no other may.
+SIGNED = {"lam", "centres", "first", "second", "start", "shift", "scale", "peak_hour", "mean", "gap", "zones"}
+SIGNED |= {"gap", "spread", "curvature", "optimum", "amplitude", "tail"} - {"gap"}
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def plain(value: Any) -> Any:
+    """A number of numpy or of jax as Python's own."""
+    is_array = isinstance(value, np.ndarray | np.generic | jax.Array) and not jnp.issubdtype(value.dtype, jax.dtypes.extended)
+    return np.asarray(value).item() if is_array and np.ndim(value) == 0 else value
+
+
+def has_no_meaning(name: str, right: Any, value: Any) -> str:
+    """Why an argument that is right with one value cannot mean another; empty where it may."""
+    if any(value is one for one in NOTHING):
+        return "nothing"
+    value = plain(value)
+    if isinstance(value, bool) and not isinstance(right, bool) and right is not None:
+        return "a truth value"
+    if is_number(right):
+        if isinstance(value, str):
+            return "a text for a number"
+        if isinstance(right, int) and isinstance(value, float) and name not in ("spread", "cutoff"):
+            return "a float for a count"
+        if is_number(value) and value < 0 and name not in SIGNED:
+            return "below zero"
+    if isinstance(right, str) and is_number(value):
+        return "a number for a text"
+    if isinstance(right, list) and is_number(right[0]) and isinstance(value, str):
+        return "a text for numbers"
+    return ""
+
+
+class Campaign:
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.faults: dict[str, str] = {}
+
+    def play(self, name: str, call: public_calls.Call) -> None:
+        """One call with one or two wrong arguments."""
+        arguments, meant = dict(call.arguments), ""
+        count = 1 if self.draw.random() < 0.8 else 2
+        for argument in self.draw.sample(sorted(arguments), min(count, len(arguments))):
+            value = self.draw.choice(self.draw.choice(VALUES))
+            meant = meant or has_no_meaning(argument, call.arguments[argument], value)
+            arguments[argument] = value
+        shown = ", ".join(
+            f"{key}={short(value)}" for key, value in arguments.items() if value is not call.arguments[key]
+        )
+        self.judge(f"{name}({shown})", call, arguments, meant)
+
+    def judge(self, shown: str, call: public_calls.Call, arguments: dict[str, Any], meant: str) -> None:
+        self.counts["calls"] += 1
+        try:
+            with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+                warnings.simplefilter("ignore")
+                call.use(call.function(**arguments))
+        except public_calls.Reached:
+            pass
+        except Exception as error:  # whatever comes from below
+            if is_mistake(error):
+                self.counts["refused"] += 1
+                if "\n" in str(error) or not str(error):
+                    self.note("not one line", shown, str(error))
+                return
+            last = traceback.extract_tb(error.__traceback__)
+            ours = [frame for frame in last if "turnout" in frame.filename]
+            place = f"{ours[-1].filename.partition('turnout/')[2]}:{ours[-1].lineno}" if ours else "?"
+            self.note("an error from below", f"{shown}: {type(error).__name__} at {place}", str(error)[:200])
+            return
+        self.counts["accepted"] += 1
+        if meant:
+            self.note(f"accepted, though it is {meant}", shown, "")
+
+    def note(self, kind: str, shown: str, said: str) -> None:
+        self.counts[kind] += 1
+        self.faults.setdefault(shown, f"{kind}: {said}")
+
+
+def short(value: Any) -> str:
+    try:
+        return " ".join(repr(value).split())[:60]
+    except ValueError:  # a number of too many digits
+        return "10**400"
+
+
+def main() -> None:
+    count, seed, *modules = sys.argv[1:]
+    campaign = Campaign(int(seed))
+    calls = importlib.import_module(modules[0] if modules else "public_calls").CALLS
+    public_calls.stub()
+    for name, call in calls.items():  # with nothing wrong
+        campaign.judge(f"{name}()", call, dict(call.arguments), "")
+        if campaign.counts["accepted"] != campaign.counts["calls"]:
+            raise SystemExit(f"{name} does not work with its right arguments: {campaign.faults}")
+    names = sorted(calls)
+    for number in range(int(count)):
+        name = names[number % len(names)]
+        campaign.play(name, calls[name])
+    print(json.dumps({"counts": campaign.counts, "faults": campaign.faults}))
+
+
+if __name__ == "__main__":
+    main()
