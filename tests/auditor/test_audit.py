@@ -206,8 +206,8 @@ def test_losses_and_lengths_are_said_to_be_left_out():
     [
         ({"importance": [1.0, 2.0]}, "importance must be 6 numbers"),
         ({"importance": [0.0] * 6}, "not all zero"),
-        ({"rounds": 0}, "rounds = 0: must be a whole number from 1 to 16,777,216"),
-        ({"seeds": 0}, "seeds = 0: must be a whole number from 1"),
+        ({"rounds": 0}, "rounds must be a whole number from 1 to 16,777,216, not 0"),
+        ({"seeds": 0}, "seeds must be a whole number from 1 to 1,000,000 or a list"),
     ],
 )
 def test_bad_requests_are_refused(given, complaint):

@@ -17,7 +17,7 @@ def test_group_of_each_client():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"t1": 0, "t2": 1}, "t1 = 0: must be a whole number of at least 1"),
+        ({"t1": 0, "t2": 1}, "t1 must be a whole number from 1"),
         ({"t1": 1, "t2": 1, "groups": [0, 1, 2]}, "groups are numbered 0 to 2: there must be two"),
         ({"t1": 1, "t2": 1, "groups": [0, 0, 0]}, "there must be two, 0 and 1"),
     ],

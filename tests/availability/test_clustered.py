@@ -32,7 +32,7 @@ def test_the_clusters_of_the_paper():
     ("arguments", "message"),
     [
         ({"clusters": 5, "pi": 0.5}, "clusters = 5 for 4 clients: some groups would be empty"),
-        ({"clusters": 0, "pi": 0.5}, "clusters = 0: must be a whole number of at least 1"),
+        ({"clusters": 0, "pi": 0.5}, "clusters must be a whole number of 1 or more, not 0"),
         ({"clusters": [0, 2, 0, 2], "pi": 0.5}, "no client is in group 1, but one is in 2"),
         ({"clusters": [0, 1, 0], "pi": 0.5}, "clusters has 3 values for 4 clients"),
         ({"clusters": [0, 1, 0, -1], "pi": 0.5}, "client 3 has clusters = -1"),

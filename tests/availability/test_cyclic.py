@@ -24,7 +24,7 @@ def test_offset_and_duration_of_each_client(play):
         ({}, "give groups"),
         ({"groups": 2, "period": 4}, "but not both"),
         ({"period": 4}, "give groups"),
-        ({"groups": 2, "turn": 0}, "turn = 0: must be a whole number of at least 1"),
+        ({"groups": 2, "turn": 0}, "turn must be a whole number from 1"),
         ({"period": 4, "duration": [1, 5, 1]}, "client 1 has duration = 5: must be at most the period 4"),
         ({"period": 4, "duration": 0}, "duration = 0"),
         ({"period": 4, "duration": 1, "offset": [0, 0, 4]}, "client 2 has offset = 4: must be below the period 4"),

@@ -65,15 +65,15 @@ def test_shape_is_a_course_whatever_its_unit():
     [
         ({"shape": [0.5] * 23}, "shape has 23 values: give 24"),
         ({"shape": [0.5] * 24}, "the same at all hours"),
-        ({"shape": [0.5] * 23 + [np.inf]}, "hour 23 has inf: shape must hold finite numbers"),
+        ({"shape": [0.5] * 23 + [np.inf]}, r"shape\[23\] must be a finite number, not inf"),
         ({"shape": HOURS.tolist(), "peak_hour": 3.0}, "shape is given together with peak_hour, sharpness or profile"),
         ({"shape": HOURS.tolist(), "profile": [0.5] * 24}, "shape is given together with"),
         ({"mean": 0.1, "amplitude": [0.1, 0.2, 0.1]}, "client 1 would be available with probability -0.1 to 0.3"),
         ({"profile": [0.5] * 23}, "profile has 23 values: give 24"),
         ({"profile": [0.5] * 23 + [1.5]}, "hour 23 has 1.5"),
         ({"profile": [0.5] * 24, "mean": 0.5}, "it replaces these"),
-        ({"sharpness": -1.0}, "sharpness = -1"),
-        ({"peak_hour": 25.0}, "peak_hour = 25"),
+        ({"sharpness": -1.0}, "sharpness must be a finite number of 0 or more, not -1"),
+        ({"peak_hour": 25.0}, "peak_hour must be a number from 0 to 24, not 25"),
         ({"lam": [0.0, 1.0, 0.0]}, r"client 1 has lam = 1: must lie in \[0, 1\)"),
         ({"zones": 4}, "zones = 4 for 3 clients"),
         ({"zones": [0.0, 1.0]}, "zones has 2 values for 3 clients"),
@@ -85,5 +85,5 @@ def test_refuses(arguments, message):
 
 
 def test_refuses_a_day_of_one_round():
-    with pytest.raises(ValueError, match="rounds_per_day = 1: must be a whole number of at least 2"):
+    with pytest.raises(ValueError, match="rounds_per_day must be a whole number from 2"):
         diurnal(3, rounds_per_day=1)

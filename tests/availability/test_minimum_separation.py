@@ -149,7 +149,7 @@ def test_a_single_draw_has_the_closed_form_however_it_is_sampled():
         ({"weights": [0.5, 0.1]}, "weights has 2 values for 4 clients"),
         ({"weights": 1.0, "tail": 1.5}, "both given"),
         ({"batch": 5}, "batch = 5 with 4 clients: must be at most 4"),
-        ({"batch": 0}, "batch = 0"),
+        ({"batch": 0}, "batch must be a whole number from 1 to 2³¹ - 1, not 0"),
         ({"batch": 2, "separation": 2}, "separation = 2 with batch = 2 and 4 clients: .* at most 1"),
         ({"separation": [0, 1, -1, 0]}, "client 2 has separation = -1"),
         ({"groups": 2, "separation": 2}, "separation = 2 with batch = 1 and 2 groups"),

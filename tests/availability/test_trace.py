@@ -125,7 +125,7 @@ def test_refuses_bad_arguments(file):
     path = file("0,0,10,1")
     with pytest.raises(ValueError, match="num_clients = 2, but the trace holds 1"):
         trace(path, slot=10.0, num_clients=2)
-    with pytest.raises(ValueError, match=r"slot = 0.0: must be a positive number of seconds"):
+    with pytest.raises(ValueError, match="slot must be a finite number above 0"):
         trace(path, slot=0.0)
 
 

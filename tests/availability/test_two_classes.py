@@ -45,10 +45,10 @@ def test_seed_and_shuffle():
     ("arguments", "message"),
     [
         ({"gap": 0.5}, r"mean = 0.5, gap = 0.5: .* inside \(0, 1\)"),
-        ({"gap": -0.1}, "gap must be >= 0"),
+        ({"gap": -0.1}, "gap must be a finite number of 0 or more"),
         ({"lam": 1.0}, r"lam = 1: .* must lie in \[-0.1111, 1\)"),
         ({"lam": -0.5}, r"must lie in \[-0.1111, 1\)"),
-        ({"lam_noise": -1.0}, "lam_noise = -1"),
+        ({"lam_noise": -1.0}, "lam_noise must be a finite number of 0 or more, not -1"),
     ],
 )
 def test_refuses(arguments, message):

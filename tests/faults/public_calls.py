@@ -18,7 +18,6 @@ from turnout.auditor import auditing
 from turnout.optimizers import InverseTime
 from turnout.server.facts import Online
 from turnout.simulator import simulate as simulating
-from turnout.types import Fleet
 
 CLIENTS = 6
 WEIGHTS = [0.1, 0.2, 0.3, 0.2, 0.1, 0.1]
@@ -66,7 +65,13 @@ SIMULATED = {"evaluate_every": 1, "metrics": ["train_loss"], "segment": 1, "prog
 ENGINE = {
     "simulate": Call(
         turnout.simulate,
-        {"task": TASK, "world": WORLD, "strategy": strategies.LastWord(), "uploads": uploads.Clip(1.0), "spread": "lanes"}
+        {
+            "task": TASK,
+            "world": WORLD,
+            "strategy": strategies.LastWord(),
+            "uploads": uploads.Clip(1.0),
+            "spread": "lanes",
+        }
         | {**RUNS, **SIMULATED, **{name: value for name, value in SERVER.items() if value is not None}},
     ),
     "simulate_trials": Call(
@@ -148,7 +153,8 @@ PROCESSES = {
     "bounded_absence": N | {"chance": 0.5, "within": 3},
     "clustered": N | {"clusters": 2, "pi": 0.5, "lam": 0.1},
     "cyclic": N | {"period": 4, "offset": 1, "duration": [1, 2, 1, 2, 1, 2]},
-    "diurnal": N | {"rounds_per_day": 8, "mean": 0.3, "amplitude": 0.1, "peak_hour": 4.0, "sharpness": 0.5, "zones": 2}
+    "diurnal": N
+    | {"rounds_per_day": 8, "mean": 0.3, "amplitude": 0.1, "peak_hour": 4.0, "sharpness": 0.5, "zones": 2}
     | {"lam": 0.1},
     "finite_chain": {"num_clients": 2, "transition": CHAIN, "masks": [[1, 0], [0, 1]]},
     "inclusion_probabilities": {"p": WEIGHTS, "n": 2},
@@ -159,9 +165,7 @@ PROCESSES = {
 }
 AVAILABILITY = {
     name: Call(
-        getattr(availability, name),
-        arguments,
-        play if name != "inclusion_probabilities" else lambda result: result,
+        getattr(availability, name), arguments, play if name != "inclusion_probabilities" else lambda result: result
     )
     for name, arguments in PROCESSES.items()
 } | {
@@ -172,10 +176,9 @@ LINKS = {
     "perfect": N,
     "bernoulli": N | {"success": 0.5},
     "drawn": N | {"low": 0.2, "high": 0.5, "seed": 0},
-    "redrawn": N | {"low": 0.2, "high": WEIGHTS},
+    "redrawn": N | {"low": 0.1, "high": [0.5] * CLIENTS},
     "bursty": N | {"good": 0.9, "bad": 0.1, "fail": 0.1, "heal": 0.5},
 }
-LINKS["redrawn"] = N | {"low": 0.2, "high": [0.5] * CLIENTS}
 COMPUTE = {
     "fixed": N | {"steps": 3},
     "per_client": N | {"steps": [1, 2, 3, 1, 2, 3], "unit": "epochs", "sizes": np.arange(1, 7), "batch_size": 2},
@@ -199,7 +202,15 @@ TASKS = {
     "digits": {"num_clients": 4, "partition": "dirichlet", "alpha": 0.5, "samples_per_client": 5, "swapped_pairs": 1}
     | {"model": "linear", "hidden": (4,), "per_client": 2, "exponent": 1.0, **HELD_OUT},
     "from_arrays": {"train": SAMPLES, "test": SAMPLES, "model": tasks.linear(3, 2), "loss": "cross_entropy"}
-    | {"ridge": 0.1, "importance": "size", "num_clients": 3, "validation_share": 0.2, "seed": 0, "scale": 0.1, "shift": 0.0},
+    | {
+        "ridge": 0.1,
+        "importance": "size",
+        "num_clients": 3,
+        "validation_share": 0.2,
+        "seed": 0,
+        "scale": 0.1,
+        "shift": 0.0,
+    },
     "linear": {"num_inputs": 3, "num_outputs": 2, "bias": True},
     "mlp": {"num_inputs": 3, "hidden": (4,), "num_outputs": 2},
     "lstm": {"vocabulary": 5, "width": 4},
@@ -220,12 +231,7 @@ THEORY = {
     "biased_optimum_of_quadratics": TWO | {"centres": np.ones((CLIENTS, 2)), "curvature": 1.0},
     "chi_square_to_effective": TWO,
     "client_chains": PAIR,
-    "correlated_fedavg_bound": LEARNT
-    | {"participation": WEIGHTS, "local_steps": 2, "rounds": 1000, "mixing_time": 2},
-    "effective_c_a_fedavg": {"target": WEIGHTS, "reach": [1.0] * CLIENTS},
-    "effective_debiased": {"target": WEIGHTS},
-    "effective_fedacs": {"target": WEIGHTS},
-    "effective_fednova": {"target": WEIGHTS, "failure": WEIGHTS},
+    "correlated_fedavg_bound": LEARNT | {"participation": WEIGHTS, "local_steps": 2, "rounds": 1000, "mixing_time": 2},
     "effective_importance_sampling": {"target": WEIGHTS, "failure": WEIGHTS, "reach": [1.0] * CLIENTS},
     "effective_normalised": LONG_RUN,
     "effective_raw": LONG_RUN,
@@ -233,8 +239,6 @@ THEORY = {
     "eigenvalues": {"transition": CHAIN, "count": 2},
     "error_decomposition": {"optimisation_error": 0.1, "bias_error": 0.1, "condition": 2.0, "sharp": False},
     "faded_distance": {"t": [5, 6], "longest_age": 3, "fading": 0.5},
-    "fastest_weights": {"rates": [0.5] * CLIENTS, "noise": WEIGHTS, "offset": 1.0, "total": 1.0},
-    "feasible_correlation": {"pi": [0.3, 0.5]},
     "fedacs_bound": LEARNT
     | {"target": WEIGHTS, "failures": np.full((3, CLIENTS), 0.1), "reaches": np.ones((3, CLIENTS)), "noise": 0.1}
     | {"dissimilarity_slope": 1.0},
@@ -282,11 +286,9 @@ THEORY = {
     "stationary_law": {"transition": CHAIN},
     "total_variation": TWO,
     "total_variation_over_time": {"transition": CHAIN, "rounds": 5, "start": 0},
-    "trade_off_weights": {"rates": [0.5] * CLIENTS, "noise": WEIGHTS, "offset": 1.0, "total": 1.0, "target": WEIGHTS}
-    | {"bias": 0.1},
     "two_state_mixing_time": PAIR | {"error": 0.25},
     "variance_of_mean": PAIR | {"rounds": 10},
     "wake_and_sleep": PAIR,
 }
-RESULTS = {f"theory.{name}": Call(getattr(theory, name), arguments) for name, arguments in THEORY.items()}
+RESULTS = {f"theory.{name}": Call(getattr(theory, name), THEORY[name]) for name in theory.__all__ if name != "Terms"}
 CALLS = ENGINE | STRATEGIES | UPLOADS | AVAILABILITY | WORLDS | BUILDERS | RESULTS

@@ -53,7 +53,7 @@ def test_what_was_watched_counts_but_does_not_run_into_round_0():
     np.testing.assert_allclose(known.pi, [(2 + 1) / (4 + 2), (2 + 1) / (4 + 2)], rtol=1e-6)
     # Two transitions each, on-on and off-off, off-on and on-off; that from the past to round 0 is none.
     np.testing.assert_allclose(known.lam, [2 / 3 + 2 / 3 - 1, 1 / 3 + 1 / 3 - 1], atol=1e-6)
-    with pytest.raises(ValueError, match="past must be 0 or more"):
+    with pytest.raises(ValueError, match="past must be a whole number from 0"):
         Online(past=-1)
 
 

@@ -31,5 +31,5 @@ def test_the_plain_step_may_be_said(settings):
 
 @pytest.mark.parametrize("rest", [-1, 1.5])
 def test_a_rest_that_is_no_number_of_rounds_is_refused(rest):
-    with pytest.raises(ValueError, match="rest must be a whole number of 0 or more rounds"):
+    with pytest.raises(ValueError, match="rest must be a whole number from 0 to 16,777,216"):
         ServerSettings(rest=rest)

@@ -203,11 +203,6 @@ def test_without_a_mesh_nothing_is_touched():
         assert result["rows"] is tree["rows"]
 
 
-def test_another_spread_is_refused():
-    with pytest.raises(ValueError, match=r"spread must be 'lanes' .* or 'clients', not 'rounds'"):
-        mesh.check_spread("rounds")
-
-
 def test_every_device_has_slots_to_train():
     sizes = {"slots": 100, "usual": 50, "width": 1, "job_floats": 10, "equal_steps": False}
     one, eight = (side_by_side.slots_together(tasks.quadratics(2), **sizes, devices=devices) for devices in (1, 8))

@@ -58,7 +58,7 @@ def test_an_empty_round_leaves_the_model_and_counts(play):
 def test_bad_options_are_refused(play):
     with pytest.raises(Exception, match="apply"):
         Debiased(apply="unknown")
-    with pytest.raises(ValueError, match="batch must be positive"):
+    with pytest.raises(ValueError, match="batch must be a finite number above 0"):
         play(Debiased(batch=0.0))
 
 

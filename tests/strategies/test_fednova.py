@@ -44,7 +44,7 @@ def test_bad_options_are_refused(play):
         FedNova(normaliser="unknown")
     with pytest.raises(ValueError, match="needs cohort"):
         FedNova(normaliser="draws")
-    with pytest.raises(ValueError, match="effective_steps must be positive"):
+    with pytest.raises(ValueError, match="effective_steps must be a finite number above 0"):
         play(FedNova(effective_steps=0.0))
 
 

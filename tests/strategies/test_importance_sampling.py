@@ -27,8 +27,8 @@ def test_a_known_draw_by_hand(play):
     ("odds", "message"),
     [
         ([1.0, 2.0], "3 numbers"),
-        ([1.0, 0.0, 1.0], "odds of client 1"),
-        ([1.0, 2.0, float("inf")], "odds of client 2 must be above 0, or it never counts, not inf"),
+        ([1.0, 0.0, 1.0], r"odds\[1\] must be a finite number above 0, not 0.0"),
+        ([1.0, 2.0, float("inf")], r"odds\[2\] must be a finite number above 0, not inf"),
     ],
 )
 def test_bad_odds_are_refused(play, odds, message):

@@ -120,7 +120,7 @@ def test_words_are_not_blended_on_the_clients():
 
 
 def test_a_fading_that_grows_with_age_is_refused(play):
-    with pytest.raises(ValueError, match="fading must be a number of 0 or more, not -1"):
+    with pytest.raises(ValueError, match="fading must be a finite number of 0 or more, not -1"):
         play(LastWord(fading=-1.0))
 
 

@@ -13,7 +13,7 @@ from turnout.simulator import simulate
 from turnout.simulator.local_training import Local
 from turnout.simulator.trial import Trial, check_trial
 from turnout.strategies import MIFA, FedAU, FedAvg, FedAWE, FedLaAvg, FedVARP, LastWord, StaleFill, Strategy
-from turnout.strategies.memory import check_bits, check_memory, rows_of_zeros
+from turnout.strategies.memory import check_memory, rows_of_zeros
 from turnout.tasks.quadratics import quadratics
 from turnout.types import Answer, Ask, Cohort, Fleet, Known, Reports, View
 from turnout.uploads import ErrorFeedback, TopK
@@ -107,8 +107,6 @@ def test_a_packed_memory_trains_nearly_the_same_model():
 
 
 def test_bits_are_those_of_a_number_on_the_server():
-    with pytest.raises(ValueError, match="bits must be 8, 16 or 32, not 4"):
-        check_bits(4)
     with pytest.raises(ValueError, match="bits is 8, but the clients keep the memory"):
         MIFA(memory="clients", bits=8)
 

@@ -123,12 +123,12 @@ def test_two_clients_by_hand():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: quadratics(0), "counts must be at least 1"),
-        (lambda: quadratics(condition=0.5), "condition at least 1"),
+        (lambda: quadratics(0), "num_clients must be a whole number from 1"),
+        (lambda: quadratics(condition=0.5), "condition must be a number from 1 to 1e"),
         (lambda: quadratics(noise=0.1, num_samples=1), "at least 2 for gradients to be noisy"),
         (lambda: quadratics(curvature=-1.0), "eigenvalue -1; all must be positive"),
         (lambda: quadratics(3, curvature=[1.0, 2.0]), "curvature has shape"),
-        (lambda: quadratics(centres=[[1.0], [float("nan")]]), "centres .* finite"),
+        (lambda: quadratics(centres=[[1.0], [float("nan")]]), r"centres\[1\]\[0\] must be a finite number, not nan"),
         (lambda: quadratics(3, importance=[1.0]), "3 clients need one number each"),
         (lambda: Quadratics.of(np.zeros((1, 2)), [[[1.0, 1.0], [0.0, 1.0]]]), "not symmetric"),
     ],

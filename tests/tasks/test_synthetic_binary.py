@@ -48,9 +48,9 @@ def test_labels_of_the_first_group_follow_the_sigmoid():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"flip": 1.2}, "probability"),
-        ({"samples_per_client": 0}, "must be positive"),
-        ({"test_per_client": -1}, "not negative"),
+        ({"flip": 1.2}, "flip must be a number from 0 to 1"),
+        ({"samples_per_client": 0}, "must be a whole number from 1"),
+        ({"test_per_client": -1}, "must be a whole number from 0"),
     ],
 )
 def test_bad_settings_are_refused(options, message):

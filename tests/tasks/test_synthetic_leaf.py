@@ -93,8 +93,8 @@ def test_seeds_repeat_and_differ():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_clients": 0}, "counts must be positive"),
-        ({"gamma": -0.1}, "not negative"),
+        ({"num_clients": 0}, "num_clients must be a whole number from 1"),
+        ({"gamma": -0.1}, "gamma must be a finite number of 0 or more"),
         ({"iid": True}, "iid clients do not differ"),
         ({"samples_per_client": 0}, "'lognormal', a positive number or a list"),
         ({"samples_per_client": [5, 0]}, "'lognormal', a positive number or a list"),

@@ -63,7 +63,7 @@ def test_generated_letters_are_the_same_every_time_and_differ_by_author():
         ({"path": "empty"}, "the folder has no .txt file; give one per author or document"),
         ({"path": "letters/ada.txt"}, "must begin with a line '## name'"),
         ({"path": "letters.csv"}, "there is no column 'client'"),
-        ({"context": 0}, "context=0, stride=1"),
+        ({"context": 0}, "context must be a whole number from 1"),
         ({"test": 0.9}, "shares not negative and together below 1"),
         ({"path": "letters", "context": 15}, "no text is long enough for 10 samples of 15 characters"),
     ],

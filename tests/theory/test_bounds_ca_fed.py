@@ -121,10 +121,10 @@ def test_measured_error_is_below():
     ("change", "message"),
     [
         ({"smoothness": 10.0}, r"steps\[0\] = 0.1 is too large: 1 / \(2L \(1 \+ 2EQ\)\) allows at most 0.01"),
-        ({"mixing_rate": 1.0}, "λ.P. lies between 0 and 1"),
-        ({"loss_range": 0.0}, "loss_range = 0.0: must be positive"),
+        ({"mixing_rate": 1.0}, "mixing_rate must be a number above 0 and below 1"),
+        ({"loss_range": 0.0}, "loss_range must be a finite number above 0, not 0.0"),
         ({"noise": [1.0]}, "noise has 1 values for 2 clients"),
-        ({"local_steps": 0}, "local_steps = 0"),
+        ({"local_steps": 0}, "local_steps must be a whole number from 1"),
     ],
 )
 def test_refuses(change, message):

@@ -65,8 +65,8 @@ def test_measured_gradients_are_below():
     [
         ({"learning_rate": 0.1}, r"learning_rate = 0.1 is too large: 1 / \(1696 K L τ\) allows at most 2.45676e-05"),
         ({"rounds": 8, "mixing_time": 4}, "needs τ = 8 rounds to mix"),
-        ({"gap": -1.0}, "gap = -1.0"),
-        ({"mixing_time": 0}, "mixing_time = 0"),
+        ({"gap": -1.0}, "gap must be a finite number of 0 or more, not -1.0"),
+        ({"mixing_time": 0}, "mixing_time must be a whole number from 1 to 2³¹ - 1, not 0"),
     ],
 )
 def test_refuses(change, message):

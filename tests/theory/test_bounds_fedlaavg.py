@@ -151,5 +151,5 @@ def test_refuses_long_steps():
         fedlaavg_alternating_bound(
             learning_rate=0.6, rounds=10, first_stay=1, second_stay=1, centres=(0.0, 1.0), start=0.0
         )
-    with pytest.raises(ValueError, match="staleness = -1"):
+    with pytest.raises(ValueError, match="staleness must be a whole number from 0"):
         fedlaavg_bound(**(CONSTANTS | {"staleness": -1}))

@@ -164,13 +164,13 @@ def test_measured_gradients_are_below_the_bound(fading, rate, steps):
 def test_what_it_does_not_cover_is_refused():
     with pytest.raises(ValueError, match=r"learning_rate = 0.2 is too large: γ ≤ 1/\(2L\) allows at most 0.125"):
         last_word_bound(**(CONSTANTS | {"learning_rate": 0.2}))
-    with pytest.raises(ValueError, match="first_round = 2: must be a whole number of at least 3"):
+    with pytest.raises(ValueError, match="first_round must be a whole number of 3 or more, not 2"):
         last_word_bound(**(CONSTANTS | {"first_round": 2}))
     with pytest.raises(ValueError, match=r"steps = \(3, 2\): the first number must not exceed the second"):
         last_word_bound(**(CONSTANTS | {"steps": (3, 2)}))
     with pytest.raises(ValueError, match="longest_age = 9: in round 4 no word can be that old"):
         faded_distance([4, 5], 9)
-    with pytest.raises(ValueError, match="success = 0: must be above 0 and at most 1"):
+    with pytest.raises(ValueError, match="success must be a number above 0 and at most 1, not 0"):
         longest_age(within=2, success=0.0, num_clients=3, rounds=10)
 
 

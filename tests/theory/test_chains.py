@@ -246,7 +246,7 @@ def test_the_order_chain_forgets():
         (sp.csr_array((0, 0)), r"transition has shape \(0, 0\)"),
         (np.array([[0.5, 0.4], [0.5, 0.5]]), "transition row 0 sums to 0.9"),
         (sp.csr_array([[1.5, -0.5], [0.5, 0.5]]), "transition row 0 has -0.5: probabilities must not be negative"),
-        (np.array([[np.nan, 1.0], [0.5, 0.5]]), "transition row 0 has nan"),
+        (np.array([[np.nan, 1.0], [0.5, 0.5]]), "transition.* must be .*not nan"),
         (np.eye(2), r"not irreducible, its states fall into \[\[0\], \[1\]\]"),
         (sp.eye_array(50).tocsr(), r"fall into 50 parts of 1, 1, 1, … states"),
     ],
@@ -265,7 +265,7 @@ def test_refuses_other_things():
         mixing_time(matrix, start=5000)
     with pytest.raises(ValueError, match="must be a law over the 5000 states"):
         total_variation_over_time(matrix, 3, start=np.ones(5000))
-    with pytest.raises(ValueError, match=r"error = 0: must lie in \(0, 1\)"):
+    with pytest.raises(ValueError, match="error must be a number above 0 and below 1, not 0"):
         mixing_time(np.full((2, 2), 0.5), 0.0)
     with pytest.raises(ValueError, match="count = 5000 of 5000 states: must be at most 4997"):
         eigenvalues(matrix)

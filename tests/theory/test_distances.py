@@ -45,7 +45,7 @@ def test_missing_support_is_infinite_in_one_order_only():
         ([1, 1], [1, 1, 1], "effective has 3 values for 2 clients"),
         ([1, -1], [1, 1], "client 1 has target = -1: must not be negative"),
         ([0, 0], [1, 1], "target: all values are 0"),
-        ([1, 1], [1, np.nan], "client 1 has effective = nan: must be finite"),
+        ([1, 1], [1, np.nan], "effective.* must be a finite number, not nan"),
         ([], [], "target has shape"),
     ],
 )

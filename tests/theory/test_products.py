@@ -78,5 +78,5 @@ def test_refuses():
         product_mixing_bounds([1.0, 0.5], [0.0, -1.0])
     with pytest.raises(ValueError, match="40 on/off clients together have"):
         product_masks(40)
-    with pytest.raises(ValueError, match="error = 0"):
+    with pytest.raises(ValueError, match="error must be a number above 0 and below 1"):
         product_mixing_bounds(0.5, 0.5, 0.0)

@@ -212,12 +212,12 @@ def test_a_large_fleet_has_a_shortest_gap():
     [
         (([0.5, 0.0],), "client 1 has p = 0: must be positive"),
         (([0.5, np.inf],), "client 1 has p = inf: must be positive and finite"),
-        (([0.5, np.nan],), "client 1 has p = nan"),
+        (([0.5, np.nan],), "p.* must be a finite number, not nan"),
         (([],), r"p has shape \(0,\)"),
         ((np.ones((2, 2)),), r"p has shape \(2, 2\)"),
         (([1.0, 1.0], 3), "batch = 3 with 2 clients: must be at most 2"),
-        (([1.0, 1.0], 0), "batch = 0"),
-        (([1.0, 1.0, 1.0], 1, -1), "separation = -1"),
+        (([1.0, 1.0], 0), "batch must be a whole number from 1 to 2³¹ - 1, not 0"),
+        (([1.0, 1.0, 1.0], 1, -1), "separation must be a whole number from 0 to 2³¹ - 1, not -1"),
         (([1.0] * 5, 2, 2), "separation = 2 with batch = 2 and 5 clients: .* at most 1"),
     ],
 )

@@ -115,10 +115,10 @@ def test_bytes_of_one_upload():
         (lambda: Chain(()), "one transform or more"),
         (lambda: ErrorFeedback(ErrorFeedback(EightBit())), "one memory is enough"),
         (lambda: ErrorFeedback(Noise(0.1)), "take the noise out again"),
-        (lambda: TopK(0.0), "share must be above 0"),
+        (lambda: TopK(0.0), "share must be a number above 0 and at most 1"),
         (lambda: TopK(1.5), "at most 1, not 1.5"),
-        (lambda: Clip(0.0), "norm must be above 0, not 0.0"),
-        (lambda: Noise(-1.0), "scale must be 0 or more, not -1.0"),
+        (lambda: Clip(0.0), "norm must be a number above 0, not 0.0"),
+        (lambda: Noise(-1.0), "scale must be a finite number of 0 or more, not -1.0"),
     ],
 )
 def test_what_breaks_is_refused(make, reason):

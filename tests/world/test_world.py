@@ -61,16 +61,16 @@ def test_bursty_links_have_the_stated_mean_and_runs_of_failure():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: links.bernoulli(3, 1.2), "success must be a probability"),
-        (lambda: links.bernoulli(3, [0.5, -0.1, 0.5]), "success of client 1 must be a probability"),
+        (lambda: links.bernoulli(3, 1.2), "success must be a number from 0 to 1 or a list"),
+        (lambda: links.bernoulli(3, [0.5, -0.1, 0.5]), r"success\[1\] must be a number from 0 to 1, not -0.1"),
         (lambda: links.bernoulli(3, [0.5, 0.5]), r"success has shape \(2,\): give one number, or one per client \(3\)"),
         (lambda: links.redrawn(2, [0.1, 0.9], [0.2, 0.8]), "low must not exceed high.*client 1"),
         (lambda: links.drawn(2, 0.9, 0.8), "low must not exceed high, but 0.9 > 0.8"),
-        (lambda: links.drawn(2, 0.9, 1.8), "low and high of client 1 must be a probability, not 1.8"),
+        (lambda: links.drawn(2, 0.9, 1.8), "high must be a number from 0 to 1, not 1.8"),
         (lambda: compute.drawn(2, 5, 4), "low must not exceed high, but 5 > 4"),
         (lambda: links.bursty(2, fail=0.0, heal=0.0), "must not both be 0"),
         (lambda: compute.per_client(2, [1, -1]), "from 0 to 16,777,216"),
-        (lambda: compute.fixed(2, 2**31), "from 0 to 16,777,216, not 2147483648"),
+        (lambda: compute.fixed(2, 2**31), "from 1 to 16,777,216, not 2147483648"),
         (
             lambda: compute.per_client(2, 10_000, "epochs", sizes=jnp.array([10, 10**6]), batch_size=1),
             "client 1 does 10,000,000,000 local steps, by steps = 10,000: must be at most 16,777,216",

@@ -13,13 +13,14 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from turnout.arguments import at_least, membership, refuse, spread, spread_whole
+from turnout.arguments import membership, refuse, spread, spread_whole
 from turnout.availability.base import ErgodicProcess, Process
 from turnout.availability.mathematics.conditional_poisson import (
     draw_by_product,
     draw_successively,
     inclusion_probabilities,
 )
+from turnout.declarations import Count, checked
 from turnout.types import Mask, PerClient, RandomKey, Round, divide
 
 PerUnit = Float[Array, " units"]
@@ -103,10 +104,11 @@ def draw(key: RandomKey, log_weight: PerUnit, wait: Wait, batch: int, sampling: 
     return draw_by_product(key, rested, size)
 
 
+@checked
 def minimum_separation(
-    num_clients: int,
+    num_clients: Count,
     weights: float | Sequence[float] | None = None,
-    batch: int = 1,
+    batch: Count = 1,
     separation: int | Sequence[int] = 0,
     groups: int | Sequence[int] | None = None,
     sampling: Sampling = "product",
@@ -118,11 +120,9 @@ def minimum_separation(
     are then per group and the batch counts groups. Instead of `weights`, `tail` = a gives p_i ∝ i^-a, i = 1, 2, …
     The result has a stationary law if there is one common R, and the product form or batches of one.
     """
-    num_clients = at_least("num_clients", num_clients, 1)
     grouped = groups is not None
     unit = membership("groups", groups, num_clients) if grouped else np.arange(num_clients, dtype=np.int32)
     count, of = int(unit.max()) + 1, "group" if grouped else "client"
-    batch = at_least("batch", batch, 1)
     if batch > count:
         raise ValueError(f"batch = {batch} with {count} {of}s: must be at most {count}")
     if sampling not in ("product", "successive"):

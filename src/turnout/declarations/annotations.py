@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 import jax
 import numpy as np
 
-from turnout.declarations.kinds import Choice, DeviceArray, DictOf, Instance, Kind, ListOf, Number, Table
+from turnout.declarations.kinds import DeviceArray, DictOf, Instance, Kind, ListOf, Number, NumberArray, OneOf
 from turnout.declarations.numbers import Numbers
 
-_WORDS = {bool: "true or false", str: "text", Path: "a path", collections.abc.Callable: "a function"}
+_WORDS: dict[Any, str] = {bool: "true or false", str: "text", Path: "a path", collections.abc.Callable: "a function"}
 
 
 def kinds_of(hint: Any, numbers: Numbers | None = None) -> tuple[Kind, ...]:
@@ -50,13 +50,13 @@ def _kind_of(hint: Any, numbers: Numbers) -> Kind | None:
         whole = numbers.whole or hint is int
         return Number(replace(numbers, whole=whole), traced=_is_scalar(hint))
     if origin is Literal:
-        return Choice(typing.get_args(hint))
+        return OneOf(typing.get_args(hint))
     if hasattr(hint, "dim_str"):
-        return DeviceArray(hint, numbers) if issubclass(hint.array_type, jax.Array) else Table(numbers)
+        return DeviceArray(hint, numbers) if issubclass(hint.array_type, jax.Array) else NumberArray(numbers)
     if hint in (None, types.NoneType):
         return Instance(types.NoneType, "")
     if origin in (np.ndarray, jax.Array):
-        return Table(numbers)
+        return NumberArray(numbers)
     if not isinstance(origin, type) or getattr(origin, "_is_protocol", False) or origin in (Any, object):
         return None
     if issubclass(origin, collections.abc.Mapping):

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from turnout.declarations.numbers import Numbers
 
@@ -62,7 +63,7 @@ class Number(Kind):
         return str(self.numbers)
 
     def read(self, value: Any) -> Any:
-        if self.traced and isinstance(value, jax.core.Tracer):
+        if self.traced and isinstance(value, Tracer):
             return value
         plain = isinstance(value, int | float | np.number | np.ndarray | jax.Array) and not _is_key(value)
         if not plain or isinstance(value, bool) or np.ndim(value) or np.asarray(value).dtype.kind not in "iuf":
@@ -92,7 +93,7 @@ class DeviceArray(Kind):
         return "f" if "float" in names else "b" if "bool" in names else "i"
 
     def read(self, value: Any) -> Any:
-        if isinstance(value, jax.core.Tracer | jax.ShapeDtypeStruct):
+        if isinstance(value, Tracer | jax.ShapeDtypeStruct):
             return value
         if isinstance(value, np.ndarray | list | tuple):
             array = as_array(value)
@@ -110,7 +111,7 @@ class DeviceArray(Kind):
 
 
 @dataclass(frozen=True)
-class Table(Kind):
+class NumberArray(Kind):
     """Numbers in any shape, as an array of numpy or of the device."""
 
     numbers: Numbers
@@ -119,7 +120,7 @@ class Table(Kind):
         return "an array of numbers"
 
     def read(self, value: Any) -> Any:
-        if isinstance(value, jax.core.Tracer):
+        if isinstance(value, Tracer):
             return value
         is_list = isinstance(value, collections.abc.Sequence) and not isinstance(value, str | bytes)
         array = as_array(value) if is_list or isinstance(value, np.ndarray | jax.Array) else None
@@ -188,7 +189,7 @@ class DictOf(Kind):
 
 
 @dataclass(frozen=True)
-class Choice(Kind):
+class OneOf(Kind):
     options: tuple[Any, ...]
 
     def __str__(self) -> str:
@@ -223,7 +224,7 @@ class Instance(Kind):
 
 def axes(value: Any, kinds: tuple[Kind, ...]) -> list[tuple[str, int]]:
     """The named axes of an array of a field, with their sizes."""
-    if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
+    if not isinstance(value, jax.Array) or isinstance(value, Tracer):
         return []
     hints = [kind.hint.dim_str.split() for kind in kinds if isinstance(kind, DeviceArray)]
     names = next((names for names in hints if len(names) == value.ndim), [])

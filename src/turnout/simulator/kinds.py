@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from turnout.declarations import hold
 from turnout.strategies.base import Strategy
@@ -11,7 +12,7 @@ from turnout.types import PyTree
 Strategies = Sequence[Strategy[PyTree]] | Mapping[str, Strategy[PyTree]]
 
 
-def labelled_strategies(strategies: Strategies) -> dict[str, Strategy[PyTree]]:
+def labelled_strategies(strategies: Any) -> dict[str, Strategy[PyTree]]:
     """Strategies by their labels: those given, or the names of the classes, numbered where two are the same."""
     strategies = hold("strategies", strategies, Strategies)
     labels = dict(strategies) if isinstance(strategies, Mapping) else _by_class(strategies)

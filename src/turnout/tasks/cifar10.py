@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from turnout.declarations import NotNegative
 from turnout.files.downloads import Remote, given, local_copy
 from turnout.files.integrity import read_members, read_npz, reading, verify
 from turnout.files.opened import note
@@ -45,7 +46,7 @@ class CIFAR10Options(ImageOptions):
     """Defaults for colour images: a network, without a penalty."""
 
     model: ModelName = "cnn_ca_fed"
-    ridge: float = 0.0
+    ridge: NotNegative = 0.0
 
 
 @with_arguments_of(CIFAR10Options)

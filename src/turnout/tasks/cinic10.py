@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from turnout.declarations import NotNegative
 from turnout.files.downloads import Remote, given, local_copy
 from turnout.files.integrity import keep_npz, read_members, read_npz, reading, verify_file
 from turnout.tasks.data.data_task import DataTask
@@ -38,7 +39,7 @@ class CINIC10Options(ImageOptions):
     """Defaults for colour images: a network, without a penalty."""
 
     model: ModelName = "cnn_fedacs_cinic10"
-    ridge: float = 0.0
+    ridge: NotNegative = 0.0
     validation: float = field(init=False, default=0.0)  # these images have a validation set of their own
 
 

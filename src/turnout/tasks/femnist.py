@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from turnout.declarations import Count, NotNegative, Seed, Share, checked
 from turnout.files.downloads import Remote, given, local_copy
 from turnout.files.integrity import keep_npz, read_members, read_npz, reading, verify, verify_file
 from turnout.tasks.arrays import from_pool
@@ -47,17 +48,18 @@ class Writing(NamedTuple):
     split: np.ndarray
 
 
+@checked
 def femnist(  # noqa: PLR0913 (the keys of a task's table)
-    num_clients: int | None = None,
-    min_size: int = 10,
+    num_clients: Count | None = None,
+    min_size: Count = 10,
     classes: Literal["all", "digits"] = "all",
     model: ModelName = "linear",
     hidden: Sequence[int] = (200, 200),
-    ridge: float = 0.01,
+    ridge: NotNegative = 0.01,
     importance: Literal["size", "uniform"] = "size",
-    validation: float = 0.2,
+    validation: Share = 0.2,
     pixels: Pixels = "standard",
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> DataTask:
     """Classify characters, with one writer per client and LEAF's own split into training and test images.
 

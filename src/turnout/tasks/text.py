@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from turnout.declarations import Count, NotNegative, Share, checked
 from turnout.errors import nearest
 from turnout.files.downloads import FOLDER, given
 from turnout.tasks.arrays import from_pool
@@ -111,20 +112,21 @@ def _letter(generator: np.random.Generator) -> str:
 
 
 # Long: the docstring explains many arguments.
+@checked
 def text(  # noqa: PLR0913 (the keys of a task's table)
     path: str | None = None,
     client: str = "client",
     column: str = "text",
-    context: int = 20,
-    stride: int = 1,
+    context: Count = 20,
+    stride: Count = 1,
     model: Literal["lstm", "transformer"] | Model = "lstm",
-    width: int = 64,
-    num_characters: int = 100,
-    min_size: int = 10,
-    ridge: float = 0.0,
+    width: Count = 64,
+    num_characters: Count = 100,
+    min_size: Count = 10,
+    ridge: NotNegative = 0.0,
     importance: Literal["size", "uniform"] = "size",
-    validation: float = 0.1,
-    test: float = 0.2,
+    validation: Share = 0.1,
+    test: Share = 0.2,
 ) -> DataTask:
     """Predict the next character from the `context` characters before it.
 

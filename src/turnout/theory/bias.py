@@ -9,11 +9,13 @@ written for Ω where the paper has it so.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from scipy.special import rel_entr
 
-from turnout.arguments import Values, check_nonnegative, law, nonnegative, shares
+from turnout.arguments import Values, law, nonnegative, shares
+from turnout.declarations import NotNegative, Numbers, checked
 from turnout.theory.terms import Terms
 
 SPACING = 0.25  # of the quadrature: the error is near exp(-π²/SPACING), below rounding
@@ -25,12 +27,14 @@ PerClientGradients = Callable[[np.ndarray], np.ndarray]  # w -> ∇F_k(w), one r
 MAX_RESTARTS = 20  # of a minimisation whose line search gave up too early
 
 
+@checked
 def effective_raw(rates: Values, weights: Values, reach: Values | None = None) -> np.ndarray:
     """Raw weights q_k on all available clients: Ω_k ∝ π_k q_k ‖a_k‖₁ (Rodio et al. 2023, eq. 4)."""
     pi = shares("rates", rates)
     return law("π q ‖a‖₁", pi * nonnegative("weights", weights, pi.size) * _reach(reach, pi.size))
 
 
+@checked
 def effective_importance_sampling(target: Values, failure: Values, reach: Values | None = None) -> np.ndarray:
     """K draws by the target ω, each received update counted 1/K: Ω_k ∝ ω_k (1 − q_k) ‖a_k‖₁ (Weng et al. 2025, eq. 6).
 
@@ -40,12 +44,14 @@ def effective_importance_sampling(target: Values, failure: Values, reach: Values
     return law("ω (1 − q) ‖a‖₁", omega * (1 - shares("failure", failure, omega.size)) * _reach(reach, omega.size))
 
 
+@checked
 def effective_normalised(rates: Values, weights: Values, reach: Values | None = None) -> np.ndarray:
     """Weights normalised over available, independent clients: Ω_k ∝ E[q_k 1_k / Σ_j q_j 1_j] ‖a_k‖₁."""
     expected = normalised_round_weights(rates, weights)
     return law("E[q_k 1_k / Σ_j q_j 1_j] ‖a‖₁", expected * _reach(reach, expected.size))
 
 
+@checked
 def normalised_round_weights(rates: Values, weights: Values) -> np.ndarray:
     """E[q_k 1_k / Σ_j q_j 1_j] for independent clients, each available with probability π_k; 0/0 counts as 0.
 
@@ -69,6 +75,7 @@ def normalised_round_weights(rates: Values, weights: Values) -> np.ndarray:
     return expected
 
 
+@checked
 def normalised_round_weights_of_law(masks: np.ndarray, probabilities: Values, weights: Values) -> np.ndarray:
     """E[q_k 1_k / Σ_j q_j 1_j] where row i of `masks` is the set available with the i-th probability; 0/0 is 0."""
     present = np.asarray(masks, dtype=bool)
@@ -114,12 +121,14 @@ def _reach(reach: Values | None, count: int) -> np.ndarray | float:
     return 1.0 if reach is None else nonnegative("reach", reach, count)
 
 
+@checked
 def total_variation(target: Values, effective: Values) -> float:
     """½ Σ_k |α_k − p_k|: the weight that would have to move to other clients; between 0 and 1."""
     alpha, p = _pair(target, effective)
     return float(np.abs(alpha - p).sum() / 2)
 
 
+@checked
 def chi_square_to_effective(target: Values, effective: Values) -> float:
     """χ²_{α‖p} = Σ_k (α_k − p_k)² / p_k, the order of Rodio et al. 2023 and Weng et al. 2025.
 
@@ -134,6 +143,7 @@ def chi_square_to_effective(target: Values, effective: Values) -> float:
         return float(((alpha[weighted] - p[weighted]) ** 2 / p[weighted]).sum())
 
 
+@checked
 def kl_to_effective(target: Values, effective: Values) -> float:
     """KL(α‖p) = Σ_k α_k ln(α_k / p_k), in nats; infinite where a client with a target has no effective weight."""
     alpha, p = _pair(target, effective)
@@ -162,44 +172,60 @@ class GradientDecomposition(Terms):
     cross: float  # twice the root of the product of the other two
 
 
+@checked
 def error_decomposition(
-    optimisation_error: float, bias_error: float, condition: float, sharp: bool = False
+    optimisation_error: NotNegative,
+    bias_error: NotNegative,
+    condition: Annotated[float, Numbers(1)],
+    sharp: bool = False,
 ) -> ErrorDecomposition:
     """F(w) − F* ≤ 2κ² (ε_opt + ε_bias) for μ-strongly convex, L-smooth F_k and κ = L/μ (Rodio et al. 2023, theorem 1).
 
     ε_opt = F_B(w) − F_B* and ε_bias = F(w_B*) − F*. `sharp` writes κ for κ²: F(w) − F* ≤ ½L ‖w − w*‖² is stronger
     than the two inequalities of the paper that lead to (L²/2μ) ‖w − w*‖².
     """
-    check_nonnegative(optimisation_error=optimisation_error, bias_error=bias_error)
     factor = 2 * _power(condition, sharp)
     return ErrorDecomposition(factor * optimisation_error, factor * bias_error)
 
 
+@checked
 def bias_bound_chi_square(
-    target: Values, effective: Values, condition: float, heterogeneity: float, sharp: bool = False
+    target: Values,
+    effective: Values,
+    condition: Annotated[float, Numbers(1)],
+    heterogeneity: NotNegative,
+    sharp: bool = False,
 ) -> float:
     """F(w_B*) − F* ≤ κ² χ²_{α‖p} Γ with Γ = max_k F_k(w*) − F_k* (Rodio et al. 2023, theorem 1).
 
     Infinite as soon as one client is left out. `sharp` writes κ for κ²: ‖∇F_k(w)‖² ≤ 2L (F_k(w) − F_k*) needs no μ.
     """
-    check_nonnegative(heterogeneity=heterogeneity)
     distance = chi_square_to_effective(target, effective)
     return _power(condition, sharp) * distance * heterogeneity if heterogeneity > 0 else 0.0
 
 
+@checked
 def bias_bound_total_variation(
-    target: Values, effective: Values, condition: float, heterogeneity: float, sharp: bool = False
+    target: Values,
+    effective: Values,
+    condition: Annotated[float, Numbers(1)],
+    heterogeneity: NotNegative,
+    sharp: bool = False,
 ) -> float:
     """F(w_B*) − F* ≤ 4κ² d_TV(α, p)² Γ' with Γ' = max_k F_k(w_B*) − F_k* (Rodio et al. 2023, theorem 3).
 
     Finite even where clients are left out, but Γ' depends on the weights. `sharp` writes κ for κ², as above.
     """
-    check_nonnegative(heterogeneity=heterogeneity)
     return 4 * _power(condition, sharp) * total_variation(target, effective) ** 2 * heterogeneity
 
 
+@checked
 def gradient_decomposition(
-    target: Values, effective: Values, surrogate_error: float, dissimilarity: float, dissimilarity_slope: float = 1.0
+    target: Values,
+    effective: Values,
+    surrogate_error: NotNegative,
+    dissimilarity: NotNegative,
+    dissimilarity_slope: NotNegative = 1.0,
 ) -> GradientDecomposition:
     """Mean ‖∇F‖² ≤ (√ε_opt + √(χ²_{ω‖Ω} (β² ε_opt + κ²)))² (Weng et al. 2025, theorem 2 before its limit).
 
@@ -208,7 +234,6 @@ def gradient_decomposition(
 
     Deviation: their (12) adds σ², which belongs to the norm of a noisy gradient. The gradient itself obeys (11).
     """
-    check_nonnegative(surrogate_error=surrogate_error, dissimilarity=dissimilarity)
     if dissimilarity_slope < 1:
         raise ValueError(f"dissimilarity_slope = {dissimilarity_slope:g}: β is at least 1 by Jensen's inequality")
     spread = dissimilarity_slope**2 * surrogate_error + dissimilarity**2
@@ -234,6 +259,7 @@ class BiasedOptimum:
     biased_heterogeneity: float  # Γ' = max_k F_k(w_B*) − F_k*
 
 
+@checked
 def biased_optimum_of_quadratics(
     centres: np.ndarray, curvature: np.ndarray | float, target: Values, effective: Values
 ) -> BiasedOptimum:

@@ -4,20 +4,12 @@ Theorem 1 of Sun et al. 2025 with constants, and theorem 2 of Rodio et al. 2023 
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from turnout.arguments import (
-    Values,
-    at_least,
-    check_nonnegative,
-    check_positive,
-    check_step,
-    law,
-    nonnegative,
-    shares,
-    vector,
-)
+from turnout.arguments import Values, check_step, law, nonnegative, shares, vector
+from turnout.declarations import Count, CountOrZero, NotNegative, Numbers, OpenShare, Positive, checked
 from turnout.theory.terms import Terms
 
 
@@ -33,16 +25,17 @@ class CorrelatedBound(Terms):
 
 
 # Long: the docstring states the theorem.
+@checked
 def correlated_fedavg_bound(
     participation: Values,
     *,
-    learning_rate: float,
-    local_steps: int,
-    rounds: int,
-    mixing_time: int,
-    smoothness: float,
-    dissimilarity: float,
-    gap: float,
+    learning_rate: Positive,
+    local_steps: Count,
+    rounds: Annotated[int, Numbers(2, 2**31 - 1)],
+    mixing_time: Count,
+    smoothness: Positive,
+    dissimilarity: NotNegative,
+    gap: NotNegative,
 ) -> CorrelatedBound:
     """Bound on the mean of E‖∇F(x_t)‖², t < T − τ, of FedAvg with K full local gradient steps.
 
@@ -62,11 +55,9 @@ def correlated_fedavg_bound(
     instead of τ² in the drift. As Σ_i (p_i − 1/N) ∇F = 0, the bias needs neither a bound on ‖∇F‖ nor a division by
     min π_R².
     """
-    k, horizon = at_least("local_steps", local_steps, 1), at_least("rounds", rounds, 2)
-    check_positive(smoothness=smoothness)
-    check_nonnegative(dissimilarity=dissimilarity, gap=gap)
+    k, horizon = local_steps, rounds
     doublings = max(1, int(np.ceil(np.log2(horizon) / 2)))
-    tau = at_least("mixing_time", mixing_time, 1) * doublings
+    tau = mixing_time * doublings
     if horizon <= tau:
         raise ValueError(f"rounds = {rounds}: the chain needs τ = {tau} rounds to mix, give more than that")
     check_step("learning_rate", learning_rate, 1 / (1696 * k * smoothness * tau), "1 / (1696 K L τ)")
@@ -96,23 +87,24 @@ class MarkovBound(Terms):
 
 
 # Long: the docstring states the theorem.
+@checked
 def markov_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     rates: Values,
     weights: Values,
     steps: Values,
     *,
-    local_steps: int,
-    smoothness: float,
-    diameter: float,
-    gradient_bound: float,
-    noisy_gradient_bound: float,
-    loss_range: float,
-    heterogeneity: float,
+    local_steps: Count,
+    smoothness: Positive,
+    diameter: Positive,
+    gradient_bound: NotNegative,
+    noisy_gradient_bound: NotNegative,
+    loss_range: Positive,
+    heterogeneity: NotNegative,
     noise: Values,
-    num_states: int,
-    mixing_rate: float,
-    mixing_constant: float,
-    mixing_start: int = 0,
+    num_states: Count,
+    mixing_rate: OpenShare,
+    mixing_constant: Positive,
+    mixing_start: CountOrZero = 0,
 ) -> MarkovBound:
     """Bound on E[F_B(w̄_T) − F_B*] after T = len(steps) rounds, w̄_T the mean of the models weighted by the steps.
 
@@ -139,11 +131,7 @@ def markov_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     """
     pi, eta = shares("rates", rates), _decreasing(steps)
     q, sigma = nonnegative("weights", weights, pi.size), nonnegative("noise", noise, pi.size)
-    e, m = at_least("local_steps", local_steps, 1), at_least("num_states", num_states, 1)
-    check_positive(smoothness=smoothness, diameter=diameter, loss_range=loss_range, mixing_constant=mixing_constant)
-    check_nonnegative(
-        gradient_bound=gradient_bound, noisy_gradient_bound=noisy_gradient_bound, heterogeneity=heterogeneity
-    )
+    e, m = local_steps, num_states
     mean_weight, total_weight = float(pi @ q), float(q.sum())
     if mean_weight == 0:
         raise ValueError("rates, weights: no client that is ever available has a weight; πᵀq must be positive")
@@ -170,10 +158,8 @@ def mixing_lags(
     rounds: np.ndarray, loss_range: float, mixing_rate: float, mixing_constant: float, mixing_start: int = 0
 ) -> np.ndarray:
     """J_t: rounds after which |P^J − ρ| ≤ 1/(2Ht), that is ⌈ln(2 C_P H t) / ln(1/λ)⌉ and at least T_P."""
-    if not 0 < mixing_rate < 1:
-        raise ValueError(f"mixing_rate = {mixing_rate:g}: λ(P) lies between 0 and 1, both excluded")
     needed = np.ceil(np.log(2 * mixing_constant * loss_range * rounds) / -np.log(mixing_rate))
-    return np.maximum(needed, at_least("mixing_start", mixing_start, 0)).astype(np.int64)
+    return np.maximum(needed, mixing_start).astype(np.int64)
 
 
 def _best_wait(waiting: np.ndarray, moved: np.ndarray, least: int) -> int:

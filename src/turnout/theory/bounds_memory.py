@@ -6,11 +6,13 @@ clients that take turns. LastWord in any world with bounded ages; the proof is i
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
-from turnout.arguments import at_least, check_nonnegative, check_positive, check_step
+from turnout.arguments import at_least, check_step
+from turnout.declarations import Count, CountOrZero, NotNegative, Numbers, Positive, checked
 from turnout.theory.terms import Terms
 
 
@@ -32,24 +34,26 @@ class AlternatingBound(Terms):
     staleness: float
 
 
-def longest_staleness(num_clients: int, cohort: int, longest_absence: int) -> int:
+@checked
+def longest_staleness(num_clients: Count, cohort: Count, longest_absence: Count) -> int:
     """I = ⌈N/K⌉ E − 1: no gradient is older, if all are available once in any E rounds (Yan et al. 2020, lemma 1)."""
-    n, k = at_least("num_clients", num_clients, 1), at_least("cohort", cohort, 1)
-    return -(-n // k) * at_least("longest_absence", longest_absence, 1) - 1
+    n, k = num_clients, cohort
+    return -(-n // k) * longest_absence - 1
 
 
 # Long: the docstring states two theorems.
+@checked
 def fedlaavg_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     *,
-    learning_rate: float,
-    rounds: int,
-    num_clients: int,
-    staleness: int,
-    smoothness: float,
-    gradient_bound: float,
-    noise: float,
-    gap: float,
-    local_steps: int = 1,
+    learning_rate: Positive,
+    rounds: Count,
+    num_clients: Count,
+    staleness: CountOrZero,
+    smoothness: Positive,
+    gradient_bound: NotNegative,
+    noise: NotNegative,
+    gap: NotNegative,
+    local_steps: Count = 1,
 ) -> StaleBound:
     """Bound on the mean of E‖∇f‖² over R rounds, of one gradient step each (theorem 2) or of C (theorem 3).
 
@@ -69,10 +73,8 @@ def fedlaavg_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     Deviation: the paper has I C for J in its (36). A local model differs from the server's by up to 2 (C − 1) steps
     even when everyone takes part in every round, I = 0. So I C is too small for I < 2.
     """
-    n, age = at_least("num_clients", num_clients, 1), at_least("staleness", staleness, 0)
-    c, horizon = at_least("local_steps", local_steps, 1), at_least("rounds", rounds, 1)
-    check_positive(smoothness=smoothness)
-    check_nonnegative(gradient_bound=gradient_bound, noise=noise, gap=gap)
+    n, age = num_clients, staleness
+    c, horizon = local_steps, rounds
     check_step("learning_rate", learning_rate, float(np.nextafter(1 / (2 * smoothness), 0.0)), "γ < 1/(2L)")
     moved = 4 * age**2 if c == 1 else 2 * max(age * c, 2 * (c - 1)) ** 2 + 2 * ((age + 1) * c) ** 2
     stale = 2 * (age * c) ** 2 / (1 - 2 * learning_rate * smoothness)
@@ -84,8 +86,9 @@ def fedlaavg_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     )
 
 
+@checked
 def alternating_limit(
-    *, learning_rate: float, first_stay: int, second_stay: int, centres: tuple[float, float]
+    *, learning_rate: Positive, first_stay: Count, second_stay: Count, centres: tuple[float, float]
 ) -> float:
     """Model of FedAvg after the second client's turn, in the long run; exact gradients of f_i(x) = (x − e_i)².
 
@@ -97,14 +100,21 @@ def alternating_limit(
     As γ → 0 it tends to (t_1 e_1 + t_2 e_2) / (t_1 + t_2), equation 16 of the paper. The optimum is (e_1 + e_2) / 2.
     """
     check_step("learning_rate", learning_rate, float(np.nextafter(0.5, 0.0)), "the two-client example")
-    first, second = at_least("first_stay", first_stay, 1), at_least("second_stay", second_stay, 1)
+    first, second = first_stay, second_stay
     shrink = np.log1p(-2 * learning_rate)  # log s, without cancellation where the step is small
     share = np.exp(second * shrink) * np.expm1(first * shrink) / np.expm1((first + second) * shrink)
     return float(centres[1] + (centres[0] - centres[1]) * share)
 
 
+@checked
 def fedlaavg_alternating_bound(
-    *, learning_rate: float, rounds: int, first_stay: int, second_stay: int, centres: tuple[float, float], start: float
+    *,
+    learning_rate: Positive,
+    rounds: Count,
+    first_stay: Count,
+    second_stay: Count,
+    centres: tuple[float, float],
+    start: float,
 ) -> AlternatingBound:
     """Bound on min_t (x^t − x*)² for two clients (x − e_i)² that take turns of t_1 and t_2 rounds (theorem 4).
 
@@ -114,8 +124,8 @@ def fedlaavg_alternating_bound(
     With γ = 1/(2√T) this is (x⁰ − x*)² / √T + I² G² / (4T). Exact gradients; γ ≤ ½.
     """
     check_step("learning_rate", learning_rate, 0.5, "the two-client example")
-    horizon = at_least("rounds", rounds, 1)
-    longest = max(at_least("first_stay", first_stay, 1), at_least("second_stay", second_stay, 1))
+    horizon = rounds
+    longest = max(first_stay, second_stay)
     distance = abs(start - (centres[0] + centres[1]) / 2)
     slope = max(2 * distance, abs(centres[0] - centres[1]))
     return AlternatingBound(
@@ -123,17 +133,23 @@ def fedlaavg_alternating_bound(
     )
 
 
+@checked
 def fedlaavg_learning_rate(
-    *, rounds: int, num_clients: int, cohort: int, longest_absence: int, smoothness: float, local_steps: int = 1
+    *,
+    rounds: Count,
+    num_clients: Count,
+    cohort: Count,
+    longest_absence: Count,
+    smoothness: Positive,
+    local_steps: Count = 1,
 ) -> float:
     """γ = √β N^¼ / (2 L C √(E R)) with β = K/N: the rate at which both theorems give O(E^½ N^{−¼} R^{−½}).
 
     `cohort` is K, `longest_absence` E, `local_steps` C, `rounds` R (T in theorem 2). For the alternating pair, 1/(2√T).
     """
-    n, k = at_least("num_clients", num_clients, 1), at_least("cohort", cohort, 1)
-    horizon, c = at_least("rounds", rounds, 1), at_least("local_steps", local_steps, 1)
-    check_positive(smoothness=smoothness)
-    absence = at_least("longest_absence", longest_absence, 1)
+    n, k = num_clients, cohort
+    horizon, c = rounds, local_steps
+    absence = longest_absence
     return float(np.sqrt(k / n) * n**0.25 / (2 * smoothness * c * np.sqrt(absence * horizon)))
 
 
@@ -150,21 +166,22 @@ class LastWordBound(Terms):
 
 
 # Long: the docstring states the theorem.
+@checked
 def last_word_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     *,
     learning_rate: float | Sequence[float] | Float[np.ndarray, " rounds"],
-    rounds: int,
-    first_round: int,
-    longest_age: int,
+    rounds: Count,
+    first_round: CountOrZero,
+    longest_age: CountOrZero,
     steps: tuple[int, int],
     target: Sequence[float] | Float[np.ndarray, " clients"],
-    smoothness: float,
-    gradient_bound: float,
-    dissimilarity: float,
-    noise: float,
-    gap: float,
-    fading: float = 0.5,
-    server_rate: float = 1.0,
+    smoothness: Positive,
+    gradient_bound: NotNegative,
+    dissimilarity: NotNegative,
+    noise: NotNegative,
+    gap: NotNegative,
+    fading: NotNegative = 0.5,
+    server_rate: Positive = 1.0,
 ) -> LastWordBound:
     """Bound on Σ_t γ_t E‖∇F(x_t)‖² / Σ_t γ_t over T rounds from round t_0 on, in which everybody has been heard.
 
@@ -183,10 +200,8 @@ def last_word_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
 
     γ_t lies between η_s η_t τ_min and η_s η_t τ_max; the smaller one stands below fraction bars, the larger one above.
     """
-    horizon, age = at_least("rounds", rounds, 1), at_least("longest_age", longest_age, 0)
+    horizon, age = rounds, longest_age
     first, (least, most) = at_least("first_round", first_round, age), _steps(steps)
-    check_positive(smoothness=smoothness, server_rate=server_rate)
-    check_nonnegative(gradient_bound=gradient_bound, dissimilarity=dissimilarity, noise=noise, gap=gap, fading=fading)
     eta = np.broadcast_to(np.asarray(learning_rate, np.float64), (first + horizon,))
     check_step("learning_rate", float(eta.max()), 1 / (2 * smoothness * server_rate * most), "γ ≤ 1/(2L)")
 
@@ -211,35 +226,39 @@ def last_word_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     )
 
 
+@checked
 def faded_distance(
-    t: int | Sequence[int] | np.ndarray, longest_age: int, fading: float = 0.5
+    t: int | Sequence[int] | np.ndarray, longest_age: CountOrZero, fading: NotNegative = 0.5
 ) -> Float[np.ndarray, " *rounds"]:
     """δ_t ≥ Σ_k |w_k / Σ_j w_j − α_k| in round t, if no word is older than `longest_age`: how far weights are off.
 
     δ_t = 2 (1 − √r) / (1 + √r) with r = ((t + 1 − A) / (t + 1))^fading, about fading · A / (2t): it is reached if a
     share √r / (1 + √r) of the target is heard now and the rest is as old as can be.
     """
-    check_nonnegative(fading=fading)
     rounds = np.asarray(t, np.float64)
-    age = at_least("longest_age", longest_age, 0)
+    age = longest_age
     if (rounds < age).any():
         raise ValueError(f"longest_age = {age}: in round {rounds.min():g} no word can be that old")
     root = ((rounds + 1 - age) / (rounds + 1)) ** (fading / 2)
     return np.asarray(2 * (1 - root) / (1 + root))
 
 
-def longest_age(*, within: int, success: float, num_clients: int, rounds: int, miss: float = 0.01) -> int:
+@checked
+def longest_age(
+    *,
+    within: Count,
+    success: Annotated[float, Numbers(0, 1, above=True)],
+    num_clients: Count,
+    rounds: Count,
+    miss: Annotated[float, Numbers(0, 1, above=True)] = 0.01,
+) -> int:
     """Age that no word exceeds in all rounds, but for a chance of `miss`: E ⌈ln(N T / miss) / −ln(1 − ε)⌉ − 1.
 
     Each of the `num_clients` N is available at least once in any `within` E rounds, and an upload arrives with a
     probability of at least `success` ε, whatever has happened before. Counted over T `rounds`, after each client has
     been heard once.
     """
-    window, count, horizon = at_least("within", within, 1), at_least("num_clients", num_clients, 1), rounds
-    at_least("rounds", horizon, 1)
-    for name, chance in (("success", success), ("miss", miss)):
-        if not 0 < chance <= 1:
-            raise ValueError(f"{name} = {chance:g}: must be above 0 and at most 1")
+    window, count, horizon = within, num_clients, rounds
     if success == 1:
         return window - 1
     return window * int(np.ceil(np.log(count * horizon / miss) / -np.log1p(-success))) - 1

@@ -10,10 +10,9 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, reverse_cuthill_mckee, shortest_path
 from scipy.sparse.linalg import splu
 
-from turnout.arguments import at_least
 from turnout.availability.mathematics.transition import require_irreducible, stochastic
 from turnout.availability.mathematics.transition import stationary_law as law_by_elimination
-from turnout.declarations import checked
+from turnout.declarations import Count, CountOrZero, OpenShare, checked
 
 Transition = np.ndarray | sp.sparray | sp.spmatrix
 Checked = np.ndarray | sp.csr_array
@@ -171,14 +170,15 @@ def _verify(matrix: sp.csr_array, law: np.ndarray) -> np.ndarray:
     return law
 
 
-def total_variation_over_time(transition: Transition, rounds: int, start: Start = None) -> np.ndarray:
+@checked
+def total_variation_over_time(transition: Transition, rounds: CountOrZero, start: Start = None) -> np.ndarray:
     """d(t) = ½ Σ_y |P(state y after t rounds) - π_y| for t = 0 … rounds; it never increases.
 
     `start` is a state or a law; if none is given, d(t) is that of the worst start, max_x ‖P^t(x, ·) - π‖.
     """
     matrix = check_transition(transition)
     law, now = stationary_law(matrix), _start(matrix, start)
-    distances = np.empty(at_least("rounds", rounds, 0) + 1)
+    distances = np.empty(rounds + 1)
     for t in range(distances.size):
         if t:
             now = now @ matrix
@@ -186,13 +186,12 @@ def total_variation_over_time(transition: Transition, rounds: int, start: Start 
     return distances
 
 
-def mixing_time(transition: Transition, error: float = 0.25, start: Start = None) -> int:
+@checked
+def mixing_time(transition: Transition, error: OpenShare = 0.25, start: Start = None) -> int:
     """First round t with d(t) ≤ error, d as in `total_variation_over_time`; exact, by doubling for the worst start.
 
     From a given start the chain is followed for up to a million rounds, which suits large sparse chains.
     """
-    if not 0 < error < 1:
-        raise ValueError(f"error = {error:g}: must lie in (0, 1)")
     matrix = check_transition(transition)
     require_ergodic(matrix)
     law, now = stationary_law(matrix), _start(matrix, start)
@@ -208,7 +207,8 @@ def mixing_time(transition: Transition, error: float = 0.25, start: Start = None
     )
 
 
-def return_law(transition: Transition, inside: np.ndarray, longest: int) -> np.ndarray:
+@checked
+def return_law(transition: Transition, inside: np.ndarray, longest: Count) -> np.ndarray:
     """P(the chain comes back to a set of states s rounds after a visit), s = 1 … longest, in the long run.
 
     With ν the stationary law given that the state is inside, Q the transitions that end outside and r(x) the
@@ -216,7 +216,6 @@ def return_law(transition: Transition, inside: np.ndarray, longest: int) -> np.n
     absence. By Kac's formula the mean is one over the stationary probability of the set.
     """
     matrix = check_transition(transition)
-    longest = at_least("longest", longest, 1)
     if inside.shape != (num_states(matrix),):
         raise ValueError(
             f"inside has shape {inside.shape}: must be one truth value for each of {num_states(matrix)} states"

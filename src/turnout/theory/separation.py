@@ -16,12 +16,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from turnout.arguments import at_least, refuse
+from turnout.arguments import refuse
 from turnout.availability.mathematics.conditional_poisson import (
     inclusion_of_log_odds,
     inclusion_probabilities,
     log_symmetric,
 )
+from turnout.declarations import Count, CountOrZero, checked
 from turnout.theory.chains import return_law, stationary_law
 
 SPACING, FIRST_NODE, LAST_NODE = 0.08, -4.0, 6.0  # of the trapezoidal rule in `shortest_gap`
@@ -30,7 +31,8 @@ Batch = tuple[int, ...]
 Window = tuple[Batch, ...]  # the newest batch first
 
 
-def minimum_separation(p: Sequence[float] | np.ndarray, batch: int = 1, separation: int = 0) -> np.ndarray:
+@checked
+def minimum_separation(p: Sequence[float] | np.ndarray, batch: Count = 1, separation: CountOrZero = 0) -> np.ndarray:
     """Share of all participations that each client has in the long run; the shares sum to 1.
 
         π_R(i) = p_i e_{n-1}(p without i) / (n e_n(p)),      n = batch · (separation + 1),
@@ -47,8 +49,9 @@ def minimum_separation(p: Sequence[float] | np.ndarray, batch: int = 1, separati
     return inclusion_probabilities(odds, size) / size
 
 
+@checked
 def separation_curve(
-    p: Sequence[float] | np.ndarray, batch: int = 1, separations: Sequence[int] | range | None = None
+    p: Sequence[float] | np.ndarray, batch: Count = 1, separations: Sequence[int] | range | None = None
 ) -> np.ndarray:
     """The shares of `minimum_separation` for several separations, one row each; all possible ones if none are named.
 
@@ -59,12 +62,14 @@ def separation_curve(
     return np.array([minimum_separation(odds, batch, rest) for rest in rests]).reshape(-1, odds.size)
 
 
-def mean_gap(p: Sequence[float] | np.ndarray, batch: int = 1, separation: int = 0) -> np.ndarray:
+@checked
+def mean_gap(p: Sequence[float] | np.ndarray, batch: Count = 1, separation: CountOrZero = 0) -> np.ndarray:
     """Mean number of rounds from one participation of a client to its next, 1 / (B π_R(i)), by Kac's formula."""
     return 1 / (batch * minimum_separation(p, batch, separation))
 
 
-def shortest_gap(p: Sequence[float] | np.ndarray, separation: int = 0) -> np.ndarray:
+@checked
+def shortest_gap(p: Sequence[float] | np.ndarray, separation: CountOrZero = 0) -> np.ndarray:
     """Probability that a client comes back as soon as it may, R+1 rounds after a participation, for batches of one.
 
     With the weights scaled to sum to 1 and n = R+1,
@@ -103,7 +108,6 @@ def check_weights(p: Sequence[float] | np.ndarray, batch: int, separation: int) 
         lambda i: f"client {i} has p = {odds[i]:g}",
         "must be positive and finite; leave out clients that never come",
     )
-    batch, separation = at_least("batch", batch, 1), at_least("separation", separation, 0)
     if batch > odds.size:
         raise ValueError(f"batch = {batch} with {odds.size} clients: must be at most {odds.size}")
     if batch * (separation + 1) > odds.size:
@@ -122,10 +126,11 @@ class OrderChain(NamedTuple):
     windows: list[Window]  # the batches of each state, the newest first
 
 
+@checked
 def order_chain(
     p: Sequence[float] | np.ndarray,
-    batch: int = 1,
-    separation: int = 0,
+    batch: Count = 1,
+    separation: CountOrZero = 0,
     sampling: Literal["product", "successive"] = "product",
 ) -> OrderChain:
     """Build the chain in which a rested batch S has probability ∝ Π_{i in S} p_i, or is drawn one by one.
@@ -152,6 +157,7 @@ def order_chain(
     return OrderChain(transition, masks, windows)
 
 
+@checked
 def participation_law(chain: OrderChain) -> np.ndarray:
     """Share of all participations that each client has, from the stationary law ζ_R of the chain; it sums to 1.
 
@@ -161,7 +167,8 @@ def participation_law(chain: OrderChain) -> np.ndarray:
     return counts / counts.sum()
 
 
-def gap_law(chain: OrderChain, client: int, longest: int) -> np.ndarray:
+@checked
+def gap_law(chain: OrderChain, client: CountOrZero, longest: Count) -> np.ndarray:
     """P(a client's next participation is s rounds after this one), s = 1 … longest, in the long run.
 
     1 minus their sum is the probability of a longer gap. Exact; the first R entries are 0.

@@ -13,35 +13,40 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from turnout.arguments import at_least, refuse
+from turnout.arguments import refuse
 from turnout.availability.markov import switching_rates
+from turnout.declarations import Count, OpenShare, checked
 from turnout.theory.chains import check_transition
 
-Numbers = float | int | Sequence[float | int] | np.ndarray
+OneOrSeveral = float | int | Sequence[float | int] | np.ndarray
 MAX_STATES = 2**13
 MAX_ROUNDS = 2**53  # from here on not every whole number is a float
 
 
-def wake_and_sleep(pi: Numbers, lam: Numbers) -> tuple[np.ndarray, np.ndarray]:
+@checked
+def wake_and_sleep(pi: OneOrSeveral, lam: OneOrSeveral) -> tuple[np.ndarray, np.ndarray]:
     """P(off → on) = (1 - λ) π and P(on → off) = (1 - λ)(1 - π); a ValueError for a pair (π, λ) that no chain has."""
     rate, correlation = _pair(pi, lam)
     wake, sleep = switching_rates(rate.ravel(), correlation.ravel())
     return wake.reshape(rate.shape), sleep.reshape(rate.shape)
 
 
-def mean_on_run(pi: Numbers, lam: Numbers) -> np.ndarray:
+@checked
+def mean_on_run(pi: OneOrSeveral, lam: OneOrSeveral) -> np.ndarray:
     """Expected number of rounds that an available client stays, 1 / ((1 - λ)(1 - π)); infinite for π = 1."""
     _, sleep = wake_and_sleep(pi, lam)
     return np.where(sleep > 0, 1 / np.where(sleep > 0, sleep, 1), np.inf)
 
 
-def mean_off_run(pi: Numbers, lam: Numbers) -> np.ndarray:
+@checked
+def mean_off_run(pi: OneOrSeveral, lam: OneOrSeveral) -> np.ndarray:
     """Expected number of rounds that an absent client stays away, 1 / ((1 - λ) π)."""
     wake, _ = wake_and_sleep(pi, lam)
     return np.asarray(1 / wake)
 
 
-def effective_rounds(lam: Numbers, rounds: int) -> np.ndarray:
+@checked
+def effective_rounds(lam: OneOrSeveral, rounds: Count) -> np.ndarray:
     """Number of independent rounds whose mean availability has the same variance as T rounds of the chain, exact.
 
     T² / Σ_{s,t < T} λ^|s-t|, which is T for λ = 0 and tends to T (1 - λ)/(1 + λ); infinite where the variance is 0.
@@ -50,7 +55,8 @@ def effective_rounds(lam: Numbers, rounds: int) -> np.ndarray:
     return np.where(total > 0, rounds**2 / np.where(total > 0, total, 1), np.inf)
 
 
-def variance_of_mean(pi: Numbers, lam: Numbers, rounds: int) -> np.ndarray:
+@checked
+def variance_of_mean(pi: OneOrSeveral, lam: OneOrSeveral, rounds: Count) -> np.ndarray:
     """Variance of the share of T rounds in which a stationary client is available, exact for every T.
 
     π(1 - π)/T² · Σ_{s,t < T} λ^|s-t| = π(1 - π)/T² · [ T (1 + λ)/(1 - λ) - 2λ (1 - λ^T)/(1 - λ)² ].
@@ -60,12 +66,11 @@ def variance_of_mean(pi: Numbers, lam: Numbers, rounds: int) -> np.ndarray:
     return np.asarray(rate * (1 - rate) * _summed_correlations(correlation, rounds) / rounds**2)
 
 
-def _summed_correlations(lam: Numbers, rounds: int) -> np.ndarray:
+def _summed_correlations(lam: OneOrSeveral, rounds: int) -> np.ndarray:
     """Σ_{s,t < T} λ^|s-t|, by doubling T: positive terms only for λ > 0, where the closed form cancels near λ = 1.
 
     With g_T = Σ_{k < T} λ^k: S_{2T} = 2 S_T + 2λ g_T², and S_{T+1} = S_T + 1 + 2λ g_T.
     """
-    rounds = at_least("rounds", rounds, 1)
     correlation = np.asarray(lam, dtype=np.float64)
     _check_correlation(correlation)
     total, geometric, power = np.ones_like(correlation), np.ones_like(correlation), correlation  # T = 1
@@ -81,17 +86,22 @@ def _check_correlation(lam: np.ndarray) -> None:
     refuse(~((flat >= -1) & (flat < 1)), lambda k: f"client {k} has lam = {flat[k]:g}", "must lie in [-1, 1)")
 
 
-def _pair(first: Numbers, second: Numbers) -> tuple[np.ndarray, np.ndarray]:
-    left, right = np.broadcast_arrays(np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64))
+def _pair(first: OneOrSeveral, second: OneOrSeveral) -> tuple[np.ndarray, np.ndarray]:
+    left, right = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if left.ndim and right.ndim and left.shape != right.shape:
+        raise ValueError(f"pi has shape {left.shape}, but lam {right.shape}: give one pair for each client")
+    left, right = np.broadcast_arrays(left, right)
     return np.array(left), np.array(right)
 
 
-def client_chains(pi: Numbers, lam: Numbers) -> list[np.ndarray]:
+@checked
+def client_chains(pi: OneOrSeveral, lam: OneOrSeveral) -> list[np.ndarray]:
     """The transition matrix of each on/off client, [[1 - wake, wake], [sleep, 1 - sleep]]: state 0 is off, 1 is on."""
     wake, sleep = (np.atleast_1d(rate) for rate in wake_and_sleep(pi, lam))
     return [np.array([[1 - up, up], [down, 1 - down]]) for up, down in zip(wake, sleep, strict=True)]
 
 
+@checked
 def product_chain(transitions: Sequence[np.ndarray]) -> np.ndarray:
     """Transition matrix of independent chains side by side, their Kronecker product; the last chain moves fastest."""
     _check(transitions)
@@ -99,14 +109,16 @@ def product_chain(transitions: Sequence[np.ndarray]) -> np.ndarray:
     return functools.reduce(lambda slow, fast: np.kron(slow, fast), checked)
 
 
-def product_masks(num_clients: int) -> np.ndarray:
+@checked
+def product_masks(num_clients: Count) -> np.ndarray:
     """Who is available in each of the 2^N states of the product of N on/off clients, as `finite_chain` takes it."""
-    count = at_least("num_clients", num_clients, 1)
-    _check_states(2.0**count, f"{count} on/off clients")
+    count = num_clients
+    _check_states(2.0 ** min(count, 1000), f"{count} on/off clients")
     return np.array(list(itertools.product((False, True), repeat=count)))
 
 
-def product_mixing_bounds(pi: Numbers, lam: Numbers, error: float = 0.25) -> tuple[int, int]:
+@checked
+def product_mixing_bounds(pi: OneOrSeveral, lam: OneOrSeveral, error: OpenShare = 0.25) -> tuple[int, int]:
     """Between which rounds the chain of all clients comes within `error` of its law, from the worst start.
 
     With d_k(t) = |λ_k|^t max(π_k, 1 - π_k), the distance of client k, and b_k(t) the affinity Σ sqrt(P^t π) of its law
@@ -116,8 +128,6 @@ def product_mixing_bounds(pi: Numbers, lam: Numbers, error: float = 0.25) -> tup
 
     O(N) per round looked at, for fleets of any size.
     """
-    if not 0 < error < 1:
-        raise ValueError(f"error = {error:g}: must lie in (0, 1)")
     rate, memory = (np.atleast_1d(value) for value in np.broadcast_arrays(pi, lam))
     wake_and_sleep(rate, memory)
     refuse(memory <= -1, lambda k: f"client {k} has lam = {memory[k]:g}", "must be above -1 to forget its start")

@@ -76,7 +76,7 @@ def test_an_audit_in_the_terminal(turnout, tmp_path):
     assert found["strategies"][0]["consistent"] is False
     assert documented("audit") <= keys_of(found)
     refused = turnout("audit", "demo", "--rounds", "0", "--out", "none")
-    assert refused.stderr == "error: rounds = 0: must be a whole number from 1 to 16,777,216\n"
+    assert refused.stderr == "error: rounds must be a whole number from 1 to 16,777,216, not 0\n"
 
 
 def test_tuning_chooses_and_leaves_an_experiment_to_run(turnout, tmp_path):
@@ -103,12 +103,12 @@ def test_tuning_on_test_data_is_one_line(turnout, tmp_path):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (("tune", "demo", "--seeds", "1000000000000"), "seeds = 1000000000000: must be a whole number from 1 to"),
-        (("tune", "demo", "--rounds", "2147483648"), "rounds = 2147483648: must be a whole number from 1 to"),
+        (("tune", "demo", "--seeds", "1000000000000"), "seeds must be a whole number from 1 to 1,000,000, not 10"),
+        (("tune", "demo", "--rounds", "2147483648"), "rounds must be a whole number from 1 to 16,777,216, not"),
         (("run", "demo", "--seeds", "1000000000000"), "seeds: given 1000000000000, expected a whole number from 1 to"),
-        (("audit", "demo", "--rounds", "1000000000000"), "rounds = 1000000000000: must be a whole number from 1 to"),
+        (("audit", "demo", "--rounds", "1000000000000"), "rounds must be a whole number from 1 to 16,777,216, not"),
         (("diagnose", "log.csv", "--rounds", "1000000000000"), "num_rounds = 1000000000000: must be from 1 to"),
-        (("diagnose", "log.csv", "--audit", "1000000000000"), "audit = 1000000000000: must be a whole number from 0"),
+        (("diagnose", "log.csv", "--audit", "1000000000000"), "audit must be a whole number from 0 to 16,777,216"),
         (("diagnose", "log.csv", "--slot", "1e-9"), "take longer slots"),
     ],
 )

@@ -48,7 +48,7 @@ MISTAKES = {
     "folder": (raising(FolderError("exists already")), "exists already"),
     "file": (open_absent_file, "no/file.csv: no such file or directory"),
     "permission": (raising(PermissionError(13, "Permission denied", "a.toml")), "a.toml: permission denied"),
-    "refusal of turnout": (refuse, "rounds = 0: must be a whole number of at least 1"),
+    "refusal of turnout": (refuse, "rounds must be a whole number of 1 or more, not 0"),
 }
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 from scipy.optimize import root_scalar
 from scipy.special import expit
 
+from turnout.declarations import CountOrZero, checked
 from turnout.types import RandomKey
 
 LogOdds = Float[Array, " units"]  # log p, -inf for a unit that must not be drawn
@@ -74,7 +75,8 @@ def _tilt(log_odds: LogOdds, size: Count) -> LogOdds:
     return log_odds + high
 
 
-def inclusion_probabilities(p: Sequence[float] | np.ndarray, n: int) -> np.ndarray:
+@checked
+def inclusion_probabilities(p: Sequence[float] | np.ndarray, n: CountOrZero) -> np.ndarray:
     """Probability that each unit is in a sample of n, drawn with probability proportional to the product of its odds p.
 
     That is p_i e_{n-1}(p without i) / e_n(p), with e the elementary symmetric polynomials. A common factor of the odds
@@ -86,6 +88,8 @@ def inclusion_probabilities(p: Sequence[float] | np.ndarray, n: int) -> np.ndarr
     The cost is O(N) for any n, since only frequencies up to about 10/σ matter; the absolute error is near 1e-14.
     """
     odds = np.asarray(p, dtype=np.float64)
+    if odds.ndim != 1:
+        raise ValueError(f"p has shape {odds.shape}: must be a list of odds, one for each unit")
     if not (odds > 0).all() or not np.isfinite(odds).all():
         raise ValueError("p: all odds must be positive and finite")
     return inclusion_of_log_odds(np.log(odds), n)

@@ -1,0 +1,25 @@
+"""Wrong arguments of public calls are refused by an error of our own, and none is accepted that means nothing."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parent / "wrong_arguments.py"
+SHORT, LONG = 500, 10_000
+
+
+@pytest.mark.parametrize(
+    ("calls", "groups"), [(SHORT, "AVAILABILITY,WORLDS,RESULTS"), pytest.param(LONG, "CALLS", marks=pytest.mark.faults)]
+)
+def test_a_call_with_wrong_arguments_works_or_is_refused(calls, groups):
+    seed = random.SystemRandom().randrange(2**32)
+    command = [sys.executable, PROGRAM, str(calls), str(seed), groups]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PROGRAM.parent)
+    found = json.loads(done.stdout.splitlines()[-1])
+    print(f"seed {seed}: {found['counts']}")
+    assert not found["faults"], f"seed {seed}: {json.dumps(found['faults'], indent=1)[:5000]}"
+    assert found["counts"]["calls"] >= calls
