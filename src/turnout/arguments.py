@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from turnout.declarations import Numbers, Positive, hold
+from turnout.declarations import NotNegative, Numbers, Positive, hold
 
 Values = Sequence[float | int] | np.ndarray
 
@@ -121,6 +121,18 @@ def law(name: str, values: Values, count: int | None = None) -> np.ndarray:
         raise ValueError(f"{name}: all values are 0, at least one must be positive")
     array = array / largest  # so that the sum cannot overflow
     return array / array.sum()
+
+
+def check_positive(**named: float | int) -> None:
+    """Refuse constants that are not positive and finite."""
+    for name, value in named.items():
+        hold(name, value, Positive)
+
+
+def check_nonnegative(**named: float | int) -> None:
+    """Refuse constants that are negative or not finite."""
+    for name, value in named.items():
+        hold(name, value, NotNegative)
 
 
 def check_step(name: str, step: float, largest: float, rule: str) -> None:

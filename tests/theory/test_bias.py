@@ -102,10 +102,7 @@ def test_every_form_of_curvature(shape):
     ("call", "message"),
     [
         (lambda: error_decomposition(1.0, 1.0, 0.5), "condition must be a finite number of 1 or more"),
-        (
-            lambda: error_decomposition(-1.0, 1.0, 2.0),
-            "optimisation_error must be a finite number of 0 or more",
-        ),
+        (lambda: error_decomposition(-1.0, 1.0, 2.0), "optimisation_error must be a finite number of 0 or more"),
         (lambda: gradient_decomposition([1, 1], [1, 1], 1.0, 1.0, 0.5), "β is at least 1"),
         (lambda: biased_optimum_of_quadratics(np.ones((2, 1)), -1.0, [1, 1], [1, 1]), "eigenvalue -1"),
         (lambda: biased_optimum_of_quadratics(np.ones((2, 1)), np.ones(3), [1, 1], [1, 1]), "curvature has shape"),

@@ -59,7 +59,7 @@ def simulate(  # noqa: PLR0913 (the user's settings, all but three by name)
         seeds: how many seeds (0, 1, …), or which ones; a seed determines the world, the selection and the training.
         local: the clients' optimizer.
         uploads: what happens to an update on its way to the server; nothing if not given.
-        pace: when the server asks and steps: `NumRounds`, `Buffered` or `Clocked`; rounds that wait for all if not given.
+        pace: when the server asks and steps: `Rounds`, `Buffered` or `Clocked`; rounds that wait for all if not given.
         evaluate_every: rounds between evaluations; the first and the last model are always evaluated.
         metrics: names of the metrics to compute; all that the task has if not given.
         segment: rounds between calls of `progress`, rounded up to whole evaluations.

@@ -69,8 +69,6 @@ class World(Declared):
         if not isinstance(compute, int):
             _check_count("compute", _compute_clients(self.compute), count)
         if self.durations is not None:
-            example = "ticks beyond the first, or durations.lognormal(…) and its kin"
-            check_kind("durations", self.durations, all_durations.Durations, example)
             _check_count("durations", self.durations.num_clients, count)
 
     @property

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from turnout.arguments import MAX_COUNT, at_least
+from turnout.arguments import at_least
 from turnout.auditor import Audit, audit_trials, calibrate
 from turnout.auditor.auditing import ROUNDS
+from turnout.declarations import MAX_COUNT
 from turnout.simulator.mesh import Spread
 from turnout.simulator.trial import Trial, check_trial
 from turnout.tasks.base import Task
