@@ -290,5 +290,5 @@ THEORY = {
     "variance_of_mean": PAIR | {"rounds": 10},
     "wake_and_sleep": PAIR,
 }
-RESULTS = {f"theory.{name}": Call(getattr(theory, name), THEORY[name]) for name in theory.__all__ if name != "Terms"}
+RESULTS = {f"theory.{name}": Call(getattr(theory, name), THEORY[name]) for name in theory.__all__ if name in THEORY}
 CALLS = ENGINE | STRATEGIES | UPLOADS | AVAILABILITY | WORLDS | BUILDERS | RESULTS

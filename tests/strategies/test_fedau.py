@@ -41,7 +41,7 @@ def test_an_empty_round_leaves_the_model(play):
 
 
 def test_a_cutoff_below_one_round_is_refused(play):
-    with pytest.raises(ValueError, match="cutoff must be 1"):
+    with pytest.raises(ValueError, match="cutoff must be a number of 1 or more"):
         play(FedAU(cutoff=0.5))
 
 

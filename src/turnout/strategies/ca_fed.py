@@ -17,7 +17,7 @@ from turnout.types import Ask, Fleet, Mask, Params, PerClient, RandomKey, Scalar
 
 Clusters = Int[Array, " clients"]
 GivenClusters = Annotated[Clusters | Sequence[int], Numbers(0, 2**31 - 1, whole=True)]
-Losses = Annotated[Scalar | PerClient, Numbers()]
+Losses = Annotated[Scalar | PerClient, Numbers(infinite=True)]
 Bits = UInt32[Array, " clients"]
 Unseen = Literal["first", "mean"]
 Compensated = tuple[Float[Array, ""], Float[Array, ""]]  # a sum, and what its rounding has lost

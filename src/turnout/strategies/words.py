@@ -13,21 +13,7 @@ from turnout import tree
 from turnout.declarations import NotNegativeScalar
 from turnout.strategies.client_side import ClientSide
 from turnout.strategies.memory import Bits, Keeper, Rows, exchange, rows_of_zeros, sum_rows
-from turnout.types import (
-    Answer,
-    Cohort,
-    Fleet,
-    Mask,
-    Params,
-    PerClient,
-    PerSlot,
-    Reports,
-    Round,
-    Scalar,
-    View,
-    Work,
-    divide,
-)
+from turnout.types import Answer, Cohort, Fleet, Mask, Params, PerClient, PerSlot, Reports, Round, View, Work, divide
 
 REFRESHED_AFTER = 1000  # rounds after which a sum is made anew, or as many as there are clients
 

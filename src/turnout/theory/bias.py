@@ -1,3 +1,4 @@
+# Long: weights, distances, costs and limits of one question stand together.
 """Which clients a strategy trains for, how far that is from the target, what it costs, and where training ends.
 
 A strategy minimises F_B = Σ_k Ω_k F_k. Ω_k ∝ E[weight of the update of k in a round, 0 if it does not arrive] times the

@@ -115,7 +115,7 @@ def test_what_must_be_there_is_named_when_missing(tiny, key):
         ("availability={ name = 'bernoulli', pi = 0.5, num_clients = 3 }", "availability: describes 3 clients, but"),
         ("strategies.0.cohort=9", r"strategies\[0\]: cohort must be between 1 and the 5"),
         ("strategies.0.normaliser=draws", None),
-        ("task.condition=0.5", "task: .*condition=0.5"),
+        ("task.condition=0.5", "task: condition must be a number from 1"),
         ("local.batch_size=0", "local: batch_size must be a whole number from 1"),
         ("local.learning_rate=-1", "local: learning_rate must be a finite number of 0 or more or a function, not -1.0"),
         ("server.learning_rate=inf", "server: learning_rate must be a finite number of 0 or more or"),
