@@ -44,7 +44,7 @@ RECORDS = (
     Record("server_steps", "Server steps", cost=True, timed=True),
     Record("used", "Updates used", timed=True),
     Record("at_work", "Clients at work", timed=True),
-    Record("wasted_steps", "Local steps of work that was not used", cost=True, timed=True),
+    Record("wasted_steps", "Wasted local steps", cost=True, timed=True),
     Record("seconds", "Seconds", cost=True, simulated=False),
     Record("dropped", "Dropped replies", simulated=False),
 )

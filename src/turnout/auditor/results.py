@@ -24,6 +24,16 @@ MAX_EXACT_DISTANCE = 1e-6  # total variation from the target at which a closed f
 
 
 @dataclass(frozen=True)
+class UsedAges:
+    """How old updates are when a step of the server uses them, in such steps."""
+
+    mean: float
+    median: float
+    high: float  # which nine of ten do not exceed
+    by_client: np.ndarray  # mean age, NaN for a client of which none was used
+
+
+@dataclass(frozen=True)
 class Audited:
     """What one strategy does in one world; arrays have one entry per client."""
 
@@ -39,12 +49,14 @@ class Audited:
     arrived: np.ndarray  # share of rounds in which its update arrives
     stalest: np.ndarray  # most rounds without an arrival
     staleness: float  # rounds since a client's last arrival, mean over rounds, weighted by the target
-    moves: np.ndarray  # total weight of each round, times reach: (seeds, rounds)
+    moves: np.ndarray  # total weight of each round, times reach: (seeds, rounds); in time, of the server's steps
     participants: float  # clients asked to train, per round
     uploads: float
     arrivals: float
     notes: tuple[str, ...] = ()
     names: tuple[str, ...] | None = None  # of the clients, if they have names
+    duration: np.ndarray | None = None  # mean ticks of a client's work, where it takes time
+    ages: UsedAges | None = None  # of the updates, likewise
 
     @property
     def best(self) -> np.ndarray:
@@ -179,6 +191,8 @@ class Audit(Tabular):
                     "available": entry.available,
                     "arrived": entry.arrived,
                     "stalest": entry.stalest,
+                    **({} if entry.duration is None else {"duration": entry.duration}),
+                    **({} if entry.ages is None else {"age": entry.ages.by_client}),
                 }
             )
 

@@ -46,6 +46,11 @@ def relabel_audit(audit: Audit) -> Audit:
     return replace(audit, entries=relabel(audit.entries, _names(audit)))
 
 
+def length_of(audit: Audit) -> str:
+    """How long an audit is, in rounds or in ticks."""
+    return f"{audit.rounds:,} {'ticks' if any(entry.ages is not None for entry in audit.entries) else 'rounds'}"
+
+
 def audit_styles(audit: Audit) -> dict[str, Style]:
     """How each strategy is drawn."""
     return line_styles([entry.label for entry in audit.entries], _names(audit))
@@ -65,14 +70,14 @@ def effective_weights_figure(audit: Audit, title: str = "") -> alt.TopLevelMixin
     by_availability = [replace(series, x=series.more[0].values) for series in _client_series(audit)]
     chart = weights_chart(by_availability, Axis("Available", "% of rounds", domain=(0.0, 100.0)), INTERVALS)
     panels, names = one_each(replace(chart, height=HEIGHT)), [series.label for series in chart.series]
-    lines = [title, f"{audit.rounds:,} rounds. {chart.note}"]
+    lines = [title, f"{length_of(audit)}. {chart.note}"]
     return figure(panels, chart.title, lines, names, width=WIDTH, legend=False, spacing=24)
 
 
 def _groups(audit: Audit) -> Chart:
     """Share of the weight by availability, as seen by the first strategy; all meet the same absences."""
     first, styles = audit.entries[0], audit_styles(audit)
-    groups = groups_of(first.available, None)
+    groups = groups_of(first.available, None, first.duration)
 
     def shares(weights: np.ndarray) -> np.ndarray:
         return np.array([100 * weights[group.members].sum() for group in groups])
@@ -97,12 +102,19 @@ def _client_series(audit: Audit) -> list[Series]:
     return series
 
 
+MEANING_OF_AGES = (
+    "A round is a tick here, and a total weight that of a step. Age: server steps since the client was sent the model, "
+    "of the updates that counted: the median, and what nine of ten do not exceed."
+)
+
+
 def audit_table(audit: Audit, title: str = "") -> Table:
     """One row per strategy, in the order of the audit."""
     entries, styles = audit.entries, audit_styles(audit)
     labels = tuple(Cell(entry.label, entry.label, style=styles[entry.label]) for entry in entries)
     verdicts = tuple(Cell("yes" if one.consistent else "no", one.consistent, best=one.consistent) for one in entries)
     notes, noted = tuple(Cell("; ".join(entry.notes), entry.notes) for entry in entries), any(e.notes for e in entries)
+    ages = [Column("age", tuple(map(_age, entries)), "age")] if any(entry.ages is not None for entry in entries) else []
     columns = (
         Column("strategy", labels, "label"),
         Column.hidden("strategy", [type(entry.strategy).__name__ for entry in entries]),
@@ -117,6 +129,7 @@ def audit_table(audit: Audit, title: str = "") -> Table:
         Column.hidden("variance_of_total_weight", [float(entry.moves.var()) for entry in entries]),
         _rate("stale", "staleness", [entry.staleness for entry in entries]),
         Column.hidden("stalest", [int(entry.stalest.max()) for entry in entries]),
+        *ages,
         _rate("asked", "asked_a_round", [entry.participants for entry in entries]),
         _rate("uploads", "uploads_a_round", [entry.uploads for entry in entries]),
         Column.hidden("arrivals_a_round", [entry.arrivals for entry in entries]),
@@ -126,8 +139,9 @@ def audit_table(audit: Audit, title: str = "") -> Table:
         Column.hidden("clients", map(_clients, entries)),
     )
     seeds = f", {len(audit.seeds)} seeds" if len(audit.seeds) > 1 else ""
-    size = f"{audit.rounds:,} rounds{seeds}, decisions only"
-    return Table(columns, f"{title} ({size})" if title else size, MEANING)
+    size = f"{length_of(audit)}{seeds}, decisions only"
+    meaning = f"{MEANING} {MEANING_OF_AGES}" if ages else MEANING
+    return Table(columns, f"{title} ({size})" if title else size, meaning)
 
 
 def clients_table(names: Iterable[str], asked: np.ndarray, gets: np.ndarray, there: np.ndarray | None = None) -> Table:
@@ -142,6 +156,13 @@ def clients_table(names: Iterable[str], asked: np.ndarray, gets: np.ndarray, the
     if there is not None:
         columns.insert(1, Column.of("there", [f"{100 * share:.0f} %" for share in there]))
     return Table(tuple(columns))
+
+
+def _age(entry: Audited) -> Cell:
+    if entry.ages is None:
+        return Cell("–")
+    values = {"mean": entry.ages.mean, "median": entry.ages.median, "high": entry.ages.high}
+    return Cell(f"{entry.ages.median:,.0f}, {entry.ages.high:,.0f}", values)
 
 
 def _off_target(entry: Audited) -> Cell:
@@ -225,7 +246,7 @@ def audit_page(audit: Audit, title: str, experiment: str) -> str:
     charts, table = audit_charts(audit), audit_table(audit)
     first, more = audit.entries[0], audit_words(audit)[1:]
     seeds = f", {len(audit.seeds)} seeds" if len(audit.seeds) > 1 else ""
-    size = f"{first.target.size:,} clients, {audit.rounds:,} rounds{seeds}: the server's decisions, without training."
+    size = f"{first.target.size:,} clients, {length_of(audit)}{seeds}: the server's decisions, without training."
     parts = [
         paragraph([finding(first)], "lead"),
         "" if first.consistent else favoured_at_a_glance(first.best, first.target, f" under {first.label}"),

@@ -31,6 +31,7 @@ from turnout.workbench.report.run.compared import (
     title_of,
 )
 from turnout.workbench.report.run.curves import learning_curves
+from turnout.workbench.report.run.in_time import unit
 from turnout.workbench.report.run.run_charts import CHARTS, CURVE
 
 Format = Literal["png", "svg", "pdf"]
@@ -54,6 +55,14 @@ class HistoryPlots:
     def curves(self, metric: str | None = None) -> alt.TopLevelMixin:
         """Metrics over the rounds, or the one that is named, with their spread over the seeds."""
         return _draw(self._points, CURVES, metric)
+
+    def at_work(self) -> alt.TopLevelMixin:
+        """How many clients are at work, where work takes time."""
+        return _draw(self._points, "at_work")
+
+    def ages(self) -> alt.TopLevelMixin:
+        """How old updates are when they count, where work takes time."""
+        return _draw(self._points, "ages")
 
     def availability(self) -> alt.TopLevelMixin:
         """Who was there, asked and heard, round by round."""
@@ -107,8 +116,9 @@ def figure_set(points: Points, look: Look = PLAIN) -> tuple[dict[str, alt.TopLev
             reasons.append(reason)
         else:
             by_round = name in curves or isinstance(drawing, Picture)
+            own = replace(look, from_round=look.from_round * by_round, over=look.over if name in curves else "")
             with mistakes_at(name):
-                figures[name] = draw_alone(shown, (look if by_round else replace(look, from_round=0)).of(drawing))
+                figures[name] = draw_alone(shown, own.of(drawing))
     return figures, reasons
 
 
@@ -137,7 +147,8 @@ def draw_curves(points: Points, curves: Mapping[str, Chart]) -> alt.TopLevelMixi
 
 
 def _draw_beside(points: Points, charts: Sequence[Drawing]) -> alt.TopLevelMixin:
-    return figure(charts, "How well the model does, round by round", [title_of(points), charts[0].note])
+    each = unit(points)
+    return figure(charts, f"How well the model does, {each} by {each}", [title_of(points), charts[0].note])
 
 
 def draw_alone(points: Points, chart: Drawing) -> alt.TopLevelMixin:
