@@ -80,8 +80,8 @@ BUFFER_OF_TWO = {"name": "buffered", "size": 2}
         ({"durations": "lognormal"}, "durations: 'median' is missing"),
         ({"durations": {"name": "fixed", "ticks": -1}}, "at least 0"),
         ({"durations": {"name": "fixed", "leaving": "stop"}}, "durations.leaving: given"),
-        ({"durations": {"name": "builtins:dict"}}, "durations must be"),
-        ({"pace": {"name": "builtins:dict"}}, "pace must be"),
+        ({"durations": {"name": "fractions:Fraction"}}, "durations must be"),
+        ({"pace": {"name": "fractions:Fraction"}}, "pace must be"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(timed, tables, why):
@@ -144,7 +144,7 @@ def played(tmp_path_factory):
 
         with pytest.raises(KeyboardInterrupt):
             run(experiment, place / "stopped", progress=stop)
-        with resume_run(place / "stopped", "run") as unfinished:
+        with resume_run(place / "stopped", "run", trust=True) as unfinished:
             unfinished.run()
         whole = run(experiment, place / "whole")
         alone = run(Experiment.read(document | {"seeds": [1], "strategies": document["strategies"][:1]}))
