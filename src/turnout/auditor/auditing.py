@@ -8,6 +8,7 @@ import numpy as np
 
 from turnout.arguments import MAX_COUNT, at_least
 from turnout.auditor.exact import exact_weights
+from turnout.auditor.in_time import formula_in_time
 from turnout.auditor.results import Audit, Audited, UsedAges
 from turnout.auditor.voting import BURN_IN, SEGMENTS, Votes, local_rates, play_trials
 from turnout.paces import Pace
@@ -141,6 +142,7 @@ def _entry(label: str, trial: Trial, fleet: Fleet, votes: Votes, names: tuple[st
         names=names,
         duration=trial.world.mean_ticks(),
         ages=None if votes.ages is None else _used_ages(votes.ages),
+        formula=formula_in_time(trial, fleet),
     )
 
 

@@ -57,6 +57,7 @@ class Audited:
     names: tuple[str, ...] | None = None  # of the clients, if they have names
     duration: np.ndarray | None = None  # mean ticks of a client's work, where it takes time
     ages: UsedAges | None = None  # of the updates, likewise
+    formula: np.ndarray | None = None  # the share by a formula that is close, where work takes time and there is one
 
     @property
     def best(self) -> np.ndarray:
@@ -80,6 +81,11 @@ class Audited:
     def total_variation(self) -> float:
         """½ Σ |α - Ω|: the share of the weight that goes to the wrong clients."""
         return total_variation(self.target, self.best)
+
+    @property
+    def off_by_formula(self) -> float | None:
+        """The same as `total_variation`, by the formula."""
+        return None if self.formula is None else distances.total_variation(self.target, self.formula)
 
     @property
     def noise(self) -> float:
@@ -193,6 +199,7 @@ class Audit(Tabular):
                     "stalest": entry.stalest,
                     **({} if entry.duration is None else {"duration": entry.duration}),
                     **({} if entry.ages is None else {"age": entry.ages.by_client}),
+                    **({} if entry.formula is None else {"formula": entry.formula}),
                 }
             )
 

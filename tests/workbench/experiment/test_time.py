@@ -80,8 +80,6 @@ BUFFER_OF_TWO = {"name": "buffered", "size": 2}
         ({"durations": "lognormal"}, "durations: 'median' is missing"),
         ({"durations": {"name": "fixed", "ticks": -1}}, "at least 0"),
         ({"durations": {"name": "fixed", "leaving": "stop"}}, "durations.leaving: given"),
-        ({"durations": {"name": "fractions:Fraction"}}, "durations must be"),
-        ({"pace": {"name": "fractions:Fraction"}}, "pace must be"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(timed, tables, why):

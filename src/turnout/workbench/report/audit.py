@@ -14,6 +14,7 @@ import numpy as np
 from turnout.auditor import Audit, Audited
 from turnout.files.whole import free_folder, whole_or_absent
 from turnout.statistics import evenly
+from turnout.workbench.report.audit_in_time import MEANING_IN_TIME, length_of, time_columns
 from turnout.workbench.report.diagnosis.readable import percent
 from turnout.workbench.report.page.chart import Axis, Chart, Drawing, Series, one_each
 from turnout.workbench.report.page.colours import Style, line_styles
@@ -44,11 +45,6 @@ MOST_NAMED = 5  # clients in a table, on either side
 def relabel_audit(audit: Audit) -> Audit:
     """The same audit with strategies as papers call them."""
     return replace(audit, entries=relabel(audit.entries, _names(audit)))
-
-
-def length_of(audit: Audit) -> str:
-    """How long an audit is, in rounds or in ticks."""
-    return f"{audit.rounds:,} {'ticks' if any(entry.ages is not None for entry in audit.entries) else 'rounds'}"
 
 
 def audit_styles(audit: Audit) -> dict[str, Style]:
@@ -102,25 +98,19 @@ def _client_series(audit: Audit) -> list[Series]:
     return series
 
 
-MEANING_OF_AGES = (
-    "A round is a tick here, and a total weight that of a step. Age: server steps since the client was sent the model, "
-    "of the updates that counted: the median, and what nine of ten do not exceed."
-)
-
-
 def audit_table(audit: Audit, title: str = "") -> Table:
     """One row per strategy, in the order of the audit."""
     entries, styles = audit.entries, audit_styles(audit)
     labels = tuple(Cell(entry.label, entry.label, style=styles[entry.label]) for entry in entries)
     verdicts = tuple(Cell("yes" if one.consistent else "no", one.consistent, best=one.consistent) for one in entries)
     notes, noted = tuple(Cell("; ".join(entry.notes), entry.notes) for entry in entries), any(e.notes for e in entries)
-    ages = [Column("age", tuple(map(_age, entries)), "age")] if any(entry.ages is not None for entry in entries) else []
     columns = (
         Column("strategy", labels, "label"),
         Column.hidden("strategy", [type(entry.strategy).__name__ for entry in entries]),
         Column("consistent", verdicts, "consistent"),
         Column.hidden("exact", [entry.exact is not None for entry in entries]),
         Column("off target", tuple(map(_off_target, entries)), "total_variation"),
+        *time_columns(entries),
         Column.hidden("total_variation_by_chance", [entry.noise for entry in entries]),
         Column.hidden("chi_square", [entry.chi_square for entry in entries]),
         Column.hidden("kl", [entry.kl for entry in entries]),
@@ -129,7 +119,6 @@ def audit_table(audit: Audit, title: str = "") -> Table:
         Column.hidden("variance_of_total_weight", [float(entry.moves.var()) for entry in entries]),
         _rate("stale", "staleness", [entry.staleness for entry in entries]),
         Column.hidden("stalest", [int(entry.stalest.max()) for entry in entries]),
-        *ages,
         _rate("asked", "asked_a_round", [entry.participants for entry in entries]),
         _rate("uploads", "uploads_a_round", [entry.uploads for entry in entries]),
         Column.hidden("arrivals_a_round", [entry.arrivals for entry in entries]),
@@ -140,7 +129,7 @@ def audit_table(audit: Audit, title: str = "") -> Table:
     )
     seeds = f", {len(audit.seeds)} seeds" if len(audit.seeds) > 1 else ""
     size = f"{length_of(audit)}{seeds}, decisions only"
-    meaning = f"{MEANING} {MEANING_OF_AGES}" if ages else MEANING
+    meaning = f"{MEANING} {MEANING_IN_TIME}" if time_columns(entries) else MEANING
     return Table(columns, f"{title} ({size})" if title else size, meaning)
 
 
@@ -156,13 +145,6 @@ def clients_table(names: Iterable[str], asked: np.ndarray, gets: np.ndarray, the
     if there is not None:
         columns.insert(1, Column.of("there", [f"{100 * share:.0f} %" for share in there]))
     return Table(tuple(columns))
-
-
-def _age(entry: Audited) -> Cell:
-    if entry.ages is None:
-        return Cell("–")
-    values = {"mean": entry.ages.mean, "median": entry.ages.median, "high": entry.ages.high}
-    return Cell(f"{entry.ages.median:,.0f}, {entry.ages.high:,.0f}", values)
 
 
 def _off_target(entry: Audited) -> Cell:

@@ -59,14 +59,13 @@ def clock_of(points: Points) -> tuple[str, float]:
     return ("ticks", 1.0) if length is None else ("hours", length / 3600)
 
 
-def slowest(points: Points, metric: Metric) -> Outcome | None:
-    """The one that ends lowest, in whose end others are compared; None where nothing can be compared."""
-    outcomes = points.points
-    steady = [each for each in outcomes if not each.history.diverged.any() and metric.name in each.history.metrics]
-    if not any_timed(points) or len(steady) < 2 or len({each.history.seeds for each in outcomes}) > 1:
+def _first(points: Points, metric: Metric | None) -> Outcome | None:
+    """The first one, with whose end the others are compared; None where nothing can be compared."""
+    first = points.points[0]
+    comparable = len(points.points) > 1 and len({each.history.seeds for each in points.points}) == 1
+    if metric is None or not any_timed(points) or not comparable or first.history.diverged.any():
         return None
-    sign = 1.0 if metric.higher_is_better else -1.0
-    return min(steady, key=lambda each: sign * float(each.history.final(metric.name).mean()))
+    return first
 
 
 def time_to(history: History, metric: Metric, levels: np.ndarray) -> np.ndarray:
@@ -85,13 +84,13 @@ def time_columns(points: Points, metric: Metric | None) -> list[Column]:
         Column.of("Clients at work", [_digits(value) for value in at_work], at_work, key="mean_at_work", if_room=True),
         Column("Age: median, 90 %", tuple(map(_age, points.points)), "age", page_only=True),
     ]
-    reference = None if metric is None else slowest(points, metric)
+    reference = _first(points, metric)
     if metric is not None and reference is not None:
         clock, _ = clock_of(points)
         title = f"{clock.capitalize()} to the end of {reference.label}"
         cells = tuple(_time(points, point, metric, reference) for point in points.points)
         kind = "95 % interval" if any(cell.interval for cell in cells) else ""
-        columns.append(Column(title, cells, f"{clock}_to_lowest_end", intervals=kind, page_only=True))
+        columns.append(Column(title, cells, f"{clock}_to_end_of_first", intervals=kind, page_only=True))
     return columns
 
 
@@ -127,8 +126,8 @@ def _digits(value: float | None) -> str:
 
 
 def time_words(points: Points, metric: Metric | None, best: Outcome | None) -> str:
-    """How much sooner the best one is where the lowest ends."""
-    reference = None if metric is None else slowest(points, metric)
+    """How much sooner the best one is where the first one ends."""
+    reference = _first(points, metric)
     if metric is None or best is None or reference is None or reference.label == best.label:
         return ""
     clock, length = clock_of(points)

@@ -31,7 +31,7 @@ from turnout.workbench.report.run.compared import (
     title_of,
 )
 from turnout.workbench.report.run.curves import learning_curves
-from turnout.workbench.report.run.in_time import unit
+from turnout.workbench.report.run.in_time import any_timed, unit
 from turnout.workbench.report.run.run_charts import CHARTS, CURVE
 
 Format = Literal["png", "svg", "pdf"]
@@ -40,6 +40,7 @@ PAPER_PIXELS = 4  # per point, so that a figure of one column has about 600 dots
 
 CURVES = "curves"
 FIGURE_KINDS = (CURVES, *CHARTS)
+OF_TIME = ("at_work", "ages")  # figures of runs in which work takes time
 ALL = "all"  # of the kinds, each in a file of its own
 PLAIN = Look()
 WIDTH, HEIGHT, LOW = 900, 260, 80
@@ -110,6 +111,8 @@ def figure_set(points: Points, look: Look = PLAIN) -> tuple[dict[str, alt.TopLev
     figures, reasons = {}, []
     curves = {f"{CURVE}{metric.name}": learning_curves(shown, metric) for metric in shown_metrics(shown)}
     for name, drawing in (curves | {kind: describe(shown) for kind, (describe, _) in CHARTS.items()}).items():
+        if drawing is None and name in OF_TIME and not any_timed(shown):
+            continue
         if drawing is None:
             reasons.append(f"{name}: this run does not tell {CHARTS[name][1]}.")
         elif reason := why_silent(drawing):
