@@ -50,7 +50,7 @@ class History(Tabular):
         """Whether work took time; then `rounds` are ticks."""
         return "server_steps" in self.records
 
-    def hours(self, ticks: np.ndarray | float) -> np.ndarray:
+    def hours(self, ticks: np.ndarray | float | int) -> np.ndarray:
         """The time after so many ticks; NaN where the length of a tick is not known."""
         return np.asarray(ticks) * (np.nan if self.tick_seconds is None else self.tick_seconds / 3600)
 
