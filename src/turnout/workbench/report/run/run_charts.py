@@ -56,7 +56,7 @@ def attendance_picture(points: Points) -> Picture | None:
     if not watched:
         return None
     cells, groups = zip(*(_describe_attendance(point, attendance) for point, attendance in watched), strict=True)
-    note = f"One row per client, one column per round, seed {watched[0][1].seed}. From the top: {groups[0]}."
+    note = f"One row per client, one column per {unit(points)}, seed {watched[0][1].seed}. From the top: {groups[0]}."
     if len(points.points) > MOST_PICTURES:
         note += f" The first {MOST_PICTURES} strategies."
     x, y, num_clients = (
