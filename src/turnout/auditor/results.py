@@ -85,7 +85,7 @@ class Audited:
     @property
     def off_by_formula(self) -> float | None:
         """The same as `total_variation`, by the formula."""
-        return None if self.formula is None else distances.total_variation(self.target, self.formula)
+        return None if self.formula is None else total_variation(self.target, self.formula)
 
     @property
     def noise(self) -> float:

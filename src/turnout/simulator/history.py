@@ -52,7 +52,7 @@ class History(Tabular):
 
     def hours(self, ticks: np.ndarray | float | int) -> np.ndarray:
         """The time after so many ticks; NaN where the length of a tick is not known."""
-        return np.asarray(ticks) * (np.nan if self.tick_seconds is None else self.tick_seconds / 3600)
+        return np.asarray(np.multiply(ticks, np.nan if self.tick_seconds is None else self.tick_seconds / 3600))
 
     @property
     def drawn(self) -> bool:
