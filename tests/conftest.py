@@ -7,11 +7,15 @@ install_import_hook("turnout", "beartype.beartype")  # not as a context: submodu
 import os  # noqa: E402
 from pathlib import Path  # noqa: E402
 
+import hypothesis  # noqa: E402
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
 from turnout.simulator.programs import keep_few_programs, use_compilation_cache  # noqa: E402
 
+# A slow machine is no fault: neither an example nor making one has a time limit.
+hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("patient")
 use_compilation_cache()  # between the processes of one call, and between calls
 keep_few_programs()
 jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -18,7 +18,7 @@ class Record:
     name: str
     title: str
     cost: bool = False  # adds up over the rounds: tables have its sum, curves can be drawn over it
-    simulated: bool = True  # whether simulations have it; runs on real nodes have all
+    simulated: bool = True  # whether simulations have it; runs on real nodes have all but those of time
     counted: bool = True  # by the compiled loop, rather than from what it counts
     in_bytes: bool = False
     timed: bool = False  # only where work takes time
@@ -44,10 +44,11 @@ RECORDS = (
     Record("server_steps", "Server steps", cost=True, timed=True),
     Record("used", "Updates used", timed=True),
     Record("at_work", "Clients at work", timed=True),
-    Record("wasted_steps", "Local steps of work that was not used", cost=True, timed=True),
+    Record("wasted_steps", "Wasted local steps", cost=True, timed=True),
     Record("seconds", "Seconds", cost=True, simulated=False),
     Record("dropped", "Dropped replies", simulated=False),
 )
+OF_NODES = tuple(record for record in RECORDS if not record.timed)  # what real nodes have
 COSTS = tuple(record for record in RECORDS if record.cost and record.simulated)
 OVERFLOW = "overflow"  # of a simulated round: clients without a slot; it must be 0, and is checked rather than kept
 

@@ -7,10 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from turnout.auditor.exact import exact_weights
-from turnout.auditor.results import Audit, Audited
+from turnout.auditor.in_time import formula_in_time
+from turnout.auditor.results import Audit, Audited, UsedAges
 from turnout.auditor.voting import BURN_IN, SEGMENTS, Votes, local_rates, play_trials
 from turnout.declarations import NotNegative, NumRounds, checked
+from turnout.paces import Pace
 from turnout.server.settings import ServerSettings
+from turnout.simulator.ages import Ages, quantile
 from turnout.simulator.kinds import Strategies, labelled_strategies
 from turnout.simulator.local_training import Local
 from turnout.simulator.simulate import Seeds, check_seeds
@@ -25,7 +28,7 @@ MIN_ARRIVALS = 10  # of a client, for its share to be estimated
 
 
 @checked
-def audit(
+def audit(  # noqa: PLR0913 (those of a trial)
     world: World,
     strategies: Strategy[PyTree] | Strategies,
     *,
@@ -35,19 +38,21 @@ def audit(
     local: Local | None = None,
     progress: Callable[[int, int], None] | None = None,
     names: Sequence[str] | None = None,
+    pace: Pace | None = None,
     **server: Any,
 ) -> Audit:
     """Play only the server's decisions, and measure how much every client counts.
 
     Args:
-        world: who is available, whose uploads arrive, how much local work is done.
+        world: who is available, whose uploads arrive, how much local work is done, and how long it takes.
         strategies: one, several, or several by name.
         importance: how much each client should count, up to a common factor; all the same if not given.
-        rounds: T, rounded up to whole segments.
+        rounds: T, rounded up to whole segments; ticks, where work takes time.
         seeds: how many seeds, or which ones; each is one more run.
         local: the clients' optimizer, whose reach counts; plain SGD if not given.
         progress: called with the number of strategies done and their total.
         names: of the clients, such as `task.names`; numbers if not given.
+        pace: when the server asks and when it steps, such as `Buffered(10)`; in rounds that wait for all if not given.
         server: as in `ServerSettings`. `facts` and `rest` count; rate, optimizer and radius do not change shares.
 
     """
@@ -56,7 +61,7 @@ def audit(
     if worth.shape != (world.num_clients,) or not worth.sum() > 0:
         raise ValueError(f"importance must be {world.num_clients} numbers of 0 or more, one per client, not all zero")
     optimizer, settings = Local() if local is None else local, ServerSettings.of(server)
-    trials = {label: Trial(strategy, world, optimizer, settings) for label, strategy in named.items()}
+    trials = {label: Trial(strategy, world, optimizer, settings, pace=pace) for label, strategy in named.items()}
     fleet = Fleet(jnp.asarray(worth, jnp.float32))
     return audit_trials(fleet, trials, rounds=rounds, seeds=seeds, progress=progress, names=names)
 
@@ -96,10 +101,12 @@ def effective_weights(
     local: Local | None = None,
     rounds: NumRounds = ROUNDS,
     seeds: Seeds = 1,
+    pace: Pace | None = None,
     **server: Any,
 ) -> np.ndarray:
     """Long-run shares of the clients: in closed form if there is one, else as played; arguments as in `audit`."""
-    result = audit(world, strategy, importance=importance, local=local, rounds=rounds, seeds=seeds, **server)
+    options = {"importance": importance, "local": local, "rounds": rounds, "seeds": seeds, "pace": pace}
+    result = audit(world, strategy, **options, **server)
     return result.entries[0].best
 
 
@@ -110,7 +117,6 @@ def _entry(label: str, trial: Trial, fleet: Fleet, votes: Votes, names: tuple[st
     seldom, exact = clients["arrived"].sum(axis=0) < MIN_ARRIVALS, exact_weights(trial, fleet)
     rounds = votes.moves.shape[-1]
     late = rounds // SEGMENTS * BURN_IN
-    rates = local_rates(trial.local, rounds)[late:]
 
     def per_round(name: str) -> float:
         return float(votes.records[name][:, late:].mean())
@@ -128,13 +134,39 @@ def _entry(label: str, trial: Trial, fleet: Fleet, votes: Votes, names: tuple[st
         arrived=clients["arrived"].mean(axis=0) / rounds,
         stalest=clients["stalest"].max(axis=0),
         staleness=float(votes.staleness[:, late:].mean()),
-        moves=np.divide(votes.moves[:, late:], rates, out=np.zeros((len(votes.moves), rates.size)), where=rates > 0),
+        moves=_moves(trial, votes, late),
         participants=per_round("cohort"),
         uploads=per_round("uploads"),
         arrivals=per_round("arrived"),
         notes=_notes(trial, int(seldom.sum()) if exact is None else 0),
         names=names,
+        duration=trial.world.mean_ticks(),
+        ages=None if votes.ages is None else _used_ages(votes.ages),
+        formula=formula_in_time(trial, fleet),
     )
+
+
+def _moves(trial: Trial, votes: Votes, late: int) -> np.ndarray:
+    """Total weight times reach, round by round, without the learning rate; in time, of the steps of all seeds."""
+    moves, rounds = np.asarray(votes.moves, np.float64), votes.moves.shape[-1]
+    rates = np.broadcast_to(local_rates(trial.local, rounds), moves.shape)
+    if "server_steps" in votes.records:
+        stepped = np.asarray(votes.records["server_steps"]) > 0
+        versions = np.cumsum(stepped, axis=1) - stepped
+        rates, chosen = np.take_along_axis(rates, versions, axis=1), stepped[:, late:]
+        moves, rates = moves[:, late:][chosen][None], rates[:, late:][chosen][None]
+    else:
+        moves, rates = moves[:, late:], rates[:, late:]
+    return np.divide(moves, rates, out=np.zeros(moves.shape), where=rates > 0)
+
+
+def _used_ages(ages: Ages) -> UsedAges:
+    """Ages of the updates of all seeds."""
+    used, total = (np.asarray(each, np.float64).sum(axis=0) for each in (ages.used, ages.age))
+    bins = np.asarray(ages.bins, np.float64).sum(axis=0)
+    by_client = np.divide(total, used, out=np.full_like(used, np.nan), where=used > 0)
+    mean = float(total.sum() / max(used.sum(), 1.0))
+    return UsedAges(mean, float(quantile(bins, 0.5)), float(quantile(bins, 0.9)), by_client)
 
 
 def _shares(counted: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:

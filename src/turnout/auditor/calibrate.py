@@ -14,7 +14,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.auditor.voting import local_rates, play_trials
+from turnout.auditor.voting import Votes, local_rates, play_trials
 from turnout.server.settings import ServerSettings
 from turnout.simulator.local_training import Local
 from turnout.simulator.trial import Trial
@@ -49,12 +49,19 @@ def mean_moves(fleet: Fleet, trials: Sequence[Trial], *, rounds: int = ROUNDS, s
             name = type(trial.strategy).__name__
             raise ValueError(f"{name} weighs clients by their losses, so its mean step is known only by training")
     played = play_trials(fleet, trials, rounds=rounds, seeds=seeds, count=False)
-    moves = np.array([votes.moves[:, :rounds].mean(dtype=np.float64) for votes in played])
+    moves = np.array([_mean_move(votes, rounds) for votes in played])
     for trial, move in zip(trials, moves, strict=True):
         if not move > 0:
             name = type(trial.strategy).__name__
             raise ValueError(f"{name} does not move the model on average ({move:g} per round): no rate changes that")
     return moves
+
+
+def _mean_move(votes: Votes, rounds: int) -> float:
+    """Mean over the rounds; where work takes time, over the server's steps."""
+    total = votes.moves[:, :rounds].sum(dtype=np.float64)
+    steps = votes.records.get("server_steps", np.ones_like(votes.moves))[:, :rounds].sum(dtype=np.float64)
+    return float(total / max(steps, 1.0))
 
 
 def scaled(trial: Trial, factor: float) -> Trial:

@@ -84,7 +84,7 @@ def exact_weights(trial: Trial, fleet: Fleet) -> np.ndarray | None:
     """
     form = _FORMS.get(type(trial.strategy))
     law = trial.world.law()
-    if form is None or law is None or trial.server.rest is not None:
+    if form is None or law is None or trial.server.rest is not None or trial.timed:
         return None
     measured = (fleet.target, law.pi, trial.world.links.mean_success())
     target, pi, success = (np.asarray(each, np.float64) for each in measured)

@@ -24,6 +24,16 @@ MAX_EXACT_DISTANCE = 1e-6  # total variation from the target at which a closed f
 
 
 @dataclass(frozen=True)
+class UsedAges:
+    """How old updates are when a step of the server uses them, in such steps."""
+
+    mean: float
+    median: float
+    high: float  # which nine of ten do not exceed
+    by_client: np.ndarray  # mean age, NaN for a client of which none was used
+
+
+@dataclass(frozen=True)
 class Audited:
     """What one strategy does in one world; arrays have one entry per client."""
 
@@ -39,12 +49,15 @@ class Audited:
     arrived: np.ndarray  # share of rounds in which its update arrives
     stalest: np.ndarray  # most rounds without an arrival
     staleness: float  # rounds since a client's last arrival, mean over rounds, weighted by the target
-    moves: np.ndarray  # total weight of each round, times reach: (seeds, rounds)
+    moves: np.ndarray  # total weight of each round, times reach: (seeds, rounds); in time, of the server's steps
     participants: float  # clients asked to train, per round
     uploads: float
     arrivals: float
     notes: tuple[str, ...] = ()
     names: tuple[str, ...] | None = None  # of the clients, if they have names
+    duration: np.ndarray | None = None  # mean ticks of a client's work, where it takes time
+    ages: UsedAges | None = None  # of the updates, likewise
+    formula: np.ndarray | None = None  # the share by a formula that is close, where work takes time and there is one
 
     @property
     def best(self) -> np.ndarray:
@@ -68,6 +81,11 @@ class Audited:
     def total_variation(self) -> float:
         """½ Σ |α - Ω|: the share of the weight that goes to the wrong clients."""
         return total_variation(self.target, self.best)
+
+    @property
+    def off_by_formula(self) -> float | None:
+        """The same as `total_variation`, by the formula."""
+        return None if self.formula is None else total_variation(self.target, self.formula)
 
     @property
     def noise(self) -> float:
@@ -179,6 +197,9 @@ class Audit(Tabular):
                     "available": entry.available,
                     "arrived": entry.arrived,
                     "stalest": entry.stalest,
+                    **({} if entry.duration is None else {"duration": entry.duration}),
+                    **({} if entry.ages is None else {"age": entry.ages.by_client}),
+                    **({} if entry.formula is None else {"formula": entry.formula}),
                 }
             )
 

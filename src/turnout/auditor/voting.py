@@ -27,6 +27,7 @@ from turnout.server.server import Server
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
 from turnout.simulator import loop
+from turnout.simulator.ages import Ages
 from turnout.simulator.batching import check_overflow, crowd_sizes
 from turnout.simulator.carry import Carry
 from turnout.simulator.client import Sent
@@ -82,6 +83,7 @@ class Votes(eqx.Module):
     staleness: Float[Array, "... rounds"]  # rounds since a client's last arrival, weighted by the target
     records: dict[str, Float[Array, "... rounds"]]
     clients: dict[str, Shaped[Array, "... clients"]]
+    ages: Ages | None  # of the updates that were used, where work takes time
 
 
 class _Written(NamedTuple):
@@ -194,22 +196,23 @@ def _play(fleet: Fleet, lane: Lane, length: int, count: bool) -> Votes:
         carry, written = jax.lax.scan(lambda now, t: one_round(votes, now, t), carry, rounds)
         return carry, (server.model(carry.server), written)
 
-    def model(votes: Float[Array, "segments clients"]) -> tuple[Array, tuple[Tally, _Written]]:
+    def model(votes: Float[Array, "segments clients"]) -> tuple[Array, tuple[Carry, _Written]]:
         begin = _begin(fleet, lane, server)
         numbers = jnp.arange(SEGMENTS, dtype=jnp.int32)
         residuals = SEGMENTS * length * lane.plan.slots
         segment = one_segment if residuals <= _MAX_RESIDUALS else jax.checkpoint(one_segment)
         carry, (models, written) = jax.lax.scan(segment, begin, (numbers, votes))
-        return models[-1] - models[BURN_IN - 1], (carry.tally, written)
+        return models[-1] - models[BURN_IN - 1], (carry, written)
 
     ones = jnp.ones((SEGMENTS, fleet.num_clients))
     if count:
-        _, backward, (tally, written) = jax.vjp(model, ones, has_aux=True)
+        _, backward, (carry, written) = jax.vjp(model, ones, has_aux=True)
         (counted,) = backward(jnp.ones(()))
     else:
-        counted, (_, (tally, written)) = None, model(ones)
+        counted, (_, (carry, written)) = None, model(ones)
     records, moves, staleness = jax.tree.map(lambda leaf: leaf.reshape(-1), written)
-    return Votes(counted, moves, staleness, records, tally.summary(SEGMENTS * length))
+    ages = None if carry.time is None else carry.time.ages
+    return Votes(counted, moves, staleness, records, carry.tally.summary(SEGMENTS * length), ages)
 
 
 def _begin(fleet: Fleet, lane: Lane, server: Server) -> Carry:

@@ -268,10 +268,11 @@ def _history(
         target=_by_draw([task.fleet.target for task in tasks]),
         pi=_by_draw([None if law is None else law.pi for law in laws]),
         lam=_by_draw([None if law is None else law.lam for law in laws]),
+        duration=_by_draw([of_draw[number].world.mean_ticks() for of_draw in group.draws]),
     )
 
 
-def _by_draw(values: Sequence[PerClient | None]) -> np.ndarray | None:
+def _by_draw(values: Sequence[PerClient | np.ndarray | None]) -> np.ndarray | None:
     """One number per client; one row per seed if every seed has a draw of its own; None where there is nothing."""
     if values[0] is None:
         return None

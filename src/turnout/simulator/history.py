@@ -11,6 +11,7 @@ import numpy as np
 from turnout.errors import check_installed
 from turnout.metrics import metric_named
 from turnout.presented import Tabular
+from turnout.simulator.ages import STARTS
 from turnout.simulator.attendance import STATES, Attendance
 from turnout.types import PyTree
 
@@ -38,10 +39,20 @@ class History(Tabular):
     target: np.ndarray | None = field(default=None, repr=False)  # α, one number per client, or one row per seed
     pi: np.ndarray | None = field(default=None, repr=False)  # π, where the availability has a stationary law
     lam: np.ndarray | None = field(default=None, repr=False)  # λ, likewise
+    duration: np.ndarray | None = field(default=None, repr=False)  # mean ticks of work, where it takes time, likewise
 
     def __repr__(self) -> str:
         finals = ", ".join(f"{name} {values[:, -1].mean():.4g}" for name, values in self.metrics.items())
         return f"History of {self.rounds} rounds, {len(self.seeds)} seeds; at the end {finals or 'no metrics'}"
+
+    @property
+    def timed(self) -> bool:
+        """Whether work took time; then `rounds` are ticks."""
+        return "server_steps" in self.records
+
+    def hours(self, ticks: np.ndarray | float | int) -> np.ndarray:
+        """The time after so many ticks; NaN where the length of a tick is not known."""
+        return np.asarray(np.multiply(ticks, np.nan if self.tick_seconds is None else self.tick_seconds / 3600))
 
     @property
     def drawn(self) -> bool:
@@ -50,8 +61,8 @@ class History(Tabular):
 
     def of_first_seed(self) -> History:
         """The run of the first seed alone."""
-        arrays = {name: getattr(self, name) for name in ("metrics", "records", "clients", "params")}
-        of_fleet = {name: getattr(self, name) for name in ("target", "pi", "lam")}
+        arrays = {name: getattr(self, name) for name in ("metrics", "records", "clients", "params", "ages")}
+        of_fleet = {name: getattr(self, name) for name in ("target", "pi", "lam", "duration")}
         own = {name: values[0] for name, values in of_fleet.items() if values is not None and values.ndim > 1}
         return replace(self, seeds=self.seeds[:1], **jax.tree.map(lambda values: values[:1], arrays), **own)
 
@@ -71,17 +82,23 @@ class History(Tabular):
         return self.metrics[metric][:, -1]
 
     def frame(self) -> pl.DataFrame:
-        """Tidy table: seed, round, kind, name, value. The kind is metric, or record of a round; rounds count from 1."""
+        """Tidy table: seed, round, kind, name, value. The kind is metric, or record of a round; rounds count from 1.
+
+        Where work takes time rounds are ticks, and there is a column `hours` if their length is known.
+        """
         check_installed("polars", "History.frame")
         import polars as pl
 
         every = np.arange(1, self.rounds + 1)
         kinds = ("metric", self.evaluated, self.metrics), ("record", every, self.records)
-        return pl.concat(
+        rows = pl.concat(
             _tidy(self.seeds, rounds, kind, name, values)
             for kind, rounds, arrays in kinds
             for name, values in arrays.items()
         )
+        if self.tick_seconds is None:
+            return rows
+        return rows.with_columns(hours=pl.col("round") * (self.tick_seconds / 3600))
 
     def clients_frame(self) -> pl.DataFrame:
         """One row per seed and client, with the sums over all rounds."""
@@ -94,6 +111,22 @@ class History(Tabular):
             "client": np.tile(np.arange(num_clients), num_seeds),
         }
         return pl.DataFrame(index | {name: values.ravel() for name, values in self.clients.items()})
+
+    def ages_frame(self) -> pl.DataFrame:
+        """How many updates were used at which age: one row per seed and age; from 64 server steps on the least age."""
+        check_installed("polars", "History.ages_frame")
+        import polars as pl
+
+        if self.ages is None:
+            raise ValueError("this history has no ages: work took no time")
+        rows, bins = np.nonzero(self.ages)
+        return pl.DataFrame(
+            {
+                "seed": np.asarray(self.seeds, np.int64)[rows],
+                "age": STARTS[bins],
+                "updates": self.ages[rows, bins].astype(np.int64),
+            }
+        )
 
     def attendance_frame(self) -> pl.DataFrame:
         """One row per recorded round and client of the run of the first seed, with the client's state."""

@@ -70,7 +70,7 @@ class ACE(Strategy[ACEState]):
         self, state: ACEState, params: Params, view: View, cohort: Cohort, reports: Reports
     ) -> tuple[Move, ACEState]:
         said = reports.updates if self.memory == "clients" else tree.rows_per_unit(reports.updates, cohort.lr)
-        words, _, heard = state.words.hear(cohort, reports, said, cohort.take(view.importance))
+        words, _, heard = state.words.hear(cohort, reports, said, cohort.take(view.importance), view.t)
         spoken = cohort.put(jnp.asarray(view.t, jnp.float32) - cohort.age)
         after = ACEState(words, jnp.where(heard, spoken, state.version))
         steps = num_arrived(cohort) / num_awaited(view, cohort)

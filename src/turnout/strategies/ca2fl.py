@@ -41,7 +41,7 @@ class CA2FL(Strategy[Words]):
         self, state: Words, params: Params, view: View, cohort: Cohort, reports: Reports
     ) -> tuple[Move, Words]:
         said = tree.rows_per_unit(reports.updates, cohort.lr)
-        heard = state.hear(cohort, reports, said, cohort.take(view.importance))
+        heard = state.hear(cohort, reports, said, cohort.take(view.importance), view.t)
         weight = shares(view, cohort, 1.0) * divide(jnp.ones(()), num_arrived(cohort))
         direction = tree.add(state.mean(view), tree.weighted_sum(heard.change, weight))
         return Move(weight, tree.scale(direction, view.lr)), heard.words

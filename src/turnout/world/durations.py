@@ -171,7 +171,7 @@ class Resampled(Durations):
 
     @property
     def shortest(self) -> int:
-        recorded = jnp.arange(self.ticks.shape[1]) < self.count[:, None]
+        recorded = jnp.arange(self.ticks.shape[1])[None, :] < self.count[:, None]
         return int(jnp.min(jnp.where(recorded, self.ticks, MAX_TICKS)))
 
     @property

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.random as jr
+import numpy as np
 
 from turnout.availability.base import ErgodicProcess, Process
 from turnout.declarations import Declared, NumRounds, checked
@@ -91,11 +92,24 @@ class World(Declared):
             lasting = self.durations.step(t, steps, round_key(root, Stream.DURATIONS, t))
         return WorldState(process, links), Nature(available, delivers, success, steps, lasting)
 
+    def mean_ticks(self) -> np.ndarray | None:
+        """Ticks that work of each client takes on average, the first included; None where work takes no time.
+
+        In a fleet of more than 5,000 clients None, too: the laws of all of them would take much memory.
+        """
+        if self.durations is None or self.num_clients > _MOST_LAWS:
+            return None
+        steps = self.compute.mean_of(np.arange(self.compute.most + 1, dtype=np.float64))
+        return 1.0 + self.durations.mean(np.broadcast_to(steps, (self.num_clients,)))
+
     def law(self) -> Law | None:
         """The stationary law of the availability, None if it has none."""
         if not isinstance(self.availability, ErgodicProcess):
             return None
         return Law(self.availability.stationary(), self.availability.correlation())
+
+
+_MOST_LAWS = 5_000
 
 
 def _check_count(name: str, described: int, count: int) -> None:

@@ -80,7 +80,7 @@ def test_citations_for_another_program(turnout, tmp_path):
     ("line", "offered"),
     [
         ("turnout cite feda", {"fedacs", "fedasync", "fedau", "fedavg", "fedawe"}),
-        ("turnout run ", {"demo", "tiny.toml"}),
+        ("turnout run ", {"demo", "slow_clients", "tiny.toml"}),
         ("turnout audit ti", {"tiny.toml"}),
         ("turnout list ex", {"experiments"}),
         ("turnout reproduce debiased_t", {"debiased_table1"}),

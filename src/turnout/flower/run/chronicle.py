@@ -21,7 +21,7 @@ from turnout.flower.server.driver import Driver
 from turnout.flower.server.turn import RoundRecord
 from turnout.flower.wire.layout import Arrays
 from turnout.metrics import TEST_ACCURACY, TRAIN_LOSS, WORST_DECILE, usual_name
-from turnout.records import BYTES_UPLOADED, RECORDS
+from turnout.records import BYTES_UPLOADED, OF_NODES
 from turnout.simulator.history import History
 from turnout.tasks.base import worst_decile
 from turnout.workbench.experiment import deployed, store
@@ -41,7 +41,7 @@ class Chronicle:
 
     def __init__(self, sessions: Sessions | None = None) -> None:
         self.sessions = Sessions() if sessions is None else sessions
-        self.records: dict[str, list[float]] = {record.name: [] for record in RECORDS}
+        self.records: dict[str, list[float]] = {record.name: [] for record in OF_NODES}
         self.by_clients: ByRound = {}  # means of the clients' metrics
         self.central: ByRound = {}  # metrics of the server's own evaluation
         self.losses: dict[int, float] = {}  # during local work
@@ -136,7 +136,7 @@ class Chronicle:
     def restore(self, plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from a former `state`."""
         unknown = np.full(len(arrays["available"]), math.nan)  # for a record that the checkpoint's version did not have
-        self.records = {record.name: arrays.get(record.name, unknown).tolist() for record in RECORDS}
+        self.records = {record.name: arrays.get(record.name, unknown).tolist() for record in OF_NODES}
         self.by_clients = {name: _by_round(values) for name, values in plain["by_clients"].items()}
         self.central = {name: _by_round(values) for name, values in plain["central"].items()}
         self.losses, self.latest = _by_round(plain["losses"]), dict(plain["latest"])

@@ -19,7 +19,7 @@ def list_command(
     kind: Annotated[
         str | None,
         Argument(
-            metavar="[strategies|availability|tasks|links|compute|facts|experiments|claims]",
+            metavar="[strategies|availability|tasks|uploads|links|compute|durations|facts|paces|experiments|claims]",
             autocompletion=completion.kinds,
         ),
     ] = None,

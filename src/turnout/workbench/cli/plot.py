@@ -30,7 +30,7 @@ def plot_command(
         str,
         Argument(
             metavar="KIND",
-            help="curves, availability, weights, groups, clients or staleness; all: the figures of a paper.",
+            help="curves, at_work, ages, availability, weights, groups, clients or staleness; all: those of a paper.",
             autocompletion=completion.figures,
         ),
     ],
@@ -50,6 +50,7 @@ def plot_command(
     y_range: Annotated[str | None, Option(metavar="LOW:HIGH", help="The part of the y axis to show.")] = None,
     log: Annotated[str, Option(metavar="x|y|xy", help="Axes with a logarithmic scale.")] = "",
     from_round: Annotated[int, Option(metavar="K", help="Draw rounds from this one on.")] = 0,
+    over: Annotated[str, Option(metavar="KEY", help="Of curves: the x axis, such as round, hours, server_steps.")] = "",
     titled: Annotated[bool, Option("--titled", help="With a title, for a slide rather than a paper.")] = False,
     *,
     output: Output,
@@ -69,7 +70,7 @@ def plot_command(
     from turnout.workbench.report.run.compared import join_runs
     from turnout.workbench.report.run.plots import ALL, for_paper, save_plot
 
-    look = Look(**changes, log=log, from_round=from_round)
+    look = Look(**changes, log=log, from_round=from_round, over=over)
     points = join_runs([(run.absolute().name, load(run)) for run in runs])
     if kind == ALL and metric is not None:
         raise UserError("--metric: all figures have all metrics; leave it out, or choose curves")

@@ -87,7 +87,9 @@ def _task(point: Point) -> Task:
 
 def _trial(task: Task, point: Point, worlds: dict[str, World], spread: Spread) -> Trial:
     local = point.local.build()
-    key = "".join((point.availability.key, point.links.key, point.compute.key, str(local.batch_size)))
+    key = "".join(
+        (point.availability.key, point.links.key, point.compute.key, point.durations.key, str(local.batch_size))
+    )
     if key not in worlds:
         worlds[key] = _world(task, point, local.batch_size)
     trial = Trial(
@@ -96,6 +98,7 @@ def _trial(task: Task, point: Point, worlds: dict[str, World], spread: Spread) -
         local=local,
         server=point.server.build(facts=point.facts.build()),
         uploads=point.uploads.build(),
+        pace=point.pace.build() if point.timed else None,
     )
     with mistakes_at(point.strategy.where, type(trial.strategy).__module__):
         check_trial(task, trial, spread)
@@ -109,8 +112,9 @@ def _world(task: Task, point: Point, batch_size: int) -> World:
         raise ExperimentError(
             f"availability: describes {availability.num_clients} clients, but the task has {task.num_clients}"
         )
-    with mistakes_at("availability, links, compute"):
-        return World(availability, point.links.build(num_clients=task.num_clients), point.compute.build(**filled))
+    with mistakes_at("availability, links, compute, durations"):
+        links, durations = (part.build(num_clients=task.num_clients) for part in (point.links, point.durations))
+        return World(availability, links, point.compute.build(**filled), durations)
 
 
 def calibrate_batch(batch: Batch, reference: str, rounds: int) -> Batch:

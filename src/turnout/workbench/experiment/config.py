@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -12,12 +13,13 @@ from turnout.simulator.mesh import Spread
 from turnout.workbench.experiment import toml
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.parts import Part, read_part
-from turnout.workbench.experiment.registry import COMMON_TABLES, OVERRIDES, check_experiment
+from turnout.workbench.experiment.registry import COMMON_TABLES, KINDS, OVERRIDES, check_experiment
 from turnout.workbench.experiment.schema import accepts, excerpt, expect, is_whole
 from turnout.workbench.experiment.trust import Code, read_document
 
-DEFAULTS = {"links": "perfect", "uploads": "plain", "server": {}, "facts": "oracle"}  # of tables that may be left out
-NAMED = ("uploads", "facts")  # those that name a builder: a strategy's own replaces the common one
+OF_TIME = {"durations": "instant", "pace": "rounds"}  # tables that are written only if they say something else
+DEFAULTS = {"links": "perfect", "uploads": "plain", "server": {}, "facts": "oracle"} | OF_TIME  # that may be left out
+NAMED = ("uploads", "facts", "pace")  # those that name a builder: a strategy's own replaces the common one
 
 
 def usual_interval(rounds: int) -> int:
@@ -35,6 +37,7 @@ class Entrant:
     uploads: Part | None = None
     server: Part | None = None
     facts: Part | None = None
+    pace: Part | None = None
 
     def table(self) -> dict[str, Any]:
         own = {name: part.table() for name in OVERRIDES if (part := getattr(self, name)) is not None}
@@ -49,15 +52,22 @@ class Tables:
     availability: Part
     links: Part
     compute: Part
+    durations: Part
     local: Part
     uploads: Part
     server: Part
     facts: Part
+    pace: Part
+
+    @property
+    def timed(self) -> bool:
+        """Whether work takes time, or the server keeps another pace than rounds that wait for everybody."""
+        return any(getattr(self, name) != _usual(name) for name in OF_TIME)
 
     @property
     def drawn(self) -> tuple[str, ...]:
         """What every seed has of its own, by `seed = "run"`: data, a world, both or nothing."""
-        world = any(part.drawn for part in (self.availability, self.links, self.compute))
+        world = any(part.drawn for part in (self.availability, self.links, self.compute, self.durations))
         return (*(["data"] if self.task.drawn else []), *(["world"] if world else []))
 
 
@@ -100,7 +110,7 @@ class Experiment(Tables):
 
     def document(self) -> dict[str, Any]:
         """As TOML, with every default; reading it back gives an equal experiment."""
-        parts = {name: getattr(self, name).table() for name in COMMON_TABLES}
+        parts = {name: getattr(self, name).table() for name in COMMON_TABLES if not self._is_quiet(name)}
         texts = {name: text for name in ("title", "claim") if (text := getattr(self, name))}
         counted = self.seeds == tuple(range(len(self.seeds)))
         return (
@@ -113,6 +123,10 @@ class Experiment(Tables):
             | parts
             | {"strategies": [entrant.table() for entrant in self.strategies]}
         )
+
+    def _is_quiet(self, name: str) -> bool:
+        """Whether a table says nothing, as in files of before."""
+        return name in OF_TIME and getattr(self, name) == _usual(name)
 
     def to_toml(self) -> str:
         return toml.write(self.document())
@@ -127,7 +141,12 @@ def read_experiment(source: str | Path, settings: tuple[str, ...] = (), trust: b
 
 
 def _common(name: str, table: Any, code: Code) -> Part:
-    return read_part("tasks" if name == "task" else name, table, name, code=code)
+    return read_part(KINDS.get(name, name), table, name, code=code)
+
+
+@functools.cache
+def _usual(name: str) -> Part:
+    return _common(name, OF_TIME[name], Code.REFUSED)
 
 
 def _count(value: Any, where: str, most: int = MAX_COUNT) -> int:
@@ -203,5 +222,7 @@ def _entrant(table: Any, where: str, code: Code) -> Entrant:
         raise ExperimentError(f"{where}.local.steps: the amount of local work is the same for all: give it in local")
     rest = {key: value for key, value in table.items() if key not in (*OVERRIDES, "label")}
     strategy = read_part("strategies", rest, where, code=code)
-    parts = {key: read_part(key, value, f"{where}.{key}", key in NAMED, code) for key, value in own.items()}
+    parts = {
+        key: read_part(KINDS.get(key, key), value, f"{where}.{key}", key in NAMED, code) for key, value in own.items()
+    }
     return Entrant(strategy, _text(table.get("label", strategy.name), f"{where}.label"), **parts)

@@ -30,7 +30,7 @@ from turnout.workbench.experiment.inputs import Inputs, changed_since, differing
 
 NUMERIC = ("turnout", "jax", "jaxlib", "equinox", "optax", "numpy")  # packages whose version may change the numbers
 BY_NAME = ("metrics", "records", "clients")  # fields of a history that hold arrays by name
-OPTIONAL = ("target", "pi", "lam")  # fields that are an array or None
+OPTIONAL = ("target", "pi", "lam", "duration", "ages")  # fields that are an array or None
 
 INPUTS = "inputs.json"
 ANEW = "begin anew in another folder"
@@ -187,6 +187,7 @@ def _plain(history: History) -> tuple[dict[str, Any], Arrays]:
     if attendance is not None:
         arrays |= {f"attendance {name}": getattr(attendance, name) for name in ("rounds", "clients", "states")}
     header = {"seeds": list(history.seeds), "rounds": history.rounds, "of_a_run": history.seconds}
+    header |= {} if history.tick_seconds is None else {"tick_seconds": history.tick_seconds}
     return header | {"watched": None if attendance is None else attendance.seed, "leaves": len(leaves)}, arrays
 
 
@@ -203,6 +204,7 @@ def _history(header: dict[str, Any], arrays: Arrays) -> History:
         params=[arrays[f"params {i}"] for i in range(header["leaves"])],
         attendance=None if header["watched"] is None else Attendance(header["watched"], **watched),
         seconds=header["of_a_run"],
+        tick_seconds=header.get("tick_seconds"),
         metrics=by_name["metrics"],
         records=by_name["records"],
         clients=by_name["clients"],

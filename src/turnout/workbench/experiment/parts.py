@@ -18,7 +18,7 @@ from turnout.workbench.experiment.errors import ExperimentError, check_keys, mis
 from turnout.workbench.experiment.trust import TRUST, Code
 
 RUN_SEED = "run"  # `seed = "run"`: the seed of the run, so that every run has a draw of its own
-DRAWN = ("tasks", "availability", "links", "compute")  # kinds whose seed may be that of the run
+DRAWN = ("tasks", "availability", "links", "compute", "durations")  # kinds whose seed may be that of the run
 Path = tuple[str, ...]  # of keys into a table, to an argument
 OF_OPTAX = {"optimizer": "optimizers", "learning_rate": "schedules"}  # arguments that name a builder of optax
 # Arguments that are not keys of the table: the server's facts and an optimizer's learning rate are given elsewhere.

@@ -21,7 +21,13 @@ from turnout.workbench.experiment.errors import ExperimentError, check_keys
 from turnout.workbench.experiment.source import Defaults, builder_named, builders_of, names_defined, summary_of
 
 PACKAGES = ("strategies", "availability", "tasks", "uploads")  # one builder per file, with the name of the file
-MODULES = {"links": "world.links", "compute": "world.compute", "facts": "server.facts"}  # several builders in one file
+MODULES = {  # several builders in one file
+    "links": "world.links",
+    "compute": "world.compute",
+    "durations": "world.durations",
+    "facts": "server.facts",
+    "paces": "paces",
+}
 SHIPPED = {
     "experiments": ("workbench", "experiment", "library"),
     "claims": ("workbench", "reproduction", "claims"),
@@ -31,8 +37,9 @@ LISTED_KINDS = (*PACKAGES, *MODULES, *SHIPPED)
 OURS = ("turnout.optimizers", "turnout.workbench.experiment.deployed", "turnout.workbench.reproduction.variants")
 read_at_import: dict[str, Digests] = {}  # the files that a user's modules read when they were imported
 FILLED = ("num_clients", "sizes", "batch_size")  # arguments that an experiment fills in itself
-COMMON_TABLES = ("task", "availability", "links", "compute", "local", "uploads", "server", "facts")
-OVERRIDES = ("local", "uploads", "server", "facts")  # tables of which a strategy may have its own
+COMMON_TABLES = ("task", "availability", "links", "compute", "durations", "local", "uploads", "server", "facts", "pace")
+OVERRIDES = ("local", "uploads", "server", "facts", "pace")  # tables of which a strategy may have its own
+KINDS = {"task": "tasks", "pace": "paces"}  # of the builders that a table names, where that is not the table's name
 NEEDED = ("rounds", "task", "availability", "strategies")
 OF_RUN = ("title", "claim", "rounds", "seeds", "evaluate_every", "metrics", "calibrate", "spread")
 KEYS = (*OF_RUN, *COMMON_TABLES, "strategies")
@@ -211,7 +218,7 @@ def check_names(document: dict[str, Any]) -> None:
     for number, table in enumerate(strategies if isinstance(strategies, list) else []):
         _check("strategies", table, f"strategies[{number}]", (*OVERRIDES, "label"))
     for name in COMMON_TABLES:
-        kind = "tasks" if name == "task" else name
+        kind = KINDS.get(name, name)
         if kind in LISTED_KINDS and name in document:
             _check(kind, document[name], name, ())
 

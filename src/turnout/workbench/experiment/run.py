@@ -88,6 +88,7 @@ class Run:
     def about(self) -> dict[str, Any]:
         """The contents of `run.json`."""
         factors = {outcome.label: outcome.rate_factor for outcome in self.points}
+        ticks = {outcome.label: outcome.history.tick_seconds for outcome in self.points}
         own = ({} if self.experiment.calibrate is None else {"rate_factors": factors}) | {
             "title": self.experiment.title,
             "labels": [outcome.label for outcome in self.points],
@@ -95,6 +96,7 @@ class Run:
             "seconds": round(self.seconds, 3),
             "seconds_of_a_run": {point.label: point.history.seconds for point in self.points},
         }
+        own |= {"tick_seconds": ticks} if any(ticks.values()) else {}
         return own | self.origin | self.notes
 
     def __getitem__(self, label: str) -> Outcome:
@@ -110,6 +112,17 @@ class Run:
     def clients_frame(self) -> pl.DataFrame:
         """One row per label, seed and client: sums over all rounds, the target, and π and λ where they are known."""
         return self._with_labels([_clients(outcome) for outcome in self.points])
+
+    def ages_frame(self) -> pl.DataFrame | None:
+        """One row per label, seed and age of updates: how many were used at that age; None where work took no time."""
+        import polars as pl
+
+        frames = [
+            outcome.history.ages_frame().select(pl.lit(outcome.label).alias("label"), pl.all())
+            for outcome in self.points
+            if outcome.history.timed
+        ]
+        return pl.concat(frames) if frames else None
 
     def attendance_frame(self) -> pl.DataFrame | None:
         """One row per label, recorded round and client: away, excluded, failed or active, for the first seed."""
@@ -144,6 +157,7 @@ def _clients(outcome: Outcome) -> pl.DataFrame:
 
     history = outcome.history
     facts = {"target": outcome.target, "pi": history.pi, "lam": history.lam}
+    facts |= {} if history.duration is None else {"duration": history.duration}
     num_seeds = len(history.seeds)
     everyone = num_seeds, outcome.target.shape[-1]
     columns = {

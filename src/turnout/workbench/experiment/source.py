@@ -66,13 +66,10 @@ def builder_named(module: str, stem: str) -> Builder | None:
 def builders_of(module: str) -> Iterator[Builder]:
     """Lower-case functions of `__all__`, or else the classes that derive from another class of the module."""
     public, classes = _all(module), {node.name for node in _classes(module)}
-    for node in _defined(module):
-        if isinstance(node, ast.FunctionDef):
-            listed = node.name.islower() and node.name in public
-        else:
-            listed = not public and any(base in classes for base in _bases(node))
-        if listed:
-            yield Builder(module, node)
+    defined = _defined(module)
+    functions = [node for node in defined if isinstance(node, ast.FunctionDef) and node.name in public]
+    derived = [node for node in _classes(module) if any(base in classes for base in _bases(node))]
+    yield from (Builder(module, node) for node in functions or derived)
 
 
 def names_defined(module: str) -> set[str]:

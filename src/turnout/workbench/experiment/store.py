@@ -16,6 +16,7 @@ import polars as pl
 from turnout.files.integrity import refuse_panics
 from turnout.files.manifest import read_contents
 from turnout.files.whole import free_folder, renew_folder, whole_or_absent
+from turnout.simulator.ages import NUM_BINS, STARTS
 from turnout.simulator.attendance import MAX_ROUNDS, STATES, Attendance, watched_clients
 from turnout.simulator.history import KINDS, History
 from turnout.workbench.experiment import circumstances, toml
@@ -26,10 +27,20 @@ from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.experiment.sweep import Point, point_label, points
 from turnout.workbench.experiment.trust import Code, names_code
 
-OF_RUN = ("rate_factors", "title", "labels", "seeds", "seconds", "seconds_of_a_run")  # keys of `run.json`
-CLIENT_MARKS = ("label", "strategy", "seed", "client", "target", "pi", "lam", "name")
+OF_RUN = (
+    "rate_factors",
+    "title",
+    "labels",
+    "seeds",
+    "seconds",
+    "seconds_of_a_run",
+    "tick_seconds",
+)  # keys of `run.json`
+CLIENT_MARKS = ("label", "strategy", "seed", "client", "target", "pi", "lam", "duration", "name")
+OF_FLEET = {"target", "pi", "lam", "duration"}  # columns that are the same for every seed in one world
 NUMBERS = ("experiment.toml", "run.json", "history.parquet", "clients.parquet", "models.npz")
 ATTENDANCE = "attendance.parquet"
+AGES = "ages.parquet"  # of updates, where work takes time
 UNFINISHED = "unfinished"  # folder inside a run folder, until its run is finished
 LOG = "participation.csv"  # of a run on real nodes
 SESSIONS = "sessions.csv"  # when the clients of such a run were online
@@ -66,6 +77,8 @@ def write_run(run: Run, work: Path) -> None:
     run.clients_frame().write_parquet(work / "clients.parquet")
     if (attendance := run.attendance_frame()) is not None:
         attendance.write_parquet(work / ATTENDANCE)
+    if (ages := run.ages_frame()) is not None:
+        ages.write_parquet(work / AGES)
     np.savez(work / "models.npz", **_models(run))
     (work / "run.json").write_text(json.dumps(run.about, indent=2) + "\n", encoding="utf-8")
 
@@ -87,7 +100,7 @@ def load(folder: str | Path) -> Run:
     a name, and then the outcomes are told apart by the tables alone.
     """
     folder = Path(folder)
-    contents = read_contents(folder, (*NUMBERS, ATTENDANCE, LOG))
+    contents = read_contents(folder, (*NUMBERS, ATTENDANCE, AGES, LOG))
     if "run.json" not in contents:
         raise ExperimentError(f"{folder}: not a run folder: {_why_not(folder)}")
     if missing := [name for name in NUMBERS if name not in contents]:
@@ -107,6 +120,7 @@ def _run(contents: dict[str, bytes]) -> Run:
     about = json.loads(contents["run.json"])
     history, clients = (_table(contents, f"{name}.parquet") for name in ("history", "clients"))
     history, attendances = _with_kind(history), _attendances(contents, clients)
+    ages = _table(contents, AGES) if AGES in contents else pl.DataFrame(schema={"label": pl.String})
     with np.load(BytesIO(contents["models.npz"]), allow_pickle=False) as models:
         arrays = dict(models)
     outcomes = []
@@ -114,11 +128,14 @@ def _run(contents: dict[str, bytes]) -> Run:
         rows, client_rows = (frame.filter(pl.col("label") == label) for frame in (history, clients))
         params = {key.partition("/")[2]: leaf for key, leaf in arrays.items() if key.startswith(f"{number}/")}
         marks = client_rows.filter(pl.col("seed") == experiment.seeds[0])
+        of_run = _history(experiment, rows, client_rows, params)
         stored = replace(
-            _history(experiment, rows, client_rows, params),
+            of_run,
             attendance=attendances.get(label),
             seconds=about.get("seconds_of_a_run", {}).get(label),
-            **{name: _by_draw(client_rows[name], len(experiment.seeds)) for name in ("target", "pi", "lam")},
+            ages=_ages(ages, label, experiment.seeds) if of_run.timed else None,
+            tick_seconds=about.get("tick_seconds", {}).get(label),
+            **{name: _by_draw(client_rows[name], len(experiment.seeds)) for name in OF_FLEET & {*clients.columns}},
         )
         factor = about.get("rate_factors", {}).get(label, 1.0)
         names = tuple(marks["name"].to_list()) if "name" in marks.columns else None
@@ -178,6 +195,7 @@ def _history(experiment: Experiment, frame: pl.DataFrame, clients: pl.DataFrame,
     rounds = int(np.max(frame["round"].to_numpy()))
     evaluated = frame.filter(pl.col("kind") == "metric")["round"].unique().sort().to_numpy()
     sums = [name for name in clients.columns if name not in CLIENT_MARKS and "." not in name]
+    sums = [name for name in sums if clients[name].null_count() < clients.height]  # of other runs in this folder
     return History(
         seeds=experiment.seeds,
         rounds=rounds,
@@ -199,6 +217,14 @@ def _attendances(contents: dict[str, bytes], clients: pl.DataFrame) -> dict[str,
         return {}
     of_log = _of_log(pl.read_csv(BytesIO(contents[LOG]), schema_overrides={"client": pl.String}), clients)
     return {} if of_log is None else {str(clients["label"][0]): of_log}
+
+
+def _ages(frame: pl.DataFrame, label: str, seeds: tuple[int, ...]) -> np.ndarray:
+    """Updates by age, one row per seed."""
+    bins, place = np.zeros((len(seeds), NUM_BINS)), {seed: row for row, seed in enumerate(seeds)}
+    for seed, age, updates in frame.filter(pl.col("label") == label).select("seed", "age", "updates").iter_rows():
+        bins[place[seed], np.searchsorted(STARTS, age)] = updates
+    return bins
 
 
 def _of_rows(rows: pl.DataFrame) -> Attendance:

@@ -14,7 +14,7 @@ import numpy as np
 from turnout.errors import nearest
 from turnout.files.whole import free_folder, whole_or_absent
 from turnout.metrics import TRAIN_LOSS, VALIDATION_ACCURACY, VALIDATION_LOSS, metric_named
-from turnout.workbench.experiment.config import Entrant, Experiment
+from turnout.workbench.experiment.config import NAMED, Entrant, Experiment
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.kept import KeptPoints
 from turnout.workbench.experiment.parts import Part
@@ -22,7 +22,8 @@ from turnout.workbench.experiment.run import Outcome, Progress, Run, run_points
 from turnout.workbench.experiment.sweep import Point, point_label, points
 
 RATES = ("local", "server")  # tables whose sweeps are a choice of learning rates
-OWN = ("strategy", "facts", *RATES)  # tables that may differ from strategy to strategy
+OWN = ("strategy", "facts", "pace", *RATES)  # tables that may differ from strategy to strategy
+CHOSEN = ("strategy", "pace", *RATES)  # tables whose sweeps are a choice
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,17 @@ class Tuned:
         """The experiment that was searched, without a sweep: equal choices in common tables, others with a strategy."""
         experiment = self.run.experiment
         shared = {role: _alike([getattr(choice.best, role) for choice in self.choices]) for role in RATES}
-        entrants = tuple(_entrant(choice, shared, experiment.facts) for choice in self.choices)
+        named = {role: self._common(role) for role in NAMED}
+        entrants = tuple(_entrant(choice, shared, named) for choice in self.choices)
         calibrate = experiment.calibrate
         if calibrate is not None and calibrate not in [entrant.label for entrant in entrants]:
             raise ExperimentError(f"calibrate: {calibrate!r} is swept: steps cannot be made as long as those of many")
-        return replace(experiment, strategies=entrants, **shared)
+        return replace(experiment, strategies=entrants, **shared, **named)
+
+    def _common(self, role: str) -> Part:
+        """The common table of a role, without a sweep."""
+        part: Part = getattr(self.run.experiment, role)
+        return getattr(self.choices[0].best, role) if any(part.axes()) else part
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """The runs at the chosen points, each under its strategy's label."""
@@ -81,7 +88,7 @@ def tune(
     experiment: Experiment,
     metric: str,
     keep: Sequence[str] = (),
-    among: Sequence[str] = ("strategy", *RATES),
+    among: Sequence[str] = CHOSEN,
     progress: Progress | None = None,
     kept: KeptPoints | None = None,
 ) -> Tuned:
@@ -153,14 +160,16 @@ def _has(table: Part, key: str, value: Any) -> bool:
     return key in table.arguments and table.arguments[key] == value
 
 
-def _entrant(choice: Choice, shared: dict[str, Part], facts: Part) -> Entrant:
+def _entrant(choice: Choice, shared: dict[str, Part], named: dict[str, Part]) -> Entrant:
     own = {}
     for role, table in shared.items():
         best: Part = getattr(choice.best, role)
         arguments = {key: value for key, value in best.arguments.items() if not _has(table, key, value)}
         own[role] = replace(best, arguments=arguments) if arguments else None
-    own_facts = None if choice.best.facts == facts else choice.best.facts
-    return Entrant(choice.best.strategy, choice.label, facts=own_facts, **own)
+    for role, table in named.items():
+        best = getattr(choice.best, role)
+        own[role] = None if best == table else best
+    return Entrant(choice.best.strategy, choice.label, **own)
 
 
 def _is_number(value: Any) -> bool:

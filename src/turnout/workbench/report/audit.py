@@ -14,6 +14,7 @@ import numpy as np
 from turnout.auditor import Audit, Audited
 from turnout.files.whole import free_folder, whole_or_absent
 from turnout.statistics import evenly
+from turnout.workbench.report.audit_in_time import MEANING_IN_TIME, length_of, time_columns
 from turnout.workbench.report.diagnosis.readable import percent
 from turnout.workbench.report.page.chart import Axis, Chart, Drawing, Series, one_each
 from turnout.workbench.report.page.colours import Style, line_styles
@@ -65,14 +66,14 @@ def effective_weights_figure(audit: Audit, title: str = "") -> alt.TopLevelMixin
     by_availability = [replace(series, x=series.more[0].values) for series in _client_series(audit)]
     chart = weights_chart(by_availability, Axis("Available", "% of rounds", domain=(0.0, 100.0)), INTERVALS)
     panels, names = one_each(replace(chart, height=HEIGHT)), [series.label for series in chart.series]
-    lines = [title, f"{audit.rounds:,} rounds. {chart.note}"]
+    lines = [title, f"{length_of(audit)}. {chart.note}"]
     return figure(panels, chart.title, lines, names, width=WIDTH, legend=False, spacing=24)
 
 
 def _groups(audit: Audit) -> Chart:
     """Share of the weight by availability, as seen by the first strategy; all meet the same absences."""
     first, styles = audit.entries[0], audit_styles(audit)
-    groups = groups_of(first.available, None)
+    groups = groups_of(first.available, None, first.duration)
 
     def shares(weights: np.ndarray) -> np.ndarray:
         return np.array([100 * weights[group.members].sum() for group in groups])
@@ -109,6 +110,7 @@ def audit_table(audit: Audit, title: str = "") -> Table:
         Column("consistent", verdicts, "consistent"),
         Column.hidden("exact", [entry.exact is not None for entry in entries]),
         Column("off target", tuple(map(_off_target, entries)), "total_variation"),
+        *time_columns(entries),
         Column.hidden("total_variation_by_chance", [entry.noise for entry in entries]),
         Column.hidden("chi_square", [entry.chi_square for entry in entries]),
         Column.hidden("kl", [entry.kl for entry in entries]),
@@ -126,8 +128,9 @@ def audit_table(audit: Audit, title: str = "") -> Table:
         Column.hidden("clients", map(_clients, entries)),
     )
     seeds = f", {len(audit.seeds)} seeds" if len(audit.seeds) > 1 else ""
-    size = f"{audit.rounds:,} rounds{seeds}, decisions only"
-    return Table(columns, f"{title} ({size})" if title else size, MEANING)
+    size = f"{length_of(audit)}{seeds}, decisions only"
+    meaning = f"{MEANING} {MEANING_IN_TIME}" if time_columns(entries) else MEANING
+    return Table(columns, f"{title} ({size})" if title else size, meaning)
 
 
 def clients_table(names: Iterable[str], asked: np.ndarray, gets: np.ndarray, there: np.ndarray | None = None) -> Table:
@@ -225,7 +228,7 @@ def audit_page(audit: Audit, title: str, experiment: str) -> str:
     charts, table = audit_charts(audit), audit_table(audit)
     first, more = audit.entries[0], audit_words(audit)[1:]
     seeds = f", {len(audit.seeds)} seeds" if len(audit.seeds) > 1 else ""
-    size = f"{first.target.size:,} clients, {audit.rounds:,} rounds{seeds}: the server's decisions, without training."
+    size = f"{first.target.size:,} clients, {length_of(audit)}{seeds}: the server's decisions, without training."
     parts = [
         paragraph([finding(first)], "lead"),
         "" if first.consistent else favoured_at_a_glance(first.best, first.target, f" under {first.label}"),

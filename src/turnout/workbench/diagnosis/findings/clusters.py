@@ -23,6 +23,7 @@ MAX_CELLS, MAX_CLIENTS = 15_000_000, 3000  # of the matrix whose rows are compar
 MIN_CORRELATION = 0.2  # of a cluster, however significant
 MIN_RELATIVE_MATCH = 0.7  # of a recruit with the course of a cluster, relative to that of its members
 MAX_RECRUITING, MAX_MEASURED = 32, 200  # clusters that recruit, and whose strength is measured
+MIN_ROWS = 3  # of a cluster in a sample, as among millions of pairs one is alike by chance, and would recruit others
 MIN_CHANGES = 4  # of a client, for it to be compared
 MAX_LOG_P_VALUE = np.log(1e-3)  # of an equal course of any two clients, for it not to be chance
 
@@ -129,6 +130,7 @@ def _link(log: Log, rates: Rates, cycles: Cycles, pattern: Labels) -> tuple[Labe
         compared = compare(log, cycles, chosen)
         group[chosen] = _groups(compared)
         if len(chosen) < len(candidates):
+            group[chosen] = np.where(_rows_of_group(group[chosen]) < MIN_ROWS, -1, group[chosen])
             _recruit(log, rates, group, chosen, compared.residual)
     label = _spread(group, pattern)
     return label, None if len(chosen) == len(candidates) else len(chosen)
@@ -150,6 +152,13 @@ def _groups(compared: Deviations) -> Int[np.ndarray, " rows"]:
     joined = np.bincount(cluster)[cluster] > 1
     group[member[joined]] = cluster[joined]
     return group
+
+
+def _rows_of_group(group: Int[np.ndarray, " rows"]) -> Int[np.ndarray, " rows"]:
+    """Number of rows in the group of each row; 0 for those that move alone."""
+    number = np.bincount(group + 1, minlength=1)
+    number[0] = 0
+    return number[group + 1]
 
 
 def _recruit(log: Log, rates: Rates, group: Labels, chosen: Int[np.ndarray, " rows"], residual: Matrix) -> None:

@@ -153,6 +153,7 @@ class Look:
     y_range: Range | None = None
     log: str = ""  # axes with a logarithmic scale: x, y or xy
     from_round: int = 0  # the first round that is drawn
+    over: str = ""  # what curves are drawn over, such as hours or server_steps
 
     def __post_init__(self) -> None:
         if self.size is not None and min(self.size) < 20:
@@ -174,6 +175,9 @@ class Look:
             "y": _axis(drawing.y, "y", self.y_range, "y" in self.log),
         }
         series = tuple(map(self._later, drawing.series)) if self.from_round else drawing.series
+        if self.over:
+            series = tuple(self._over(one, drawing.x) for one in series)
+            axes["x"] = replace(axes["x"], title=drawing.x.choices[self.over])
         for one in series:
             if "y" in self.log and (drawing.kind == "bars" or (one.y[np.isfinite(one.y)] <= 0).any()):
                 raise ValueError(f"log y: {one.label} has values of 0 or less, or bars that begin at 0: leave out log")
@@ -196,7 +200,18 @@ class Look:
         ends = {name: values[kept] for name in ("low", "high") if (values := getattr(series, name)) is not None}
         return replace(series, y=series.y[kept], over={name: x[kept] for name, x in series.over.items()}, **ends)
 
+    def _over(self, series: Series, x: Axis) -> Series:
+        """A curve over the wanted axis, which is the first that paper has."""
+        if self.over not in x.choices:
+            known = f"known: {', '.join(x.choices)}" if x.choices else "only curves are"
+            raise ValueError(f"over {self.over}: this figure is not drawn over that; {known}")
+        if self.over not in series.over:
+            raise ValueError(f"over {self.over}: {series.label} has no such record")
+        return replace(series, over={self.over: series.over[self.over]})
+
     def _picture(self, picture: Picture) -> Picture:
+        if self.over:
+            raise ValueError(f"over {self.over}: this figure is not drawn over that; only curves are")
         if self.x_range or self.y_range or self.log:
             raise ValueError("this figure has neither ranges nor logarithms; from round and size can be chosen")
         return replace(picture, series=tuple(map(self._later_cells, picture.series)), **self._sized)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,7 +25,8 @@ from turnout.workbench.experiment.sweep import point_label
 from turnout.workbench.report.page.colours import Style, line_styles
 from turnout.workbench.report.page.labels import relabel
 
-WHERE = ("task", "availability", "links", "compute")  # tables of the data and the world
+WHERE = ("task", "availability", "links", "compute", "durations")  # tables of the data and the world
+APART = 1.5  # ratio of the longest mean duration to the shortest from which clients are slow or quick
 CORRELATED = 0.5  # |λ| from which absences come in long spells
 
 
@@ -141,11 +143,13 @@ class Group:
     availability: float
     correlated: bool | None  # None where it is not known
     members: np.ndarray
+    slow: bool | None = None  # None where all are about as fast
 
     @property
     def name(self) -> str:
         spells = {True: ", correlated", False: ", uncorrelated", None: ""}[self.correlated]
-        return f"{share_in_words(self.availability)} available{spells}"
+        speed = {True: ", slow", False: ", quick", None: ""}[self.slow]
+        return f"{share_in_words(self.availability)} available{spells}{speed}"
 
 
 def share_in_words(availability: float) -> str:
@@ -160,19 +164,29 @@ def availability_of(outcome: Outcome) -> np.ndarray:
     return outcome.history.clients["available"].mean(axis=0) / outcome.history.rounds
 
 
-def groups_of(pi: np.ndarray, lam: np.ndarray | None) -> list[Group]:
-    """Clients with the same π, to one digit, and the same kind of λ; from the least available to the most."""
+def groups_of(pi: np.ndarray, lam: np.ndarray | None, duration: np.ndarray | None = None) -> list[Group]:
+    """Clients with the same π, to one digit, the same kind of λ and of speed; from the least available to the most."""
     pi = np.round(pi, 1)
     spells = None if lam is None else np.abs(lam) >= CORRELATED
     mixed = spells is not None and bool(spells.any()) and not bool(spells.all())
     kinds: list[bool | None] = [False, True] if mixed else [None]
+    slow = _slow(duration)
+    speeds: list[bool | None] = [None] if slow is None else [False, True]
     groups = []
     for share in np.unique(pi):
-        for kind in kinds:
+        for kind, speed in itertools.product(kinds, speeds):
             members = (pi == share) if kind is None else (pi == share) & (spells == kind)
+            members = members if speed is None else members & (slow == speed)
             if members.any():
-                groups.append(Group(float(share), kind, members))
+                groups.append(Group(float(share), kind, members, speed))
     return groups
+
+
+def _slow(duration: np.ndarray | None) -> np.ndarray | None:
+    """Whose work takes longer than halfway from the shortest to the longest, by ratio; None if all are about alike."""
+    if duration is None or duration.max() < APART * duration.min():
+        return None
+    return duration > np.sqrt(duration.min() * duration.max())
 
 
 def weight_shares(weight: np.ndarray) -> np.ndarray:
@@ -199,7 +213,7 @@ def attention(points: Points) -> list[Attention]:
     found = []
     for outcome in (point.one_world for point in points.points):
         shares = weight_shares(outcome.history.clients["weight"])
-        for group in groups_of(availability_of(outcome), outcome.history.lam):
+        for group in groups_of(availability_of(outcome), outcome.history.lam, outcome.history.duration):
             got, target = 100 * shares[:, group.members].sum(axis=1), float(outcome.target[group.members].sum())
             ends = float(got.min()), float(got.max())
             found.append(Attention(outcome.label, group, 100 * target, float(got.mean()), *ends))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnout.declarations import NumRounds, checked
 from turnout.files.whole import whole_file
+from turnout.paces import Pace
 from turnout.presented import Tabular
 from turnout.server.settings import ServerSettings
 from turnout.simulator import simulate_trials
@@ -71,7 +72,7 @@ class StrategyComparison(Tabular):
             outcome.history.frame().select(pl.lit(outcome.label).alias("label"), pl.all())
             for outcome in self.points.points
         )
-        return pl.concat(frames)
+        return pl.concat(frames, how="diagonal")
 
     def plot(self, kind: str = "curves", metric: str | None = None, **look: Any) -> alt.TopLevelMixin:
         """One figure, of the kinds that `turnout plot` has; `look`: fields of `Look`, such as `size=(300, 200)`."""
@@ -106,6 +107,7 @@ def compare(  # noqa: PLR0913 (those of `simulate`)
     metrics: Sequence[str] | None = None,
     title: str = "",
     spread: Spread = "lanes",
+    pace: Pace | None = None,
     **server: Any,
 ) -> StrategyComparison:
     """Train several strategies on one task in one world, and put them side by side.
@@ -117,7 +119,8 @@ def compare(  # noqa: PLR0913 (those of `simulate`)
     named = labelled_strategies(strategies)
     settings, transform = ServerSettings.of(server), Plain() if uploads is None else uploads
     trials = [
-        Trial(strategy, world, Local() if local is None else local, settings, transform) for strategy in named.values()
+        Trial(strategy, world, Local() if local is None else local, settings, transform, pace)
+        for strategy in named.values()
     ]
     every = usual_interval(rounds) if evaluate_every is None else evaluate_every
     histories = simulate_trials(

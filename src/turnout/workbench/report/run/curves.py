@@ -27,12 +27,13 @@ from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.experiment.trust import Code
 from turnout.workbench.report.page.chart import Axis, Chart, Rule, Series, with_coincidences
 from turnout.workbench.report.run.compared import Points, styles_of, weight_shares
+from turnout.workbench.report.run.in_time import any_timed
 
 MOST_POINTS = 500  # of a curve; more would not be visible
 LEAST_POINTS = 60
 IN_ALL = 5000  # points of all curves of a chart together, so that a page of many strategies stays light
 COSTS = {record.name: record.title for record in RECORDS if record.cost}
-AXES = {"round": "Round"} | COSTS  # what a curve can be drawn over
+AXES = {"round": "Round", "hours": "Hours"} | COSTS  # what a curve can be drawn over
 FLOORS = "Dashed: how far off the weights of this run lead, by themselves."
 
 
@@ -46,11 +47,24 @@ def learning_curves(points: Points, metric: Metric) -> Chart:
             values = point.history.metrics[metric.name][:, kept].astype(np.float64)
             mean, *ends = mean_and_band(metric.factor * values, metric.log)
             over = {name: cost[kept] for name, cost in costs(point.history).items()}
+            over = {name: over[name] for name in _axes(points) if name in over}
             series.append(Series(point.label, styles[point.label], mean, None, *(ends if seeds > 1 else ()), over=over))
     log = metric.log and all((one.y[np.isfinite(one.y)] > 0).all() for one in series)
-    choices = {name: title for name, title in AXES.items() if any(name in curve.over for curve in series)}
-    x, y = Axis(AXES["round"], choices=choices), Axis(metric.title, "%" if metric.percent else "", log)
+    choices = {name: title for name, title in _axes(points).items() if any(name in curve.over for curve in series)}
+    x, y = (
+        Axis(next(iter(choices.values()), AXES["round"]), choices=choices),
+        Axis(metric.title, "%" if metric.percent else "", log),
+    )
     return with_coincidences(Chart("lines", metric.title, x, y, tuple(series), spread_note(seeds) or "One seed."))
+
+
+def _axes(points: Points) -> dict[str, str]:
+    """What these curves can be drawn over, by name: hours first where all have them, and then ticks."""
+    if not any_timed(points):
+        return AXES
+    timed = {"round": "Tick"} | {name: title for name, title in AXES.items() if name != "round"}
+    all_have_hours = all(point.history.tick_seconds is not None for point in points.points)
+    return {"hours": AXES["hours"]} | timed if all_have_hours else timed
 
 
 def spread_note(seeds: int) -> str:
@@ -84,6 +98,8 @@ def mean_and_spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def costs(history: History) -> dict[str, np.ndarray]:
     """Costs up to each evaluation, mean over the seeds."""
     spent = {"round": history.evaluated.astype(np.float64)}
+    if history.tick_seconds is not None:
+        spent["hours"] = history.hours(history.evaluated)
     for name in COSTS:
         if name in history.records:
             per_round = np.nan_to_num(history.records[name]).mean(axis=0)

@@ -31,6 +31,7 @@ from turnout.workbench.report.run.compared import (
     title_of,
 )
 from turnout.workbench.report.run.curves import learning_curves
+from turnout.workbench.report.run.in_time import any_timed, unit
 from turnout.workbench.report.run.run_charts import CHARTS, CURVE
 
 Format = Literal["png", "svg", "pdf"]
@@ -39,6 +40,7 @@ PAPER_PIXELS = 4  # per point, so that a figure of one column has about 600 dots
 
 CURVES = "curves"
 FIGURE_KINDS = (CURVES, *CHARTS)
+OF_TIME = ("at_work", "ages")  # figures of runs in which work takes time
 ALL = "all"  # of the kinds, each in a file of its own
 PLAIN = Look()
 WIDTH, HEIGHT, LOW = 900, 260, 80
@@ -54,6 +56,14 @@ class HistoryPlots:
     def curves(self, metric: str | None = None) -> alt.TopLevelMixin:
         """Metrics over the rounds, or the one that is named, with their spread over the seeds."""
         return _draw(self._points, CURVES, metric)
+
+    def at_work(self) -> alt.TopLevelMixin:
+        """How many clients are at work, where work takes time."""
+        return _draw(self._points, "at_work")
+
+    def ages(self) -> alt.TopLevelMixin:
+        """How old updates are when they count, where work takes time."""
+        return _draw(self._points, "ages")
 
     def availability(self) -> alt.TopLevelMixin:
         """Who was there, asked and heard, round by round."""
@@ -101,14 +111,17 @@ def figure_set(points: Points, look: Look = PLAIN) -> tuple[dict[str, alt.TopLev
     figures, reasons = {}, []
     curves = {f"{CURVE}{metric.name}": learning_curves(shown, metric) for metric in shown_metrics(shown)}
     for name, drawing in (curves | {kind: describe(shown) for kind, (describe, _) in CHARTS.items()}).items():
+        if drawing is None and name in OF_TIME and not any_timed(shown):
+            continue
         if drawing is None:
             reasons.append(f"{name}: this run does not tell {CHARTS[name][1]}.")
         elif reason := why_silent(drawing):
             reasons.append(reason)
         else:
             by_round = name in curves or isinstance(drawing, Picture)
+            own = replace(look, from_round=look.from_round * by_round, over=look.over if name in curves else "")
             with mistakes_at(name):
-                figures[name] = draw_alone(shown, (look if by_round else replace(look, from_round=0)).of(drawing))
+                figures[name] = draw_alone(shown, own.of(drawing))
     return figures, reasons
 
 
@@ -137,7 +150,8 @@ def draw_curves(points: Points, curves: Mapping[str, Chart]) -> alt.TopLevelMixi
 
 
 def _draw_beside(points: Points, charts: Sequence[Drawing]) -> alt.TopLevelMixin:
-    return figure(charts, "How well the model does, round by round", [title_of(points), charts[0].note])
+    each = unit(points)
+    return figure(charts, f"How well the model does, {each} by {each}", [title_of(points), charts[0].note])
 
 
 def draw_alone(points: Points, chart: Drawing) -> alt.TopLevelMixin:

@@ -34,6 +34,7 @@ from turnout.workbench.report.run.compared import (
     weight_shares,
 )
 from turnout.workbench.report.run.curves import ErrorSplit, learning_curves
+from turnout.workbench.report.run.in_time import ages, at_work, unit
 
 MOST_PICTURES = 20  # strategies whose attendance is shown; in a page each takes up to 40 kB
 MOST_CLIENTS, LEAST_CLIENTS = 400, 50  # shown per strategy; more would cover each other
@@ -43,6 +44,7 @@ LEAST_TOP, MOST_TOP = 2.0, 20.0  # of an axis of weights over targets
 LEAST_FIRST = Axis("Clients, least available first", "%", domain=(0.0, 100.0))
 AWAY = Style("#ECEEF1", "#2A2E35")
 STATE_STYLES: dict[str, Style] = dict(zip(STATES, (AWAY, *map(Style.of, (ORANGE, VERMILION, BLUE))), strict=True))
+
 CURVE = "curve-"  # before the name of a metric: its learning curves
 ERROR_PARTS = {"total": "model to optimum", "optimisation": "optimisation error", "bias": "bias"}  # of an error
 
@@ -54,10 +56,14 @@ def attendance_picture(points: Points) -> Picture | None:
     if not watched:
         return None
     cells, groups = zip(*(_describe_attendance(point, attendance) for point, attendance in watched), strict=True)
-    note = f"One row per client, one column per round, seed {watched[0][1].seed}. From the top: {groups[0]}."
+    note = f"One row per client, one column per {unit(points)}, seed {watched[0][1].seed}. From the top: {groups[0]}."
     if len(points.points) > MOST_PICTURES:
         note += f" The first {MOST_PICTURES} strategies."
-    x, y, num_clients = Axis("Round", whole=True), Axis("Clients", whole=True), points.points[0].target.shape[-1]
+    x, y, num_clients = (
+        Axis(unit(points).capitalize(), whole=True),
+        Axis("Clients", whole=True),
+        points.points[0].target.shape[-1],
+    )
     return Picture("Who was there, who was asked, who was heard", x, y, cells, STATE_STYLES, num_clients, note)
 
 
@@ -133,7 +139,7 @@ def served_clients(points: Points) -> Chart | None:
 
 def staleness(points: Points) -> Chart | None:
     """Longest wait of each client for an upload to arrive, from the shortest to the longest."""
-    x, y = Axis("Clients, freshest first", "%"), Axis("Longest wait in rounds", zero=True)
+    x, y = Axis("Clients, freshest first", "%"), Axis(f"Longest wait in {unit(points)}s", zero=True)
     note = "Longest time without an upload of each client, mean over the seeds."
     return _ascending(points, "stalest", "How long clients were not heard", x, y, note)
 
@@ -217,6 +223,8 @@ def groups_chart(names: tuple[str, ...], series: list[Series], targets: np.ndarr
 
 # What a page and `turnout plot` have besides curves, and what a run lacks that has it not.
 CHARTS: dict[str, tuple[Callable[[Points], Drawing | None], str]] = {
+    "at_work": (at_work, "who was at work: work took no time"),
+    "ages": (ages, "ages of updates: work took no time"),
     "availability": (attendance_picture, "who was there: it was recorded by an older version, or by nobody"),
     "weights": (client_weights, "weights"),
     "groups": (weight_by_group, "weights"),

@@ -17,10 +17,20 @@ from turnout.workbench.experiment.run import Run
 from turnout.workbench.experiment.store import load
 from turnout.workbench.report.page.chart import Chart, Drawing
 from turnout.workbench.report.page.on_paper import PIXELS
-from turnout.workbench.report.page.shell import axis_switch, copyable, figures_or_why, legend, page, paragraph, section
+from turnout.workbench.report.page.shell import (
+    axis_switch,
+    copyable,
+    figures,
+    figures_or_why,
+    legend,
+    page,
+    paragraph,
+    section,
+)
 from turnout.workbench.report.page.table import Column, Table
 from turnout.workbench.report.run.compared import Compared, join_runs, shown_metrics, styles_of
 from turnout.workbench.report.run.curves import ErrorSplit, error_splits, with_floors
+from turnout.workbench.report.run.in_time import length_of
 from turnout.workbench.report.run.plots import draw_alone, draw_curves
 from turnout.workbench.report.run.run_charts import CURVE, curve_charts, fleet_charts, split_chart
 from turnout.workbench.report.run.run_table import counts, run_table, run_words
@@ -123,8 +133,8 @@ class RunReport:
     def _summary(self) -> str:
         points = self.points.points
         first, *more = self.words or [_result_of_one(self.points)]
-        clients, rounds = counts(point.target.shape[-1] for point in points), counts(p.history.rounds for p in points)
-        size = f"{clients} clients, {rounds} rounds, {counts(len(point.history.seeds) for point in points)} seeds"
+        clients, seeds = counts(p.target.shape[-1] for p in points), counts(len(p.history.seeds) for p in points)
+        size = f"{clients} clients, {length_of(self.points)}, {seeds} seeds"
         return paragraph([first], "lead") + paragraph(more) + paragraph([f"{size}.", self.origin], "soft")
 
 
@@ -143,6 +153,8 @@ def _sections(table: Table, charts: Mapping[str, Drawing]) -> Iterator[str]:
     yield section("Results", table.html(), paragraph([table.note], "small soft"))
     curves = [name for name in charts if name.startswith(CURVE)]
     yield section("How well the models do", axis_switch(charts), figures_or_why(charts, *curves))
+    if in_time := figures(charts, "at_work", "ages"):
+        yield section("Time", in_time)
     yield section("Who was there", figures_or_why(charts, "availability"))
     trained_for = figures_or_why(charts, "groups", "weights")
     yield section("Whom the models are trained for", trained_for, paragraph([MEMORY_NOTE], "small soft"))

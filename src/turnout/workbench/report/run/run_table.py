@@ -25,8 +25,11 @@ from turnout.workbench.report.run.compared import (
     title_of,
 )
 from turnout.workbench.report.run.curves import told_by_weights
+from turnout.workbench.report.run.in_time import after_the_same_time, any_timed, length_of, time_columns, time_words
 
 MOST_NAMED = 4  # strategies in a sentence
+
+MEANING_OF_TIME = "Age: server steps since the client was sent the model, of the updates that counted."
 
 
 def run_table(points: Points) -> Table:
@@ -49,7 +52,8 @@ def run_table(points: Points) -> Table:
         *(_finals(points, metric, metric not in fitting) for metric in metrics),
         *(Column.hidden(name, [_final(each, name) for each in outcomes], "final") for name in sorted(others)),
         *(_against_first(points, metric, metric is metrics[0]) for metric in metrics),
-        *(_spent(points, record) for record in COSTS),
+        *time_columns(points, metrics[0] if metrics else None),
+        *(_spent(points, record) for record in COSTS if _is_recorded(points, record)),
         Column.of("Seconds per run", map(_seconds, outcomes), page_only=True),
     ]
     return Table(tuple(columns), title_of(points), _note(points))
@@ -62,17 +66,27 @@ def _alike(points: Points, metric: Metric) -> bool:
 
 
 def _note(points: Points) -> str:
-    rounds = counts(point.history.rounds for point in points.points)
+    length = length_of(points)
     seeds = {len(point.history.seeds) for point in points.points}
     if seeds == {1}:
-        return f"After {rounds} rounds, one seed."
+        return f"After {length}, one seed.{_time_note(points)}"
     paired = " Differences are paired by seed: in the same world all strategies meet the same absences."
     draws = dict.fromkeys(
         name for outcome in points.points if outcome.point is not None for name in outcome.point.drawn
     )
     over = f"{counts(seeds)} seeds" + (f", each with its own {' and '.join(draws)}" if draws else "")
-    spread = f"After {rounds} rounds, mean ± standard deviation over {over}, the best in bold."
-    return spread + _choice_note(points) + (paired if len(points.points) > 1 else "")
+    spread = f"After {length}, mean ± standard deviation over {over}, the best in bold."
+    return spread + _choice_note(points) + (paired if len(points.points) > 1 else "") + _time_note(points)
+
+
+def _time_note(points: Points) -> str:
+    """What the columns of time are."""
+    return f" {MEANING_OF_TIME}" if any_timed(points) else ""
+
+
+def _is_recorded(points: Points, record: Record) -> bool:
+    """Whether a record has a column: one of time only where work takes time."""
+    return not record.timed or any(record.name in point.history.records for point in points.points)
 
 
 def _choice_note(points: Points) -> str:
@@ -166,7 +180,7 @@ def run_words(run: Points) -> list[str]:
     """What a reader should take away, a sentence or two each."""
     lost = [outcome.label for outcome in run.points if outcome.history.diverged.any()]
     diverged = f"Diverged, at least once: {', '.join(lost)}. A smaller learning rate may help." if lost else ""
-    return [sentence for sentence in (diverged, _winner(run), _attention(run)) if sentence]
+    return [sentence for sentence in (diverged, _winner(run), _sooner(run), _attention(run)) if sentence]
 
 
 def _winner(run: Points) -> str:
@@ -182,7 +196,15 @@ def _winner(run: Points) -> str:
         return f"{metric.title}: all are identical, at {_level(best, metric)}."
     chooser = for_choosing(run)
     by = f" (of each sweep the best by {chooser.words})" if chooser and len(stand) < len(run.points) else ""
-    return f"{metric.title}: {_lead(best, metric, stand, f'{_level(best, metric)}{by}')}."
+    return f"{metric.title}{after_the_same_time(run)}: {_lead(best, metric, stand, f'{_level(best, metric)}{by}')}."
+
+
+def _sooner(run: Points) -> str:
+    """How much time the best one saves."""
+    metrics = shown_metrics(run)
+    if not metrics:
+        return ""
+    return time_words(run, metrics[0], best_by(contenders(run, metrics[0]), metrics[0]))
 
 
 def _lead(best: Outcome, metric: Metric, stand: list[Outcome], level: str) -> str:
@@ -246,7 +268,8 @@ def _attention(run: Points) -> str:
     """Who the models are trained for, told by the least available clients."""
     given = attention(run)
     low = min(one.group.availability for one in given)
-    rarest = [one for one in given if one.group.availability == low]
+    slow = any(one.group.slow for one in given)
+    rarest = [one for one in given if (one.group.slow if slow else one.group.availability == low)]
     targets = {label: sum(one.target for one in rarest if one.label == label) for label in {o.label for o in given}}
     if len(rarest) == len(given) or len({round(target, 6) for target in targets.values()}) > 1:
         return ""  # all clients are alike, or worlds differ from label to label
@@ -264,10 +287,8 @@ def _attention(run: Points) -> str:
         besides = f" For {join_labels(sorted(untold))}, ask turnout audit: the weights of fresh updates do not tell it."
     first = next((outcome.history.seeds[0] for outcome in run.points if outcome.history.drawn), None)
     where = "" if first is None else f" in the run of seed {first}"  # each seed has other clients
-    return (
-        f"Who it is trained for{where}: the clients that are available {share_in_words(low)} of the time should count "
-        f"for {target:.0f} %. They get: {got}.{besides}"
-    )
+    who = "slow clients" if slow else f"the clients that are available {share_in_words(low)} of the time"
+    return f"Who it is trained for{where}: {who} should count for {target:.0f} %. They get: {got}.{besides}"
 
 
 def run_summary(points: Points) -> dict[str, Any]:
