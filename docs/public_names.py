@@ -33,7 +33,7 @@ BESIDE = {
         "turnout.auditor.Audited",
         "turnout.metrics.Metric",
         "turnout.metrics.metric_named",
-        "turnout.records.Record",
+        "turnout.round_records.Record",
     ),
     "turnout.tasks": (
         "turnout.tasks.data.sample_table.read_table",

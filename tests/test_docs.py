@@ -9,7 +9,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from turnout.workbench.experiment.config import Experiment, read_experiment
+from turnout.workbench.experiment.experiment_file import Experiment, read_experiment
 from turnout.workbench.experiment.registry import KEYS
 from turnout.workbench.reproduction.claim import read_claim
 

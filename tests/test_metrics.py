@@ -9,7 +9,7 @@ import pytest
 import turnout
 from turnout import metrics
 from turnout.metrics import METRICS, match_digits, metric_named, usual_name
-from turnout.records import BYTES_UPLOADED, RECORDS, record_named
+from turnout.round_records import BYTES_UPLOADED, RECORDS, record_named
 
 SOURCE = Path(turnout.__file__).parent
 

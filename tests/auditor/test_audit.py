@@ -30,7 +30,7 @@ from turnout.tasks import quadratics
 from turnout.tasks.base import Task
 from turnout.types import Fleet, PerClient
 from turnout.workbench.experiment.build import audit_experiment
-from turnout.workbench.experiment.config import read_experiment
+from turnout.workbench.experiment.experiment_file import read_experiment
 from turnout.workbench.report.audit import audit_page, audit_summary, audit_words, save_audit
 
 PI = [0.9, 0.3, 0.5, 0.7, 0.2, 0.6]

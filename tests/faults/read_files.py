@@ -26,7 +26,7 @@ from turnout.tasks.femnist import Writing, read_arrays, read_leaf
 from turnout.workbench.diagnosis.reading.log_file import read_log
 from turnout.workbench.experiment import registry, toml
 from turnout.workbench.experiment.build import build
-from turnout.workbench.experiment.config import Experiment
+from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.sweep import points
 from turnout.workbench.reproduction.claim import claim_names, read_claim
 

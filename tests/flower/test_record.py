@@ -22,7 +22,7 @@ from turnout.flower import Files, FlowerStrategy, Members, Waiting, client_app
 from turnout.flower.run.chronicle import Chronicle, ParticipationLog
 from turnout.flower.run.estimates import Estimate
 from turnout.flower.wire.messages import to_record
-from turnout.records import BYTES_UPLOADED
+from turnout.round_records import BYTES_UPLOADED
 from turnout.server.facts import Online
 from turnout.simulator.local_training import Local
 from turnout.strategies import MIFA, FedAU, Strategy

@@ -14,7 +14,7 @@ from turnout.tasks.data.data_task import ClientNames
 from turnout.tasks.data.sample_table import read_table
 from turnout.testing import check_task
 from turnout.workbench.experiment.build import build
-from turnout.workbench.experiment.config import read_experiment
+from turnout.workbench.experiment.experiment_file import read_experiment
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.store import load
 from turnout.workbench.experiment.sweep import points

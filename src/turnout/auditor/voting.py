@@ -22,7 +22,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from turnout.records import OVERFLOW
+from turnout.round_records import OVERFLOW
 from turnout.server.server import Server
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float
 
 from turnout import tree
 from turnout.paces import PaceState, Traffic
-from turnout.records import OVERFLOW
+from turnout.round_records import OVERFLOW
 from turnout.server.places import has_rows
 from turnout.server.server import Server, ServerState
 from turnout.server.tally import Tally

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from turnout.workbench.diagnosis.reading.errors import LogError
     from turnout.workbench.diagnosis.reading.log import Log
     from turnout.workbench.experiment.build import audit_experiment
-    from turnout.workbench.experiment.config import Experiment, read_experiment
     from turnout.workbench.experiment.errors import ExperimentError
+    from turnout.workbench.experiment.experiment_file import Experiment, read_experiment
     from turnout.workbench.experiment.run import Outcome, Run, run
     from turnout.workbench.experiment.store import load, save
     from turnout.workbench.experiment.tuning import Tuned, save_tuned, tune

@@ -98,7 +98,11 @@ def test_stopping_says_so_without_a_trace(turnout, monkeypatch, tmp_path, comman
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    for place in ("experiment.config.Experiment.read", "experiment.registry.entries", "diagnosis.diagnose.diagnose"):
+    for place in (
+        "experiment.experiment_file.Experiment.read",
+        "experiment.registry.entries",
+        "diagnosis.diagnose.diagnose",
+    ):
         monkeypatch.setattr(f"turnout.workbench.{place}", stop)
     result = turnout(*command)
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "stopped: nothing half-done is left\n")

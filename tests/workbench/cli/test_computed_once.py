@@ -9,7 +9,7 @@ import pytest
 
 from turnout.simulator import trial
 from turnout.workbench.experiment import run, sweep
-from turnout.workbench.experiment.config import Experiment
+from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.parts import Part
 from turnout.world import World
 

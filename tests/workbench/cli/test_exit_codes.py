@@ -20,7 +20,7 @@ def run_with(turnout, monkeypatch):
     """`turnout run`, in which reading the experiment does something else."""
 
     def run(instead, *options):
-        monkeypatch.setattr("turnout.workbench.experiment.config.Experiment.read", lambda *_: instead())
+        monkeypatch.setattr("turnout.workbench.experiment.experiment_file.Experiment.read", lambda *_: instead())
         return turnout("run", "tiny.toml", *options)
 
     return run

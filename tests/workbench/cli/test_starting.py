@@ -11,7 +11,7 @@ import pytest
 from cli_stage import CliRunner, app, documented
 
 from turnout.workbench.experiment.advised import NOTHING_FITS, QUESTIONS, STEPS, choose
-from turnout.workbench.experiment.config import Experiment, read_experiment
+from turnout.workbench.experiment.experiment_file import Experiment, read_experiment
 
 ROOT = Path(__file__).parents[3]
 FILES = ["README.md", "experiment.toml", "my_process.py", "my_strategy.py", "test_mine.py"]

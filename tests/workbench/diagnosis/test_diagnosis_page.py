@@ -17,7 +17,7 @@ from turnout.workbench.diagnosis.findings.all_findings import examine
 from turnout.workbench.diagnosis.findings.fedavg_weights import FedAvgWeights, total_variation
 from turnout.workbench.diagnosis.reading.log import Log
 from turnout.workbench.diagnosis.world.ranking import Rank, Ranking
-from turnout.workbench.experiment.config import read_experiment
+from turnout.workbench.experiment.experiment_file import read_experiment
 from turnout.workbench.report.diagnosis import diagnosis_page as pages
 from turnout.workbench.report.diagnosis import diagnosis_words, readable
 from turnout.workbench.report.diagnosis.diagnosis_charts import _profile, diagnosis_charts

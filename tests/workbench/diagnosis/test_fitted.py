@@ -8,7 +8,7 @@ import pytest
 
 from turnout.workbench.diagnosis.world.fit import Fitted
 from turnout.workbench.experiment.build import build
-from turnout.workbench.experiment.config import read_experiment
+from turnout.workbench.experiment.experiment_file import read_experiment
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.sweep import points
 from turnout.workbench.report.diagnosis.diagnosis_page import STRATEGIES, world_toml

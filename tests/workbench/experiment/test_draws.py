@@ -7,7 +7,7 @@ import pytest
 from turnout import availability, tasks
 from turnout.workbench import ExperimentError, load
 from turnout.workbench.experiment.build import audit_experiment
-from turnout.workbench.experiment.config import Experiment
+from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.run import run
 from turnout.workbench.report.run.run_page import write_report
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from turnout.workbench.experiment import toml
-from turnout.workbench.experiment.config import Experiment, read_experiment
+from turnout.workbench.experiment.experiment_file import Experiment, read_experiment
 from turnout.workbench.experiment.former import up_to_date
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.store import load, save

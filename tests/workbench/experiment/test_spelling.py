@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from turnout.workbench.experiment import registry, schema
-from turnout.workbench.experiment.config import Experiment, Tables
 from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.experiment_file import Experiment, Tables
 from turnout.workbench.experiment.registry import COMMON_TABLES, check_experiment, check_names
 
 GOOD = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from turnout.workbench.experiment import toml
-from turnout.workbench.experiment.config import Experiment
+from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.trust import Code
 from turnout.workbench.reproduction.claim import read_claim
 from turnout.workbench.reproduction.stored import current_claim, is_done, read_result, read_stored_claim, refresh

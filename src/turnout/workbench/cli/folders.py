@@ -17,7 +17,7 @@ from turnout.workbench.cli.command import Output, prepare_compilation
 from turnout.workbench.cli.terminal import Bar, progress_bar
 
 if TYPE_CHECKING:
-    from turnout.workbench.experiment.config import Experiment
+    from turnout.workbench.experiment.experiment_file import Experiment
     from turnout.workbench.experiment.on_ray import RayCells
     from turnout.workbench.experiment.unfinished import Unfinished
 
@@ -46,7 +46,7 @@ def open_experiment(source: str, settings: Sequence[str] | None, trust: bool) ->
     check_experiment(document)
     check_names(document)
     import_from(Path.cwd(), Path(source).absolute().parent, trust=trust)
-    from turnout.workbench.experiment.config import Experiment
+    from turnout.workbench.experiment.experiment_file import Experiment
 
     return Experiment.read(document, code)
 

@@ -24,7 +24,7 @@ from turnout.workbench.cli.stopping import say_when_stopped
 from turnout.workbench.cli.terminal import print_lines, progress_bar
 
 if TYPE_CHECKING:
-    from turnout.workbench.experiment.config import Experiment as Described
+    from turnout.workbench.experiment.experiment_file import Experiment as Described
     from turnout.workbench.experiment.tuning import Tuned
     from turnout.workbench.experiment.unfinished import Unfinished
 

@@ -16,8 +16,8 @@ from turnout.declarations import MAX_COUNT
 from turnout.simulator.mesh import Spread
 from turnout.simulator.trial import Trial, check_trial
 from turnout.tasks.base import Task
-from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError, mistakes_at
+from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.sweep import Point, points
 from turnout.world import World
 

@@ -12,8 +12,8 @@ from turnout.server.settings import ServerSettings
 from turnout.simulator.local_training import Local
 from turnout.strategies.base import Strategy
 from turnout.workbench.experiment import registry, schema
-from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.parts import HIDDEN, read_part
 
 HERE = "turnout.workbench.experiment.deployed"

@@ -25,7 +25,7 @@ from turnout.files.whole import durable_file
 from turnout.simulator.attendance import Attendance
 from turnout.simulator.history import History
 from turnout.workbench.experiment.circumstances import circumstances
-from turnout.workbench.experiment.config import Experiment
+from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.inputs import Inputs, changed_since, differing
 
 NUMERIC = ("turnout", "jax", "jaxlib", "equinox", "optax", "numpy")  # packages whose version may change the numbers

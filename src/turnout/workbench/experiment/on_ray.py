@@ -20,7 +20,7 @@ import jax
 from turnout.errors import UserError
 from turnout.files.manifest import EditedError
 from turnout.simulator.programs import keep_few_programs, use_compilation_cache
-from turnout.workbench.experiment.config import Experiment
+from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.inputs import in_folder
 from turnout.workbench.experiment.kept import KeptPoints, identity_of_document
 from turnout.workbench.experiment.run import Progress, outcomes

@@ -23,8 +23,8 @@ from turnout.simulator.trial import TrialGroup, group_trials
 from turnout.tasks.base import Task
 from turnout.workbench.experiment.build import Batch, build, calibrate_batch
 from turnout.workbench.experiment.circumstances import circumstances
-from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import mistakes_at
+from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.inputs import in_folder, noted_inputs
 from turnout.workbench.experiment.kept import KeptPoint, KeptPoints
 from turnout.workbench.experiment.sweep import Point, points

@@ -20,8 +20,8 @@ from turnout.simulator.ages import NUM_BINS, STARTS
 from turnout.simulator.attendance import MAX_ROUNDS, STATES, Attendance, watched_clients
 from turnout.simulator.history import KINDS, History
 from turnout.workbench.experiment import circumstances, toml
-from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError, files_of
+from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.former import former_settings
 from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.experiment.sweep import Point, point_label, points

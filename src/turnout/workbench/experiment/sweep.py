@@ -6,8 +6,8 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import Any
 
-from turnout.workbench.experiment.config import COMMON_TABLES, NAMED, Entrant, Experiment, Tables
 from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.experiment_file import COMMON_TABLES, NAMED, Entrant, Experiment, Tables
 from turnout.workbench.experiment.parts import Part, Path
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from turnout.errors import nearest
 from turnout.files.whole import free_folder, whole_or_absent
 from turnout.metrics import TRAIN_LOSS, VALIDATION_ACCURACY, VALIDATION_LOSS, metric_named
-from turnout.workbench.experiment.config import NAMED, Entrant, Experiment
 from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.experiment_file import NAMED, Entrant, Experiment
 from turnout.workbench.experiment.kept import KeptPoints
 from turnout.workbench.experiment.parts import Part
 from turnout.workbench.experiment.run import Outcome, Progress, Run, run_points

@@ -20,8 +20,8 @@ from turnout.errors import FolderError
 from turnout.files.whole import FileLock, durable_file, free_folder, is_locked
 from turnout.simulator.simulate import Watcher
 from turnout.workbench.experiment.circumstances import circumstances
-from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.former import up_to_date
 from turnout.workbench.experiment.inputs import in_folder
 from turnout.workbench.experiment.kept import KeptPoints, identity_of

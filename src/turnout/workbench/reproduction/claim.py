@@ -18,8 +18,8 @@ from turnout.errors import nearest
 from turnout.simulator.simulate import check_seeds
 from turnout.workbench.experiment import registry, toml
 from turnout.workbench.experiment.citations import references
-from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError, check_keys, mistakes_at
+from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.schema import excerpt, expect, function_and_arguments
 from turnout.workbench.experiment.trust import Code, code_of
 from turnout.workbench.experiment.tuning import check_metric

@@ -16,7 +16,7 @@ import numpy as np
 from turnout.errors import nearest
 from turnout.files.manifest import read_contents
 from turnout.metrics import metric_named
-from turnout.records import record_named
+from turnout.round_records import record_named
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.schema import function_and_arguments
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from turnout.files.whole import free_folder, replace_folder
 from turnout.workbench.experiment.circumstances import circumstances
-from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.kept import KeptPoints
 from turnout.workbench.experiment.on_ray import RayCells
 from turnout.workbench.experiment.run import Outcome, Progress, run_points

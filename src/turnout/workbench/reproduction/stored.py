@@ -15,8 +15,8 @@ from typing import Any
 from turnout.errors import FolderError, UserError
 from turnout.files.manifest import MANIFEST, EditedError, read_contents
 from turnout.files.whole import FileLock, renew_folder, replace_folder, settle, whole_or_absent
-from turnout.workbench.experiment.config import Experiment
 from turnout.workbench.experiment.errors import ExperimentError, files_of
+from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.inputs import Inputs, changed_since
 from turnout.workbench.experiment.kept import KeptPoints, identity_of
 from turnout.workbench.experiment.trust import Code

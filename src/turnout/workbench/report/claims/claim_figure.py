@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from turnout.metrics import Metric, metric_named
-from turnout.records import record_named
+from turnout.round_records import record_named
 from turnout.workbench.experiment import toml
 from turnout.workbench.experiment.citations import short_citation
 from turnout.workbench.experiment.registry import entries

@@ -22,7 +22,7 @@ from turnout.simulator.simulate import Seeds
 from turnout.simulator.trial import Trial
 from turnout.tasks.base import Task
 from turnout.uploads import Plain, Upload
-from turnout.workbench.experiment.config import usual_interval
+from turnout.workbench.experiment.experiment_file import usual_interval
 from turnout.workbench.experiment.run import Outcome
 from turnout.workbench.report.page.chart import Look
 from turnout.workbench.report.page.labels import strategy_name

@@ -14,7 +14,7 @@ import jax.random as jr
 import numpy as np
 
 from turnout.metrics import DISTANCE, Metric
-from turnout.records import RECORDS
+from turnout.round_records import RECORDS
 from turnout.server.server import Server
 from turnout.simulator.history import History
 from turnout.statistics import evenly
