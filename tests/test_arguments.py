@@ -3,7 +3,7 @@ import pytest
 from turnout.arguments import at_least, spread_whole
 
 
-@pytest.mark.parametrize("value", [0, -1, 2.0])
+@pytest.mark.parametrize("value", [0, -1])
 def test_a_count_has_its_limits(value):
     with pytest.raises(ValueError, match=r"rounds must be a whole number of 1 or more, not "):
         at_least("rounds", value, 1)

@@ -24,7 +24,7 @@ CORE = (
     {"errors", "lazy", "packing"},
     {"types"},
     {"declarations"},
-    {"arguments", "metrics", "optimizer_checks", "presented", "statistics", "streams", "tree"},
+    {"arguments", "metrics", "optimizers", "presented", "statistics", "streams", "tree"},
     {"files", "paces", "round_records"},
     {"availability", "strategies", "tasks", "uploads"},
     {"world", "server", "theory"},
@@ -44,7 +44,7 @@ NARROW = {
     "tasks": {"errors", "types", "streams", "tree", "metrics", "files", "declarations"},
     "paces": {"types", "declarations"},
     "theory": {"types", "arguments", "availability", "paces", "declarations"},
-    "server": {"errors", "types", "optimizer_checks", "streams", "tree", "strategies", "availability", "declarations"},
+    "server": {"errors", "types", "optimizers", "streams", "tree", "strategies", "availability", "declarations"},
     "uploads": {"types", "streams", "tree", "declarations"},
     "world": {"types", "streams", "tree", "arguments", "availability", "declarations"},
 }

@@ -15,7 +15,7 @@ import numpy as np
 import turnout
 from turnout import availability, compute, links, strategies, tasks, theory, uploads
 from turnout.auditor import auditing
-from turnout.optimizer_checks import InverseTime
+from turnout.optimizers import InverseTime
 from turnout.server.facts import Online
 from turnout.simulator import simulate as simulating
 

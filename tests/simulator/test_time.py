@@ -62,7 +62,9 @@ def combinations():
     for place, pace in enumerate(PACES):
         for turn, name in enumerate(ALGORITHMS):
             leaving = ("continue", "pause", "abort")[(place + turn + place // 3) % 3]
-            yield pytest.param(name, pace, leaving, marks=() if place % 3 == turn else pytest.mark.variant)
+            yield pytest.param(
+                name, pace, leaving, marks=() if place in (2, 6, 8) and place % 3 == turn else pytest.mark.variant
+            )
 
 
 @pytest.mark.parametrize(("name", "pace", "leaving"), list(combinations()))
@@ -94,7 +96,11 @@ def test_rounds_of_no_duration_are_rounds(strategy):
 
 
 @pytest.mark.parametrize(
-    "pace", [Rounds(quorum=0.5), Rounds(quorum=0.5, late="keep"), Buffered(size=3), Clocked(every=4)]
+    "pace",
+    [
+        Rounds(quorum=0.5, late="keep"),
+        *(pytest.param(pace, marks=pytest.mark.variant) for pace in (Rounds(quorum=0.5), Buffered(3), Clocked(4))),
+    ],
 )
 def test_memories_on_clients_train_the_model_of_memories_on_the_server(pace):
     """Also where answers are old: a word is about the model that its client was sent."""
@@ -182,7 +188,7 @@ def test_a_pace_that_cannot_be_kept_is_refused(pace, words):
     [
         (lambda: durations.fixed(3, [1, -1, 2]), "client 1 has durations: ticks = -1"),
         (lambda: durations.fixed(3, 2**22), "at most 1,048,576"),
-        (lambda: durations.lognormal(3, [1.0, float("nan"), 2.0]), "client 1 has median = nan"),
+        (lambda: durations.lognormal(3, [1.0, float("nan"), 2.0]), r"median\[1\] must be a number, not nan"),
         (lambda: durations.lognormal(3, float("inf")), "so that work ends"),
         (lambda: durations.timed(3, tick_seconds=0.0, per_step=1.0), "tick_seconds must be positive"),
         (lambda: durations.drawn(3, 2.0, 0.5, low=5, high=2), "0 ≤ low ≤ high"),

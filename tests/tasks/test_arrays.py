@@ -87,7 +87,7 @@ def test_bad_data_is_refused_with_what_where_and_how_to_mend(train, message):
     ("options", "message"),
     [
         ({"loss": "hinge"}, "must be one of cross_entropy"),
-        ({"ridge": -1.0}, "zero or positive"),
+        ({"ridge": -1.0}, "ridge must be a finite number of 0 or more, not -1"),
         ({"importance": "sizes"}, "'size', 'uniform' or one number"),
         ({"importance": [1.0, 2.0]}, "4 clients need one number each"),
         ({"importance": [1.0, 2.0, -1.0, 1.0]}, "nowhere negative"),

@@ -68,5 +68,5 @@ def test_minus_theta_is_better_than_theta():
 
 
 def test_bad_settings_are_refused():
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match=r"dimension must be a whole number from 1 to .* not 0"):
         robust_regression(dimension=0)

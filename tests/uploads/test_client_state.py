@@ -10,7 +10,7 @@ import turnout
 from turnout import availability, compute, links, simulate_trials, tasks
 from turnout.auditor.auditing import audit_trials
 from turnout.server.settings import ServerSettings
-from turnout.simulator import client_state, loop
+from turnout.simulator import client_state, loop, orders
 from turnout.simulator.clients import Trainees
 from turnout.simulator.lane import Lane
 from turnout.simulator.local_training import Local
@@ -136,7 +136,7 @@ def test_where_nobody_asks_the_program_has_nothing_of_it(monkeypatch):
         raise AssertionError("client state was touched")
 
     monkeypatch.setattr(client_state.ClientState, "commit", never)
-    monkeypatch.setattr(loop, "UploadContext", never)
+    monkeypatch.setattr(orders, "UploadContext", never)
     monkeypatch.setattr(Plain, "encode", never)
     carry = loop.begin(_lane(trial()))
     assert carry.clients is None

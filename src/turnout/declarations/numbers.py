@@ -44,16 +44,18 @@ class Numbers:
 
 def _write(limit: float | int) -> str:
     """A limit as people write it."""
-    powers = {2**31 - 1: "2³¹ - 1", 2**32 - 1: "2³² - 1"}
+    powers = {2**31 - 1: "2³¹ - 1", 2**32 - 1: "2³² - 1", 2**53: "2⁵³"}
     return powers.get(int(limit), f"{limit:,.15g}")
 
 
 MAX_COUNT = 2**24  # of rounds and of local steps, which are counted in single precision: it is exact up to here
 NUM_SEEDS = 2**32  # a seed has 32 bits
 MAX_RUNS = 10**6  # with as many seeds; more are refused before anything is allocated
+MAX_WHOLE = 2**53  # from here on not every whole number is a float
 _WIDEST = 2**31  # of whole numbers on the device
 
 Count = Annotated[int, Numbers(1, _WIDEST - 1)]
+LongCount = Annotated[int, Numbers(1, MAX_WHOLE)]  # of formulas
 CountOrZero = Annotated[int, Numbers(0, _WIDEST - 1)]
 NumRounds = Annotated[int, Numbers(1, MAX_COUNT)]
 Seed = Annotated[int, Numbers(0, NUM_SEEDS - 1)]

@@ -11,7 +11,7 @@ import optax
 
 from turnout.declarations import Declared, LengthScalar, NotNegativeScalar, RoundCount
 from turnout.errors import nearest
-from turnout.optimizer_checks import is_plain
+from turnout.optimizers import is_plain
 from turnout.server.facts import Facts
 from turnout.strategies.base import Strategy
 from turnout.types import PyTree, Schedule

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, UInt32
 
 from turnout import tree
 from turnout.declarations import Count, Declared, NotNegativeScalar, check_fields
-from turnout.optimizer_checks import first_updates
+from turnout.optimizers import first_updates
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.mesh import everywhere, spread_rows
 from turnout.simulator.minibatches import Chooser, Present, Seed, Step, drawn, noise, shuffled

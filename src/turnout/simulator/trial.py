@@ -13,7 +13,7 @@ import numpy as np
 
 from turnout.availability.base import ErgodicProcess
 from turnout.declarations import Declared
-from turnout.optimizer_checks import check_schedule
+from turnout.optimizers import check_schedule
 from turnout.paces import Pace, Rounds
 from turnout.server.facts import Facts, Oracle
 from turnout.server.server import Server

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from turnout.arguments import Values, check_step, law, nonnegative, shares, vector
-from turnout.declarations import Count, CountOrZero, NotNegative, Numbers, OpenShare, Positive, checked
+from turnout.declarations import MAX_WHOLE, Count, CountOrZero, NotNegative, Numbers, OpenShare, Positive, checked
 from turnout.theory.terms import Terms
 
 
@@ -31,7 +31,7 @@ def correlated_fedavg_bound(
     *,
     learning_rate: Positive,
     local_steps: Count,
-    rounds: Annotated[int, Numbers(2, 2**31 - 1)],
+    rounds: Annotated[int, Numbers(2, MAX_WHOLE)],
     mixing_time: Count,
     smoothness: Positive,
     dissimilarity: NotNegative,

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import root_scalar
 
 from turnout.arguments import Values, check_step, law, positive, shares
-from turnout.declarations import Count, NotNegative, Positive, checked
+from turnout.declarations import LongCount, NotNegative, Positive, checked
 from turnout.theory.terms import Terms
 
 
@@ -27,7 +27,7 @@ def sampling_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     reach: Values,
     *,
     learning_rate: Positive,
-    rounds: Count,
+    rounds: LongCount,
     smoothness: Positive,
     dissimilarity: NotNegative,
     noise: NotNegative,

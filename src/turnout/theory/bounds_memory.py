@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from turnout.arguments import at_least, check_step
-from turnout.declarations import Count, CountOrZero, NotNegative, Numbers, Positive, checked
+from turnout.declarations import Count, CountOrZero, LongCount, NotNegative, Numbers, Positive, checked
 from turnout.theory.terms import Terms
 
 
@@ -46,7 +46,7 @@ def longest_staleness(num_clients: Count, cohort: Count, longest_absence: Count)
 def fedlaavg_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     *,
     learning_rate: Positive,
-    rounds: Count,
+    rounds: LongCount,
     num_clients: Count,
     staleness: CountOrZero,
     smoothness: Positive,
@@ -110,7 +110,7 @@ def alternating_limit(
 def fedlaavg_alternating_bound(
     *,
     learning_rate: Positive,
-    rounds: Count,
+    rounds: LongCount,
     first_stay: Count,
     second_stay: Count,
     centres: tuple[float, float],
@@ -136,7 +136,7 @@ def fedlaavg_alternating_bound(
 @checked
 def fedlaavg_learning_rate(
     *,
-    rounds: Count,
+    rounds: LongCount,
     num_clients: Count,
     cohort: Count,
     longest_absence: Count,
@@ -170,7 +170,7 @@ class LastWordBound(Terms):
 def last_word_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
     *,
     learning_rate: float | Sequence[float] | Float[np.ndarray, " rounds"],
-    rounds: Count,
+    rounds: LongCount,
     first_round: CountOrZero,
     longest_age: CountOrZero,
     steps: tuple[int, int],
@@ -249,7 +249,7 @@ def longest_age(
     within: Count,
     success: Annotated[float, Numbers(0, 1, above=True)],
     num_clients: Count,
-    rounds: Count,
+    rounds: LongCount,
     miss: Annotated[float, Numbers(0, 1, above=True)] = 0.01,
 ) -> int:
     """Age that no word exceeds in all rounds, but for a chance of `miss`: E ⌈ln(N T / miss) / −ln(1 − ε)⌉ − 1.

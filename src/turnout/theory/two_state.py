@@ -15,12 +15,11 @@ import numpy as np
 
 from turnout.arguments import refuse
 from turnout.availability.markov import switching_rates
-from turnout.declarations import Count, OpenShare, checked
+from turnout.declarations import MAX_WHOLE, Count, OpenShare, checked
 from turnout.theory.chains import check_transition
 
 OneOrSeveral = float | int | Sequence[float | int] | np.ndarray
 MAX_STATES = 2**13
-MAX_ROUNDS = 2**53  # from here on not every whole number is a float
 
 
 @checked
@@ -88,9 +87,10 @@ def _check_correlation(lam: np.ndarray) -> None:
 
 def _pair(first: OneOrSeveral, second: OneOrSeveral) -> tuple[np.ndarray, np.ndarray]:
     left, right = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if left.ndim and right.ndim and left.shape != right.shape:
-        raise ValueError(f"pi has shape {left.shape}, but lam {right.shape}: give one pair for each client")
-    left, right = np.broadcast_arrays(left, right)
+    try:
+        left, right = np.broadcast_arrays(left, right)
+    except ValueError:
+        raise ValueError(f"pi has shape {left.shape}, but lam {right.shape}: give one pair for each client") from None
     return np.array(left), np.array(right)
 
 
@@ -164,8 +164,8 @@ def _first(holds: Callable[[int], bool]) -> int:
     """The first t ≥ 0 at which a condition holds that never fails again once it holds."""
     high = 1
     while not holds(high):
-        if high > MAX_ROUNDS:
-            raise RuntimeError(f"not reached within {MAX_ROUNDS} rounds")
+        if high > MAX_WHOLE:
+            raise RuntimeError(f"not reached within {MAX_WHOLE} rounds")
         high *= 2
     low = -1
     while high - low > 1:

@@ -132,9 +132,9 @@ def test_a_longer_deadline_hears_more():
     [
         ({"quorum": 0.0}, "quorum = 0: must be above 0"),
         ({"quorum": 1.5}, "quorum = 1.5"),
-        ({"deadline": 0}, "deadline = 0"),
+        ({"deadline": 0}, "deadline must be a whole number of 1 or more, not 0"),
         ({"deadline": 2}, "deadline = 2: the fastest work takes 3 ticks, so every answer would be late"),
-        ({"exponent": -1.0}, "exponent = -1"),
+        ({"exponent": -1.0}, "exponent must be a finite number of 0 or more, not -1"),
     ],
 )
 def test_refuses(change, message):

@@ -157,7 +157,10 @@ def experiment_with(line, rates=""):
     return "\n".join(["rounds = 4", "seeds = 2", local, *lines.values()]) + "\n"
 
 
-@pytest.fixture(params=KINDS)
+USUAL = list(KINDS)[::4]  # the others are of the same kinds of code
+
+
+@pytest.fixture(params=[pytest.param(kind, marks=() if kind in USUAL else pytest.mark.variant) for kind in KINDS])
 def kind(request, tmp_path, monkeypatch):
     """The files of one kind, an experiment that reads one of them, and this one with its other content."""
     files, line, changed, other = KINDS[request.param]

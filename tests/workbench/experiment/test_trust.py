@@ -51,7 +51,7 @@ PLACES = {
     "optimizer": {"server": {"optimizer": "spy:rate"}},
     "schedule": {"local": {"learning_rate": {"name": "spy:rate"}}},
     "schedules": {"local": {"learning_rate": [0.1, {"name": "spy:rate"}]}},
-    "by a module of ours": {"facts": {"name": "turnout.optimizer_checks:jax.os.system"}},
+    "by a module of ours": {"facts": {"name": "turnout.optimizers:jax.os.system"}},
     "a shell": {"task": {"name": "subprocess:getoutput", "cmd": "touch mark"}},
 }
 
@@ -140,9 +140,9 @@ def test_a_run_of_own_code_is_read_without_it(tiny, mark, tmp_path, monkeypatch)
     ("name", "code"),
     [
         ("fedavg", False),
-        ("turnout.optimizer_checks:heavy_ball", False),
-        ("turnout.optimizer_checks:jax.os.system", True),
-        ("turnout.optimizer_checks:jax", True),
+        ("turnout.optimizers:heavy_ball", False),
+        ("turnout.optimizers:jax.os.system", True),
+        ("turnout.optimizers:jax", True),
         ("turnout.workbench.cli:main", True),
         ("subprocess:getoutput", True),
         (":", True),

@@ -311,11 +311,14 @@ def test_the_command_writes_the_page_or_says_why_not(folder, tmp_path):
 
 
 def test_every_figure_is_a_chart(run):
-    for kind in set(plots.FIGURE_KINDS) - {"clients"}:
+    for kind in set(plots.FIGURE_KINDS) - {"clients", "at_work", "ages"}:
         assert plots.plot(run, kind).to_dict()["$schema"]
         assert getattr(turnout.plots(run.points[0].history), kind)().to_dict()["$schema"]
     with pytest.raises(ExperimentError, match="does not tell test_accuracy by client"):
         plots.plot(run, "clients")
+    for kind in ("at_work", "ages"):
+        with pytest.raises(ExperimentError, match="work took no time"):
+            plots.plot(run, kind)
     with pytest.raises(ExperimentError, match="did you mean 'curves'"):
         plots.plot(run, "curve")
     with pytest.raises(ExperimentError, match="no metric 'accuracy': known: distance, train_loss"):

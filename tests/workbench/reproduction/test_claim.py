@@ -118,8 +118,8 @@ def test_profiles_that_are_no_tables_are_told_also_beside_the_runs_of_another(ti
         ({"panels": {"a": {"step": {}}}}, "panels.a.step: given {}, expected text"),
         ({"tuning": {"metric": 3}}, "tuning.metric: given 3, expected text"),
         ({"tuning": {"metric": "train_loss", "seeds": 3}}, "tuning.seeds: given 3, expected a list"),
-        ({"tuning": {"metric": "train_loss", "seeds": [-1]}}, "tuning: seeds must be one or more different whole"),
-        ({"tuning": {"metric": "train_loss", "seeds": [1], "rounds": 0}}, "tuning: rounds = 0"),
+        ({"tuning": {"metric": "train_loss", "seeds": [-1]}}, r"tuning: seeds\[0\] must be a whole number"),
+        ({"tuning": {"metric": "train_loss", "seeds": [1], "rounds": 0}}, "tuning: rounds must be a whole number"),
         ({"checks": [{"name": "ahead", "label": {}, "measure": {"name": "final"}}]}, "label: given {}, expected text"),
         (
             {"checks": [{"name": "table", "numbers": {"a": "often"}, "measure": {"name": "final", "metric": "x"}}]},

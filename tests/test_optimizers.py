@@ -3,7 +3,7 @@ import numpy as np
 import optax
 import pytest
 
-from turnout.optimizer_checks import first_updates, heavy_ball, inverse_time, is_plain
+from turnout.optimizers import first_updates, heavy_ball, inverse_time, is_plain
 
 
 def test_the_first_updates_by_hand():
