@@ -13,7 +13,6 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import equinox as eqx
@@ -250,7 +249,7 @@ def on_nodes(draws: int) -> Iterator[Row]:
 
 
 def _on_nodes(draws: int, asked: float, lam: float, rounds: int) -> Iterator[Row]:
-    from turnout.flower.run.estimates import estimated_columns
+    from turnout.flower.run.estimates import columns_of
 
     rng, pi, success = np.random.default_rng(9), 0.5, 0.9
     present = played(rng, draws, rounds, pi, lam)
@@ -261,12 +260,7 @@ def _on_nodes(draws: int, asked: float, lam: float, rounds: int) -> Iterator[Row
     sent = (present & chosen).sum(axis=0)
     sums = [jnp.asarray(number, jnp.float32) for number in (sent, rng.binomial(sent, success))]
     state = replace(state, asked=sums[0], arrived=sums[1])
-    driver: Any = SimpleNamespace(
-        settings=SimpleNamespace(facts=facts),
-        state=SimpleNamespace(facts=state),
-        places=SimpleNamespace(taken=np.arange(draws)),
-    )
-    found = estimated_columns(driver)
+    found = columns_of(facts, state, np.arange(draws))
     who = "everybody asked" if asked == 1 else f"{100 * asked:g} % asked"
     for name, key, truth in (("π", "pi", pi), ("λ", "lam", lam), ("success", "success", success)):
         held = ((found[f"{key}_low"] <= truth) & (truth <= found[f"{key}_high"])).mean()

@@ -41,7 +41,12 @@ def estimated_columns(driver: Driver) -> dict[str, np.ndarray]:
     facts, state = driver.settings.facts, None if driver.state is None else driver.state.facts
     if not isinstance(facts, Online) or not isinstance(state, OnlineState):
         return {}
-    sums = {name: np.asarray(getattr(state, name), np.float64)[driver.places.taken] for name in _SUMS}
+    return columns_of(facts, state, np.asarray(driver.places.taken))
+
+
+def columns_of(facts: Online, state: OnlineState, places: np.ndarray) -> dict[str, np.ndarray]:
+    """The same from the sums of these places."""
+    sums = {name: np.asarray(getattr(state, name), np.float64)[places] for name in _SUMS}
     prior = {name: float(np.asarray(getattr(facts, name))) for name in _PRIORS}
     stay_on = _posterior(sums["on_on"], sums["from_on"], prior["prior_stay"], prior["prior_leave"])
     from_off = sums["transitions"] - sums["from_on"]
