@@ -15,7 +15,7 @@ from flwr.serverapp.strategy import Strategy as Base
 from turnout.flower.fleet.directory import Sessions
 from turnout.flower.fleet.gathering import Gathering, Listed, Shares
 from turnout.flower.fleet.presence import Presence
-from turnout.flower.run.books import Books, Evaluations, Tempo
+from turnout.flower.run.books import Books, Evaluations, Tempo, means_by_target, numbers_in
 from turnout.flower.run.checkpoint import hold
 from turnout.flower.run.estimates import Estimate, estimates_of
 from turnout.flower.server.driver import Driver
@@ -25,7 +25,7 @@ from turnout.flower.server.rollback import Rollback
 from turnout.flower.server.turn import RoundRecord
 from turnout.flower.settings import GUARDED, Files, Guard, Limits, Members, Target, Waiting, refuse_unknown
 from turnout.flower.wire import messages, side
-from turnout.flower.wire.collecting import Collection, means_by_target, numbers_in
+from turnout.flower.wire.collecting import Collection
 from turnout.flower.wire.exchange import Exchange, Mailbox
 from turnout.flower.wire.messages import metrics_in, to_numpy, to_record, users_own
 from turnout.flower.wire.retries import Closing, PollingGrid

@@ -15,11 +15,11 @@ from turnout.flower.server.inspector import Inspector
 from turnout.flower.server.rollback import Badness, Rollback, badness_of, typical
 from turnout.flower.server.turn import RoundRecord
 from turnout.flower.settings import Files
-from turnout.flower.wire.collecting import means_by_target, numbers_in
 
 log = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
 _SHORT = 30.0  # seconds: no fleet changes within less, so shorter rounds count as equal
 _REMEMBERED = 101  # rounds
+_LARGEST = 1e30  # of a metric that is averaged
 _MOST = 20.0  # usual rounds: after longer ones all memory of a client's state is lost anyway
 
 
@@ -142,3 +142,22 @@ class Tempo:
             self._lengths.append(length)
             self.span = min(length / statistics.median(self._lengths), _MOST)
         self._last = now
+
+
+def numbers_in(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """Metrics of the clients by name and client; values that are not numbers, or far too large, are left out."""
+    by_metric: dict[str, dict[str, float]] = {}
+    for name, values in metrics.items():
+        for metric, value in values.items():
+            if not metric.startswith("turnout.") and isinstance(value, int | float) and abs(value) <= _LARGEST:
+                by_metric.setdefault(metric, {})[name] = float(value)
+    return by_metric
+
+
+def means_by_target(by_metric: Mapping[str, Mapping[str, float]], driver: Driver) -> dict[str, float]:
+    """The mean of each metric over the clients that have a value, weighted by the target."""
+    means = {}
+    for metric, values in by_metric.items():
+        worths = {name: driver.places.worth(name) for name in values}
+        means[metric] = sum(worths[name] * value for name, value in values.items()) / sum(worths.values())
+    return means

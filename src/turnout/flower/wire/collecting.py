@@ -17,7 +17,6 @@ from turnout.flower.wire.messages import COMPACT, array_records_in, arrays_in, b
 from turnout.flower.wire.replies import OWN_BASE, Dropped, Reply, Rules, check_length, check_loss, check_reply, reach_in
 
 log = logging.getLogger("turnout.flower")
-_LARGEST = 1e30  # of a metric that is averaged
 _ALIKE = 1e-3  # relative difference allowed between the announced and the actual length of an update
 
 
@@ -183,22 +182,3 @@ def losses_in(contents: Mapping[str, RecordDict], t: int, limits: Limits) -> dic
         else:
             losses[name] = loss
     return losses
-
-
-def numbers_in(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Metrics of the clients by name and client; values that are not numbers, or far too large, are left out."""
-    by_metric: dict[str, dict[str, float]] = {}
-    for name, values in metrics.items():
-        for metric, value in values.items():
-            if not metric.startswith("turnout.") and isinstance(value, int | float) and abs(value) <= _LARGEST:
-                by_metric.setdefault(metric, {})[name] = float(value)
-    return by_metric
-
-
-def means_by_target(by_metric: Mapping[str, Mapping[str, float]], driver: Driver) -> dict[str, float]:
-    """The mean of each metric over the clients that have a value, weighted by the target."""
-    means = {}
-    for metric, values in by_metric.items():
-        worths = {name: driver.places.worth(name) for name in values}
-        means[metric] = sum(worths[name] * value for name, value in values.items()) / sum(worths.values())
-    return means
