@@ -29,7 +29,7 @@ def speed() -> str:
 
 
 def intervals() -> str:
-    """How often intervals hold: `python benchmarks/coverage.py --store`; one table for rows of the same sizes."""
+    """How often intervals hold: `benchmarks/interval_coverage.py --store`; one table for rows of the same sizes."""
     numbers = json.loads((NUMBERS / "coverage.json").read_text(encoding="utf-8"))
     by_kind: dict[tuple[str, str, float], dict[str, str]] = {}
     for row in itertools.chain(*numbers["parts"].values()):

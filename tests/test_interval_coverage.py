@@ -40,7 +40,7 @@ def coverage():
     """The benchmark."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     try:
-        return importlib.import_module("coverage")
+        return importlib.import_module("interval_coverage")
     finally:
         sys.path.remove(str(ROOT / "benchmarks"))
 

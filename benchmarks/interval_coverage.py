@@ -1,7 +1,7 @@
 """How often the intervals that turnout prints hold the truth: made-up draws of which the truth is known.
 
-    python benchmarks/coverage.py           # the table, 5,000 draws per row, 500 where a draw is a run
-    python benchmarks/coverage.py --store   # also in docs/results/coverage.json, for docs/theory/intervals.md
+    python benchmarks/interval_coverage.py           # the table, 5,000 draws per row, 500 where a draw is a run
+    python benchmarks/interval_coverage.py --store   # also in docs/results/coverage.json, for docs/theory/intervals.md
 
 Every function asks the code that prints the interval, not a copy of its formula.
 """
