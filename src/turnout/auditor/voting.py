@@ -30,49 +30,20 @@ from turnout.simulator import loop
 from turnout.simulator.ages import Ages
 from turnout.simulator.batching import check_overflow, crowd_sizes
 from turnout.simulator.carry import Carry
-from turnout.simulator.client import Sent
-from turnout.simulator.clients import Clients
+from turnout.simulator.clients import Voters
 from turnout.simulator.lane import Lane
-from turnout.simulator.local_training import Jobs, Local, Trained
+from turnout.simulator.local_training import Local
 from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.side_by_side import num_workers, round_up
 from turnout.simulator.simulate import check_seeds
 from turnout.simulator.tick import begin_time
 from turnout.simulator.trial import Trial, as_arrays
-from turnout.types import Download, Fleet, Law, Mask, Params, PerClient, PerSlot, RandomKey, RandomKeys, Round
+from turnout.types import Fleet, Law, Params, PerClient, RandomKey, RandomKeys
 from turnout.uploads import Plain
 
 SEGMENTS = 25  # of a run, each with its own votes, to show how much the weights vary
 BURN_IN = 5  # segments in which strategies learn their estimates; the model is measured from then on
 _MAX_RESIDUALS = 2**26  # numbers that a backward pass may keep; with more, segments are played a second time
-
-
-class Voters(Clients):
-    """Clients without data, with a vote only."""
-
-    differentiable = True
-
-    importance: PerClient
-    votes: PerClient
-
-    @property
-    def fleet(self) -> Fleet:
-        return Fleet(self.importance)
-
-    def losses(self, lane: Lane, t: Round, available: Mask, params: Params) -> PerClient:
-        """The same loss for all."""
-        return available.astype(jnp.float32)
-
-    def work(self, lane: Lane, download: Download, jobs: Jobs, reach: PerSlot) -> Sent:
-        """A vote is minus the raw gradient of every step, and the push of the algorithm is added to that gradient.
-
-        No momentum is kept here: the reach of a lasting optimizer is that of its steady state.
-        """
-        client, votes = lane.trial.client, self.votes[jobs.clients]
-        push = client.push(download, jobs)
-        updates = jobs.rates * reach * (votes if push is None else votes - push)
-        gradients = {} if client.side is None else {f"{name}_gradient": -votes for name in client.side.gradients}
-        return client.send(Trained(updates, jnp.ones_like(reach), **gradients), download, jobs)
 
 
 class Votes(eqx.Module):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,7 +11,7 @@ from turnout.metrics import on_split
 from turnout.simulator.client import Sent
 from turnout.simulator.cohort_work import train_cohort
 from turnout.simulator.lane import Lane
-from turnout.simulator.local_training import Jobs
+from turnout.simulator.local_training import Jobs, Trained
 from turnout.streams import Stream, client_seeds, round_key
 from turnout.tasks.base import Task
 from turnout.types import Ask, Cohort, Download, Fleet, Mask, Params, PerClient, PerSlot, Round
@@ -21,7 +20,10 @@ from turnout.types import Ask, Cohort, Download, Fleet, Mask, Params, PerClient,
 class Clients(eqx.Module):
     """The clients that answer the server, by training on data or otherwise."""
 
-    differentiable: ClassVar[bool] = False  # gradients flow through a run, which can then leave nothing out
+    @property
+    def lets_gradients_through(self) -> bool:
+        """Whether gradients flow through a run, which can then leave nothing out."""
+        return False
 
     @property
     @abc.abstractmethod
@@ -64,3 +66,34 @@ class Trainees(Clients):
     def work(self, lane: Lane, download: Download, jobs: Jobs, reach: PerSlot) -> Sent:
         plan = lane.plan
         return train_cohort(lane.trial.client, self.task, download, jobs, plan.common_steps, plan.chunk)
+
+
+class Voters(Clients):
+    """Clients without data, with a vote only."""
+
+    importance: PerClient
+    votes: PerClient
+    differentiable: bool = eqx.field(static=True, default=True)
+
+    @property
+    def lets_gradients_through(self) -> bool:
+        return self.differentiable
+
+    @property
+    def fleet(self) -> Fleet:
+        return Fleet(self.importance)
+
+    def losses(self, lane: Lane, t: Round, available: Mask, params: Params) -> PerClient:
+        """The same loss for all."""
+        return available.astype(jnp.float32)
+
+    def work(self, lane: Lane, download: Download, jobs: Jobs, reach: PerSlot) -> Sent:
+        """A vote is minus the raw gradient of every step, and the push of the algorithm is added to that gradient.
+
+        No momentum is kept here: the reach of a lasting optimizer is that of its steady state.
+        """
+        client, votes = lane.trial.client, self.votes[jobs.clients]
+        push = client.push(download, jobs)
+        updates = jobs.rates * reach * (votes if push is None else votes - push)
+        gradients = {} if client.side is None else {f"{name}_gradient": -votes for name in client.side.gradients}
+        return client.send(Trained(updates, jnp.ones_like(reach), **gradients), download, jobs)

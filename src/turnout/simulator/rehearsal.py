@@ -19,14 +19,12 @@ from jaxtyping import Array
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
 from turnout.simulator.carry import Carry
-from turnout.simulator.client import Sent
-from turnout.simulator.clients import Clients
+from turnout.simulator.clients import Voters
 from turnout.simulator.lane import Lane
-from turnout.simulator.local_training import Jobs, Trained
 from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.tick import begin_time, play_tick
 from turnout.simulator.trial import Trial, as_arrays
-from turnout.types import Download, Fleet, Law, Mask, Params, PerClient, PerSlot, RandomKey, RandomKeys, Round
+from turnout.types import Fleet, Law, RandomKey, RandomKeys
 from turnout.uploads import Plain
 
 
@@ -37,24 +35,6 @@ class Sizes(NamedTuple):
     busy: int  # at work, or with an update that is not used yet
     closing: int  # of one step
     usual: int  # of one step, rarely exceeded
-
-
-class Mutes(Clients):
-    """Clients that send zeros."""
-
-    importance: PerClient
-
-    @property
-    def fleet(self) -> Fleet:
-        return Fleet(self.importance)
-
-    def losses(self, lane: Lane, t: Round, available: Mask, params: Params) -> PerClient:
-        return available.astype(jnp.float32)
-
-    def work(self, lane: Lane, download: Download, jobs: Jobs, reach: PerSlot) -> Sent:
-        client, zeros = lane.trial.client, jnp.zeros_like(reach)
-        gradients = {} if client.side is None else {f"{name}_gradient": zeros for name in client.side.gradients}
-        return client.send(Trained(zeros, zeros, **gradients), download, jobs)
 
 
 def rehearse(fleet: Fleet, trials: Sequence[Trial], roots: RandomKeys, ticks: int, most_steps: int) -> Sizes:
@@ -89,6 +69,7 @@ def _play_lanes(
     fleet: Fleet, trial: Trial, law: Law | None, plan: Plan, roots: RandomKeys, ticks: Array
 ) -> tuple[Array, ...]:
     nothing = RecordPlan(evaluations=0, rounds=0, metrics=None)
+    mutes = Voters(fleet.importance, jnp.zeros_like(fleet.importance), differentiable=False)
 
     def play(root: RandomKey) -> tuple[Array, ...]:
         lane, params = Lane(None, None, trial, law, root, plan, nothing), jnp.zeros(())
@@ -98,7 +79,7 @@ def _play_lanes(
 
         def body(t: Array, now: tuple[Carry, _Counts]) -> tuple[Carry, _Counts]:
             carry, counts = now
-            carry, record = play_tick(Mutes(fleet.importance), lane, t, carry)
+            carry, record = play_tick(mutes, lane, t, carry)
             used = record["closing"]
             return carry, _Counts(
                 jnp.maximum(counts.asked, record["cohort"]),

@@ -25,7 +25,7 @@ from turnout.simulator.lane import Lane
 from turnout.simulator.orders import Asked, DoneWork, admit, ask, known_truth, work
 from turnout.simulator.pending import ARRIVED, FAILED, VACANT, Pending, Places
 from turnout.simulator.side_by_side import most_of_lanes
-from turnout.types import Answer, Cohort, Fleet, Mask, Reports, Round, Tree, View
+from turnout.types import Answer, Cohort, Fleet, Known, Mask, Reports, Round, Tree, View
 from turnout.world import Nature
 
 Flag = Bool[Array, ""]
@@ -40,6 +40,7 @@ class Tick(NamedTuple):
     server: Server
     nature: Nature
     t: Array
+    truth: Known
     view: View
 
 
@@ -83,7 +84,9 @@ def play_tick(clients: Clients, lane: Lane, t: Round, carry: Carry) -> tuple[Car
     lr = trial.local.rate(books.version)
     truth = known_truth(lane, nature, lr)
     view = server.view(carry.server, books.version, nature.available, lr, truth)
-    tick = Tick(clients, lane, server, nature, jnp.asarray(t, jnp.int32), _in_time(view, t, lane))
+    moment = jnp.asarray(t, jnp.int32)
+    view = replace(view, tick=moment, goal=trial.kept_pace.goal)
+    tick = Tick(clients, lane, server, nature, moment, truth, view)
     before = Now(carry.server, carry.time.pending, books, carry.clients, carry.tally, carry.time.ages)
     now, cohort, unplaced = _ask_idle(tick, before)
     busy = now.pending.count(now.pending.status != VACANT)
@@ -109,10 +112,6 @@ def play_tick(clients: Clients, lane: Lane, t: Round, carry: Carry) -> tuple[Car
     return after, record
 
 
-def _in_time(view: View, t: Round, lane: Lane) -> View:
-    return replace(view, tick=jnp.asarray(t, jnp.int32), goal=lane.trial.kept_pace.goal)
-
-
 def _ask_idle(tick: Tick, now: Now) -> tuple[Now, Cohort, Array]:
     """Ask idle clients, if the pace has openings; also who was asked, and how many of them found no place."""
     lane, pace, pending = tick.lane, tick.lane.trial.kept_pace, now.pending
@@ -120,7 +119,6 @@ def _ask_idle(tick: Tick, now: Now) -> tuple[Now, Cohort, Array]:
     asking = openings > 0
     idle = tick.nature.available & ~pending.busy & asking
     view = tick.view.among(idle)
-    truth = known_truth(lane, tick.nature, view.lr)
     if tick.server.strategy.needs_losses:
         params = now.state.params
         losses = _if_any(
@@ -128,7 +126,7 @@ def _ask_idle(tick: Tick, now: Now) -> tuple[Now, Cohort, Array]:
         )
         view = replace(view, losses=losses)
     limit = openings if pace.is_bounded else None
-    orders, download, asked = ask(lane, tick.server, now.state, view, tick.nature, truth, limit)
+    orders, download, asked = ask(lane, tick.server, now.state, view, tick.nature, tick.truth, limit)
     state = replace(now.state, strategy=_where(asking, asked.strategy, now.state.strategy))
     pending, unplaced = pending.start(
         orders, download, tick.server.strategy.starts_shared, tick.nature.durations, tick.t, now.books.version
@@ -241,7 +239,7 @@ def _where(condition: Flag, yes: Tree, no: Tree) -> Tree:
 
 def _if_any(flag: Flag, clients: Clients, play: Callable[[], Tree], otherwise: Tree) -> Tree:
     """Play only if the flag holds in one of the lanes side by side; always where a gradient must flow through."""
-    if clients.differentiable:
+    if clients.lets_gradients_through:
         return play()
     return jax.lax.cond(most_of_lanes(flag.astype(jnp.int32)) > 0, play, lambda: otherwise)
 
