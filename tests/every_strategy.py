@@ -64,7 +64,7 @@ SETTINGS = {
     "last_word plain": LastWord(fading=0.0),
     "last_word cohort": LastWord(cohort=3),
     "last_word bits": LastWord(bits=8),
-    "last_word blend": LastWord(blend=True),
+    "last_word blend": LastWord(rule="blend"),
     "stale_fill": StaleFill(cohort=3),
     "fedawe": FedAWE(),
     "fednova": FedNova(),

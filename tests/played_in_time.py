@@ -169,25 +169,38 @@ class Mifa:
         for job in step.jobs:
             if job.steps:
                 self.words[job.client] = job.update(step.fleet) / job.lr
+        if not step.jobs:
+            return model
         return model + step.lr * sum((step.fleet.share[k] * word for k, word in self.words.items()), 0.0 * model)
 
 
 class LastWords:
-    """η_t τ̄ Σ w_k y_k / Σ w_k, w_k = α_k (l_k + 1)^½, l_k the version that the word is about."""
+    """f η_t τ̄ Σ w_k y_k / Σ α_j (t + 1)^½, w_k = α_k (l_k + 1)^½, l_k the version that the word is about."""
 
     def __init__(self):
-        self.words = {}
+        self.words, self.news = {}, []
+
+    def shared(self):
+        """τ̄, by which a client's next word is judged when it is asked."""
+        total = sum(weight for weight, _, _ in self.words.values())
+        return sum(weight * steps for weight, steps, _ in self.words.values()) / total if self.words else 0.0
 
     def __call__(self, model, step):
-        for job in step.jobs:
-            if job.steps:
-                weight = step.fleet.importance[job.client] * (job.version + 1.0) ** 0.5
-                self.words[job.client] = weight, job.steps, job.update(step.fleet) / (job.lr * job.steps)
-        if not self.words:
+        came = 0.0
+        for job in (job for job in step.jobs if job.steps):
+            came += step.fleet.share[job.client]
+            weight = step.fleet.importance[job.client] * (job.version + 1.0) ** 0.5
+            word, trust = job.update(step.fleet) / (job.lr * job.steps), 1.0
+            if job.client in self.words:
+                trust, former = min(1.0, job.steps / job.shared), self.words[job.client][2]
+                word = former + trust * (word - former)
+            self.words[job.client] = weight, job.steps, word
+        if not came:
             return model
-        total = sum(weight for weight, _, _ in self.words.values())
-        length = sum(weight * steps for weight, steps, _ in self.words.values()) / total
-        return model + step.lr * length * sum(weight * word for weight, _, word in self.words.values()) / total
+        self.news.append(came)
+        length = 2 * came / (came + np.mean(self.news)) * self.shared()
+        everybody = step.fleet.importance.sum() * (step.version + 1.0) ** 0.5
+        return model + step.lr * length * sum(weight * word for weight, _, word in self.words.values()) / everybody
 
 
 class Steered:

@@ -170,7 +170,7 @@ ROWS = {
     "ca-fed that shuns bias, correlated": Row(CAFed(kappa=1e9), correlated()),
     # Everything at once: only LastWord is right, here and wherever another one is.
     "last word, links, steps and absences": Row(LastWord(), lossy(PI), pull=PULL / STEPS),
-    "blended last word, links, steps and absences": Row(LastWord(blend=True), lossy(PI), pull=PULL / STEPS),
+    "blended last word, links, steps and absences": Row(LastWord(rule="blend"), lossy(PI), pull=PULL / STEPS),
     "last word, joint": Row(LastWord(), joint(), pull=per_step(FEW, MANY)),
     "plain last word, joint": Row(LastWord(fading=0.0), joint(), pull=per_step(FEW, MANY)),
     "last word, links and steps": Row(LastWord(), lossy(), pull=PULL / STEPS),

@@ -19,14 +19,14 @@ def theirs():
 def test_one_local_step_agrees_round_by_round(theirs):
     """Their loss of a client is multiplied by N n_k / n and averaged over N; ours weighs by the target n_k / n."""
     clients = Clients(steps=1)
-    ours = Replay(FedLaAvg(), clients, importance=clients.sizes).play(theirs["came"], theirs["rates"])
+    ours = Replay(FedLaAvg(moves_when_empty=True), clients, importance=clients.sizes).play(theirs["came"], theirs["rates"])
     np.testing.assert_allclose(ours.models, theirs["one_step_models"], atol=2e-6)
 
 
 def test_those_who_waited_longest_are_asked(theirs):
     """Two places, more clients available, and no ties; the model stays for the four rounds of the warm-up."""
     clients = Clients(steps=1)
-    ours = Replay(FedLaAvg(cohort=2, warmup=4), clients, importance=clients.sizes)
+    ours = Replay(FedLaAvg(cohort=2, warmup=4, moves_when_empty=True), clients, importance=clients.sizes)
     ours.play(theirs["waiting_came"], theirs["rates"])
     np.testing.assert_array_equal(ours.asked, theirs["waiting_asked"])
     np.testing.assert_allclose(ours.models, theirs["waiting_models"], atol=2e-6)
@@ -39,9 +39,9 @@ def test_with_several_steps_a_target_is_no_step_length(theirs):
     """
     plain, models = Clients(steps=3), theirs["three_steps_models"]
     stretched = Clients(steps=3, stretch=len(plain.sizes) * plain.sizes / plain.sizes.sum())
-    same = Replay(FedLaAvg(), stretched).play(theirs["came"], theirs["rates"])
+    same = Replay(FedLaAvg(moves_when_empty=True), stretched).play(theirs["came"], theirs["rates"])
     np.testing.assert_allclose(same.models, models, atol=2e-6)
-    ours = Replay(FedLaAvg(), plain, importance=plain.sizes).play(theirs["came"], theirs["rates"])
+    ours = Replay(FedLaAvg(moves_when_empty=True), plain, importance=plain.sizes).play(theirs["came"], theirs["rates"])
     assert apart(ours.models, models)[-1] == pytest.approx(0.09674, abs=1e-4)
 
 

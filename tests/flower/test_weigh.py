@@ -10,7 +10,7 @@ from turnout.simulator.local_training import Local
 from turnout.strategies import MIFA, FedLaAvg, FedVARP, LastWord
 
 START = {"x": np.zeros(1, np.float32)}
-STRATEGIES = [MIFA(), FedVARP(), FedLaAvg(), LastWord(), LastWord(fading=0.0), MIFA(bits=16), LastWord(blend=True)]
+STRATEGIES = [MIFA(), FedVARP(), FedLaAvg(), LastWord(), LastWord(fading=0.0), MIFA(bits=16), LastWord(rule="blend")]
 
 
 def driver_of(strategy, **importance):

@@ -1,3 +1,5 @@
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -16,9 +18,11 @@ from turnout.tasks.two_clients import two_clients
 from turnout.types import Fleet, Known, View
 from turnout.world import World
 
+MOVING = partial(FedLaAvg, moves_when_empty=True)  # the paper's
+
 
 def test_every_round_moves_by_the_latest_of_all(play):
-    game = play(FedLaAvg(), importance=(1.0, 3.0), lr=0.1)
+    game = play(MOVING(), importance=(1.0, 3.0), lr=0.1)
     assert game.round([1, 0], [2.0, 9.0]) == pytest.approx(0.25 * 2)
     assert game.round([0, 1], [9.0, 4.0]) == pytest.approx(0.5 + 0.25 * 2 + 0.75 * 4)
     assert game.round([0, 0], [9.0, 9.0]) == pytest.approx(4.0 + 3.5)
@@ -26,7 +30,7 @@ def test_every_round_moves_by_the_latest_of_all(play):
 
 
 def test_memory_holds_gradients_not_steps(play):
-    game = play(FedLaAvg(), importance=(1.0, 1.0), lr=0.1)
+    game = play(MOVING(), importance=(1.0, 1.0), lr=0.1)
     game.round([1, 0], [2.0, 0.0])
     np.testing.assert_allclose(game.state.strategy.words.rows[0], [20.0])
     game.lr = 0.05
@@ -34,7 +38,7 @@ def test_memory_holds_gradients_not_steps(play):
 
 
 def test_warm_up_collects_without_moving(play):
-    game = play(FedLaAvg(warmup=2), importance=(1.0, 1.0))
+    game = play(MOVING(warmup=2), importance=(1.0, 1.0))
     assert game.round([1, 0], [2.0, 0.0]) == 0.0
     assert game.round([0, 1], [0.0, 4.0]) == 0.0
     assert game.round([0, 0], [0.0, 0.0]) == pytest.approx(3.0)
@@ -58,7 +62,8 @@ def test_a_lost_upload_goes_on_waiting(play):
     np.testing.assert_array_equal(game.asked, [True, False])
 
 
-def test_as_a_naive_server(play, weather):
+@pytest.mark.parametrize("moves", [False, True])
+def test_as_a_naive_server(play, weather, moves):
     gradients = np.zeros(len(weather.importance))
     model = 0.0
 
@@ -66,10 +71,11 @@ def test_as_a_naive_server(play, weather):
         nonlocal model
         for k in np.flatnonzero(came):
             gradients[k] = -weather.pull(t, model)[k] / weather.lrs[t]
-        model = model - weather.lrs[t] * sum(a * g for a, g in zip(weather.target, gradients, strict=True))
+        if moves or came.any():
+            model = model - weather.lrs[t] * sum(a * g for a, g in zip(weather.target, gradients, strict=True))
         return model
 
-    weather.compare(play(FedLaAvg(), weather.importance), naive)
+    weather.compare(play(FedLaAvg(moves_when_empty=moves), weather.importance), naive)
 
 
 NUM_CLIENTS, ROUNDS = 12, 200

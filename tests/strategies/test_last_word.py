@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -11,35 +12,37 @@ from turnout.strategies import MIFA, LastWord
 from turnout.strategies.last_word import LastWordState
 from turnout.types import Answer, Ask, Cohort, Fleet, Known, Reports, View
 
+PLAIN = partial(LastWord, rule="plain")
+
 
 def test_everybody_heard_counts_in_every_round(play):
-    game = play(LastWord(fading=0.0), importance=(1.0, 3.0))
+    game = play(PLAIN(fading=0.0), importance=(1.0, 3.0))
     assert game.round([1, 0], [2.0, 9.0]) == pytest.approx(2.0)  # the one not heard yet does not shorten the step
     assert game.round([0, 0], [9.0, 9.0]) == pytest.approx(4.0)
     assert game.round([0, 1], [9.0, 4.0]) == pytest.approx(4.0 + (2.0 + 3 * 4.0) / 4)
 
 
 def test_updates_count_per_unit_of_work(play):
-    game = play(LastWord(fading=0.0), importance=(1.0, 1.0), reach=[2.0, 6.0])
+    game = play(PLAIN(fading=0.0), importance=(1.0, 1.0), reach=[2.0, 6.0])
     assert game.round([1, 1], [4.0, 6.0]) == pytest.approx(4.0 * (4.0 / 2.0 + 6.0 / 6.0) / 2)  # τ̄ = 4
 
 
 def test_old_words_fade_by_their_age(play):
-    game = play(LastWord(fading=1.0), importance=(1.0, 1.0))
+    game = play(PLAIN(fading=1.0), importance=(1.0, 1.0))
     game.round([1, 0], [2.0, 0.0])  # weight 1
     before = game.round([0, 0], [0.0, 0.0])
     assert game.round([0, 1], [0.0, 6.0]) == pytest.approx(before + (1 * 2.0 + 3 * 6.0) / 4)
 
 
 def test_words_are_used_at_the_present_rate(play):
-    game = play(LastWord(), importance=(1.0,), lr=0.1)
+    game = play(PLAIN(), importance=(1.0,), lr=0.1)
     game.round([1], [1.0])
     game.lr = 0.05
     assert game.round([0], [0.0]) == pytest.approx(1.0 + 0.5)
 
 
 def test_an_update_of_no_work_says_nothing(play):
-    game = play(LastWord(), importance=(1.0, 1.0))
+    game = play(PLAIN(), importance=(1.0, 1.0))
     game.round([1, 1], [2.0, 4.0])
     game.lr = 0.0
     assert game.round([1, 1], [0.0, 0.0]) == pytest.approx(3.0)
@@ -52,7 +55,8 @@ def test_nothing_heard_moves_nothing(play):
 
 
 def test_plain_with_equal_work_it_is_mifa(play, weather):
-    word, memory = play(LastWord(fading=0.0), weather.importance), play(MIFA(wait=True), weather.importance)
+    mifa = MIFA(wait=True, moves_when_empty=True)
+    word, memory = play(PLAIN(fading=0.0), weather.importance), play(mifa, weather.importance)
     everybody = [True] * len(weather.importance)
     for game in (word, memory):
         game.round(everybody, lambda starts: weather.pull(0, starts))
@@ -64,14 +68,24 @@ def test_plain_with_equal_work_it_is_mifa(play, weather):
 
 
 @pytest.mark.parametrize(
-    ("fading", "bits", "blend"),
-    [(0.0, 32, False), (0.5, 32, False), (1.3, 32, False), (0.5, 8, False), (0.5, 32, True), (0.5, 8, True)],
+    ("rule", "fading", "bits"),
+    [
+        ("plain", 0.0, 32),
+        ("plain", 0.5, 8),
+        ("plain", 1.3, 32),
+        ("blend", 0.5, 32),
+        ("blend", 0.5, 8),
+        ("all", 0.5, 32),
+        ("news", 0.0, 32),
+        ("news", 0.5, 32),
+        ("news", 1.3, 8),
+    ],
 )  # one number needs no rounding
-def test_as_a_naive_server(play, weather, fading, bits, blend):
+def test_as_a_naive_server(play, weather, rule, fading, bits):
     """Every sum made anew in every round, with work that is redrawn; a model of one number is not rounded."""
-    words, weights, work = {}, {}, {}
+    words, weights, work, shares = {}, {}, {}, []
     steps = np.random.default_rng(4).integers(1, 9, weather.available.shape)
-    game = play(LastWord(fading=fading, bits=bits, blend=blend), weather.importance)
+    game = play(LastWord(rule=rule, fading=fading, bits=bits), weather.importance)
     model = 0.0
 
     def naive(t, came):
@@ -79,12 +93,17 @@ def test_as_a_naive_server(play, weather, fading, bits, blend):
         usual = sum(weights[k] * work[k] for k in words) / max(1e-9, sum(weights.values()))
         for k in np.flatnonzero(came):
             word = weather.pull(t, model)[k] / (weather.lrs[t] * steps[t, k])
-            trust = min(1.0, steps[t, k] / usual) if blend and k in words else 1.0
+            trust = min(1.0, steps[t, k] / usual) if rule != "plain" and k in words else 1.0
             words[k] = trust * word + (1.0 - trust) * words.get(k, 0.0)
             weights[k], work[k] = weather.importance[k] * (t + 1) ** fading, steps[t, k]
-        if words:
-            mass = sum(weights.values())
-            length = sum(weights[k] * work[k] for k in words) / mass
+        share = float(weather.target[came].sum())
+        shares.extend([share] if share else [])
+        if words and (share or rule != "news"):
+            length = sum(weights[k] * work[k] for k in words) / sum(weights.values())
+            if rule == "news":
+                length *= 2 * share / (share + np.mean(shares))
+            everybody = sum(weather.importance) * (t + 1) ** fading
+            mass = everybody if rule in ("all", "news") else sum(weights.values())
             model = model + weather.lrs[t] * length * sum(weights[k] * words[k] for k in words) / mass
         if t + 1 < weather.rounds:
             game.known = replace(game.known, reach=jnp.asarray(steps[t + 1], jnp.float32))
@@ -95,8 +114,28 @@ def test_as_a_naive_server(play, weather, fading, bits, blend):
     assert len(words) == len(weather.importance)
 
 
+def test_an_empty_round_leaves_the_model(play):
+    game = play(LastWord(), importance=(1.0, 1.0))
+    before = game.round([1, 0], [2.0, 0.0])
+    for _ in range(3):
+        assert game.round([0, 0], [9.0, 9.0]) == before
+    assert game.round([1, 1], [9.0, 9.0], arrived=[0, 0]) == before  # both uploads are lost
+
+
+def test_little_news_makes_a_short_step(play):
+    game = play(LastWord(fading=0.0), importance=(1.0, 1.0, 2.0))
+    assert game.round([1, 1, 1], [4.0, 4.0, 4.0]) == pytest.approx(4.0)
+    mean = (1.0 + 0.25) / 2
+    assert game.round([1, 0, 0], [4.0, 0.0, 0.0]) == pytest.approx(4.0 + 4.0 * 2 * 0.25 / (0.25 + mean))
+
+
+def test_who_is_not_heard_yet_shortens_the_step(play):
+    game = play(LastWord(), importance=(1.0, 3.0))
+    assert game.round([1, 0], [4.0, 0.0]) == pytest.approx(4.0 / 4)
+
+
 def test_a_blended_word_of_little_work_corrects_the_one_before(play):
-    game = play(LastWord(blend=True), importance=(1.0,), lr=1.0, reach=[4.0])
+    game = play(LastWord(rule="blend"), importance=(1.0,), lr=1.0, reach=[4.0])
     assert game.round([1], [8.0]) == pytest.approx(8.0)  # the first word: 2 per step
     game.known = replace(game.known, reach=jnp.array([1.0]))
     corrected = 2.0 + (4.0 - 2.0) / 4  # a quarter of the work of the word before
@@ -106,17 +145,12 @@ def test_a_blended_word_of_little_work_corrects_the_one_before(play):
 
 
 def test_blended_words_of_equal_work_are_the_plain_ones(play, weather):
-    plain, blended = (play(LastWord(blend=blend), weather.importance, reach=[3.0] * 6) for blend in (False, True))
+    plain, blended = (play(LastWord(rule=rule), weather.importance, reach=[3.0] * 6) for rule in ("plain", "blend"))
     for t in range(weather.rounds):
         for game in (plain, blended):
             game.lr = weather.lrs[t]
             game.round(weather.available[t], lambda starts, t=t: weather.pull(t, starts), weather.arrived[t])
         assert float(plain.state.params[0]) == pytest.approx(float(blended.state.params[0]), rel=1e-5, abs=1e-6)
-
-
-def test_words_are_not_blended_on_the_clients():
-    with pytest.raises(ValueError, match="blend needs memory = 'server'"):
-        LastWord(blend=True, memory="clients")
 
 
 def test_a_fading_that_grows_with_age_is_refused(play):
@@ -145,18 +179,18 @@ def test_the_sum_does_not_drift_from_its_rows():
     assert abs(float(state.words.total[0]) - exact[0]) < 1e-5 * size[0]
 
 
-@pytest.mark.parametrize("blend", [False, True])
-def test_a_client_that_left_leaves_no_ghost_in_the_sum(play, blend):
-    game = play(LastWord(blend=blend), importance=(1.0, 1.0))
+@pytest.mark.parametrize("rule", ["plain", "blend"])
+def test_a_client_that_left_leaves_no_ghost_in_the_sum(play, rule):
+    game = play(LastWord(rule=rule), importance=(1.0, 1.0))
     game.round([1, 1], [2.0, 8.0])
     fleet = Fleet(jnp.array([1.0, 0.0]), jnp.array([True, False]))
-    server = Server.of(fleet, LastWord(blend=blend), slots=2)
+    server = Server.of(fleet, LastWord(rule=rule), slots=2)
     game.server, game.state = server, places.vacate(server, game.state, jnp.array([False, True]))
     assert game.round([0, 0], [0.0, 0.0]) == pytest.approx(5.0 + 2.0)
 
 
 def test_the_first_word_of_a_newcomer_is_not_blended_with_that_of_the_one_before(play):
-    strategy = LastWord(fading=0.0, blend=True)
+    strategy = LastWord(fading=0.0, rule="blend")
     game = play(strategy, importance=(1.0, 1.0), lr=1.0, reach=[4.0, 4.0])
     game.round([1, 1], [8.0, 80.0])
     server = Server.of(Fleet(jnp.ones(2)), strategy, slots=2)

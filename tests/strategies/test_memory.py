@@ -19,7 +19,7 @@ from turnout.types import Answer, Ask, Cohort, Fleet, Known, Reports, View
 from turnout.uploads import ErrorFeedback, TopK
 from turnout.world import World
 
-BLEND = partial(LastWord, blend=True)
+BLEND = partial(LastWord, rule="blend")
 
 
 def test_a_memory_that_does_not_fit_is_refused_with_its_size():
@@ -111,7 +111,7 @@ def test_bits_are_those_of_a_number_on_the_server():
         MIFA(memory="clients", bits=8)
 
 
-MEMORIES = [MIFA(), FedVARP(), FedLaAvg(), LastWord(), LastWord(blend=True), MIFA(bits=16)]
+MEMORIES = [MIFA(), FedVARP(), FedLaAvg(), LastWord(), LastWord(rule="blend"), MIFA(bits=16)]
 
 
 @pytest.mark.parametrize("strategy", MEMORIES, ids=repr)

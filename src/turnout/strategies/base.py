@@ -52,7 +52,8 @@ class Strategy(Declared, Generic[State]):
     Fields are hyper-parameters and pytree leaves, so a grid of them is one `vmap`; only what fixes a shape is static.
     All methods have a neutral default: a strategy overrides what its paper changes. Every strategy derives from this
     class directly; what two share is a function. A field `cohort` is the number of clients asked per round, None for
-    everyone available: `capacity` and `check` follow it.
+    everyone available: `capacity` and `check` follow it. A field `moves_when_empty` says whether the model may move in
+    a round in which nothing arrives: `moves_alone` follows it.
 
     Every method must be finite and sensible when nobody is available or arrives, in round 0 too, and must treat clients
     alike: relabelling them relabels the result.
@@ -72,7 +73,6 @@ class Strategy(Declared, Generic[State]):
 
     # Fields of `Known`; "losses": a probe of every available client; "starts": the models that were sent.
     needs: ClassVar[tuple[str, ...]] = ()
-    moves_alone: ClassVar[bool] = False  # may move the model in a round in which nothing arrives
     plain_step: ClassVar[bool] = False  # sets the model itself: the server must have rate 1, no optimizer, no radius
 
     def init(self, fleet: Fleet, params: Params) -> State:
@@ -109,6 +109,11 @@ class Strategy(Declared, Generic[State]):
     def model(self, state: State, params: Params) -> Params:
         """The model to evaluate and to ship; by default the server's."""
         return params
+
+    @property
+    def moves_alone(self) -> bool:
+        """Whether the model may move in a round in which nothing arrives."""
+        return bool(getattr(self, "moves_when_empty", False))
 
     def capacity(self, most_available: int) -> int:
         """Slots needed when at most `most_available` clients are available: the largest cohort if known, else as many.

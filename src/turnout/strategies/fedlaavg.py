@@ -26,8 +26,9 @@ class FedLaAvg(Strategy[FedLaAvgState]):
     """In every round w ← w - γ Σ_k α_k g_k over all clients, where g_k is the gradient that client k sent last.
 
     Asked are the K available clients that have waited longest. What client k sends is the sum of the gradients of its
-    local steps, U_k = -Δ_k / γ_t: with one step the paper's algorithm 1, with C steps its algorithm 2. The model moves
-    in every round, also when nobody comes. Until a client has come once it counts as zero.
+    local steps, U_k = -Δ_k / γ_t: with one step the paper's algorithm 1, with C steps its algorithm 2. Until a
+    client has come once it counts as zero. The paper's model moves in every round, also when nobody comes: so it does
+    here with `moves_when_empty`. By default an empty round leaves it.
 
     Consistent for any availability, even one that is no random process, if each client is available at least once in
     any E rounds: no gradient used is then older than ⌈N/K⌉ E - 1 rounds, and the error is O(1/√T) with γ ~ 1/√T.
@@ -44,10 +45,10 @@ class FedLaAvg(Strategy[FedLaAvgState]):
     server_memory = "O(N · model)"
     consistent = "if absences are bounded and steps small, with work alike for all"
     references = ("yan2020distributed",)
-    moves_alone = True
 
     cohort: ClientCount | None = None  # K, clients asked per round; everyone available if not given
     warmup: RoundCount = 0  # rounds in which gradients are collected while the model stays
+    moves_when_empty: bool = eqx.field(static=True, default=False)  # walk what is remembered when nobody comes
 
     def init(self, fleet: Fleet, params: Params) -> FedLaAvgState:
         return FedLaAvgState(Words.empty(fleet, params), jnp.full(fleet.num_clients, -1, jnp.int32))

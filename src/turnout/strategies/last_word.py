@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -11,8 +13,24 @@ from turnout.declarations import ClientCount, NotNegativeScalar
 from turnout.strategies.base import Strategy
 from turnout.strategies.memory import Bits, Keeper, check_bits, unpack
 from turnout.strategies.sampling import ask_uniformly
-from turnout.strategies.words import LastUpdate, Words
-from turnout.types import Ask, Cohort, Fleet, Move, Params, PerClient, PerSlot, RandomKey, Reports, View, divide
+from turnout.strategies.words import LastUpdate, Words, blend_rows, trust
+from turnout.types import Ask, Cohort, Fleet, Move, Params, PerClient, RandomKey, Reports, View, divide
+
+Rule = Literal["plain", "blend", "all", "news"]
+
+
+class News(eqx.Module):
+    """The share of the target A_t that came, over the rounds in which somebody did."""
+
+    share: Float[Array, ""]
+    rounds: Float[Array, ""]
+
+    def add(self, came: Float[Array, ""]) -> News:
+        return News(self.share + came, self.rounds + jnp.sign(came))
+
+    def step(self, came: Float[Array, ""]) -> Float[Array, ""]:
+        """F = 2 A_t / (A_t + mean A): none where nobody came, 1 where as many did as usual, less than 2 always."""
+        return divide(2.0 * came, came + divide(self.share, self.rounds))
 
 
 class LastWordState(eqx.Module):
@@ -20,6 +38,8 @@ class LastWordState(eqx.Module):
 
     words: Words  # y_k, by w_k = α_k (l_k + 1)^fading, from the round l_k in which the client was last heard
     reach: PerClient  # ‖a_k‖₁ of the work behind y_k
+    usual: PerClient  # τ̄ when the client was last free to be asked
+    news: News
 
     @property
     def length(self) -> Float[Array, ""]:
@@ -29,81 +49,89 @@ class LastWordState(eqx.Module):
 
 
 class LastWord(Strategy[LastWordState]):
-    """In every round w ← w + η_t τ̄ Σ_k w_k y_k / Σ_k w_k over all clients heard so far; nothing is known or estimated.
+    """w ← w + f η_t τ̄ Σ_k w_k y_k / Σ_j α_j (t + 1)^fading over all clients; nothing is known or estimated.
 
-    y_k ← Δ_k / (η_t ‖a_k‖₁) when the update of client k arrives: its mean gradient, with opposite sign, whatever its
-    rate and however many steps it did. w_k = α_k (l_k + 1)^fading with l_k the round in which it was last heard: an
-    entry loses weight by its age against the time that has passed, so that early rounds and long absences do not cling
-    to stale updates. With bounded absences w_k / Σ_j w_j tends to α_k. τ̄ = Σ_k w_k ‖a_k‖₁ / Σ_k w_k gives the step the
-    length of the usual work. The model moves also when nobody comes; clients not heard yet do not shorten the step.
+    Words. u_k = Δ_k / (η_t ‖a_k‖₁) is the mean gradient of client k, with opposite sign, whatever its rate and however
+    many steps it did. When it arrives, y_k ← y_k + θ_k (u_k - y_k) with θ_k = min(1, ‖a_k‖₁ / τ̄): a word of less work
+    than usual corrects the one before, since the mean of few gradients is noisier. A first word stands as it is.
+
+    Weights. w_k = α_k (l_k + 1)^fading with l_k the round in which k was last heard. A word loses weight by its age
+    against the time that has passed, so that early rounds and long absences do not cling to stale updates.
+
+    Steps. τ̄ = Σ_k w_k ‖a_k‖₁ / Σ_k w_k is the length of the usual work. f = 2 A_t / (A_t + mean A) with A_t the share
+    of the target that came: little news, a short step, and none where nobody came. Every step uses all words, so that
+    clients count by the target whatever its length.
 
     Consistent for any availability, links and local work, if absences are short against the run and local optimizers
     linear in the gradients. Who never comes never counts. A client that comes once fades, but only by a power of time.
-
     An update of no work, with reach or rate zero, says nothing and changes nothing.
 
-    With `memory = "clients"` each client keeps its own y_k and l_k and sends the change of w_k y_k, per unit of its new
-    weight: the model is the same, and the server holds one sum, whatever the number of clients, beside two numbers per
-    client that follow from who took part.
+    With `memory = "clients"` each client keeps its own y_k and l_k, is sent τ̄ when it is asked, and sends the change of
+    w_k y_k, per unit of its new weight. The model is the same. The server holds one sum, whatever the number of
+    clients, and three numbers per client. With `bits = 8` or 16 the server keeps y_k in whole numbers of so many bits.
 
-    With `bits = 8` or 16 the server keeps each y_k in whole numbers of so many bits, a quarter or half of the memory.
+    `rule` takes only the first parts of all this. "plain": θ = f = 1, and the sum is divided by the weight Σ_k w_k of
+    those heard, so that clients not heard yet do not shorten the step; old words are used again also when nobody comes.
+    "blend": with θ_k, too. "all": divided by the weight of all clients, as if all were fresh. "news": with f.
 
-    With `blend` a word of less work than usual corrects the one before instead of replacing it:
-    y_k ← y_k + θ_k (u_k - y_k) with u_k = Δ_k / (η_t ‖a_k‖₁) and θ_k = min(1, ‖a_k‖₁ / τ̄), since the mean of few
-    gradients is noisier than that of many. The first word of a client stands as it is, and so does every word where
-    work is equal.
-
-    Reference: this library. With fading 0, equal work and everybody heard it is MIFA.
+    Reference: this library. With rule "plain", fading 0, equal work and everybody heard it is MIFA that moves alone.
     """
 
     server_memory = "O(N · model)"
     consistent = "if everybody comes again and again and steps are small or shrink"
     references = ("gu2021fast", "wang2020tackling")
-    moves_alone = True
 
     fading: NotNegativeScalar = 0.5  # how fast old updates lose weight; 0: never
     cohort: ClientCount | None = None  # clients asked per round; everyone available if not given
     memory: Keeper = eqx.field(static=True, default="server")  # who keeps y_k
     bits: Bits = eqx.field(static=True, default=32)  # of each number in the server's memory
-    blend: bool = eqx.field(static=True, default=False)  # a word of little work corrects the one before
+    rule: Rule = eqx.field(static=True, default="news")  # how much of the rule, up to this part
 
     def __check_init__(self) -> None:
         check_bits(self.bits, self.memory)
-        if self.blend and self.memory == "clients":
-            raise ValueError("blend needs memory = 'server': a client does not know the usual work of the others")
+
+    @property
+    def moves_alone(self) -> bool:
+        return not self._has("news")
 
     @property
     def client_side(self) -> LastUpdate | None:
-        return LastUpdate(self.fading, unit="work") if self.memory == "clients" else None
+        return LastUpdate(self.fading, unit="work", blends=self._has("blend")) if self.memory == "clients" else None
 
     def init(self, fleet: Fleet, params: Params) -> LastWordState:
-        return LastWordState(Words.empty(fleet, params, self.memory, self.bits), jnp.zeros_like(fleet.importance))
+        words, nobody = Words.empty(fleet, params, self.memory, self.bits), jnp.zeros_like(fleet.importance)
+        return LastWordState(words, nobody, nobody, News(jnp.zeros(()), jnp.zeros(())))
 
     def select(self, state: LastWordState, view: View, key: RandomKey) -> tuple[Ask, LastWordState]:
-        return ask_uniformly(view, key, self.cohort), state
+        usual = jnp.where(view.available, state.length, state.usual)  # who is at work keeps that of its start
+        return ask_uniformly(view, key, self.cohort), LastWordState(state.words, state.reach, usual, state.news)
+
+    def shared(self, state: LastWordState, view: View) -> Float[Array, ""] | None:
+        return state.length if self.memory == "clients" and self._has("blend") else None
 
     def aggregate(
         self, state: LastWordState, params: Params, view: View, cohort: Cohort, reports: Reports
     ) -> tuple[Move, LastWordState]:
-        spoken = jnp.asarray(view.t, jnp.float32) - cohort.age  # l_k, the round whose model the client speaks about
-        weight = cohort.take(view.importance) * (spoken + 1.0) ** jnp.asarray(self.fading, jnp.float32)
+        fading, now = jnp.asarray(self.fading, jnp.float32), jnp.asarray(view.t, jnp.float32)
+        spoken = now - cohort.age  # l_k, the round whose model the client speaks about
+        weight = cohort.take(view.importance) * (spoken + 1.0) ** fading
         said = reports.updates  # where clients keep y_k: its change
         if self.memory == "server":
             said = tree.rows_per_unit(said, reports.reach * cohort.lr)  # u_k
-        if self.blend and state.words.rows is not None:
-            said = blend(unpack(cohort.read(state.words.rows)), said, self._trust(state, cohort, reports))
+            if self._has("blend"):
+                first = cohort.take(state.words.weight) == 0
+                theta = trust(reports.reach, cohort.take(state.usual), first)
+                said = blend_rows(unpack(cohort.read(state.words.rows)), said, theta)
         words, _, heard = state.words.hear(cohort, reports, said, weight, view.t)
-        after = LastWordState(words, jnp.where(heard, cohort.put(reports.reach), state.reach))
-        step = jnp.asarray(view.lr, jnp.float32) * divide(after.length, jnp.sum(words.weight))  # η_t τ̄ / M
-        return Move(cohort.factors, tree.scale(words.total, step)), after
+        came = jnp.sum(jnp.where(heard, view.target, 0.0))  # A_t
+        reach, news = jnp.where(heard, cohort.put(reports.reach), state.reach), state.news.add(came)
+        after = LastWordState(words, reach, state.usual, news)
+        fresh = jnp.sum(view.importance) * (now + 1.0) ** fading  # the weight of all, were all heard now
+        mass = fresh if self._has("all") else jnp.sum(words.weight)
+        step = jnp.asarray(view.lr, jnp.float32) * divide(after.length, mass)  # η_t τ̄ / M
+        factor = news.step(came) if self._has("news") else jnp.ones(())  # f
+        return Move(cohort.factors, tree.scale(words.total, factor * step)), after
 
-    def _trust(self, state: LastWordState, cohort: Cohort, reports: Reports) -> PerSlot:
-        """θ_k: how much of the client's former word a new one of so much work replaces; all of it at the first."""
-        usual = jnp.minimum(divide(reports.reach, state.length, otherwise=1.0), 1.0)
-        return jnp.where(cohort.take(state.words.weight) > 0, usual, 1.0)
-
-
-def blend(former: Params, fresh: Params, trust: PerSlot) -> Params:
-    """The former rows brought by their share of trust towards the fresh ones; the fresh row alone where trust is 1."""
-    mixed = tree.add(former, tree.scale_rows(tree.subtract(fresh, former), trust))
-    return tree.where_rows(trust < 1, mixed, fresh)
+    def _has(self, part: Rule) -> bool:
+        parts = get_args(Rule)
+        return parts.index(self.rule) >= parts.index(part)

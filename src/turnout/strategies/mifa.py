@@ -16,10 +16,11 @@ class MIFA(Strategy[Words]):
     """In every round w ← w - η_t Σ_k α_k G_k over all clients, where G_k = -Δ_k / η is what client k sent last.
 
     Everyone available trains, and its entry of the table is replaced, normalised by the learning rate it was made with.
-    The model moves in every round, also when nobody comes. Without waiting an entry is zero until its client comes.
-    With `wait` the model stays until every client has come once. With `memory = "clients"` each client keeps its own
-    entry and sends what has changed: the model is the same, and the server's memory is one model. With `bits = 8` or 16
-    the server's table has whole numbers of so many bits.
+    The paper's model moves in every round, also when nobody comes: so it does here with `moves_when_empty`. By default
+    an empty round leaves it, since a night of steps along old updates walks it away. Without waiting an entry is zero
+    until its client comes. With `wait` the model stays until every client has come once. With `memory = "clients"` each
+    client keeps its own entry and sends what has changed: the model is the same, and the server's memory is one model.
+    With `bits = 8` or 16 the server's table has whole numbers of so many bits.
 
     Consistent for any availability in which absences are short against the change of the model; rates are neither known
     nor estimated. Needs a falling learning rate, η_0 / (t + 1) in the paper, and short absences where updates are
@@ -36,11 +37,11 @@ class MIFA(Strategy[Words]):
     server_memory = "O(N · model)"
     consistent = "if steps are small or shrink, with work alike for all"
     references = ("gu2021fast",)
-    moves_alone = True
 
     wait: bool = eqx.field(static=True, default=False)  # stay until every client has come once
     memory: Keeper = eqx.field(static=True, default="server")  # who keeps the table
     bits: Bits = eqx.field(static=True, default=32)  # of each number in the server's table
+    moves_when_empty: bool = eqx.field(static=True, default=False)  # walk what is remembered when nobody comes
 
     def __check_init__(self) -> None:
         check_bits(self.bits, self.memory)

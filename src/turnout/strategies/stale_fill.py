@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import equinox as eqx
+
 from turnout import tree
 from turnout.declarations import ClientCount
 from turnout.strategies.base import Strategy
@@ -19,6 +21,9 @@ class StaleFill(Strategy[Params]):
     Once every client has had an arrival, an old update stands for a lost one. This takes the loss probabilities out of
     the effective weights, which become α_k ‖a_k‖₁. Unequal numbers of steps still count.
 
+    By default a round in which every upload was lost leaves the model; with `moves_when_empty` the old updates stand
+    for those, too, as in the equation.
+
     Deviation: an absent client cannot be drawn; draws are made among the available, so unequal availability biases.
     Deviation: a client drawn c times trains once and counts c times.
 
@@ -28,9 +33,9 @@ class StaleFill(Strategy[Params]):
     server_memory = "O(N · model)"
     consistent = "if availability and work are alike for all"
     references = ("weng2025heterogeneity",)
-    moves_alone = True
 
     cohort: ClientCount = 10  # K, draws per round
+    moves_when_empty: bool = eqx.field(static=True, default=False)  # walk what is remembered when nobody comes
 
     def init(self, fleet: Fleet, params: Params) -> Params:
         return rows_of_zeros(fleet, params)

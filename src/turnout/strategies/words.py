@@ -7,14 +7,32 @@ from typing import Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from turnout import tree
 from turnout.declarations import NotNegativeScalar
 from turnout.strategies.client_side import ClientSide
 from turnout.strategies.memory import Bits, Keeper, Rows, exchange, rows_of_zeros, sum_rows
-from turnout.types import Answer, Cohort, Fleet, Mask, Params, PerClient, PerSlot, Reports, Round, View, Work, divide
+from turnout.types import (
+    Answer,
+    Cohort,
+    Fleet,
+    Mask,
+    Params,
+    PerClient,
+    PerSlot,
+    Reports,
+    Round,
+    Scalar,
+    View,
+    Work,
+    divide,
+)
 
+Amount = Float[Array, "*slots"]  # of one client, or one per slot
+Flag = Bool[Array, "*slots"]
+
+NOTHING_SENT = -1.0  # the round of the last upload of a client that has sent none
 REFRESHED_AFTER = 1000  # rounds after which a sum is made anew, or as many as there are clients
 
 
@@ -82,30 +100,50 @@ class Words(eqx.Module):
         return self if self.rows is None else Words(self.rows, self.weight, sum_rows(self.rows, self.weight))
 
 
+def trust(reach: Amount, usual: Amount, first: Flag) -> Amount:
+    """θ: how much of a client's former word one of so much work replaces; all of it at the first."""
+    share = jnp.minimum(divide(jnp.asarray(reach), jnp.asarray(usual), otherwise=1.0), 1.0)
+    return jnp.where(first, 1.0, share)
+
+
+def blend(former: Params, fresh: Params, share: Scalar) -> Params:
+    """The former word brought by this share of the way to the fresh one; the fresh one alone where that is all."""
+    mixed = tree.add(former, tree.scale(tree.subtract(fresh, former), share))
+    return tree.where(jnp.asarray(share) < 1, mixed, fresh)
+
+
+blend_rows = jax.vmap(blend)  # the same for one word per slot
+
+
 class OwnWord(eqx.Module):
     """What server and client agree on that the client has sent in all."""
 
     word: Params
-    t: Float[Array, ""]  # the round of its last upload that arrived
+    t: Float[Array, ""]  # the round of its last upload that arrived, or NOTHING_SENT
 
 
 class LastUpdate(ClientSide[OwnWord]):
     """Keeps its last update per unit of learning rate, or also of work, and sends what has changed.
 
-    `fading`: what was sent in round l counts in round t by ((l + 1) / (t + 1))^fading.
+    `fading`: what was sent in round l counts in round t by ((l + 1) / (t + 1))^fading. If it `blends`, an update of
+    less work than the usual, which the server sends, corrects the one before instead of replacing it.
     """
 
     sends_changes = True
 
     fading: NotNegativeScalar = 0.0
     unit: Literal["rate", "work"] = eqx.field(static=True, default="rate")
+    blends: bool = eqx.field(static=True, default=False)
 
     def init(self, params: Params) -> OwnWord:
-        return OwnWord(tree.zeros_like(params), jnp.zeros(()))
+        return OwnWord(tree.zeros_like(params), jnp.full((), NOTHING_SENT))
 
     def say(self, kept: OwnWord, work: Work) -> Answer:
         unit = work.lr * work.reach if self.unit == "work" else work.lr
-        return Answer(tree.subtract(tree.per_unit(work.update, unit), self._fade(kept, work)))
+        word = tree.per_unit(work.update, unit)
+        if self.blends:
+            word = blend(kept.word, word, trust(work.reach, work.shared, kept.t == NOTHING_SENT))
+        return Answer(tree.subtract(word, self._fade(kept, work)))
 
     def keep(self, kept: OwnWord, work: Work, sent: Answer) -> OwnWord:
         return OwnWord(tree.add(self._fade(kept, work), sent.update), jnp.asarray(work.t))

@@ -90,6 +90,19 @@ def _check_empty_round(strategy: Strategy[PyTree], stage: _Stage) -> None:
         require_finite(drive.state, "state and model must stay finite when nothing arrives in round 0")
         claim = "the model must stay where it is when nothing has ever arrived"
         require_close(drive.state.params, before.params, claim, 0.0)
+        if not strategy.moves_alone:
+            _check_night(drive, Happening(available, delivers, _steps(stage)), stage)
+
+
+def _check_night(drive: HandDriven, night: Happening, stage: _Stage) -> None:
+    """After a round with everybody, rounds in which nothing arrives must leave the model."""
+    everybody = np.ones(_NUM_CLIENTS, bool)
+    drive.play_round(1, jr.key(1), Happening(everybody, everybody, _steps(stage)), stage.known)
+    before = drive.state.params
+    for t in range(2, 5):
+        drive.play_round(t, jr.key(t), night, stage.known)
+    claim = "the model must stay where it is in rounds in which nothing arrives, or else moves_alone must be True"
+    require_close(drive.state.params, before, claim, 0.0)
 
 
 def _check_alike(strategy: Strategy[PyTree], stage: _Stage) -> None:

@@ -14,6 +14,10 @@ Rule = Callable[[str, Any], Any]
 
 MOVED = re.compile(r"turnout\.((?:experiment|reproduction)\.[\w.]+:\w+)")  # to the workbench
 SEPARATED, INSIDE, SEPARATION, REST = "separated", "strategy", "separation", "rest"
+# The keys of a document that turnout has written itself, with all defaults filled in: a run's experiment.
+WRITTEN = {"rounds", "seeds", "evaluate_every", "metrics", "task", "local", "uploads", "server", "facts", "strategies"}
+MOVED_ALONE = ("mifa", "fedlaavg", "stale_fill")  # before `moves_when_empty` was a field
+LAST_WORD, BLEND, RULE = "last_word", "blend", "rule"
 
 
 def up_to_date(value: Any, key: str = "") -> Any:
@@ -76,4 +80,30 @@ def _kept_keys(key: str, value: Any) -> Any:
     return f"server.{REST}" if value == f"strategy.{SEPARATION}" else value.replace("strategy.strategy.", "strategy.")
 
 
-RULES: tuple[Rule, ...] = (_modules, _rests, _kept_keys)
+def _empty_rounds(_key: str, value: Any) -> Any:
+    """Strategies moved the model also when nobody came, and had no field that says so: in what an earlier turnout ran.
+
+    A file that a person wrote has no such entry filled in, and gets the present default.
+    """
+    if not isinstance(value, dict) or not value.keys() >= WRITTEN or not isinstance(value["strategies"], list):
+        return value
+    return value | {"strategies": [_as_it_ran(entry) for entry in value["strategies"]]}
+
+
+def _as_it_ran(entry: Any) -> Any:
+    if not isinstance(entry, dict):
+        return entry
+    if entry.get("name") in MOVED_ALONE:
+        return {"moves_when_empty": True} | entry
+    return {RULE: "plain"} | entry if entry.get("name") == LAST_WORD else entry
+
+
+def _blended(key: str, value: Any) -> Any:
+    """Whether words are blended is now a part of the rule of LastWord."""
+    if not isinstance(value, dict) or value.get("name") != LAST_WORD or not isinstance(value.get(BLEND), bool):
+        return value
+    rest = {name: item for name, item in value.items() if name != BLEND}
+    return rest | {RULE: BLEND if value[BLEND] else "plain"}
+
+
+RULES: tuple[Rule, ...] = (_modules, _rests, _kept_keys, _blended, _empty_rounds)

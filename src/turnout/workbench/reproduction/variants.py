@@ -12,8 +12,9 @@ from jaxtyping import Array, Float
 from turnout import tree
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
-from turnout.strategies.last_word import LastWord, LastWordState, blend
+from turnout.strategies.last_word import LastWord, LastWordState
 from turnout.strategies.memory import rows_of_zeros
+from turnout.strategies.words import blend_rows
 from turnout.types import Cohort, Fleet, Move, Params, PerClient, Reports, Scalar, View, divide
 
 
@@ -24,18 +25,18 @@ class Corrected(Strategy[LastWordState]):
     """
 
     server_memory = "O(N · model)"
-    moves_alone = True
 
     share: Scalar = 1.0
     fading: Scalar = 0.5
+    moves_when_empty: bool = eqx.field(static=True, default=True)
 
     def init(self, fleet: Fleet, params: Params) -> LastWordState:
-        return LastWord(self.fading).init(fleet, params)
+        return LastWord(self.fading, rule="plain").init(fleet, params)
 
     def aggregate(
         self, state: LastWordState, params: Params, view: View, cohort: Cohort, reports: Reports
     ) -> tuple[Move, LastWordState]:
-        move, after = LastWord(self.fading).aggregate(state, params, view, cohort, reports)
+        move, after = LastWord(self.fading, rule="plain").aggregate(state, params, view, cohort, reports)
         change = tree.subtract(cohort.read(after.words.rows), cohort.read(state.words.rows))
         weight = jnp.where(cohort.arrived, averaged(cohort, "received"), 0.0)
         factor = jnp.asarray(self.share, jnp.float32) * jnp.asarray(view.lr, jnp.float32) * after.length
@@ -57,18 +58,20 @@ class Compensated(Strategy[CompensatedState]):
     """
 
     server_memory = "O(N · model)"
-    moves_alone = True
 
     strength: Scalar = 1.0
     fading: Scalar = 0.5
+    moves_when_empty: bool = eqx.field(static=True, default=True)
 
     def init(self, fleet: Fleet, params: Params) -> CompensatedState:
-        return CompensatedState(LastWord(self.fading).init(fleet, params), tree.repeat(params, fleet.num_clients))
+        return CompensatedState(
+            LastWord(self.fading, rule="plain").init(fleet, params), tree.repeat(params, fleet.num_clients)
+        )
 
     def aggregate(
         self, state: CompensatedState, params: Params, view: View, cohort: Cohort, reports: Reports
     ) -> tuple[Move, CompensatedState]:
-        move, after = LastWord(self.fading).aggregate(state.last_word, params, view, cohort, reports)
+        move, after = LastWord(self.fading, rule="plain").aggregate(state.last_word, params, view, cohort, reports)
         _, models = cohort.swap(state.models, tree.repeat(params, cohort.ids.shape[0]))
         words = after.words
         drift = jax.tree.map(lambda y, x, w: y * y * (w[None] - x), words.rows, models, params)
@@ -93,13 +96,13 @@ class Pooled(Strategy[PooledState]):
     """
 
     server_memory = "O(N · model)"
-    moves_alone = True
 
     keep: Scalar = 0.5
     fading: Scalar = 0.5
+    moves_when_empty: bool = eqx.field(static=True, default=True)
 
     def init(self, fleet: Fleet, params: Params) -> PooledState:
-        return PooledState(LastWord(self.fading).init(fleet, params), jnp.zeros_like(fleet.importance))
+        return PooledState(LastWord(self.fading, rule="plain").init(fleet, params), jnp.zeros_like(fleet.importance))
 
     def aggregate(
         self, state: PooledState, params: Params, view: View, cohort: Cohort, reports: Reports
@@ -109,9 +112,9 @@ class Pooled(Strategy[PooledState]):
         trust = divide(reports.reach, cohort.take(work), otherwise=1.0)
         effort = reports.reach * jnp.asarray(view.lr, jnp.float32)
         fresh = tree.rows_per_unit(reports.updates, effort)
-        word = blend(cohort.read(state.last_word.words.rows), fresh, trust)
+        word = blend_rows(cohort.read(state.last_word.words.rows), fresh, trust)
         reports = replace(reports, updates=tree.scale_rows(word, effort))  # from which LastWord reads the word
-        move, after = LastWord(self.fading).aggregate(state.last_word, params, view, cohort, reports)
+        move, after = LastWord(self.fading, rule="plain").aggregate(state.last_word, params, view, cohort, reports)
         return move, PooledState(after, work)
 
 
@@ -131,10 +134,10 @@ class Shared(Strategy[SharedState]):
     """
 
     server_memory = "O(groups · model)"
-    moves_alone = True
 
     groups: int = eqx.field(static=True, default=20)
     fading: Scalar = 0.5
+    moves_when_empty: bool = eqx.field(static=True, default=True)
 
     def init(self, fleet: Fleet, params: Params) -> SharedState:
         nothing = jnp.zeros(self.groups)

@@ -60,7 +60,7 @@ def alternating_pair(
 
     settled = np.array([run[-1] for run in play([FedAvg()], rates, periods * sum(stays))])
     # Without the last model: x⁰ … x^{T−1}.
-    means = [[np.mean(run[:-1] ** 2) for run in play([FedAvg(), FedLaAvg()], [_rate(t)], t)] for t in horizons]
+    means = [[np.mean(run[:-1] ** 2) for run in play([FedAvg(), FedLaAvg(moves_when_empty=True)], [_rate(t)], t)] for t in horizons]
     fedavg, fedlaavg = np.array(means).T
     limits = np.array([abs(alternating_limit(learning_rate=rate, **pair) - sum(centres) / 2) for rate in rates])
     bound = functools.partial(fedlaavg_alternating_bound, start=start, **pair)
@@ -126,7 +126,7 @@ def _sparse_worlds(num_clients: int, longest_absence: int) -> Iterator[Drawn]:
 def _shares_of_bound(num_clients: int, worlds: list[Drawn], seeds: int, rounds: int) -> np.ndarray:
     """(seed, world)."""
     task = quadratics(num_clients, dimension=1)
-    trials = [Trial(FedLaAvg(cohort=k), world, Local(learning_rate=0.01, batch_size=1)) for k, _, world in worlds]
+    trials = [Trial(FedLaAvg(cohort=k, moves_when_empty=True), world, Local(learning_rate=0.01, batch_size=1)) for k, _, world in worlds]
     runs = simulate_trials(task, trials, rounds=rounds, seeds=seeds, evaluate_every=rounds, metrics=[DISTANCE])
     bounds = np.array([longest_staleness(num_clients, cohort, within) for cohort, within, _ in worlds])
     return np.stack([run.clients["stalest"].max(axis=1) for run in runs], axis=1) / bounds
@@ -169,7 +169,7 @@ def speedup(
         run = simulate(
             _problem(num_clients, samples, dimension),
             World(bounded_absence(num_clients, chance, longest_absence), compute=1),
-            FedLaAvg(cohort=cohort),
+            FedLaAvg(cohort=cohort, moves_when_empty=True),
             rounds=rounds,
             seeds=seeds,
             local=Local(learning_rate=rate, batch_size=1),
