@@ -6,6 +6,8 @@ from replay import Clients, Replay, apart, stored
 
 from turnout.strategies import MIFA, FedAU, FedAvg, FedVARP, Unbiased
 
+MOVING = MIFA(moves_when_empty=True)
+
 
 @pytest.fixture(scope="module")
 def theirs():
@@ -21,7 +23,7 @@ def theirs():
         ("average_all", FedAvg(normaliser="all")),
         ("average_participating", FedAvg(normaliser="received")),
         ("fedvarp", FedVARP()),
-        ("mifa", MIFA(moves_when_empty=True)),
+        ("mifa", MOVING),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -34,7 +36,7 @@ def test_models_and_weights_agree_round_by_round(theirs, name, strategy):
         np.testing.assert_allclose(len(came[0]) * ours.weights, theirs[f"{name}_weights"], atol=6e-5)
 
 
-@pytest.mark.parametrize(("name", "strategy", "step"), [("fedvarp", FedVARP(), 0.10994), ("mifa", MIFA(moves_when_empty=True), 0.06915)])
+@pytest.mark.parametrize(("name", "strategy", "step"), [("fedvarp", FedVARP(), 0.10994), ("mifa", MOVING, 0.06915)])
 def test_a_remembered_update_follows_the_learning_rate(theirs, name, strategy, step):
     """Deviation: ours is remembered per unit of learning rate, theirs as it was sent.
 

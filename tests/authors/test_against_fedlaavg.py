@@ -10,6 +10,8 @@ from turnout.server.server import Server
 from turnout.strategies import FedLaAvg
 from turnout.types import Fleet, Known
 
+MOVING = FedLaAvg(moves_when_empty=True)
+
 
 @pytest.fixture(scope="module")
 def theirs():
@@ -19,7 +21,7 @@ def theirs():
 def test_one_local_step_agrees_round_by_round(theirs):
     """Their loss of a client is multiplied by N n_k / n and averaged over N; ours weighs by the target n_k / n."""
     clients = Clients(steps=1)
-    ours = Replay(FedLaAvg(moves_when_empty=True), clients, importance=clients.sizes).play(theirs["came"], theirs["rates"])
+    ours = Replay(MOVING, clients, importance=clients.sizes).play(theirs["came"], theirs["rates"])
     np.testing.assert_allclose(ours.models, theirs["one_step_models"], atol=2e-6)
 
 
@@ -39,9 +41,9 @@ def test_with_several_steps_a_target_is_no_step_length(theirs):
     """
     plain, models = Clients(steps=3), theirs["three_steps_models"]
     stretched = Clients(steps=3, stretch=len(plain.sizes) * plain.sizes / plain.sizes.sum())
-    same = Replay(FedLaAvg(moves_when_empty=True), stretched).play(theirs["came"], theirs["rates"])
+    same = Replay(MOVING, stretched).play(theirs["came"], theirs["rates"])
     np.testing.assert_allclose(same.models, models, atol=2e-6)
-    ours = Replay(FedLaAvg(moves_when_empty=True), plain, importance=plain.sizes).play(theirs["came"], theirs["rates"])
+    ours = Replay(MOVING, plain, importance=plain.sizes).play(theirs["came"], theirs["rates"])
     assert apart(ours.models, models)[-1] == pytest.approx(0.09674, abs=1e-4)
 
 

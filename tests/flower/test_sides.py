@@ -21,16 +21,18 @@ from turnout.strategies.client_side import ClientSide
 from turnout.strategies.words import LastUpdate, OwnWord
 from turnout.uploads import EightBit, Plain, UploadContext
 
+SIDE = {"turnout.side": "last_update"}
+
 
 @pytest.mark.parametrize(
     ("strategy", "config"),
     [
         (FedAvg(), {}),
         (MIFA(), {}),
-        (MIFA(memory="clients"), {"turnout.side": "last_update", "turnout.fading": 0.0, "turnout.unit": "rate"}),
+        (MIFA(memory="clients"), {**SIDE, "turnout.fading": 0.0, "turnout.unit": "rate", "turnout.blends": False}),
         (
             LastWord(fading=jnp.asarray(0.25), memory="clients"),
-            {"turnout.side": "last_update", "turnout.fading": 0.25, "turnout.unit": "work"},
+            {**SIDE, "turnout.fading": 0.25, "turnout.unit": "work", "turnout.blends": True},
         ),
     ],
 )
@@ -43,7 +45,7 @@ def test_an_order_tells_the_name_of_a_side_and_its_numbers(strategy, config):
 
 def test_numbers_that_are_missing_are_named():
     with pytest.raises(ValueError, match=r"the server sends no 'turnout.unit', which the client side 'last_update'"):
-        side.from_config({"turnout.side": "last_update", "turnout.fading": 0.5})
+        side.from_config({**SIDE, "turnout.fading": 0.5})
 
 
 def ask(app, kind, **config):
@@ -112,11 +114,6 @@ class Sided(Strategy):
         return self.side
 
 
-class Shares(Strategy):
-    def shared(self, state, view):
-        return view.lr
-
-
 @pytest.mark.parametrize(
     ("strategy", "why"),
     [
@@ -124,7 +121,6 @@ class Shares(Strategy):
         (Sided(Pushes()), "Sided steers the local steps of clients, which is not possible on real nodes yet"),
         (Sided(Gradients()), "Sided needs the raw gradients of clients, which is not possible on real nodes yet"),
         (Sided(Second()), "Sided has clients send a second vector, which is not possible on real nodes yet"),
-        (Shares(), "Shares sends clients more than the model, which is not possible on real nodes yet"),
         (Sided(OnesOwn()), "Sided has the client side OnesOwn, which real nodes do not know yet"),
     ],
 )

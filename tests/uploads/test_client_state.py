@@ -59,8 +59,9 @@ def test_so_it_is_with_rests_around_it():
 
 
 def test_a_compressor_inside_the_memory_is_corrected():
-    whole, few = run([trial(MIFA(memory="clients")), trial(MIFA(memory="clients"), uploads=TopK(0.2))], rounds=200)
-    lost = run([trial(MIFA(), uploads=TopK(0.2))], rounds=200)[0]
+    own, kept = (MIFA(memory=keeper, moves_when_empty=True) for keeper in ("clients", "server"))
+    whole, few = run([trial(own), trial(own, uploads=TopK(0.2))], rounds=200)
+    lost = run([trial(kept, uploads=TopK(0.2))], rounds=200)[0]
     off = np.abs(few.final("train_loss") - whole.final("train_loss"))
     assert (off < 0.6 * np.abs(lost.final("train_loss") - whole.final("train_loss"))).all()
 

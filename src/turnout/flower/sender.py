@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from flwr.app import ConfigRecord, Context
+from jaxtyping import Array, Float
 
 from turnout import tree
 from turnout.files import archive
@@ -24,7 +25,7 @@ from turnout.files.whole import durable_file
 from turnout.flower.wire import layout, side
 from turnout.flower.wire.compact import compact
 from turnout.flower.wire.layout import Arrays, Layout
-from turnout.flower.wire.messages import ACKNOWLEDGED, DURABLE, KEEP, ROUND, RUN_ID, UPLOAD_SEED, client_name
+from turnout.flower.wire.messages import ACKNOWLEDGED, DURABLE, KEEP, ROUND, RUN_ID, SHARED, UPLOAD_SEED, client_name
 from turnout.flower.wire.replies import length
 from turnout.strategies.client_side import ClientSide
 from turnout.types import Answer, Params, PyTree, Work, says_something
@@ -172,7 +173,8 @@ class Sender:
         remembers = bool(jax.tree.leaves(fresh))
         states = self._memory.recall(fresh, config, context) if remembers else {}
         before = states.get(config[ACKNOWLEDGED], fresh)
-        sent, after = self._answer(wanted, self._upload, update, before, self._context(config, reach))
+        shared = jnp.asarray(config[SHARED], jnp.float32) if SHARED in config else None
+        sent, after = self._answer(wanted, self._upload, update, before, self._context(config, reach), shared)
         if remembers:  # a state that is not finite would never become finite again
             is_finite = all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(after))
             self._memory.keep({**states, config[ROUND]: after if is_finite else before}, config, context)
@@ -190,7 +192,12 @@ class Sender:
 
 
 def answer(
-    wanted: ClientSide | None, upload: Upload, update: Params, before: NodeState, context: UploadContext
+    wanted: ClientSide | None,
+    upload: Upload,
+    update: Params,
+    before: NodeState,
+    context: UploadContext,
+    shared: Float[Array, ""] | None = None,
 ) -> tuple[Params, NodeState]:
     """What a client sends of its update, and what it keeps if that arrives; as in simulations.
 
@@ -199,7 +206,7 @@ def answer(
     if wanted is None:
         sent, uploads = upload.encode(update, before.uploads, context)
         return sent, NodeState(uploads)
-    work = Work(update, context.lr, context.reach, context.t)
+    work = Work(update, context.lr, context.reach, context.t, shared)
     worked = says_something(context.reach, context.lr)
     said = wanted.say(before.algorithm, work).update
     sent, uploads = upload.encode(tree.where(worked, said, tree.zeros_like(said)), before.uploads, context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, get_args
 
 import equinox as eqx
@@ -38,14 +39,9 @@ class LastWordState(eqx.Module):
 
     words: Words  # y_k, by w_k = α_k (l_k + 1)^fading, from the round l_k in which the client was last heard
     reach: PerClient  # ‖a_k‖₁ of the work behind y_k
+    length: Float[Array, ""]  # τ̄, the mean reach behind all words, under their weights
     usual: PerClient  # τ̄ when the client was last free to be asked
     news: News
-
-    @property
-    def length(self) -> Float[Array, ""]:
-        """The mean reach τ̄ behind all words, under their weights."""
-        weight = self.words.weight
-        return divide(jnp.sum(weight * self.reach), jnp.sum(weight))
 
 
 class LastWord(Strategy[LastWordState]):
@@ -100,11 +96,12 @@ class LastWord(Strategy[LastWordState]):
 
     def init(self, fleet: Fleet, params: Params) -> LastWordState:
         words, nobody = Words.empty(fleet, params, self.memory, self.bits), jnp.zeros_like(fleet.importance)
-        return LastWordState(words, nobody, nobody, News(jnp.zeros(()), jnp.zeros(())))
+        none = jnp.zeros(())
+        return LastWordState(words, nobody, none, nobody, News(none, none))
 
     def select(self, state: LastWordState, view: View, key: RandomKey) -> tuple[Ask, LastWordState]:
         usual = jnp.where(view.available, state.length, state.usual)  # who is at work keeps that of its start
-        return ask_uniformly(view, key, self.cohort), LastWordState(state.words, state.reach, usual, state.news)
+        return ask_uniformly(view, key, self.cohort), replace(state, usual=usual)
 
     def shared(self, state: LastWordState, view: View) -> Float[Array, ""] | None:
         return state.length if self.memory == "clients" and self._has("blend") else None
@@ -125,11 +122,12 @@ class LastWord(Strategy[LastWordState]):
         words, _, heard = state.words.hear(cohort, reports, said, weight, view.t)
         came = jnp.sum(jnp.where(heard, view.target, 0.0))  # A_t
         reach, news = jnp.where(heard, cohort.put(reports.reach), state.reach), state.news.add(came)
-        after = LastWordState(words, reach, state.usual, news)
+        length = divide(jnp.sum(words.weight * reach), jnp.sum(words.weight))
         fresh = jnp.sum(view.importance) * (now + 1.0) ** fading  # the weight of all, were all heard now
         mass = fresh if self._has("all") else jnp.sum(words.weight)
-        step = jnp.asarray(view.lr, jnp.float32) * divide(after.length, mass)  # η_t τ̄ / M
+        step = jnp.asarray(view.lr, jnp.float32) * divide(length, mass)  # η_t τ̄ / M
         factor = news.step(came) if self._has("news") else jnp.ones(())  # f
+        after = LastWordState(words, reach, length, state.usual, news)
         return Move(cohort.factors, tree.scale(words.total, factor * step)), after
 
     def _has(self, part: Rule) -> bool:

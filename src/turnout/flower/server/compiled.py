@@ -37,6 +37,7 @@ class Opened(eqx.Module):
     seeds: Array  # for local work, one entry per slot
     upload_seeds: Array  # for transforms of updates, one entry per slot
     rate: Array  # η
+    shared: Array | None  # what every client is sent besides the model
 
 
 class Arrivals(eqx.Module):
@@ -77,7 +78,7 @@ def open_round(opening: Opening, state: ServerState) -> Opened:
     view = server.view(state, t, opening.available, rate, None, opening.losses)
     cohort, state = server.ask(state, view, root)
     seeds, upload_seeds = (_draw_seeds(root, stream, t, cohort.ids) for stream in (Stream.TRAIN, Stream.UPLOAD))
-    return Opened(view, cohort, state, seeds, upload_seeds, rate)
+    return Opened(view, cohort, state, seeds, upload_seeds, rate, server.strategy.shared(state.strategy, view))
 
 
 @eqx.filter_jit

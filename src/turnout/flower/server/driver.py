@@ -65,6 +65,8 @@ class Driver(FleetServer):
         self._state = opened.state
         if int(opened.cohort.overflow) != 0:
             raise RuntimeError(f"{self.demands.name} asked {int(opened.cohort.overflow)} clients too many")
+        if np.ndim(opened.shared if opened.shared is not None else 0.0):
+            raise ValueError(f"{self.demands.name} sends clients more than the model and a number: not possible yet")
         find_start = self._find_starts(opened.cohort)
         orders = orders_of(opened, self.directory.by_place, self._acknowledged_rounds(), find_start)
         self._turn = turn = Turn.of(opened, orders, [here[place] for place in sorted(here)])

@@ -34,6 +34,7 @@ class Order:
     seed: int  # 32 bits that belong to this client and round
     upload_seed: int  # 32 more, for the transform of its update
     acknowledged: int  # round of its last update that arrived, counted from 1; 0 before the first
+    shared: float | None = None  # the number that all clients are sent besides the model, if there is one
 
     @property
     def start(self) -> Arrays:
@@ -140,13 +141,14 @@ def orders_of(
 ) -> dict[int, Order]:
     """Orders by slot; `names` and `acknowledged` are by place."""
     cohort, rate = opened.cohort, np.float32(opened.rate)
+    shared = None if opened.shared is None else float(opened.shared)
     columns = (cohort.ids, cohort.scale, cohort.weight, opened.seeds, opened.upload_seeds)
     orders = {}
     for slot, (place, scale, weight, *seeds) in enumerate(zip(*map(np.asarray, columns), strict=True)):
         if place < len(names) and (name := names[place]) is not None:
             seed, upload_seed, last = (int(number) for number in (*seeds, acknowledged[place]))
             factors = (float(rate * scale), float(scale), float(weight))
-            orders[slot] = Order(name, partial(find_start, slot), *factors, seed, upload_seed, last)
+            orders[slot] = Order(name, partial(find_start, slot), *factors, seed, upload_seed, last, shared)
     return orders
 
 

@@ -29,6 +29,7 @@ def train_letters(orders: Iterable[Order], starts_shared: bool, for_all: Setting
             shared = messages.to_record(order.start)
         own = {"lr": order.rate, "step-scale": order.scale, "seed": order.seed}
         own |= {messages.UPLOAD_SEED: order.upload_seed, messages.ACKNOWLEDGED: order.acknowledged}
+        own |= {} if order.shared is None else {messages.SHARED: order.shared}
         yield order.client, shared, {**own, **for_all}
 
 

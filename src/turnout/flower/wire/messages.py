@@ -26,6 +26,7 @@ UPLOAD_SEED = "upload-seed"
 RUN_ID = "run-id"
 ACKNOWLEDGED = "acknowledged-round"  # the last in which an update of this client arrived, 0 before the first
 DURABLE = "durable-round"  # the last that a restarted server will remember
+SHARED = "turnout.shared"  # a number of the strategy that all clients are sent besides the model
 
 
 def to_record(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:

@@ -17,7 +17,7 @@ from turnout.strategies.words import LastUpdate
 
 _KINDS: dict[str, type[ClientSide]] = dict(zip(KNOWN_SIDES, (LastUpdate,), strict=True))
 
-Described = dict[str, str | float]
+Described = dict[str, str | float | bool]
 
 
 def to_config(strategy: Strategy) -> Described:
@@ -44,7 +44,6 @@ def check_side(strategy: Strategy) -> None:
     """Raise a ValueError that says why, if the client side of a strategy cannot run on real nodes."""
     side, name = strategy.client_side, type(strategy).__name__
     needs = {} if side is None else _needs(side)
-    needs["sends clients more than the model"] = type(strategy).shared is not Strategy.shared
     for need, is_there in needs.items():
         if is_there:
             raise ValueError(f"{name} {need}, which is not possible on real nodes yet")
@@ -69,5 +68,5 @@ def _key(name: str) -> str:
     return f"turnout.{name}"
 
 
-def _plain(value: Any) -> str | float:
-    return value if isinstance(value, str) else float(np.asarray(value))
+def _plain(value: Any) -> str | float | bool:
+    return value if isinstance(value, str | bool) else float(np.asarray(value))

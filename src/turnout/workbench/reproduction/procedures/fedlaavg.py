@@ -60,7 +60,8 @@ def alternating_pair(
 
     settled = np.array([run[-1] for run in play([FedAvg()], rates, periods * sum(stays))])
     # Without the last model: x⁰ … x^{T−1}.
-    means = [[np.mean(run[:-1] ** 2) for run in play([FedAvg(), FedLaAvg(moves_when_empty=True)], [_rate(t)], t)] for t in horizons]
+    pairs = [FedAvg(), FedLaAvg(moves_when_empty=True)]
+    means = [[np.mean(run[:-1] ** 2) for run in play(pairs, [_rate(t)], t)] for t in horizons]
     fedavg, fedlaavg = np.array(means).T
     limits = np.array([abs(alternating_limit(learning_rate=rate, **pair) - sum(centres) / 2) for rate in rates])
     bound = functools.partial(fedlaavg_alternating_bound, start=start, **pair)
@@ -126,7 +127,8 @@ def _sparse_worlds(num_clients: int, longest_absence: int) -> Iterator[Drawn]:
 def _shares_of_bound(num_clients: int, worlds: list[Drawn], seeds: int, rounds: int) -> np.ndarray:
     """(seed, world)."""
     task = quadratics(num_clients, dimension=1)
-    trials = [Trial(FedLaAvg(cohort=k, moves_when_empty=True), world, Local(learning_rate=0.01, batch_size=1)) for k, _, world in worlds]
+    local = Local(learning_rate=0.01, batch_size=1)
+    trials = [Trial(FedLaAvg(cohort=k, moves_when_empty=True), world, local) for k, _, world in worlds]
     runs = simulate_trials(task, trials, rounds=rounds, seeds=seeds, evaluate_every=rounds, metrics=[DISTANCE])
     bounds = np.array([longest_staleness(num_clients, cohort, within) for cohort, within, _ in worlds])
     return np.stack([run.clients["stalest"].max(axis=1) for run in runs], axis=1) / bounds
