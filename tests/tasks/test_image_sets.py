@@ -30,6 +30,7 @@ def some_images(count, classes=4, seed=0):
         ({"test_set": "all"}, "test_set is 'all'; it must be 'by_client' or 'common'"),
         ({"groups": "thirds", "swapped_pairs": 1}, "groups is 'thirds'; it must be 'random' or 'halves'"),
         ({"num_images": 0}, "num_images is 0; there are 100"),
+        ({"shrink": 4}, "shrink is 4; it must divide 6 and 6"),
         ({"clusters": 2}, "clusters is 2; it must be a divisor of the 5 clients"),
         ({"swapped_pairs": 3}, "3 disjoint pairs were asked of 4 classes"),
         ({"pixels": "raw"}, "pixels is 'raw'; it must be 'standard'"),
@@ -40,6 +41,14 @@ def some_images(count, classes=4, seed=0):
 def test_bad_settings_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         image_task(some_images(100), some_images(20), options_with(**changes), GREY)
+
+
+def test_shrunk_images_have_the_means_of_squares():
+    train, test = some_images(40), some_images(20, seed=1)
+    task = image_task(train, test, options_with(shrink=3, validation=0.0), GREY)
+    means = np.asarray(train.pixels, np.float64).reshape(40, 2, 3, 2, 3).mean(axis=(2, 4))
+    found = np.asarray(task.train.inputs)[np.asarray(task.train.rows)]
+    np.testing.assert_allclose(np.sort(found.reshape(40, 4), axis=0), np.sort(means.reshape(40, 4), axis=0), atol=0.5)
 
 
 def test_clients_of_a_cluster_share_its_law():

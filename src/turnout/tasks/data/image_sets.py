@@ -59,6 +59,7 @@ class ImageOptions:
     validation: Share = 0.2  # share of each client's training images
     test_set: TestSet = "by_client"  # by the clients' own laws, or one set as it is ("common")
     pixels: Pixels = "standard"  # mean 0 and deviation 1, or from 0 to 1 ("unit")
+    shrink: Count = 1  # each square of so many by so many pixels becomes one, their mean
     num_images: int | None = None  # of the training images; the other sets shrink alike
     seed: Seed = 0
     per_client: Count = 2  # classes ("pathological") or shards ("shards") of a client
@@ -92,6 +93,17 @@ class ImageOptions:
         rows = np.sort(np.random.default_rng(self.seed).choice(images.labels.size, count, replace=False))
         return Images(*(array[rows] for array in images))
 
+    def smaller(self, images: Images) -> Images:
+        """The images with squares of pixels in place of pixels."""
+        side, (count, height, width, *channels) = self.shrink, images.pixels.shape
+        if side == 1:
+            return images
+        if height % side or width % side:
+            raise ValueError(f"shrink is {side}; it must divide {height} and {width}, the height and width of the images")
+        squares = images.pixels.reshape(count, height // side, side, width // side, side, *channels)
+        sums = squares.sum(axis=(2, 4), dtype=np.int64)  # whole numbers: the same bytes on every machine
+        return Images(((sums + side * side // 2) // (side * side)).astype(np.uint8), images.labels)
+
     def swap(self, labels: ways.Labels, owners: ways.Owners, num_classes: int) -> ways.Labels:
         """Labels as the clients see them."""
         second = ways.draw_groups(self.num_clients, self.groups, np.random.default_rng(self.seed))
@@ -108,6 +120,8 @@ def image_task(
     come as a set of their own are dealt like test images, and no training images are held out.
     """
     num_classes, seed = int(train.labels.max()) + 1, options.seed
+    train, test = options.smaller(train), options.smaller(test)
+    validation = validation and options.smaller(validation)
     share = 1.0 if options.num_images is None else check_share(options.num_images, train.labels.size)
     train, owners = options.deal(options.sample(train, share))
     test = options.sample(test, share)
