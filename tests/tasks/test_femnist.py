@@ -116,6 +116,8 @@ def test_fewer_writers_or_digits_alone(data_folder, pages):
     task = femnist.femnist(classes="digits", min_size=1, validation=0.0)
     assert task.model.init is not femnist.femnist(min_size=1).model.init
     assert int(max(split.labels.max() for split in (task.train, task.test))) < 10
+    small = femnist.femnist(min_size=1, shrink=2)
+    assert small.test.inputs.shape[1:] == (14, 14)
     with pytest.raises(ValueError, match="4 clients were asked of 3 ids that have 1 samples or more"):
         femnist.femnist(num_clients=4, min_size=1)
 

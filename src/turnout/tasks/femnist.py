@@ -13,7 +13,7 @@ from turnout.files.downloads import Remote, given, local_copy
 from turnout.files.integrity import keep_npz, read_members, read_npz, reading, verify, verify_file
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data.data_task import DataTask
-from turnout.tasks.data.image_sets import Colours, Pixels
+from turnout.tasks.data.image_sets import Colours, Pixels, smaller
 from turnout.tasks.data.partition import TEST, by_id, divide, names_of
 from turnout.tasks.models.networks import ModelName, model_named
 
@@ -59,6 +59,7 @@ def femnist(  # noqa: PLR0913 (the keys of a task's table)
     importance: Literal["size", "uniform"] = "size",
     validation: Share = 0.2,
     pixels: Pixels = "standard",
+    shrink: Count = 1,
     seed: Seed = 0,
 ) -> DataTask:
     """Classify characters, with one writer per client and LEAF's own split into training and test images.
@@ -74,6 +75,7 @@ def femnist(  # noqa: PLR0913 (the keys of a task's table)
     owners = numbers[written.writer]
     (kept,) = np.nonzero(owners >= 0)
     images, labels, _, split = (array[kept] for array in written)
+    images = smaller(images, shrink)
     parts = np.full(kept.size, TEST, np.int8)
     parts[split == 0] = divide(owners[kept][split == 0], validation, 0.0, seed)
     scale, shift = COLOURS.reading(pixels)

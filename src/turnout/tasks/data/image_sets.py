@@ -93,21 +93,22 @@ class ImageOptions:
         rows = np.sort(np.random.default_rng(self.seed).choice(images.labels.size, count, replace=False))
         return Images(*(array[rows] for array in images))
 
-    def smaller(self, images: Images) -> Images:
-        """The images with squares of pixels in place of pixels."""
-        side, (count, height, width, *channels) = self.shrink, images.pixels.shape
-        if side == 1:
-            return images
-        if height % side or width % side:
-            raise ValueError(f"shrink is {side}; it must divide {height} and {width}, the height and width of the images")
-        squares = images.pixels.reshape(count, height // side, side, width // side, side, *channels)
-        sums = squares.sum(axis=(2, 4), dtype=np.int64)  # whole numbers: the same bytes on every machine
-        return Images(((sums + side * side // 2) // (side * side)).astype(np.uint8), images.labels)
-
     def swap(self, labels: ways.Labels, owners: ways.Owners, num_classes: int) -> ways.Labels:
         """Labels as the clients see them."""
         second = ways.draw_groups(self.num_clients, self.groups, np.random.default_rng(self.seed))
         return ways.swap_labels(labels, owners, second, ways.random_pairs(num_classes, self.swapped_pairs, self.seed))
+
+
+def smaller(pixels: np.ndarray, side: int) -> np.ndarray:
+    """Images in which each square of so many by so many pixels has become one, their mean."""
+    count, height, width, *channels = pixels.shape
+    if side == 1:
+        return pixels
+    if height % side or width % side:
+        raise ValueError(f"shrink is {side}; it must divide {height} and {width}, the height and width of the images")
+    squares = pixels.reshape(count, height // side, side, width // side, side, *channels)
+    sums = squares.sum(axis=(2, 4), dtype=np.int64)  # whole numbers: the same bytes on every machine
+    return ((sums + side * side // 2) // (side * side)).astype(np.uint8)
 
 
 def image_task(
@@ -120,8 +121,8 @@ def image_task(
     come as a set of their own are dealt like test images, and no training images are held out.
     """
     num_classes, seed = int(train.labels.max()) + 1, options.seed
-    train, test = options.smaller(train), options.smaller(test)
-    validation = validation and options.smaller(validation)
+    train, test = (each._replace(pixels=smaller(each.pixels, options.shrink)) for each in (train, test))
+    validation = validation and validation._replace(pixels=smaller(validation.pixels, options.shrink))
     share = 1.0 if options.num_images is None else check_share(options.num_images, train.labels.size)
     train, owners = options.deal(options.sample(train, share))
     test = options.sample(test, share)

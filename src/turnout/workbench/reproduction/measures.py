@@ -150,6 +150,13 @@ def largest_rise(entry: StrategyCurves, metric: str) -> Values:
     return np.diff(entry[metric].values, axis=1).max(axis=1)
 
 
+def largest_fall(entry: StrategyCurves, metric: str, last: int = 0) -> Values:
+    """How far the metric gets worse from one of the last evaluations to a later one; of all evaluations if 0."""
+    values = entry[metric].values[:, -last:]
+    losses = -values if metric_named(metric).higher_is_better else values
+    return (losses - np.minimum.accumulate(losses, axis=1)).max(axis=1)
+
+
 def slope(entry: StrategyCurves, metric: str) -> Values:
     """The power of x that the metric follows: the slope of its logarithm over that of x, by least squares."""
     curve = entry[metric]
@@ -222,6 +229,7 @@ MEASURES: dict[str, Callable[..., Values]] = {
         best,
         largest,
         largest_rise,
+        largest_fall,
         slope,
         time_average,
         late_deviation,

@@ -1,4 +1,4 @@
-"""Strategies that were tried and are not offered; claims name them, so that what came of them can be run again."""
+"""What only claims name: strategies that were tried and are not offered, and fleets that nobody comes from."""
 
 from __future__ import annotations
 
@@ -7,15 +7,32 @@ from dataclasses import replace
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import jax.random as jr
+from jaxtyping import Array, Float, Int
 
 from turnout import tree
+from turnout.availability import two_classes
+from turnout.availability.base import Process
+from turnout.declarations import Count, CountOrZero, checked
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
 from turnout.strategies.last_word import LastWord, LastWordState
 from turnout.strategies.memory import rows_of_zeros
 from turnout.strategies.words import blend_rows
-from turnout.types import Cohort, Fleet, Move, Params, PerClient, Reports, Scalar, View, divide
+from turnout.types import (
+    Cohort,
+    Fleet,
+    Mask,
+    Move,
+    Params,
+    PerClient,
+    RandomKey,
+    Reports,
+    Round,
+    Scalar,
+    View,
+    divide,
+)
 
 
 class Corrected(Strategy[LastWordState]):
@@ -165,3 +182,31 @@ class Shared(Strategy[SharedState]):
         total, mass = tree.weighted_sum(rows, weight), jnp.sum(weight)
         direction = tree.scale(total, rate * divide(jnp.sum(weight * reach), mass * mass))
         return Move(cohort.factors, direction), SharedState(rows, weight, reach)
+
+
+class Spell(Process[Mask]):
+    """Two classes of clients; in the rounds of one spell only so many clients are there, drawn anew in each round."""
+
+    usual: Process[Mask]
+    first: Int[Array, ""]  # round of the spell
+    rounds: Int[Array, ""]
+    left: Int[Array, ""]
+
+    @property
+    def num_clients(self) -> int:
+        return self.usual.num_clients
+
+    def init(self, key: RandomKey) -> Mask:
+        return self.usual.init(key)
+
+    def step(self, state: Mask, t: Round, key: RandomKey) -> tuple[Mask, Mask]:
+        state, available = self.usual.step(state, t, key)
+        drawn = jr.permutation(jr.fold_in(key, 1), self.num_clients) < self.left
+        since = jnp.asarray(t, jnp.int32) - self.first
+        return state, jnp.where((since >= 0) & (since < self.rounds), drawn, available)
+
+
+@checked
+def spell(num_clients: Count, first: CountOrZero, rounds: Count, left: CountOrZero = 0, gap: float = 0.4) -> Spell:
+    """Build from the first round of the spell, its length, how many clients are left, and the gap of the classes."""
+    return Spell(two_classes(num_clients, gap=gap), *(jnp.asarray(x, jnp.int32) for x in (first, rounds, left)))
