@@ -157,6 +157,12 @@ def largest_fall(entry: StrategyCurves, metric: str, last: int = 0) -> Values:
     return (losses - np.minimum.accumulate(losses, axis=1)).max(axis=1)
 
 
+def lost_between(entry: StrategyCurves, metric: str, since: float, until: float) -> Values:
+    """How much worse the metric is at the end of a spell than at its start, negative where it is better."""
+    lost = at(entry, metric, until) - at(entry, metric, since)
+    return -lost if metric_named(metric).higher_is_better else lost
+
+
 def slope(entry: StrategyCurves, metric: str) -> Values:
     """The power of x that the metric follows: the slope of its logarithm over that of x, by least squares."""
     curve = entry[metric]
@@ -230,6 +236,7 @@ MEASURES: dict[str, Callable[..., Values]] = {
         largest,
         largest_rise,
         largest_fall,
+        lost_between,
         slope,
         time_average,
         late_deviation,
