@@ -17,6 +17,7 @@ SEPARATED, INSIDE, SEPARATION, REST = "separated", "strategy", "separation", "re
 # The keys of a document that turnout has written itself, with all defaults filled in: a run's experiment.
 WRITTEN = {"rounds", "seeds", "evaluate_every", "metrics", "task", "local", "uploads", "server", "facts", "strategies"}
 MOVED_ALONE = ("mifa", "fedlaavg", "stale_fill")  # before `moves_when_empty` was a field
+CLAIM_FORMAT = "format"  # key of a stored claim
 LAST_WORD, BLEND, RULE = "last_word", "blend", "rule"
 
 
@@ -85,9 +86,9 @@ def _empty_rounds(_key: str, value: Any) -> Any:
 
     A file that a person wrote has no such entry filled in, and gets the present default.
     """
-    if not isinstance(value, dict) or not value.keys() >= WRITTEN or not isinstance(value["strategies"], list):
+    if not isinstance(value, dict) or not value.keys() >= WRITTEN:
         return value
-    return value | {"strategies": [_as_it_ran(entry) for entry in value["strategies"]]}
+    return _strategies_as_they_ran(value)
 
 
 def _as_it_ran(entry: Any) -> Any:
@@ -98,6 +99,23 @@ def _as_it_ran(entry: Any) -> Any:
     return {RULE: "plain"} | entry if entry.get("name") == LAST_WORD else entry
 
 
+def _stored_claims(_key: str, value: Any) -> Any:
+    """The same in the claim of a reproduction, which says its size; since then it says its format, too."""
+    if not isinstance(value, dict) or "profile" not in value or "checks" not in value or CLAIM_FORMAT in value:
+        return value
+    panels = value.get("panels")
+    ran = {"experiment": _strategies_as_they_ran(value["experiment"])} if "experiment" in value else {}
+    if isinstance(panels, dict):
+        ran["panels"] = {name: _strategies_as_they_ran(panel) for name, panel in panels.items()}
+    return value | ran
+
+
+def _strategies_as_they_ran(table: Any) -> Any:
+    if not isinstance(table, dict) or not isinstance(table.get("strategies"), list):
+        return table
+    return table | {"strategies": [_as_it_ran(entry) for entry in table["strategies"]]}
+
+
 def _blended(key: str, value: Any) -> Any:
     """Whether words are blended is now a part of the rule of LastWord."""
     if not isinstance(value, dict) or value.get("name") != LAST_WORD or not isinstance(value.get(BLEND), bool):
@@ -106,4 +124,4 @@ def _blended(key: str, value: Any) -> Any:
     return rest | {RULE: BLEND if value[BLEND] else "plain"}
 
 
-RULES: tuple[Rule, ...] = (_modules, _rests, _kept_keys, _blended, _empty_rounds)
+RULES: tuple[Rule, ...] = (_modules, _rests, _kept_keys, _blended, _empty_rounds, _stored_claims)

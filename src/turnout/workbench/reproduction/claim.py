@@ -20,6 +20,7 @@ from turnout.workbench.experiment import registry, toml
 from turnout.workbench.experiment.citations import references
 from turnout.workbench.experiment.errors import ExperimentError, check_keys, mistakes_at
 from turnout.workbench.experiment.experiment_file import Experiment
+from turnout.workbench.experiment.former import CLAIM_FORMAT
 from turnout.workbench.experiment.schema import excerpt, expect, function_and_arguments
 from turnout.workbench.experiment.trust import Code, code_of
 from turnout.workbench.experiment.tuning import check_metric
@@ -34,6 +35,7 @@ Document = dict[str, Any]
 RUNS = ("experiment", "panels", "procedure", "tuning", "clients", "costs")  # what decides the numbers
 SAYS = (*TEXTS, "checks", "figure", "exact")  # what is said of them
 PANEL = "panel="  # begins a change that restricts the claim to this panel
+FORMAT = 2  # of a stored claim: 1 had no such key
 KEYS = (*SAYS, *RUNS, "profiles", "same_runs_as", "changed")
 
 
@@ -113,7 +115,7 @@ class Claim:
         return shlex.join(["turnout", "reproduce", self.name, f"--{self.profile}", *itertools.chain(*changes)])
 
     def to_toml(self) -> str:
-        return toml.write({"profile": self.profile, "name": self.name, **self.document})
+        return toml.write({CLAIM_FORMAT: FORMAT, "profile": self.profile, "name": self.name, **self.document})
 
 
 def claim_names() -> list[str]:
@@ -139,6 +141,7 @@ def read_claim(
         check_types(document)
     name = document.pop("name", path.stem)
     stored = document.pop("profile", None)
+    document.pop(CLAIM_FORMAT, None)
     chosen: Profile = profile or stored or "quick"
     if stored is not None and chosen != stored:
         raise ExperimentError(f"{path}: holds the {stored} size only: name the claim itself for the {chosen} one")

@@ -19,6 +19,7 @@ STEP = "step"  # key of a panel: the setting in which it is run
 HINTS = dict.fromkeys((*TEXTS, "name", "same_runs_as"), str) | {
     "profile": Literal["quick", "full"],
     "exact": bool,
+    "format": Literal[2],
     "changed": list[str],
     "clients": list[str],
     "costs": list[str],
