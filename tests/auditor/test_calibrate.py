@@ -38,7 +38,7 @@ LENGTHS = {
     "unbiased": (Unbiased(), PI, TARGET @ (SUCCESS * STEPS)),
     "fedacs": (FedACS(cohort=3), 1.0, 1 / (TARGET / (SUCCESS * STEPS)).sum()),
     "c-a-fedavg": (CAFedAvg(cohort=3), 1.0, TARGET @ STEPS),
-    "stale fill": (StaleFill(cohort=3), 1.0, TARGET @ STEPS),
+    "stale fill": (StaleFill(cohort=3, moves_when_empty=True), 1.0, TARGET @ STEPS),
     "more available": (MoreAvailable(threshold=0.5), PI, (TARGET * (PI >= 0.5)) @ (SUCCESS * STEPS)),
 }
 
