@@ -7,22 +7,21 @@ import functools
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import get_args
 
 import numpy as np
+from last_word_runs import lead_of_variants, nights
 from public_names import PACKAGES, listed, reference
 from speeds import intervals, million, performance, precision, speed
+from stored_runs import RESULTS, final_accuracy, folder_of, points, size_of
 from tables import NUMBERS, ROOT, table
 
 from turnout.statistics import Interval
 from turnout.workbench.experiment import registry
 from turnout.workbench.report.claims.claims_page import count_verdicts, stored_results
 from turnout.workbench.reproduction.measures import CURVES, Measured, StrategyCurves, read_curves, rounds_to
-from turnout.workbench.reproduction.stored import read_result
 from turnout.workbench.reproduction.verdicts import Reproduction
 
-RESULTS = ROOT / "experiments" / "results"
 PAGES = (
     "README.md",
     *(f"docs/{name}.md" for name in ("choose", "clusters", "matrix", "performance", "time", "api/README")),
@@ -70,22 +69,12 @@ def traits() -> str:
 # What came out
 
 
-def folder_of(claim: str) -> Path:
-    """Where a claim's result is, the full size before the quick one."""
-    return next(place for place, result in stored_results(RESULTS) if result["name"] == claim)
-
-
-def size_of(claim: str) -> str:
-    result = read_result(folder_of(claim))
-    return f"`turnout reproduce {claim} --{result['profile']}`, {result['seeds']} seeds"
-
-
 def phones() -> str:
     """Lead over FedAvg on the two traces, paired by seed, the best on the first one first."""
     claims = {"FLASH": "trace_flash", "STUNner": "trace_stunner"}
     by_trace = {trace: leads(claim) for trace, claim in claims.items()}
     order = sorted(by_trace["FLASH"], key=lambda label: -by_trace["FLASH"][label].mean)
-    rows = ([label, memory_of(label), *(_points(by_trace[trace].get(label)) for trace in claims)] for label in order)
+    rows = ([label, memory_of(label), *(points(by_trace[trace].get(label)) for trace in claims)] for label in order)
     note = "; ".join(f"{trace}: {size_of(claim)}" for trace, claim in claims.items())
     return table(("strategy", "server memory", *claims), rows) + f"\n\n{note}."
 
@@ -94,16 +83,8 @@ def leads(claim: str) -> dict[str, Interval]:
     """Each strategy's lead over FedAvg in final test accuracy, in points."""
     measured = Measured(read_curves(folder_of(claim) / CURVES))
     panel = measured.panels[0]
-    final = {label: 100 * _final(measured, panel, label) for label in measured.labels(panel)}
+    final = {label: 100 * final_accuracy(measured, panel, label) for label in measured.labels(panel)}
     return {label: Interval.of(values - final["FedAvg"]) for label, values in final.items() if label != "FedAvg"}
-
-
-def _final(measured: Measured, panel: str, label: str) -> np.ndarray:
-    return measured.curve(panel, label, "test_accuracy").values[:, -1]
-
-
-def _points(lead: Interval | None) -> str:
-    return "–" if lead is None else f"{lead.mean:+.1f} [{lead.low:+.1f}, {lead.high:+.1f}]"
 
 
 def memory_of(label: str) -> str:
@@ -126,7 +107,7 @@ def by_world() -> dict[str, tuple[Measured, str]]:
 def accuracies() -> dict[str, dict[str, np.ndarray]]:
     """Final test accuracy in percent by world and strategy, one number per seed."""
     return {
-        world: {label: 100 * _final(measured, panel, label) for label in measured.labels(panel)}
+        world: {label: 100 * final_accuracy(measured, panel, label) for label in measured.labels(panel)}
         for world, (measured, panel) in by_world().items()
     }
 
@@ -162,7 +143,7 @@ def lead_of_last_word() -> str:
     accuracy = accuracies()
 
     def cell(of_world: dict[str, np.ndarray], label: str) -> str:
-        return _points(Interval.of(of_world["LastWord"] - of_world[label]) if label in of_world else None)
+        return points(Interval.of(of_world["LastWord"] - of_world[label]) if label in of_world else None)
 
     others = [label for label in worst_ranks() if label != "LastWord"]
     rows = ([label, *(cell(each, label) for each in accuracy.values())] for label in others)
@@ -189,21 +170,6 @@ def best_in_short() -> str:
     return table(
         ("strategy", *columns, "server memory"), ([label, *means[label], memory_of(label)] for label in labels)
     )
-
-
-def leads_over_last_word(claim: str) -> str:
-    """The lead of every other strategy of a claim over LastWord, paired by seed."""
-    measured = Measured(read_curves(folder_of(claim) / CURVES))
-    panels = measured.panels
-    final = {
-        panel: {label: 100 * _final(measured, panel, label) for label in measured.labels(panel)} for panel in panels
-    }
-    labels = [label for label in measured.labels(panels[0]) if label != "LastWord"]
-    rows = (
-        [label, *(_points(Interval.of(final[panel][label] - final[panel]["LastWord"])) for panel in panels)]
-        for label in labels
-    )
-    return table(("lead over LastWord", *panels), rows) + f"\n\n{size_of(claim)}."
 
 
 def claims() -> str:
@@ -279,8 +245,11 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "leads": lead_of_last_word,
     "rounds": rounds_needed,
     "best": best_in_short,
-    "variants": functools.partial(leads_over_last_word, "last_word_variants"),
-    "networks": functools.partial(leads_over_last_word, "last_word_networks"),
+    "variants": functools.partial(lead_of_variants, "last_word_variants"),
+    "parts": functools.partial(lead_of_variants, "last_word_blend"),
+    "networks": functools.partial(lead_of_variants, "last_word_networks"),
+    "convolutions": functools.partial(lead_of_variants, "last_word_plain"),
+    "nights": nights,
     "claims": claims,
     "demo": demo,
     "audit": audited,

@@ -1,0 +1,64 @@
+"""Parts of pages on LastWord's own claims: its variants, networks, and nights."""
+
+from collections.abc import Callable
+
+import numpy as np
+from stored_runs import final_accuracy, folder_of, points, size_of
+from tables import table
+
+from turnout.statistics import Interval
+from turnout.workbench.reproduction.measures import (
+    CURVES,
+    Measured,
+    StrategyCurves,
+    final,
+    largest_fall,
+    lost_between,
+    read_curves,
+)
+
+NIGHTS = "last_word_nights"
+LAST_DAY = 8  # evaluations of the claim in a day
+SPELL = {"since": 150, "until": 250}  # rounds of the claim
+
+
+def lead_of_variants(claim: str) -> str:
+    """The lead of every other strategy of a claim over LastWord, paired by seed."""
+    measured = Measured(read_curves(folder_of(claim) / CURVES))
+    panels = measured.panels
+    labels = list(dict.fromkeys(label for panel in panels for label in measured.labels(panel) if label != "LastWord"))
+
+    def cell(panel: str, label: str) -> str:
+        if label not in measured.labels(panel):
+            return points(None)
+        lead = final_accuracy(measured, panel, label) - final_accuracy(measured, panel, "LastWord")
+        return points(Interval.of(100 * lead))
+
+    rows = ([label, *(cell(panel, label) for panel in panels)] for label in labels)
+    return table(("lead over LastWord", *panels), rows) + f"\n\n{size_of(claim)}."
+
+
+def nights() -> str:
+    """Accuracy at the end of the night and over the last day, and what nights and thin rounds cost."""
+    measured = Measured(read_curves(folder_of(NIGHTS) / CURVES))
+    labels = dict.fromkeys(label for panel in measured.panels for label in measured.labels(panel))
+    columns: list[tuple[str, str, Callable[[StrategyCurves], np.ndarray]]] = []
+    for panel in measured.panels:
+        if panel.endswith("nights"):
+            columns += [
+                (panel, "at midnight", lambda entry: final(entry, "test_accuracy")),
+                (panel, "mean of a day", lambda entry: final(entry, "test_accuracy", LAST_DAY)),
+                (panel, "largest fall in a day", lambda entry: largest_fall(entry, "test_accuracy", LAST_DAY)),
+            ]
+        else:
+            columns.append((panel, "lost in 100 rounds", lambda entry: lost_between(entry, "test_accuracy", **SPELL)))
+
+    def cell(panel: str, label: str, measure: Callable[[StrategyCurves], np.ndarray]) -> str:
+        if label not in measured.labels(panel):
+            return "–"
+        percent = Interval.of(100 * measure(StrategyCurves(measured, panel, label)))
+        return f"{percent.mean:.1f} ± {percent.high - percent.mean:.1f}"
+
+    rows = ([label, *(cell(panel, label, measure) for panel, _, measure in columns)] for label in labels)
+    heads = (f"{panel}: {what}" for panel, what, _ in columns)
+    return table(("strategy", *heads), rows) + f"\n\n{size_of(NIGHTS)}."
