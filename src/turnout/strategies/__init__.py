@@ -28,6 +28,7 @@ from turnout.strategies.mifa import MIFA
 from turnout.strategies.more_available import MoreAvailable
 from turnout.strategies.norm_sampling import NormSampling
 from turnout.strategies.optimal_sampling import OptimalSampling
+from turnout.strategies.scaffold import SCAFFOLD
 from turnout.strategies.stale_fill import StaleFill
 from turnout.strategies.unbiased import Unbiased
 from turnout.strategies.uniform_sampling import UniformSampling
@@ -38,6 +39,7 @@ __all__ = [
     "CA2FL",
     "F3AST",
     "MIFA",
+    "SCAFFOLD",
     "AdaFed",
     "CAFed",
     "CAFedAvg",
