@@ -25,6 +25,7 @@ from turnout.strategies import (
     FedFix,
     FedLaAvg,
     FedNova,
+    FedProx,
     FedStaleAsync,
     FedVARP,
     ImportanceSampling,
@@ -88,6 +89,8 @@ SETTINGS = {
     "fedstaleasync hinge": FedStaleAsync(fresh_slope=0.5, stale_slope=0.5, within=1.0, rates=0.4),
     "delay_adaptive": DelayAdaptive(),
     "fair_choice": FairChoice(cohort=3),
+    "fedprox": FedProx(),
+    "fedprox cohort": FedProx(mu=1.0, cohort=3),
     "scaffold": SCAFFOLD(),
     "scaffold cohort": SCAFFOLD(cohort=3),
 }

@@ -20,6 +20,7 @@ from turnout.strategies.fedbuff import FedBuff
 from turnout.strategies.fedfix import FedFix
 from turnout.strategies.fedlaavg import FedLaAvg
 from turnout.strategies.fednova import FedNova
+from turnout.strategies.fedprox import FedProx
 from turnout.strategies.fedstaleasync import FedStaleAsync
 from turnout.strategies.fedvarp import FedVARP
 from turnout.strategies.importance_sampling import ImportanceSampling
@@ -56,6 +57,7 @@ __all__ = [
     "FedFix",
     "FedLaAvg",
     "FedNova",
+    "FedProx",
     "FedStaleAsync",
     "FedVARP",
     "ImportanceSampling",
