@@ -9,6 +9,7 @@ from turnout.strategies import (
     CA2FL,
     F3AST,
     MIFA,
+    SCAFFOLD,
     AdaFed,
     CAFed,
     CAFedAvg,
@@ -24,6 +25,7 @@ from turnout.strategies import (
     FedFix,
     FedLaAvg,
     FedNova,
+    FedProx,
     FedStaleAsync,
     FedVARP,
     ImportanceSampling,
@@ -87,6 +89,10 @@ SETTINGS = {
     "fedstaleasync hinge": FedStaleAsync(fresh_slope=0.5, stale_slope=0.5, within=1.0, rates=0.4),
     "delay_adaptive": DelayAdaptive(),
     "fair_choice": FairChoice(cohort=3),
+    "fedprox": FedProx(),
+    "fedprox cohort": FedProx(mu=1.0, cohort=3),
+    "scaffold": SCAFFOLD(),
+    "scaffold cohort": SCAFFOLD(cohort=3),
 }
 
 ONE_EACH = {

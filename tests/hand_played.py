@@ -30,8 +30,9 @@ class Play:
     def round(self, available, updates, arrived=None, losses=None, **old):
         """Play one round and return the model after it.
 
-        `updates` are given by client, or as a function of the models from which they start, one by client. Of updates
-        that were asked for earlier, the `ages`, `rates` and `starts` are given by client, and K as `goal`.
+        `updates` are given by client, or as a function of the models from which they start, one by client, and
+        `seconds`, the second vectors of answers, likewise. Of updates that were asked for earlier, the `ages`, `rates`
+        and `starts` are given by client, and K as `goal`.
         """
         mask = jnp.asarray(available, bool)
         told = None if losses is None else jnp.asarray(losses, jnp.float32)
@@ -52,7 +53,10 @@ class Play:
         starts = None
         if "starts" in old:
             starts = cohort.take(jnp.asarray(old["starts"], jnp.float32))[:, None]
-        reports = Reports.of(self.cohort, Answer(rows), rows[:, 0], cohort.take(self.known.reach), starts)
+        second = None
+        if "seconds" in old:
+            second = cohort.take(jnp.asarray(old["seconds"], jnp.float32))[:, None]
+        reports = Reports.of(self.cohort, Answer(rows, second), rows[:, 0], cohort.take(self.known.reach), starts)
         tally = Tally.empty(self.cohort.num_clients)
         self.state = self.server.close(state, view, self.cohort, reports, tally).state
         self.t += 1

@@ -36,7 +36,7 @@ class Job:
         """Δ."""
         z = self.start.copy()
         for _ in range(self.steps):
-            z = z - self.lr * fleet.curvature[self.client] * (z - fleet.centres[self.client])
+            z = z - self.lr * fleet.gradient(self.client, z)
         return z - self.start
 
 
@@ -55,6 +55,11 @@ class Fleet:
     @property
     def count(self):
         return len(self.importance)
+
+    def gradient(self, client, z):
+        """Of the client's quadratic; its curvature is a number or a matrix."""
+        gap, curvature = z - self.centres[client], self.curvature[client]
+        return curvature @ gap if np.ndim(curvature) else curvature * gap
 
 
 @dataclass
@@ -217,7 +222,7 @@ class Steered:
         for job in step.jobs:
             z, gradients = job.start.copy(), []
             for _ in range(job.steps):
-                gradients.append(fleet.curvature[job.client] * (z - fleet.centres[job.client]))
+                gradients.append(fleet.gradient(job.client, z))
                 push = job.shared - self.controls[job.client]
                 z = z - job.lr * (gradients[-1] + self.mu * (z - job.start) + push)
             moves[job.client] = z - job.start

@@ -51,3 +51,15 @@ def check_against(twin, strategy, pace, leaving):
     assert max(plain.ages) >= (3 if isinstance(pace, Buffered) else 1)
     assert np.abs(plain.model - 1.0).max() > 0.05
     np.testing.assert_allclose(run.params[0], plain.model, rtol=1e-5, atol=1e-5)
+
+
+def check_in_rounds(twin, strategy, success=0.7, rounds=40, local_rate=0.05):
+    """The same in plain rounds, with clients that come unequally, lost uploads and unequal work, some of it none."""
+    away = markov(COUNT, pi=np.linspace(0.3, 0.9, COUNT).tolist(), lam=0.4)
+    steps = compute.per_client(COUNT, [1, 4, 2, 7, 3, 0, 5, 1, 9])
+    plain_world = World(away, links.bernoulli(COUNT, success), steps)
+    local = Local(learning_rate=local_rate, batch_size=1)
+    run = simulate(task(), plain_world, strategy, rounds=rounds, local=local)
+    plain = play(plain_world, FLEET, Rounds(), twin, rounds, lambda version: local_rate)
+    assert np.abs(plain.model - 1.0).max() > 0.05
+    np.testing.assert_allclose(run.params[0], plain.model, rtol=2e-5, atol=5e-6)

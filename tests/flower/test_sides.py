@@ -10,6 +10,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from inprocess import InProcessGrid
 from test_memory_on_clients import APP, MODEL, NAMES, either, everybody, play, train
 
+from every_strategy import ONE_EACH
 from turnout.files import archive
 from turnout.flower import FlowerStrategy, client_app
 from turnout.flower.sender import NodeState, answer
@@ -127,6 +128,12 @@ class Sided(Strategy):
 def test_what_nodes_cannot_do_is_refused(strategy, why):
     with pytest.raises(ValueError, match=f"^{why}$"):
         FlowerStrategy(strategy)
+
+
+@pytest.mark.parametrize("name", [name for name, strategy in ONE_EACH.items() if strategy.client_side is not None])
+def test_strategies_that_steer_are_refused_in_one_line(name):
+    with pytest.raises(ValueError, match=r"^.* (steers|needs) .*, which is not possible on real nodes yet$"):
+        FlowerStrategy(ONE_EACH[name])
 
 
 @pytest.mark.parametrize("reach", [0.0, 2.0])

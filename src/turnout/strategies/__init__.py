@@ -20,6 +20,7 @@ from turnout.strategies.fedbuff import FedBuff
 from turnout.strategies.fedfix import FedFix
 from turnout.strategies.fedlaavg import FedLaAvg
 from turnout.strategies.fednova import FedNova
+from turnout.strategies.fedprox import FedProx
 from turnout.strategies.fedstaleasync import FedStaleAsync
 from turnout.strategies.fedvarp import FedVARP
 from turnout.strategies.importance_sampling import ImportanceSampling
@@ -28,6 +29,7 @@ from turnout.strategies.mifa import MIFA
 from turnout.strategies.more_available import MoreAvailable
 from turnout.strategies.norm_sampling import NormSampling
 from turnout.strategies.optimal_sampling import OptimalSampling
+from turnout.strategies.scaffold import SCAFFOLD
 from turnout.strategies.stale_fill import StaleFill
 from turnout.strategies.unbiased import Unbiased
 from turnout.strategies.uniform_sampling import UniformSampling
@@ -38,6 +40,7 @@ __all__ = [
     "CA2FL",
     "F3AST",
     "MIFA",
+    "SCAFFOLD",
     "AdaFed",
     "CAFed",
     "CAFedAvg",
@@ -54,6 +57,7 @@ __all__ = [
     "FedFix",
     "FedLaAvg",
     "FedNova",
+    "FedProx",
     "FedStaleAsync",
     "FedVARP",
     "ImportanceSampling",

@@ -1,0 +1,41 @@
+"""FOCUS's quadratics: 16 linear regressions whose common optimum is known, and how close a strategy comes to it.
+
+The problem of the public code of Ying et al. 2025, with clients that come as they like, some rarely and some often.
+"""
+
+import numpy as np
+
+from played_in_time import Fleet, play
+from turnout import Local, Rounds, World, simulate
+from turnout.availability import bernoulli
+from turnout.tasks.quadratics import Quadratics
+
+COUNT, ROWS, DIMENSION, STEPS, ROUNDS, RATE = 16, 500, 50, 3, 500, 1e-4
+FLOOR = 2e-6  # of single precision; FedAvg ends at 1e-4 and more
+PRESENT = np.linspace(0.08, 0.42, COUNT)  # four clients a round in the mean
+
+
+def regressions(importance=None):
+    """Sums of squares ½‖A_k x - b_k‖² as quadratics."""
+    draw = np.random.default_rng(0)
+    rows = draw.normal(size=(COUNT, ROWS, DIMENSION)) * draw.uniform(0.5, 1.0, (COUNT, ROWS, 1))
+    truth = draw.normal(size=DIMENSION)
+    values = rows @ truth + 0.1 * draw.normal(size=(COUNT, ROWS))
+    curvature = np.einsum("kri,krj->kij", rows, rows)
+    centres = np.linalg.solve(curvature, np.einsum("kri,kr->ki", rows, values)[..., None])[..., 0]
+    return Fleet(centres, curvature, np.ones(COUNT) if importance is None else np.asarray(importance, np.float64))
+
+
+def optimum(fleet):
+    pull = np.einsum("k,kij,kj->i", fleet.share, fleet.curvature, fleet.centres)
+    return np.linalg.solve(np.einsum("k,kij->ij", fleet.share, fleet.curvature), pull)
+
+
+def distances(strategy, twin, fleet, rate=RATE):
+    """How far simulator and twin end from the optimum, over its norm."""
+    task = Quadratics.of(fleet.centres, fleet.curvature, importance=fleet.importance.tolist())
+    world = World(bernoulli(COUNT, PRESENT.tolist()), compute=STEPS)
+    run = simulate(task, world, strategy, rounds=ROUNDS, local=Local(learning_rate=rate, batch_size=1))
+    plain = play(world, fleet, Rounds(), twin, ROUNDS, lambda version: rate, start=np.zeros(DIMENSION))
+    best = optimum(fleet)
+    return [np.linalg.norm(model - best) / np.linalg.norm(best) for model in (run.params[0], plain.model)]
