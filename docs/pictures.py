@@ -7,12 +7,17 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from turnout.availability import markov
-from turnout.theory import effective_normalised, effective_raw
+from turnout.availability import cyclic, markov
+from turnout.simulator import simulate
+from turnout.simulator.local_training import Local
+from turnout.strategies import LastWord
+from turnout.tasks import quadratics
+from turnout.theory import effective_normalised, effective_raw, retirement_age, word_left
 from turnout.workbench.diagnosis.reading.log import Runs
 from turnout.workbench.diagnosis.world.likeness import play
 from turnout.workbench.report.page.colours import BLUE, GREEN, ORANGE, VERMILION, colour
 from turnout.workbench.report.page.on_paper import add_heading
+from turnout.world import World
 
 IMAGES = Path(__file__).parent / "images"
 ROUNDS = 100
@@ -205,12 +210,51 @@ def right_on_average() -> Any:
     return add_heading((wanted + lines).properties(width=640, height=280), "Right on average, and when", note)
 
 
+def vanished() -> Any:
+    """What is left of a client that was heard last in round 100, by fading; lines are stated, points simulated."""
+    last, longest, share, every = 100, 1000, 0.1, 50
+    away = np.arange(longest + 1)
+    lines, points = [], []
+    for fading, name in ((0.0, "0: never"), (0.5, "½, the default"), (1.0, "1")):
+        left = word_left(away, last, fading)
+        lines += [{"fading": name, "away": int(t), "left": float(left[t])} for t in away[::5]]
+        task = quadratics(10, 1, centres=[[1.0]] + [[0.0]] * 9, noise=0.0)
+        world = World(cyclic(10, period=10**6, offset=0, duration=[last + 1] + [10**6] * 9), compute=1)
+        rounds = last + 1 + longest
+        run = simulate(
+            task, world, LastWord(fading=fading), rounds=rounds, local=Local(learning_rate=0.5), evaluate_every=every
+        )
+        loss = np.asarray(run.metrics["train_loss"], np.float64)[0]
+        drawn = 1 - np.sqrt(np.maximum(2 * loss - share * (1 - share), 0.0)) / share  # x / α, from the loss
+        times = run.evaluated - last - 1
+        points += [
+            {"fading": name, "away": int(t), "left": float(x)} for t, x in zip(times, drawn, strict=True) if t > 0
+        ]
+    scale = alt.Scale(domain=["0: never", "½, the default", "1"], range=[ORANGE, BLUE, GREEN])
+    across = alt.X("away:Q", title="rounds since the client was heard", scale=alt.Scale(domain=[0, longest]))
+    up = alt.Y("left:Q", title="part of its share that still counts", scale=alt.Scale(domain=[0, 1.05]))
+    hue = alt.Color("fading:N", scale=scale, sort=None, legend=alt.Legend(title="fading", symbolType="circle"))
+    stated = alt.Chart(pl.DataFrame(lines)).mark_line(strokeWidth=2.5).encode(across, up, hue)
+    played = alt.Chart(pl.DataFrame(points)).mark_point(filled=True, size=36, opacity=1).encode(across, up, hue)
+    age = retirement_age(mean_absence=20.0, vanishing=0.001, heard=last)
+    mark = pl.DataFrame({"away": [age], "left": [0.06], "text": [f"retired after {age} rounds"]})
+    rule = alt.Chart(mark).mark_rule(strokeDash=[5, 4], strokeWidth=1.5).encode(alt.X("away:Q"))
+    text = alt.Chart(mark).mark_text(align="left", dx=6, fontSize=12).encode(across, up, text="text:N")
+    chart = alt.layer(stated, played, rule, text).properties(width=640, height=300)
+    note = [
+        "Last heard in round 100; lines: the formula, points: LastWord on ten quadratics.",
+        "Dashed: where to retire it, if absences last 20 rounds and one in 1,000 is for ever",
+    ]
+    return add_heading(chart, "A client that vanishes fades by a power of time", note)
+
+
 PICTURES = {
     "who_is_there": who_is_there,
     "way_of_a_round": way_of_a_round,
     "effective_weight": effective_weight,
     "right_on_average": right_on_average,
     "engine_words": engine_words,
+    "vanished": vanished,
 }
 
 if __name__ == "__main__":

@@ -253,9 +253,9 @@ THEORY = {
     "is_reversible": {"transition": CHAIN},
     "kl_to_effective": TWO,
     "largest_sampling_step": {"reach": [1.0] * CLIENTS, "smoothness": 1.0, "dissimilarity_slope": 1.0},
-    "last_word_bound": LEARNT
-    | {"rounds": 20, "first_round": 5, "longest_age": 3, "steps": (1, 2), "target": WEIGHTS, "gradient_bound": 1.0}
-    | {"noise": 0.1, "fading": 0.5, "server_rate": 1.0},
+    "last_word_bound": {"steps": [0.01] * 20, "rounds": 20, "lag": 0.03, "largest_share": 0.2, "smoothness": 1.0}
+    | {"dissimilarity": 0.5, "noise": 0.1, "gap": 1.0, "learning_rate": 0.01, "local_steps": 2, "path": 0.1}
+    | {"off_target": 0.1},
     "longest_age": {"within": 3, "success": 0.5, "num_clients": 5, "rounds": 10, "miss": 0.01},
     "longest_staleness": {"num_clients": 5, "cohort": 2, "longest_absence": 3},
     "markov_bound": {"rates": [0.5] * CLIENTS, "weights": WEIGHTS, "steps": [0.01, 0.01], "local_steps": 1}
@@ -276,6 +276,7 @@ THEORY = {
     "product_chain": {"transitions": [np.array(CHAIN), np.array(CHAIN)]},
     "product_masks": {"num_clients": 3},
     "product_mixing_bounds": PAIR | {"error": 0.25},
+    "retirement_age": {"mean_absence": 20.0, "vanishing": 0.02, "heard": 100, "fading": 0.5},
     "return_law": {"transition": CHAIN, "inside": np.array([True, False]), "longest": 4},
     "sampling_bound": LEARNT
     | {"odds": WEIGHTS, "failure": WEIGHTS, "reach": [1.0] * CLIENTS, "rounds": 10, "noise": 0.1}
@@ -289,6 +290,7 @@ THEORY = {
     "two_state_mixing_time": PAIR | {"error": 0.25},
     "variance_of_mean": PAIR | {"rounds": 10},
     "wake_and_sleep": PAIR,
+    "word_left": {"away": [0.0, 5.0], "heard": 10, "fading": 0.5},
 }
 RESULTS = {f"theory.{name}": Call(getattr(theory, name), THEORY[name]) for name in theory.__all__ if name in THEORY}
 CALLS = ENGINE | STRATEGIES | UPLOADS | AVAILABILITY | WORLDS | BUILDERS | RESULTS

@@ -20,14 +20,12 @@ from turnout.theory.bias import (
 )
 from turnout.theory.bounds_correlated import correlated_fedavg_bound, markov_bound
 from turnout.theory.bounds_fedacs import fedacs_bound, largest_sampling_step, sampling_bound
+from turnout.theory.bounds_last_word import faded_distance, last_word_bound, longest_age, retirement_age, word_left
 from turnout.theory.bounds_memory import (
     alternating_limit,
-    faded_distance,
     fedlaavg_alternating_bound,
     fedlaavg_bound,
     fedlaavg_learning_rate,
-    last_word_bound,
-    longest_age,
     longest_staleness,
 )
 from turnout.theory.chains import (
@@ -88,6 +86,7 @@ __all__ += ["shortest_gap"]
 __all__ += ["correlated_fedavg_bound", "fedacs_bound", "fedlaavg_alternating_bound", "fedlaavg_bound"]
 __all__ += ["last_word_bound", "markov_bound", "sampling_bound"]
 __all__ += ["faded_distance", "fedlaavg_learning_rate", "largest_sampling_step", "longest_age", "longest_staleness"]
+__all__ += ["retirement_age", "word_left"]
 # Work that takes time.
 __all__ += ["buffered_arrivals", "clocked_arrivals", "pace_arrivals", "round_arrivals", "work_times"]
 __all__ += ["effective_in_time", "fair_odds", "most_at_work_by_choice", "queued_rates", "unbiased_coefficients"]

@@ -1,18 +1,15 @@
-"""How strategies that remember updates converge, term by term: FedLaAvg and LastWord.
+"""How FedLaAvg converges, term by term.
 
 Theorems 2 to 4 of Yan et al. 2020 with the learning rates they suggest, and where FedAvg ends in their example of two
-clients that take turns. LastWord in any world with bounded ages; the proof is in docs/theory/last_word.md.
+clients that take turns.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
-from jaxtyping import Float
 
-from turnout.arguments import at_least, check_step
-from turnout.declarations import Count, CountOrZero, LongCount, NotNegative, Numbers, Positive, checked
+from turnout.arguments import check_step
+from turnout.declarations import Count, CountOrZero, LongCount, NotNegative, Positive, checked
 from turnout.theory.terms import Terms
 
 
@@ -151,121 +148,3 @@ def fedlaavg_learning_rate(
     horizon, c = rounds, local_steps
     absence = longest_absence
     return float(np.sqrt(k / n) * n**0.25 / (2 * smoothness * c * np.sqrt(absence * horizon)))
-
-
-@dataclass(frozen=True)
-class LastWordBound(Terms):
-    """Mean of E‖∇F‖², weighted by the steps, ≤ start + noise + stale_noise + staleness + drift + fading."""
-
-    start: float  # the gap F(x) − F* when everybody has been heard, worked off
-    noise: float  # of the gradients, averaged over the clients
-    stale_noise: float  # of old gradients, which the model has followed before
-    staleness: float  # the model has moved since the words were said
-    drift: float  # the model moves during local work
-    fading: float  # weights of old words are below the target
-
-
-# Long: the docstring states the theorem.
-@checked
-def last_word_bound(  # noqa: PLR0913 (the constants of a theorem, by name)
-    *,
-    learning_rate: float | Sequence[float] | Float[np.ndarray, " rounds"],
-    rounds: LongCount,
-    first_round: CountOrZero,
-    longest_age: CountOrZero,
-    steps: tuple[int, int],
-    target: Sequence[float] | Float[np.ndarray, " clients"],
-    smoothness: Positive,
-    gradient_bound: NotNegative,
-    dissimilarity: NotNegative,
-    noise: NotNegative,
-    gap: NotNegative,
-    fading: NotNegative = 0.5,
-    server_rate: Positive = 1.0,
-) -> LastWordBound:
-    """Bound on Σ_t γ_t E‖∇F(x_t)‖² / Σ_t γ_t over T rounds from round t_0 on, in which everybody has been heard.
-
-    Symbols: `learning_rate` η_t of the clients, a number or one per round from round 0 on, `rounds` T, `first_round`
-    t_0, `longest_age` A of a word in these rounds (see `longest_age`), `steps` (τ_min, τ_max) of plain SGD, `target`
-    α, `smoothness` L, `gradient_bound` G with E‖g‖² ≤ G², `dissimilarity` ζ ≥ ‖∇F_k − ∇F‖, `noise` σ, `gap`
-    F(x_{t_0}) − F*, `server_rate` η_s. With γ_t = η_s η_t τ̄_t ≤ 1/(2L), Γ_t = Σ_{t−A ≤ j < t} γ_j,
-    r_t = ((t + 1 − A) / (t + 1))^fading, ρ_t = Σ_k α_k² / (τ_min r_t²) and ⟨v⟩ = Σ γ_t v_t / Σ γ_t:
-
-        start        2 (F(x_{t_0}) − F*) / Σ γ_t
-        noise        2 L σ² ⟨γ_t ρ_t⟩
-        stale_noise  2 L G σ ⟨Γ_t √ρ_t⟩
-        staleness    3 L² G² ⟨Γ_t²⟩
-        drift        3 L² G² ⟨(η (τ_max − 1) / 2)²⟩,  η the largest of η_{t−A} … η_t
-        fading       3 ζ² ⟨δ_t²⟩,      δ_t = 2 (1 − √r_t) / (1 + √r_t)
-
-    γ_t lies between η_s η_t τ_min and η_s η_t τ_max; the smaller one stands below fraction bars, the larger one above.
-    """
-    horizon, age = rounds, longest_age
-    first, (least, most) = at_least("first_round", first_round, age), _steps(steps)
-    eta = np.broadcast_to(np.asarray(learning_rate, np.float64), (first + horizon,))
-    check_step("learning_rate", float(eta.max()), 1 / (2 * smoothness * server_rate * most), "γ ≤ 1/(2L)")
-
-    t = np.arange(first, first + horizon)
-    large, small = server_rate * eta * most, server_rate * eta[t] * least
-    before = np.concatenate([[0.0], np.cumsum(large)])
-    moved = before[t] - before[t - age]  # Γ_t
-    recent = np.lib.stride_tricks.sliding_window_view(eta, age + 1)[t - age].max(axis=1)  # η of any word in use
-    kept = ((t + 1 - age) / (t + 1)) ** fading  # r_t
-    spread = np.sum(np.square(np.asarray(target, np.float64))) / (least * kept**2)  # ρ_t
-
-    def mean(values: Float[np.ndarray, " rounds"]) -> float:
-        return float(np.sum(large[t] * values) / np.sum(small))
-
-    return LastWordBound(
-        start=float(2 * gap / np.sum(small)),
-        noise=2 * smoothness * noise**2 * mean(large[t] * spread),
-        stale_noise=2 * smoothness * gradient_bound * noise * mean(moved * np.sqrt(spread)),
-        staleness=3 * (smoothness * gradient_bound) ** 2 * mean(moved**2),
-        drift=3 * (smoothness * gradient_bound) ** 2 * mean((recent * (most - 1) / 2) ** 2),
-        fading=3 * dissimilarity**2 * mean(faded_distance(t, age, fading) ** 2),
-    )
-
-
-@checked
-def faded_distance(
-    t: int | Sequence[int] | np.ndarray, longest_age: CountOrZero, fading: NotNegative = 0.5
-) -> Float[np.ndarray, " *rounds"]:
-    """δ_t ≥ Σ_k |w_k / Σ_j w_j − α_k| in round t, if no word is older than `longest_age`: how far weights are off.
-
-    δ_t = 2 (1 − √r) / (1 + √r) with r = ((t + 1 − A) / (t + 1))^fading, about fading · A / (2t): it is reached if a
-    share √r / (1 + √r) of the target is heard now and the rest is as old as can be.
-    """
-    rounds = np.asarray(t, np.float64)
-    age = longest_age
-    if (rounds < age).any():
-        raise ValueError(f"longest_age = {age}: in round {rounds.min():g} no word can be that old")
-    root = ((rounds + 1 - age) / (rounds + 1)) ** (fading / 2)
-    return np.asarray(2 * (1 - root) / (1 + root))
-
-
-@checked
-def longest_age(
-    *,
-    within: Count,
-    success: Annotated[float, Numbers(0, 1, above=True)],
-    num_clients: Count,
-    rounds: LongCount,
-    miss: Annotated[float, Numbers(0, 1, above=True)] = 0.01,
-) -> int:
-    """Age that no word exceeds in all rounds, but for a chance of `miss`: E ⌈ln(N T / miss) / −ln(1 − ε)⌉ − 1.
-
-    Each of the `num_clients` N is available at least once in any `within` E rounds, and an upload arrives with a
-    probability of at least `success` ε, whatever has happened before. Counted over T `rounds`, after each client has
-    been heard once.
-    """
-    window, count, horizon = within, num_clients, rounds
-    if success == 1:
-        return window - 1
-    return window * int(np.ceil(np.log(count * horizon / miss) / -np.log1p(-success))) - 1
-
-
-def _steps(steps: tuple[int, int]) -> tuple[int, int]:
-    least, most = (at_least("steps", number, 1) for number in steps)
-    if least > most:
-        raise ValueError(f"steps = ({least}, {most}): the first number must not exceed the second")
-    return least, most
