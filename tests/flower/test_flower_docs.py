@@ -11,7 +11,7 @@ from inprocess import InProcessGrid
 
 from turnout.flower import FlowerStrategy, Waiting
 from turnout.flower.wire.messages import to_record
-from turnout.strategies import CAFed, FedAvg
+from turnout.strategies import CAFed, FedAvg, LastWord
 from turnout.workbench import load
 from turnout.workbench.experiment.registry import entries
 
@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "flower.md"
 
 def test_the_apps_of_the_page_work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    server, client, guarded, smaller = (
+    server, client, guarded, smaller, leaving = (
         compile(code, str(PAGE), "exec") for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
     )
     there, here = {"__name__": "docs"}, {"__name__": "docs"}
@@ -46,6 +46,17 @@ def test_the_apps_of_the_page_work(tmp_path, monkeypatch):
     assert [record.arrived for record in flower.records] == [("id:a", "id:b")] * 2
     assert {path.name for path in (tmp_path / "memory").iterdir()} == {"a.npz", "b.npz"}
     assert flower.records[0].bytes_uploaded < 2 * 4 * 1000
+    exec(leaving, here)
+    strategy = FlowerStrategy(LastWord(memory="clients"), waiting=Waiting(poll=0.01), evaluate_every=0)
+
+    def listed(turn):
+        if turn == 2:
+            (tmp_path / "withdrawn").touch()
+        return ["a"]
+
+    grid = InProcessGrid(here["app"], listed)
+    strategy.start(grid, to_record({"w": np.ones(2, np.float32)}), num_rounds=4, timeout=1.0)
+    assert [record.members for record in strategy.records] == [("id:a",)] * 3 + [()]
 
 
 def test_the_lines_that_change_are_those_of_the_app():

@@ -7,6 +7,7 @@ from turnout.lazy import lazy_names
 if TYPE_CHECKING:
     from turnout.flower.client import client_app, greet
     from turnout.flower.fleet.imposed import ImposedGrid
+    from turnout.flower.leaving import leave
     from turnout.flower.server.driver import Driver
     from turnout.flower.settings import Files, Guard, Limits, Members, Waiting
     from turnout.flower.strategy import FlowerStrategy
@@ -24,6 +25,7 @@ __all__ = [
     "Waiting",
     "client_app",
     "greet",
+    "leave",
 ]
 
 # On first use: a client need not load the server's half, nor the driver Flower.

@@ -9,6 +9,7 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
+from turnout.flower.leaving import has_left
 from turnout.flower.wire import messages as wire
 from turnout.flower.wire.layout import Arrays
 from turnout.flower.wire.replies import OWN_BASE, OWN_NORM, OWN_ROUND, length
@@ -96,7 +97,10 @@ class _Greeted(ClientApp):
         check_side_known(config)
         if self._transforms and self._sender is not None:
             self._sender.check_order(config)
-        return self._complete(message, self._app(message, context), context)
+        if has_left(context):
+            return self._say_goodbye(message, context)
+        reply = self._app(message, context)
+        return self._say_goodbye(message, context) if has_left(context) else self._complete(message, reply, context)
 
     def _hello(self, message: Message, context: Context) -> Message:
         """Who this is; what is wrong is told, for an error would look like an app that knows no greetings."""
@@ -186,6 +190,16 @@ class _Greeted(ClientApp):
             own[OWN_NORM] = sent.length
         if SIDE in config:
             own[OWN_BASE] = sent.based_on
+
+    def _say_goodbye(self, message: Message, context: Context) -> Message:
+        """The answer of a client that leaves for good; the memory stays, since the answer may be lost."""
+        content, (start, config) = RecordDict(), _read_order(message)
+        own = content[wire.METRICS] = MetricRecord({OWN_ROUND: config[wire.ROUND], wire.LEAVING: 1})
+        if SIDE in config:
+            self._sender = _make_sender(None, self._place) if self._sender is None else self._sender
+            said = self._sender.goodbye(start, config, context)
+            content[wire.COMPACT], own[OWN_BASE] = wire.to_record(said.parts), said.based_on
+        return Message(content, reply_to=message)
 
     def _upload(self, message: Message, context: Context) -> Message:
         wanted = wire.config_in(message)[wire.ROUND]

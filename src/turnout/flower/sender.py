@@ -168,8 +168,7 @@ class Sender:
     ) -> Sending:
         """The upload of a model trained with this reach; the memory of it is stored before this returns."""
         update, wanted = _update(trained, start), side.from_config(config)
-        parts, zeros = (self._upload, wanted), tree.zeros_like(update)
-        fresh = NodeState(*(None if part is None else part.init(zeros) for part in parts))
+        fresh = self._fresh(wanted, start)
         remembers = bool(jax.tree.leaves(fresh))
         states = self._memory.recall(fresh, config, context) if remembers else {}
         before = states.get(config[ACKNOWLEDGED], fresh)
@@ -180,6 +179,20 @@ class Sender:
             self._memory.keep({**states, config[ROUND]: after if is_finite else before}, config, context)
         rows = {name: np.asarray(part) for name, part in sent.items()}
         return Sending(compact(rows), length(rows), config[ACKNOWLEDGED] if before is not fresh else 0)
+
+    def goodbye(self, start: Arrays, config: Mapping[str, Any], context: Context) -> Sending:
+        """What takes the client's word out of the server's sum: whole, since what stays there would stay for ever."""
+        wanted = side.from_config(config)
+        assert wanted is not None  # else there is no sum
+        fresh = self._fresh(wanted, start)
+        before = self._memory.recall(fresh, config, context).get(config[ACKNOWLEDGED], fresh)
+        rows = {name: np.asarray(part) for name, part in wanted.goodbye(before.algorithm).items()}
+        return Sending(compact(rows), length(rows), config[ACKNOWLEDGED] if before is not fresh else 0)
+
+    def _fresh(self, wanted: ClientSide | None, start: Arrays) -> NodeState:
+        """What a client keeps that has sent nothing yet."""
+        zeros = {name: jnp.zeros(start[name].shape, jnp.float32) for name in Layout.of(start).trained}
+        return NodeState(*(None if part is None else part.init(zeros) for part in (self._upload, wanted)))
 
     def _context(self, config: Mapping[str, Any], reach: float) -> UploadContext:
         """Where noise is added, nothing is drawn from the server's seed, or the server could remove the noise."""

@@ -294,6 +294,7 @@ class FlowerStrategy(Base):
             self._exchange.fetch_uploads(driver, collection, driver.admit_round(norms, silent), self._grid)
         good = self._inspector.correct(t, collection.good)
         self._inspector.note(t, good, collection.refused)
+        self._presence.take_leave(driver, collection.goodbyes)
         if self._presence.target == "examples":
             driver.weigh_by_size({name: float(reply.size) for name, reply in good.items() if reply.size})
         closed = driver.close_round(

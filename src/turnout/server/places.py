@@ -5,11 +5,12 @@ Simulations have a fixed fleet and need none of this.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Int
 
 from turnout.server.server import Server, ServerState
 from turnout.strategies.words import Words
@@ -38,10 +39,28 @@ def renew(server: Server, state: ServerState, places: Mask) -> ServerState:
     return _with_parts(state, jax.tree.map(reset, _parts(state), _parts(fresh), has_rows(server, state.params)))
 
 
+def take_back(server: Server, state: ServerState, place: Int[Array, ""], said: Params) -> ServerState:
+    """State after the goodbye of the client at this place, which takes its word out of the sum that the server holds.
+
+    Where the server holds the words themselves, `vacate` does that, and nobody need say anything.
+    """
+    if not any(_is_words(part) and part.rows is None for part in _words_in(state.strategy)):
+        name = type(server.strategy).__name__
+        raise ValueError(f"{name} has no sum of words that its clients keep: a client that leaves has nothing to say")
+
+    def without(words: Words) -> Words:
+        return words.take_back(place, said) if words.rows is None else words
+
+    return replace(state, strategy=_map_words(without, state.strategy))
+
+
 def vacate(server: Server, state: ServerState, places: Mask) -> ServerState:
-    """State after the clients at these places have left; `server` is that of the fleet without them."""
+    """State after the clients at these places have left; `server` is that of the fleet without them.
+
+    Words that clients keep themselves stay in the sum, unless they were taken back before.
+    """
     state = renew(server, state, places)
-    return replace(state, strategy=_recount(state.strategy))
+    return replace(state, strategy=_map_words(Words.recount, state.strategy))
 
 
 def has_rows(server: Server, params: Params) -> PyTree:
@@ -73,10 +92,15 @@ def _with_parts(state: ServerState, parts: tuple[PyTree, PyTree, PyTree]) -> Ser
     return replace(state, strategy=strategy, facts=facts, rest=rest)
 
 
-def _recount(state: PyTree) -> PyTree:
-    """The state of a strategy with the sums over its rows made anew."""
+def _is_words(part: PyTree) -> bool:
+    return isinstance(part, Words)
 
-    def again(part: PyTree) -> PyTree:
-        return part.recount() if isinstance(part, Words) else part
 
-    return jax.tree.map(again, state, is_leaf=lambda part: isinstance(part, Words))
+def _words_in(state: PyTree) -> list[PyTree]:
+    """The memories in the state of a strategy, among its other leaves."""
+    return jax.tree.leaves(state, is_leaf=_is_words)
+
+
+def _map_words(change: Callable[[Words], Words], state: PyTree) -> PyTree:
+    """The state of a strategy with each memory in it changed."""
+    return jax.tree.map(lambda part: change(part) if _is_words(part) else part, state, is_leaf=_is_words)

@@ -44,3 +44,10 @@ class ClientSide(Declared, Generic[Kept]):
     def keep(self, kept: Kept, work: Work, sent: Answer) -> Kept:
         """What it keeps if that arrives."""
         return kept
+
+    def goodbye(self, kept: Kept) -> Params:
+        """What it says when it leaves for good: the change that takes its word out of the server's `Words`.
+
+        It counts with the weight that the word has there. A client that has sent nothing takes nothing back.
+        """
+        raise ValueError(f"{type(self).__name__} keeps no word that the server has summed up: nothing to take back")

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from turnout import tree
 from turnout.declarations import NotNegativeScalar
@@ -95,6 +95,11 @@ class Words(eqx.Module):
         """Σ_k α_k word_k over all clients, zero for those not heard yet."""
         return tree.scale(self.total, divide(jnp.ones(()), jnp.sum(view.importance)))
 
+    def take_back(self, client: Int[Array, ""], said: Params) -> Words:
+        """The same after the goodbye of a client that keeps its own word; said again, or without a word, it is void."""
+        total = tree.add(self.total, tree.scale(said, self.weight[client]))
+        return Words(self.rows, self.weight.at[client].set(0.0), total)
+
     def recount(self) -> Words:
         """The same with its sum made anew, after rows of clients that have left were reset."""
         return self if self.rows is None else Words(self.rows, self.weight, sum_rows(self.rows, self.weight))
@@ -147,6 +152,9 @@ class LastUpdate(ClientSide[OwnWord]):
 
     def keep(self, kept: OwnWord, work: Work, sent: Answer) -> OwnWord:
         return OwnWord(tree.add(self._fade(kept, work), sent.update), jnp.asarray(work.t))
+
+    def goodbye(self, kept: OwnWord) -> Params:
+        return tree.scale(kept.word, -1.0)
 
     def _fade(self, kept: OwnWord, work: Work) -> Params:
         return tree.scale(kept.word, divide(kept.t + 1.0, work.t + 1.0) ** jnp.asarray(self.fading, jnp.float32))

@@ -14,6 +14,7 @@ from turnout.flower.server.places import WORTHS, can_count
 from turnout.flower.settings import Members, Target
 from turnout.flower.wire import messages, side
 from turnout.flower.wire.exchange import Settings
+from turnout.flower.wire.layout import Arrays
 from turnout.flower.wire.replies import Dropped, check_size
 from turnout.flower.wire.retries import PollingGrid
 from turnout.flower.wire.side_names import SIDE
@@ -118,7 +119,8 @@ class Presence:
         self._refused: set[str] = set()
         self._retire_after = members.retire_after
         self._gone_since: dict[str, float] = {}
-        self._leaving: set[str] = set()
+        self._leaving: dict[str, Arrays | None] = {}  # with what they have said of their words
+        self._left: set[int] = set()  # nodes whose clients have said goodbye
 
     @property
     def greets(self) -> bool:
@@ -154,10 +156,11 @@ class Presence:
         """
         grid.begin_round(t)
         nodes = {node.node_id: node for node in grid.get_nodes()}
+        self._left &= nodes.keys()
         directory = driver.directory
         directory.keep_nodes(nodes)
         self._note_signs_of_life(driver, nodes)
-        new = [node for node in nodes if directory.client_at(node) is None]
+        new = self._strangers(driver, nodes)
         if not self.greets:
             self._join(driver, {directory.recognise(node, self._proof(nodes[node].public_key)): 1 for node in new})
         else:
@@ -174,22 +177,31 @@ class Presence:
         nodes = list(grid.get_node_ids())
         self.sessions.go_on(driver.directory.clients_at(nodes))
         if self.greets:
-            new = [node for node in nodes if driver.directory.client_at(node) is None]
-            self._greetings.send(grid, new, driver.t + 1)
+            self._greetings.send(grid, self._strangers(driver, nodes), driver.t + 1)
 
     def retire(self, names: Collection[str]) -> None:
         """Let clients leave for good, before the next round."""
-        self._leaving |= {self._full(name) for name in names}
+        for name in names:
+            self._leaving.setdefault(self._full(name))
+
+    def take_leave(self, driver: Driver, goodbyes: Mapping[str, Arrays | None]) -> None:
+        """The same for clients that have said so themselves; their nodes are left alone from now on."""
+        self._leaving |= goodbyes
+        self._left |= {node for name in goodbyes if (node := driver.directory.node_of(name)) is not None}
+
+    def _strangers(self, driver: Driver, nodes: Iterable[int]) -> list[int]:
+        """The nodes whose clients are not known yet, but for those that have left."""
+        return [node for node in nodes if driver.directory.client_at(node) is None and node not in self._left]
 
     def _retire(self, driver: Driver, nodes: Collection[int], now: float) -> None:
         here = set(driver.directory.clients_at(nodes))
         names = set(driver.directory.names)
         self._gone_since = {name: self._gone_since.get(name, now) for name in names - here}
         unused = {name for name, since in self._gone_since.items() if now - since >= self._grace(name)}
-        leaving = (unused | self._leaving) & names
-        self._leaving.clear()
+        leaving, said = (unused | self._leaving.keys()) & names, self._leaving
+        self._leaving = {}
         if leaving:
-            driver.retire(sorted(leaving))
+            driver.retire(sorted(leaving), {name: word for name, word in said.items() if word is not None})
             log.warning("%d clients have left for good: %s", len(leaving), ", ".join(sorted(leaving))[:200])
 
     def _grace(self, name: str) -> float:
@@ -214,8 +226,7 @@ class Presence:
     def _recognise(self, grid: PollingGrid, driver: Driver, nodes: Mapping[int, bytes]) -> None:
         """Give names to the nodes that have answered, and to those that cannot; let the new ones join."""
         sizes: dict[str | None, int] = {}
-        unnamed = [node for node in nodes if driver.directory.client_at(node) is None]
-        for node in unnamed:
+        for node in self._strangers(driver, nodes):
             if node in self._greetings.speechless:
                 if self._demand is not None:
                     raise ValueError(

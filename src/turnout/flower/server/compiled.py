@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from turnout.server.places import renew as renew_rows
+from turnout.server.places import take_back as take_word_back
 from turnout.server.places import vacate
 from turnout.server.server import Closed, Server, ServerState
 from turnout.server.tally import Tally
@@ -116,6 +117,12 @@ def renew(renewal: Renewal, state: ServerState) -> tuple[ServerState, Tally]:
     server, places = renewal.server, renewal.places
     state = vacate(server, state, places) if renewal.left else renew_rows(server, state, places)
     return state, renewal.tally.renew(renewal.t, places)
+
+
+@eqx.filter_jit
+def take_back(server: Server, state: ServerState, place: Array, said: Params) -> ServerState:
+    """State after the goodbye of the client at this place."""
+    return take_word_back(server, state, place, said)
 
 
 @eqx.filter_jit

@@ -156,11 +156,6 @@ class Driver(FleetServer):
         rate = self.local.learning_rate
         return self.local if callable(rate) else replace(self.local, learning_rate=jnp.asarray(rate, jnp.float32))
 
-    def _acknowledged_rounds(self) -> np.ndarray:
-        """The round of the last update that arrived in this epoch, counted from 1, by place; 0 before the first."""
-        last = np.asarray(self._tally.last) + 1
-        return np.where((np.asarray(self._tally.arrived) > 0) & (last > self.epoch), last, 0)
-
     def _updates(self, cohort: Cohort) -> UpdateBuffer:
         slots = cohort.ids.shape[0]
         if self._buffer is None or self._buffer.slots != slots:

@@ -193,13 +193,31 @@ class FleetServer:
                 self._reassign(dict(zip(self.directory.join(new), new.values(), strict=True)), left=False)
         return tuple(name for name in importance if name in self.directory)
 
-    def retire(self, names: Collection[str]) -> None:
-        """Let clients leave for good: nothing of them counts any more, and newcomers get their places."""
+    def retire(self, names: Collection[str], goodbyes: Mapping[str, Arrays] | None = None) -> None:
+        """Let clients leave for good: nothing of them counts any more, and newcomers get their places.
+
+        `goodbyes` are what some of them have said, where clients remember what they have sent. If one leaves without,
+        only a new epoch takes its word out of the sum.
+        """
         if self._turn is not None:
             raise RuntimeError(f"round {self.t} is still open: clients can leave once it is closed")
+        said, acknowledged = {} if goodbyes is None else goodbyes, self._acknowledged_rounds()
+        leaving = dict(zip(names, self.places.find(names), strict=True))
+        for name in leaving.keys() & said.keys():
+            self._take_back(leaving[name], said[name])
         if vacant := self.directory.leave(names):
             self._reassign(dict.fromkeys(vacant, 0.0), left=True)
-            self.begin_epoch()
+            if any(acknowledged[place] for name, place in leaving.items() if name not in said):
+                self.begin_epoch()
+
+    def _take_back(self, place: int, said: Arrays) -> None:
+        server, state = self._serving()
+        self._state = compiled.take_back(server, state, jnp.asarray(place, jnp.int32), self.layout.to_params(said))
+
+    def _acknowledged_rounds(self) -> np.ndarray:
+        """The round of the last update that arrived in this epoch, counted from 1, by place; 0 before the first."""
+        last = np.asarray(self._tally.last) + 1
+        return np.where((np.asarray(self._tally.arrived) > 0) & (last > self.epoch), last, 0)
 
     def _reassign(self, importance: Mapping[int, float], left: bool) -> None:
         """Change who is at these places, and how much each counts; nothing of those before them remains."""

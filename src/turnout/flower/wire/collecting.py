@@ -13,7 +13,7 @@ from turnout.flower.server.turn import Order
 from turnout.flower.settings import Limits
 from turnout.flower.wire.compact import check_parts, most_bytes
 from turnout.flower.wire.layout import Arrays
-from turnout.flower.wire.messages import COMPACT, array_records_in, arrays_in, bytes_in, metrics_in, parts_in
+from turnout.flower.wire.messages import COMPACT, LEAVING, array_records_in, arrays_in, bytes_in, metrics_in, parts_in
 from turnout.flower.wire.replies import OWN_BASE, Dropped, Reply, Rules, check_length, check_loss, check_reply, reach_in
 
 log = logging.getLogger("turnout.flower")
@@ -76,6 +76,8 @@ class Collection:
     reach: dict[str, float] = field(default_factory=dict)  # of clients that announced such a length
     refused: list[str] = field(default_factory=list)  # clients whose reply was dropped
     forgotten: set[str] = field(default_factory=set)  # clients that have lost their memory of what they sent
+    # Clients that leave for good, with what takes their word out of the server's sum; None where there is nothing.
+    goodbyes: dict[str, Arrays | None] = field(default_factory=dict)
     bytes_uploaded: int = 0  # by all replies that arrived, dropped ones included
     size_key: str = "num-examples"  # metric that counts the samples
     warned: set[str] = field(default_factory=set)  # metrics of which it was said before that they are ignored
@@ -91,6 +93,8 @@ class Collection:
         for name, content in contents.items():
             self.bytes_uploaded += bytes_in(content)
             self.metrics[name] = metrics_in(content)
+            if self._leaves(name, content):
+                continue
             if array_records_in(content) or not self.driver.demands.lengths:
                 self._keep(name, self._check(name, content, self.metrics[name]))
             else:
@@ -101,7 +105,8 @@ class Collection:
         self.bytes_uploaded += bytes_in(content)
         self.late.add(order.client)
         self.metrics[order.client] = metrics_in(content)
-        self._keep(order.client, self._check(order.client, content, self.metrics[order.client], order))
+        if not self._leaves(order.client, content):
+            self._keep(order.client, self._check(order.client, content, self.metrics[order.client], order))
 
     def add_uploads(self, contents: Mapping[str, RecordDict]) -> None:
         """Add updates whose lengths were announced before."""
@@ -146,6 +151,20 @@ class Collection:
             self.forgotten.add(name)
             return f"the client has lost its memory of round {wanted}"
         return f"it is a difference to the update of round {base!r:.80}, not to that of round {wanted}"
+
+    def _leaves(self, name: str, content: RecordDict) -> bool:
+        """Whether a client leaves for good; if it keeps its own word, what it says must fit to that."""
+        metrics = self.metrics[name]
+        if not metrics.get(LEAVING):
+            return False
+        self.goodbyes[name] = None
+        if self.driver.demands.memory:
+            said = self._check(name, content, metrics)
+            if isinstance(said, Reply):
+                self.goodbyes[name] = {part: rows.copy() for part, rows in said.update.items()}
+            else:
+                log.warning("%s leaves, but what it says of its word is dropped: %s", name, said.reason)
+        return True
 
     def _take_length(self, name: str, metrics: dict) -> None:
         norm = check_length(metrics, t=self.driver.t + 1, limits=self.limits)

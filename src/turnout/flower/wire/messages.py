@@ -26,6 +26,7 @@ UPLOAD_SEED = "upload-seed"
 RUN_ID = "run-id"
 ACKNOWLEDGED = "acknowledged-round"  # the last in which an update of this client arrived, 0 before the first
 DURABLE = "durable-round"  # the last that a restarted server will remember
+LEAVING = "turnout.leaving"  # in the metrics of an answer to an order: the client leaves for good
 SHARED = "turnout.shared"  # a number of the strategy that all clients are sent besides the model
 
 
