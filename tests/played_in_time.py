@@ -91,7 +91,10 @@ class Played:
 
 
 def play(world, fleet, pace, algorithm, ticks, rate, seed=0, start=None):
-    """Run an algorithm: a function of (model, Step) that returns the model after the step."""
+    """Run an algorithm: a function of (model, Step) that returns the model after the step.
+
+    It may have `shared()`, what is sent besides the model, and `choose(idle, room, fleet)`, whom it asks.
+    """
     root, nature_step = jr.key(seed), eqx.filter_jit(world.step)
     leaving = "continue" if world.durations is None else world.durations.leaving
     state, model = world.init(root), np.ones(fleet.centres.shape[1]) if start is None else start
@@ -107,7 +110,9 @@ def play(world, fleet, pace, algorithm, ticks, rate, seed=0, start=None):
             room = 0
         idle = np.array([here[k] and all(job.client != k for job in jobs) for k in range(fleet.count)])
         wanted = idle & (room > 0)
-        if pace.concurrency is not None:
+        if pace.concurrency is not None and hasattr(algorithm, "choose"):
+            wanted = algorithm.choose(wanted, room, fleet)
+        elif pace.concurrency is not None:
             key = round_key(root, Stream.OPENINGS, tick)
             wanted = np.asarray(without_replacement(key, jnp.asarray(wanted), room, fleet.count))
         if room > 0 and opened is None:

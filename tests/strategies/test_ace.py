@@ -1,6 +1,6 @@
-import numpy as np
 import pytest
 
+from rules_in_time import Ace
 from slow_fleet import CASES, check_against
 from turnout.strategies import ACE
 
@@ -48,34 +48,17 @@ def test_what_clients_keep_has_no_age():
         ACE(newest_within=3, memory="clients")
 
 
-class Cache:
-    """One word per client; an arrival replaces it and moves the model, M of K at once."""
-
-    def __init__(self, within=np.inf, divides=False):
-        self.words, self.within, self.divides = {}, within, divides
-
-    def __call__(self, model, step):
-        for job in step.jobs:
-            self.words[job.client] = job.version, job.update(step.fleet) / job.lr
-        steps = len(step.jobs) / (step.goal or max(len(step.jobs), 1))
-        used = {k: word for k, (version, word) in self.words.items() if step.version - version <= self.within}
-        share = sum(step.fleet.share[k] for k in used) if self.divides else 1.0
-        return model + steps * step.lr * sum(
-            (step.fleet.share[k] / share * word for k, word in used.items()), 0 * model
-        )
-
-
 @pytest.mark.parametrize(("pace", "leaving"), CASES)
 def test_as_plain_loops(pace, leaving):
-    check_against(Cache(), ACE(), pace, leaving)
+    check_against(Ace(), ACE(), pace, leaving)
 
 
 @pytest.mark.parametrize(("pace", "leaving"), [CASES[0], CASES[2]])
 @pytest.mark.variant
 def test_new_words_alone_as_plain_loops(pace, leaving):
-    check_against(Cache(within=5, divides=True), ACE(newest_within=5), pace, leaving)
+    check_against(Ace(within=5, divides=True), ACE(newest_within=5), pace, leaving)
 
 
 @pytest.mark.variant
 def test_words_on_the_clients_give_the_same_model():
-    check_against(Cache(), ACE(memory="clients"), *CASES[0].values)
+    check_against(Ace(), ACE(memory="clients"), *CASES[0].values)

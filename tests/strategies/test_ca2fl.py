@@ -1,6 +1,6 @@
-import numpy as np
 import pytest
 
+from rules_in_time import Ca2fl
 from slow_fleet import CASES, check_against
 from turnout.strategies import CA2FL
 
@@ -27,25 +27,6 @@ def test_an_empty_round_leaves_the_model(play):
     assert game.round([0, 0, 0], [1.0] * 3) == before
 
 
-class Cached:
-    """h from before the buffer, for all clients; changes are added as they come."""
-
-    def __init__(self):
-        self.h = None
-
-    def __call__(self, model, step):
-        if self.h is None:
-            self.h = np.zeros((step.fleet.count, len(model)))
-        if not step.jobs:
-            return model
-        mean, total = step.fleet.share @ self.h, 0.0 * model
-        for job in step.jobs:
-            fresh = job.update(step.fleet) / job.lr
-            total = total + step.fleet.count * step.fleet.share[job.client] * (fresh - self.h[job.client])
-            self.h[job.client] = fresh
-        return model + step.lr * (mean + total / len(step.jobs))
-
-
 @pytest.mark.parametrize(("pace", "leaving"), CASES)
 def test_as_plain_loops(pace, leaving):
-    check_against(Cached(), CA2FL(), pace, leaving)
+    check_against(Ca2fl(), CA2FL(), pace, leaving)

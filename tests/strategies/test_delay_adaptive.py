@@ -1,5 +1,6 @@
 import pytest
 
+from rules_in_time import DelayAdaptive as Twin
 from slow_fleet import CASES, check_against
 from turnout.strategies import DelayAdaptive
 
@@ -30,26 +31,11 @@ def test_a_usual_age_of_zero_is_refused(play):
         play(DelayAdaptive(usual_age=0))
 
 
-class Adaptive:
-    def __init__(self, usual=None):
-        self.ages, self.usual = [], usual
-
-    def __call__(self, model, step):
-        self.ages += [step.age(job) for job in step.jobs]
-        after = model
-        for job in step.jobs:
-            usual = sum(self.ages) / len(self.ages) if self.usual is None else self.usual
-            factor = 1.0 if step.age(job) <= usual else usual / step.age(job)
-            fair = step.fleet.count * step.fleet.share[job.client]
-            after = after + factor * fair * job.update(step.fleet) / (step.goal or len(step.jobs))
-        return after
-
-
 @pytest.mark.parametrize(("pace", "leaving"), CASES)
 def test_as_plain_loops(pace, leaving):
-    check_against(Adaptive(), DelayAdaptive(), pace, leaving)
+    check_against(Twin(), DelayAdaptive(), pace, leaving)
 
 
 @pytest.mark.variant
 def test_a_given_age_as_plain_loops():
-    check_against(Adaptive(2.0), DelayAdaptive(usual_age=2.0), *CASES[0].values)
+    check_against(Twin(2.0), DelayAdaptive(usual_age=2.0), *CASES[0].values)

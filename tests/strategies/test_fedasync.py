@@ -1,5 +1,6 @@
 import pytest
 
+from rules_in_time import fedasync
 from slow_fleet import CASES, check_against
 from turnout.strategies import FedAsync
 from turnout.strategies.staleness import check_discount
@@ -46,32 +47,13 @@ def test_refused(play):
         check_discount("linear")
 
 
-def mixed(discount):
-    """(1 - a) w + a w_i; of several in one tick each has its share of what they mix in one after another."""
-
-    def step_of(model, step):
-        rates, models, left = [], [], 1.0
-        for job in step.jobs:
-            rates.append(min(1.0, 0.3 * discount(step.age(job)) * step.fleet.count * step.fleet.share[job.client]))
-            models.append(job.start + job.update(step.fleet))
-            left *= 1.0 - rates[-1]
-        if not rates:
-            return model
-        after = left * model
-        for a, other in zip(rates, models, strict=True):
-            after = after + (1.0 - left) * a / sum(rates) * other
-        return after
-
-    return step_of
-
-
 @pytest.mark.parametrize(("pace", "leaving"), CASES)
 def test_as_plain_loops(pace, leaving):
-    check_against(mixed(lambda age: (1 + age) ** -0.5), FedAsync(mixing=0.3), pace, leaving)
+    check_against(fedasync(lambda age: (1 + age) ** -0.5), FedAsync(mixing=0.3), pace, leaving)
 
 
 @pytest.mark.variant
 def test_the_hinge_as_plain_loops():
-    hinge = mixed(lambda age: 1.0 if age <= 2 else 1 / (3 * (age - 2) + 1))
+    hinge = fedasync(lambda age: 1.0 if age <= 2 else 1 / (3 * (age - 2) + 1))
     strategy = FedAsync(mixing=0.3, discount="hinge", slope=3.0, within=2.0)
     check_against(hinge, strategy, *CASES[0].values)

@@ -1,5 +1,6 @@
 import pytest
 
+from rules_in_time import fedbuff
 from slow_fleet import CASES, check_against
 from turnout.strategies import FedBuff
 
@@ -31,15 +32,6 @@ def test_numbers_below_zero_are_refused(play, wrong):
         play(FedBuff(**wrong))
 
 
-def buffered(model, step):
-    """Line by line: add s(τ) N α Δ to a sum, then take 1/K of it."""
-    total = 0.0 * model
-    for job in step.jobs:
-        fair = step.fleet.count * step.fleet.share[job.client]
-        total = total + fair * job.update(step.fleet) / (1 + step.age(job)) ** 0.5
-    return model + total / (step.goal or max(len(step.jobs), 1))
-
-
 @pytest.mark.parametrize(("pace", "leaving"), CASES)
 def test_as_plain_loops(pace, leaving):
-    check_against(buffered, FedBuff(), pace, leaving)
+    check_against(fedbuff, FedBuff(), pace, leaving)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import turnout
+from rules_in_time import fedfix
 from slow_fleet import CASES, check_against
 from turnout.strategies import FedFix
 from turnout.world import World, durations
@@ -43,11 +44,4 @@ def test_the_weights_are_the_targets_where_everybody_is_there():
 
 @pytest.mark.parametrize(("pace", "leaving"), [CASES[2].values, *CASES[1:2], *CASES[3:]])
 def test_as_plain_loops(pace, leaving):
-    check_against(by_beats, FedFix(), pace, leaving)
-
-
-def by_beats(model, step):
-    """Each update times the steps of the server that have passed from its start to its use, this one included."""
-    return model + sum(
-        (step.fleet.share[j.client] * (step.age(j) + 1) * j.update(step.fleet) for j in step.jobs), 0.0 * model
-    )
+    check_against(fedfix, FedFix(), pace, leaving)

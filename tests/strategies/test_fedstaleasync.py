@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from rules_in_time import FedStaleAsync as Twin
 from slow_fleet import CASES, COUNT, check_against
 from turnout.strategies import FedStaleAsync
 
@@ -60,44 +61,13 @@ def test_refused(play, wrong, message):
         play(FedStaleAsync(**wrong))
 
 
-class Stale:
-    """Every line of the rule for every client in every step; h, the versions and b by lists."""
-
-    def __init__(self, fresh, stale, rates=None, cutoff=50):
-        self.a, self.b, self.rates, self.cutoff = fresh, stale, rates, cutoff
-        self.h, self.about, self.since = {}, {}, {}
-        self.gap, self.closed = [0] * COUNT, [[] for _ in range(COUNT)]
-
-    def __call__(self, model, step):
-        came = {job.client: job for job in step.jobs}
-        after = model
-        for k in range(COUNT):
-            p = 1 / np.mean(self.closed[k] or [1.0]) if self.rates is None else self.rates[k]
-            part, h = 0.0 * model, self.h.get(k, 0.0 * model)
-            if k in self.h:
-                self.since[k].append(self.b(step.version - self.about[k]))
-                part = part + self.since[k][-1] * h
-            if k in came:
-                fresh = came[k].update(step.fleet) / came[k].lr
-                part = part + self.a(step.age(came[k])) / p * fresh
-                if k in self.h:
-                    part = part - np.mean(self.since[k]) / p * h
-                self.h[k], self.about[k], self.since[k] = fresh, came[k].version, []
-            self.gap[k] += 1
-            if k in came or self.gap[k] >= self.cutoff:
-                self.closed[k].append(self.gap[k])
-                self.gap[k] = 0
-            after = after + step.lr * step.fleet.share[k] * part
-        return after if came else model
-
-
 def falling(age):
     return 1.0 if age <= 2 else 1 / (0.5 * (age - 2) + 1)
 
 
 @pytest.mark.parametrize(("pace", "leaving"), CASES)
 def test_as_plain_loops(pace, leaving):
-    twin = Stale(falling, lambda age: 0.5 * falling(age))
+    twin = Twin(falling, lambda age: 0.5 * falling(age))
     check_against(twin, FedStaleAsync(fresh_slope=0.5, stale_slope=0.5, within=2.0), pace, leaving)
 
 
@@ -105,5 +75,5 @@ def test_as_plain_loops(pace, leaving):
 def test_known_rates_as_plain_loops():
     rates = np.linspace(0.2, 0.6, COUNT).tolist()
     check_against(
-        Stale(lambda age: 1.0, lambda age: 0.8, rates), FedStaleAsync(stale=0.8, rates=rates), *CASES[0].values
+        Twin(lambda age: 1.0, lambda age: 0.8, rates), FedStaleAsync(stale=0.8, rates=rates), *CASES[0].values
     )

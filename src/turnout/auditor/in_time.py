@@ -9,7 +9,7 @@ import numpy as np
 from turnout import strategies
 from turnout.availability.bernoulli import Bernoulli
 from turnout.availability.markov import Markov
-from turnout.paces import Clocked, Rounds
+from turnout.paces import Buffered, Clocked, Pace, Rounds
 from turnout.server.facts import Oracle
 from turnout.simulator.trial import Trial
 from turnout.theory.time.arrivals import UsedUpdates, effective_in_time
@@ -17,7 +17,8 @@ from turnout.theory.time.pace import pace_arrivals
 from turnout.types import Fleet
 
 MOST_CLIENTS = 2_000  # in larger fleets formulas take longer than an audit
-REMEMBERED = strategies.MIFA | strategies.FedVARP | strategies.FedLaAvg | strategies.LastWord
+REMEMBERED = strategies.MIFA | strategies.FedVARP | strategies.FedLaAvg | strategies.CA2FL | strategies.LastWord
+DISCOUNTED = strategies.FedBuff | strategies.FedAsync
 
 
 def formula_in_time(trial: Trial, fleet: Fleet) -> np.ndarray | None:
@@ -36,13 +37,21 @@ def formula_in_time(trial: Trial, fleet: Fleet) -> np.ndarray | None:
     if world.durations is not None:
         table, leaving = world.durations.law(np.full(fleet.num_clients, steps)), world.durations.leaving
     with suppress(ValueError):  # what has no formula is played alone
-        return _weights(trial, fleet, pi, pace_arrivals(trial.kept_pace, pi, lam, table, leaving))
+        exponent = _discount(trial)
+        return _weights(trial, fleet, pi, pace_arrivals(trial.kept_pace, pi, lam, table, leaving, exponent))
     return None
+
+
+def _discount(trial: Trial) -> float:
+    """The exponent with which the strategy discounts old updates."""
+    return float(trial.strategy.exponent) if isinstance(trial.strategy, DISCOUNTED) else 0.0
 
 
 def _weights(trial: Trial, fleet: Fleet, pi: np.ndarray, arrivals: UsedUpdates) -> np.ndarray | None:
     """What the strategy makes of these arrivals."""
     strategy, target = trial.strategy, np.asarray(fleet.target, np.float64)
+    if isinstance(strategy, DISCOUNTED):
+        return effective_in_time(arrivals, target) if _is_plain(strategy, trial.kept_pace) else None
     if isinstance(strategy, REMEMBERED):
         return target / target.sum() if (arrivals.rates[target > 0] > 0).all() else None
     if isinstance(strategy, strategies.Unbiased) and isinstance(trial.facts, Oracle):
@@ -52,3 +61,10 @@ def _weights(trial: Trial, fleet: Fleet, pi: np.ndarray, arrivals: UsedUpdates) 
     if isinstance(trial.kept_pace, Clocked):  # the number of answers in a step is not known
         return None
     return effective_in_time(arrivals, target, average=isinstance(trial.kept_pace, Rounds))
+
+
+def _is_plain(strategy: strategies.FedBuff | strategies.FedAsync, pace: Pace) -> bool:
+    """Whether every update counts by the power of its age alone, in steps that are divided by a constant."""
+    if isinstance(strategy, strategies.FedBuff):
+        return isinstance(pace, Buffered) and strategy.oldest is None
+    return isinstance(pace, Buffered) and int(pace.size) == 1 and strategy.discount == "polynomial"
