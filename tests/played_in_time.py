@@ -126,9 +126,9 @@ def play(world, fleet, pace, algorithm, ticks, rate, seed=0, start=None):
             present = here[job.client]
             if leaving == "abort" and not present:
                 job.ended = True
-            elif present and job.left <= 0:
+            elif (present or leaving == "answer") and job.left <= 0:
                 job.ended, job.arrived = True, bool(delivers[job.client]) and not job.late
-            elif leaving == "continue" or present:
+            elif leaving in ("continue", "answer") or present:
                 job.left -= 1
         jobs = [job for job in jobs if not (job.late and job.ended)]
         if not isinstance(pace, Rounds):

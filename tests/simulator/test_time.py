@@ -62,6 +62,7 @@ def combinations():
     for place, pace in enumerate(PACES):
         for turn, name in enumerate(ALGORITHMS):
             leaving = ("continue", "pause", "abort")[(place + turn + place // 3) % 3]
+            leaving = "answer" if (place, turn) == (2, 2) else leaving
             yield pytest.param(
                 name, pace, leaving, marks=() if place in (2, 6, 8) and place % 3 == turn else pytest.mark.variant
             )

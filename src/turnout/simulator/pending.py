@@ -131,8 +131,10 @@ class Pending(eqx.Module):
     def pass_time(self, here: Places, leaving: str) -> tuple[Pending, Places, Places]:
         """The rows at the end of a tick, whose work is over, and whose is lost since its client has left."""
         lost = self.working & ~here if leaving == "abort" else jnp.zeros_like(here)
-        over = self.working & here & (self.left <= 0)
-        goes_on = jnp.ones_like(here) if leaving == "continue" else here
+        over = self.working & (self.left <= 0)
+        if leaving != "answer":
+            over &= here
+        goes_on = jnp.ones_like(here) if leaving in ("continue", "answer") else here
         return replace(self, left=self.left - goes_on.astype(jnp.int32)), over, lost
 
     def mark(self, arrived: Places, failed: Places) -> Pending:

@@ -30,7 +30,7 @@ __all__ = [
     "timed",
 ]
 
-Leaving = Literal["continue", "pause", "abort"]
+Leaving = Literal["continue", "pause", "abort", "answer"]
 MAX_TICKS = 1_048_576  # of one piece of work
 _RARELY = -5.0  # standard deviations: one draw in three million is shorter
 PerClientNumbers = float | Sequence[float]
@@ -39,8 +39,8 @@ PerClientNumbers = float | Sequence[float]
 class Durations(eqx.Module):
     """The law of the time that work takes.
 
-    `leaving` says what becomes of work whose client is not available: it goes on, it pauses, or it is lost. Whatever it
-    says, an answer is sent only when the client is available.
+    `leaving` says what becomes of work whose client is not available: it goes on, it pauses, or it is lost, and an
+    answer is sent only when the client is available; or it goes on and is answered as soon as it is over ("answer").
     """
 
     leaving: Leaving = eqx.field(static=True, kw_only=True, default="continue")
@@ -48,7 +48,9 @@ class Durations(eqx.Module):
 
     def __check_init__(self) -> None:
         if self.leaving not in get_args(Leaving):
-            raise ValueError(f"durations: leaving must be 'continue', 'pause' or 'abort', not {self.leaving!r}")
+            raise ValueError(
+                f"durations: leaving must be 'continue', 'pause', 'abort' or 'answer', not {self.leaving!r}"
+            )
         seconds = self.tick_seconds
         if seconds is not None and not 0 < seconds < float("inf"):
             raise ValueError(f"durations: tick_seconds must be positive and finite, not {seconds}")

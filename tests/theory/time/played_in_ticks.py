@@ -173,7 +173,7 @@ def _work(books, start, leaving):
         books.left = np.maximum(books.left - before, 0)
     if leaving == "abort":
         books.working &= books.there
-    done = books.working & (books.left <= 0) & books.there
+    done = books.working & (books.left <= 0) & (books.there | (leaving == "answer"))
     books.working &= ~done
     books.waiting |= done & ~books.void
 

@@ -33,6 +33,8 @@ def against_play(size, cap, seed, count, leaving="continue", longest=20, odds=No
         (2, 2, 10, "continue"),
         (3, 2, 10, "pause"),
         (3, 2, 2, "continue"),
+        (2, 2, None, "answer"),
+        (1, 2, 10, "answer"),
     ],
 )
 def test_small_buffers_as_played(size, cap, seed, leaving):

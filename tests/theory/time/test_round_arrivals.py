@@ -21,6 +21,8 @@ EVERYBODY = np.ones(100)
         (4, 0.5, None, "keep", "continue"),
         (1, 1.0, 6, "keep", "pause"),
         (2, 0.8, 8, "drop", "abort"),
+        (2, 0.5, None, "drop", "answer"),
+        (4, 0.5, None, "keep", "answer"),
     ],
 )
 def test_as_played(seed, quorum, deadline, late, leaving):

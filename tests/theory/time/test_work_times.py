@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from played_in_ticks import Buffered, play
 from random_worlds import random_world
 
-from turnout.theory import work_times
+from turnout.theory import buffered_arrivals, clocked_arrivals, work_times
 from turnout.theory.time.clients import read_clients
 from turnout.theory.time.laws import span_law, work_law
 
@@ -53,6 +53,11 @@ def test_by_hand():
     assert lost.places == pytest.approx([3 + 3 * (4 / 3 + 1)])
 
 
+def test_work_that_is_answered_from_anywhere_takes_its_duration():
+    times = work_times(0.5, 0.9, [[0.5, 0.0, 0.5]], "answer")
+    assert (times.mean, times.second, times.places) == (pytest.approx([1]), pytest.approx([2]), pytest.approx([2]))
+
+
 @settings(max_examples=30, deadline=None)
 @given(clients())
 def test_work_of_no_duration_or_of_who_never_leaves(client):
@@ -85,6 +90,8 @@ def test_as_played(leaving):
         (lambda: work_times(0.0, 0.0, [1, 1]), "client 0 has pi = 0"),
         (lambda: work_times([0.5, 0.5, 0.5], 0.0, [1, 1]), "pi has 3 values for 2 clients"),
         (lambda: work_times(0.9, -0.5, [1]), "lam must lie in"),
+        (lambda: clocked_arrivals(0.9, 0.0, [1], 2, "answer"), "no formula where a clock decides; audit it"),
+        (lambda: buffered_arrivals(0.9, 0.0, [1] * 6, 3, leaving="answer"), "no formula where buffers hold more than"),
         (lambda: work_times(0.5, -1.0, [1], "abort"), "client 0 ends its work with probability 0"),
     ],
 )

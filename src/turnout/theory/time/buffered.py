@@ -67,6 +67,7 @@ def _solved(clients: TimedClients, size: int, cap: int, odds: np.ndarray, expone
         if clients.always_there and clients.fixed is not None:
             return buffered_played(clients.fixed, size, exponent)
         if size > 1 and size > SMALL_BUFFER * count:
+            clients.refuse_answers("where buffers hold more than a sixth of the clients")
             return full_buffer(clients, size, exponent)
     return _small_buffer(_Capped(clients, times_of(clients), size, cap, odds), exponent)
 
@@ -98,7 +99,9 @@ class _Capped:
         unasked = times.asks * (1 - hazard) / hazard
         wait, ticks, sources, rates = 0.0, np.inf, 1.0, np.zeros(clients.count)
         for _ in range(200):
-            rates = 1 / (times.span + 1 + wait + clients.away(wait + 1) / clients.wake + unasked / clients.pi)
+            rates = 1 / (
+                times.span + 1 + wait + clients.away_after_answer(wait + 1) / clients.wake + unasked / clients.pi
+            )
             total = float(rates.sum())
             full = self.cap < clients.count and float(rates @ times.places) > 0.9 * self.cap
             sources = float(self.cap) if full else min(total**2 / float(rates @ rates), float(clients.count))
@@ -180,7 +183,7 @@ def _ages(capped: _Capped, flow: _Flow, exponent: float) -> tuple[np.ndarray, np
     others = Supply(total, max(flow.sources, total)).without_one()
     seen = steps_in_ticks(capped.size, others, exponent, longest)
     # A client that is asked at once starts just after a step, all others at a random moment; so does work begun anew.
-    at_once = flow.hazard * (1 - clients.away(flow.buffer_wait + 1))
+    at_once = flow.hazard * (1 - clients.away_after_answer(flow.buffer_wait + 1))
     starts = np.stack([at_once, 1 - at_once]) if clients.leaving != "abort" else np.eye(2)[1][:, None]
     # Work beyond the end of the law is taken at its mean.
     rest = np.maximum(1 - law.sum(axis=1), 0.0)
@@ -195,7 +198,7 @@ def _ages(capped: _Capped, flow: _Flow, exponent: float) -> tuple[np.ndarray, np
 def _variance_of_wait(clients: TimedClients, flow: _Flow) -> np.ndarray:
     """Of the ticks from the first idle one until a client is asked: there or away are two states of a chain."""
     count, h = clients.count, flow.hazard
-    away = clients.away(flow.buffer_wait + 1)
+    away = clients.away_after_answer(flow.buffer_wait + 1)
     unasked = np.empty((count, 2, 2))
     unasked[:, 0, 0], unasked[:, 0, 1] = (1 - h) * (1 - clients.sleep), (1 - h) * clients.sleep
     unasked[:, 1, 0], unasked[:, 1, 1] = clients.wake, 1 - clients.wake

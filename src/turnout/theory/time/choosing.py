@@ -27,6 +27,7 @@ def most_at_work_by_choice(
     and `size` is K, the updates that the server waits for.
     """
     clients = read_clients(pi, lam, durations, leaving)
+    clients.refuse_answers("for choices")
     alpha, size = _check(clients, target, size)
     return _most(clients, times_of(clients), alpha, size)
 
@@ -50,6 +51,7 @@ def fair_odds(
     `concurrency` is C, and `size` is K, the updates that the server waits for.
     """
     clients = read_clients(pi, lam, durations, leaving)
+    clients.refuse_answers("for choices")
     alpha, size = _check(clients, target, size)
     cap, times = at_least("concurrency", concurrency, 1), times_of(clients)
     rate = cap / float(alpha @ times.places)

@@ -11,7 +11,7 @@ import numpy as np
 from turnout.arguments import refuse, spread
 from turnout.availability.markov import switching_rates
 
-Leaving = Literal["continue", "pause", "abort"]  # what becomes of work whose client is away
+Leaving = Literal["continue", "pause", "abort", "answer"]  # what becomes of work whose client is away
 # Ticks beyond the first: a whole number per client, or a table of probabilities.
 Durations = Sequence[float | int] | Sequence[Sequence[float | int]] | np.ndarray
 Shared = float | int | Sequence[float | int] | np.ndarray  # one number for all, or one per client
@@ -48,6 +48,22 @@ class TimedClients:
         """Q(g) = (1 - π)(1 - λ^g): P(away g ticks after one in which it was there), g at least 1; it may be a mean."""
         return (1 - self.pi) * (1 - np.sign(self.lam) * np.abs(self.lam) ** ticks)
 
+    @property
+    def kept_at_work(self) -> np.ndarray:
+        """E λ^D of work that is answered from anywhere; 1 where a client is there when its work ends."""
+        if self.leaving != "answer":
+            return np.ones(self.count)
+        return (self.table * self.lam[:, None] ** np.arange(self.table.shape[1])).sum(axis=1)
+
+    def away_after_answer(self, ticks: np.ndarray | float) -> np.ndarray:
+        """P(away so many ticks after an answer), at least 1; it may be a mean."""
+        return (1 - self.pi) * (1 - self.kept_at_work * np.sign(self.lam) * np.abs(self.lam) ** ticks)
+
+    def refuse_answers(self, where: str) -> None:
+        """Raise a ValueError where there is no formula for work that is answered from anywhere."""
+        if self.leaving == "answer":
+            raise ValueError(f'leaving = "answer" has no formula {where}; audit it instead')
+
     def away_after(self, count: int) -> np.ndarray:
         """Q(0), Q(1), …, so many columns, a row per client."""
         return (1 - self.pi[:, None]) * (1 - self.lam[:, None] ** np.arange(count))
@@ -56,11 +72,12 @@ class TimedClients:
 def read_clients(pi: Shared, lam: Shared, durations: Durations, leaving: Leaving) -> TimedClients:
     """Check what describes the clients; a ValueError names who has what wrong."""
     if leaving not in get_args(Leaving):
-        raise ValueError(f'leaving = "{leaving}": must be "continue", "pause" or "abort"')
+        raise ValueError(f'leaving = "{leaving}": must be "continue", "pause", "abort" or "answer"')
     table = read_durations(durations)
     count = table.shape[0]
     rate, correlation = _one_each("pi", pi, count), _one_each("lam", lam, count)
     wake, sleep = switching_rates(rate, correlation)
+    leaving = "continue" if leaving == "answer" and (rate == 1).all() else leaving
     return TimedClients(rate, correlation, wake, sleep, table, leaving)
 
 

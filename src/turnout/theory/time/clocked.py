@@ -24,6 +24,7 @@ def clocked_arrivals(
     s(age) = (1 + age)^-exponent.
     """
     clients = read_clients(pi, lam, durations, leaving)
+    clients.refuse_answers("where a clock decides")
     every = at_least("every", every, 1)
     check_nonnegative(exponent=exponent)
     times = times_of(clients)

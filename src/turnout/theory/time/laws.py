@@ -21,6 +21,8 @@ def work_law(clients: TimedClients, most: int | None = None) -> np.ndarray:
     Columns end where next to nothing is left, or after `most`; what is left is not in the table then. Without `most`
     a law that does not end is refused.
     """
+    if clients.leaving == "answer":
+        return clients.table
     if clients.leaving == "abort":
         arriving = clients.table * stays(clients)
         return arriving / arriving.sum(axis=1, keepdims=True)

@@ -175,9 +175,12 @@ class _Model:
         later = np.zeros_like(self.ends)
         for w in range(reach - 1, -1, -1):
             later[:, w] = lam * (then[:, w] * lam + later[:, w + 1])
-        in_time = (self.ends * (1 - before)).sum(axis=1)
-        met = (self.ends * (with_it * lam[:, None] + later)).sum(axis=1)
-        return met + (1 - in_time) * (self.memory @ from_random_moment(shut.interval))
+        kept, in_time = self.ends, (self.ends * (1 - before)).sum(axis=1)
+        if self.clients.leaving == "answer":  # since its start, as it may be away at its end
+            kept = self.ends * lam[:, None] ** np.arange(width)
+        met = (kept * (with_it * lam[:, None] + later)).sum(axis=1)
+        late = 1 - in_time if kept is self.ends else (kept * before).sum(axis=1)
+        return met + late * (self.memory @ from_random_moment(shut.interval))
 
     def arrivals(self, found: _Solution, exponent: float, doubts: tuple[str, ...]) -> RoundArrivals:
         success = self.arrives.sum(axis=1)

@@ -36,7 +36,8 @@ def work_times(pi: Shared, lam: Shared, durations: Durations, leaving: Leaving =
         lam: Correlations from tick to tick, in the range that the rate allows.
         durations: Ticks of work beyond the first: a whole number per client, or P(D = 0), P(D = 1), … in a row per
             client.
-        leaving: What becomes of the work of a client that leaves: it goes on, pauses, or is lost ("abort").
+        leaving: What becomes of the work of a client that leaves: it goes on, pauses, or is lost ("abort"); or it goes
+            on and is answered from anywhere ("answer").
 
     """
     return times_of(read_clients(pi, lam, durations, leaving))
@@ -46,6 +47,8 @@ def times_of(clients: TimedClients) -> WorkTimes:
     ticks = np.arange(clients.table.shape[1])
     first, second = clients.table @ ticks, clients.table @ ticks**2
     wake, once = clients.wake, np.ones(clients.count)
+    if clients.leaving == "answer":
+        return WorkTimes(first, second, first, second, first + 1, once)
     if clients.leaving == "continue":
         missing = clients.table * clients.away_after(ticks.size)  # P(D = j, and away when it ends)
         away, longer = missing.sum(axis=1), (missing @ ticks) / wake
