@@ -13,7 +13,7 @@ import numpy as np
 import turnout
 from turnout import availability, compute, links, tasks, uploads
 from turnout.simulator.programs import keep_few_programs, use_compilation_cache
-from turnout.strategies import MIFA, FedAvg, LastWord
+from turnout.strategies import MIFA, FedAvg, FedLaAvg, LastWord, StaleFill
 
 STORED = Path(__file__).with_name("golden.json")
 NUM_CLIENTS = 7
@@ -22,6 +22,24 @@ MEMORIES_ON_CLIENTS = {
     "mifa clients wait": MIFA(memory="clients", wait=True),
     "last_word clients": LastWord(memory="clients"),
     "last_word clients cohort": LastWord(memory="clients", cohort=3, fading=1.0),
+}
+
+# What these did by default before empty rounds moved nothing, and before LastWord's rule had all its parts.
+BEFORE = {
+    "mifa": MIFA(moves_when_empty=True),
+    "mifa wait": MIFA(wait=True, moves_when_empty=True),
+    "mifa bits": MIFA(bits=16, moves_when_empty=True),
+    "fedlaavg": FedLaAvg(moves_when_empty=True),
+    "fedlaavg cohort": FedLaAvg(cohort=2, warmup=3, moves_when_empty=True),
+    "stale_fill": StaleFill(cohort=3, moves_when_empty=True),
+    "last_word": LastWord(rule="plain"),
+    "last_word plain": LastWord(fading=0.0, rule="plain"),
+    "last_word cohort": LastWord(cohort=3, rule="plain"),
+    "last_word bits": LastWord(bits=8, rule="plain"),
+    "mifa clients": MIFA(memory="clients", moves_when_empty=True),
+    "mifa clients wait": MIFA(memory="clients", wait=True, moves_when_empty=True),
+    "last_word clients": LastWord(memory="clients", rule="plain"),
+    "last_word clients cohort": LastWord(memory="clients", cohort=3, fading=1.0, rule="plain"),
 }
 
 
@@ -64,7 +82,7 @@ def golden_runs():
     for name, strategy in MEMORIES_ON_CLIENTS.items():
         runs[name] = lambda strategy=strategy: short_run(strategy)
         runs[f"{name} eight_bit"] = lambda strategy=strategy: short_run(strategy, uploads=uploads.EightBit())
-    return runs
+    return runs | {f"{name} before": lambda strategy=strategy: short_run(strategy) for name, strategy in BEFORE.items()}
 
 
 def main():
