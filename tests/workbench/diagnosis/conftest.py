@@ -68,6 +68,12 @@ def churn_fleets(shifting_fleets):
 
 
 @pytest.fixture(scope="session")
+def unseen_fleets(churn_fleets):
+    """Fleets of kinds on which no limit was chosen at first."""
+    return benchmark("unseen_fleets")
+
+
+@pytest.fixture(scope="session")
 def chains(recognition):
     """Play chains of given chance (one per client, or slots by clients) and persistence; clients by slots."""
 

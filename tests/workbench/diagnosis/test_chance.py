@@ -34,6 +34,16 @@ def test_nothing_is_found_that_is_not_there(churn_fleets, shifting_fleets, name)
         assert not shifting_fleets.false_findings(fleet, findings), seed
 
 
+# Here bursts were taken for change, a holiday for an outage, and for company.
+@pytest.mark.parametrize(
+    ("name", "seeds"), [("bursts", (5003, 5012, 5014)), ("holiday_week", (5004, 5010, 7017))], ids=["bursts", "holiday"]
+)
+def test_long_memory_and_weeks_unlike_others_are_no_findings(unseen_fleets, shifting_fleets, name, seeds):
+    for seed in seeds:
+        fleet = unseen_fleets.FLEETS[name](np.random.default_rng(seed))
+        assert not shifting_fleets.false_findings(fleet, examine(fleet.log)), seed
+
+
 def test_many_clients_with_few_changes_are_no_company():
     """Among 20,000 clients some have the same four changes in 300 rounds by chance."""
     draw = np.random.default_rng(0)

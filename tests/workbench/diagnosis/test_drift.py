@@ -115,6 +115,32 @@ def test_blocks_of_chains_differ_as_chains_do(chains):
     assert found_in(sessions & flicker).inflation > 2
 
 
+def wandering(seed, memory, course=0.0):
+    """Clients whose odds of coming wander and return, beside what `course` adds to them."""
+    draw = np.random.default_rng(seed)
+    fade = np.exp(-1 / memory)
+    level, odds = draw.normal(size=CLIENTS), np.empty((SLOTS, CLIENTS))
+    for t in range(SLOTS):
+        level = fade * level + np.sqrt(1 - fade**2) * draw.normal(size=CLIENTS)
+        odds[t] = level
+    return (draw.random((SLOTS, CLIENTS)) < 1 / (1 + np.exp(-(1.5 * odds + course)))).T
+
+
+def test_memory_that_fades_is_no_drift_and_change_is():
+    for seed in range(3):
+        still = found_in(wandering(seed, 25))
+        assert still.inflation > 2
+        assert not still.drifting.any()
+        assert not still.found
+    draw = np.random.default_rng(9)
+    begins, side = draw.uniform(0.3, 0.7, CLIENTS) * SLOTS, draw.choice([-1.5, 1.5], CLIENTS)
+    steps = np.where(np.arange(SLOTS)[:, None] > begins, side, -side)
+    for memory in (1, 10):
+        changed = found_in(wandering(0, memory, steps))
+        assert changed.found
+        assert changed.drifting.mean() > 0.5
+
+
 @settings(max_examples=20)
 @given(st.integers(1, 8), st.integers(1, 30), st.integers(0, 99))
 def test_any_table_has_p_values(clients, slots, seed):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from scipy.linalg import solve_toeplitz
 from scipy.special import kolmogorov, ndtr
 
+from turnout.workbench.diagnosis.findings.blocks import BLOCKS, Blocks, blocks_of, memory_of
 from turnout.workbench.diagnosis.findings.churn import churn
 from turnout.workbench.diagnosis.findings.cycles import Cycles, harmonics, weighted_fit, weighted_mean
 from turnout.workbench.diagnosis.findings.rates import FALSE_DISCOVERY_RATE, Counts, Rates, discoveries, transitions
@@ -16,8 +17,6 @@ from turnout.workbench.diagnosis.findings.run_sums import (
     PerClient,
     PerSlot,
     excess_of,
-    own_time,
-    per_block,
     per_slot,
     representative,
     select,
@@ -28,7 +27,6 @@ from turnout.workbench.diagnosis.findings.run_sums import (
 from turnout.workbench.diagnosis.findings.spells import spells_variance
 from turnout.workbench.diagnosis.reading.log import Log
 
-BLOCKS = 12
 MIN_BLOCKS = 4
 MIN_MOVES = 10  # times a client must come and go for a change of its rate to be tested
 FALSE_DRIFT_RATE = 0.01  # accepted share of clients that are wrongly named
@@ -50,7 +48,7 @@ class Drift:
     drifting: Bool[np.ndarray, " clients"]  # at a false discovery rate of 1 %, of 5 % in a fleet that drifts
     pooled_p_value: float  # of constant rates of all clients
     strength: float  # mean square of the clients' changes, over that of chance
-    inflation: float  # variance of differences between neighbouring blocks, over that of chains
+    inflation: float  # long-run variance of a client's presence, over that of chains
     stationary_from: int  # first slot of the last stretch that looks stationary
     arrived_late: Bool[np.ndarray, " clients"]  # first seen later than their rates explain
     vanished: Bool[np.ndarray, " clients"]  # last seen earlier than their rates explain
@@ -63,15 +61,6 @@ class Drift:
         return self.fleet_p_value < MAX_P_VALUE or (strong and many)
 
 
-@dataclass(frozen=True)
-class _Blocks:
-    """Each client's own time in blocks of equal length."""
-
-    length: Counts
-    present: Float[np.ndarray, "clients blocks"]  # slots of presence; 0 in blocks that are not full
-    full: Bool[np.ndarray, "clients blocks"]
-
-
 def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " clients"] | None = None) -> Drift:
     """Test for change; clients of the same `unit` move together and count as one where clients are pooled."""
     excess, watched = excess_of(log, rates.pi)
@@ -79,19 +68,19 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
     flat = (excess - _cycle_part(log, cycles, excess, watched)) * watched
     moves = transitions(log)
     testable = np.flatnonzero(np.minimum(moves.off_on, moves.on_off) >= MIN_MOVES)
-    blocks = _blocks(select(log, testable), cycles)
-    inflation = _inflation(blocks, rates.pi[testable], rates.lam[testable])
+    blocks = blocks_of(select(log, testable), cycles)
+    memory = memory_of(blocks, rates.pi[testable], rates.lam[testable])
     observed = representative(watched)
     by_spells = spells_variance(log)
     of_fleet = _of_units(by_spells, unit).sum() / max(int(observed.sum()), 1)
-    least = max(_chains_variance(log, rates, unit) * max(inflation, 1.0), of_fleet)
+    least = max(_chains_variance(log, rates, unit) * max(memory.long_run, 1.0), of_fleet)
     fleet_p, place = cusum(flat[observed], least) if observed.sum() > 2 else (1.0, 0)
     slot = int(np.flatnonzero(observed)[place]) if observed.any() else 0
-    clients = _clients(blocks, rates.lam[testable], inflation, by_spells[testable])
+    clients = _clients(blocks, rates.lam[testable], memory.of_bridges, by_spells[testable])
     pooled, strength = _pool(clients[1], testable if unit is None else unit[testable])
     all_change = pooled < MAX_P_VALUE and strength >= MIN_STRENGTH
     if all_change:  # the spells then vary for that reason, too, so clients are named by the variance of chains
-        clients = _clients(blocks, rates.lam[testable], inflation, 0 * by_spells[testable])
+        clients = _clients(blocks, rates.lam[testable], memory.of_bridges, 0 * by_spells[testable])
     client_p = np.ones(log.num_clients)
     client_p[testable], _, client_slot = clients
     drifting = discoveries(client_p, FALSE_DISCOVERY_RATE if all_change else FALSE_DRIFT_RATE)
@@ -106,7 +95,7 @@ def drift(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " client
         drifting=drifting,
         pooled_p_value=pooled,
         strength=strength,
-        inflation=inflation,
+        inflation=memory.long_run,
         stationary_from=_stationary_from(log, slot if changed else 0, client_slot[drifting[testable]], all_change),
         arrived_late=members.arrived_late,
         vanished=members.vanished,
@@ -179,41 +168,8 @@ def long_run_variance(series: PerSlot) -> float:
     return chosen
 
 
-def _blocks(log: Log, cycles: Cycles) -> _Blocks:
-    """About twelve blocks of each client's own time, each a whole number of cycles if there are cycles."""
-    present, observed = own_time(log)
-    length = np.maximum(np.ceil(observed.length / BLOCKS), 1)
-    short = [cycle.period for cycle in cycles.found if cycle.period * 4 <= log.num_slots]
-    if short:
-        length = np.round(np.maximum(np.ceil(length / max(short)), 1) * max(short))
-    lengths = length.astype(np.int64)
-    present_slots = per_block(present, lengths, log.num_clients, BLOCKS)
-    watched = per_block(observed, lengths, log.num_clients, BLOCKS)
-    full = watched == lengths[:, None]
-    return _Blocks(lengths, np.where(full, present_slots, 0.0), full)
-
-
-def _inflation(blocks: _Blocks, pi: PerClient, lam: PerClient) -> float:
-    """Variance of differences between neighbouring blocks, over that of chains.
-
-    Slow change does not affect differences of neighbours, and sudden change does not affect the median. A block of L
-    slots of a chain has variance v [L (1+λ)/(1-λ) - 2λ (1-λ^L)/(1-λ)²], v = π(1-π), and covariance
-    v λ (1-λ^L)²/(1-λ)² with the next.
-    """
-    both = blocks.full[:, 1:] & blocks.full[:, :-1]
-    length = blocks.length
-    decay = 1 - np.sign(lam) ** (length % 2) * np.abs(lam) ** length
-    variance = length * (1 + lam) / (1 - lam) - 2 * lam * decay / (1 - lam) ** 2
-    difference = 2 * pi * (1 - pi) * (variance - lam * (decay / (1 - lam)) ** 2)
-    difference = np.maximum(difference, 0)
-    expected = (both * difference[:, None]).sum(axis=0)
-    measured = (np.diff(blocks.present, axis=1) ** 2 * both).sum(axis=0)
-    places = expected > 0.1 * expected.max(initial=0.0)
-    return float(np.median(measured[places] / expected[places])) if places.any() and expected.max() > 0 else 1.0
-
-
 def _clients(
-    blocks: _Blocks, lam: PerClient, inflation: float, by_spells: PerClient
+    blocks: Blocks, lam: PerClient, inflation: float, by_spells: PerClient
 ) -> tuple[PerClient, PerClient, Counts]:
     """Per client: p-value of a constant rate, mean square of its CUSUM (NaN if untestable), slot of its maximum.
 

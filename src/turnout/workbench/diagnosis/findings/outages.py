@@ -13,11 +13,13 @@ from turnout.workbench.diagnosis.findings.run_sums import PerClient, PerSlot, pe
 from turnout.workbench.diagnosis.reading.log import Log, Runs
 
 Slots = Int[np.ndarray, " stretches"]
+PerStretch = Float[np.ndarray, " stretches"]
 
 MAX_LOG_P_VALUE = np.log(1e-6)  # below it, an empty stretch is not chance
 MIN_UNITS = 10  # clients that move alone and groups, for their absence not to be their own doing
 MAX_OUTAGES = 20  # more are the way of the fleet
 MAX_SHARE = 0.5  # of the log
+LEAST_SIDE = 10  # slots on either side of a stretch that tell of the turnout around it
 MAX_RATE = 0.999  # of a client that is always there
 
 
@@ -45,7 +47,8 @@ def outages(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " clie
     ends, is no outage.
 
     A unit of rate π and wake rate a = π (1 - λ) is absent at the first slot of a stretch with probability 1 - π and at
-    each further one with 1 - a. Both rates are scaled by the fleet's turnout at that hour of the cycle.
+    each further one with 1 - a. Both rates are scaled by the fleet's turnout at that hour of the cycle, and by that
+    around the stretch over the usual one: a week may be unlike others, and an outage is sudden.
     """
     watched = per_slot(watched_runs(log), log.num_slots)
     log = between_presences(log)
@@ -56,10 +59,10 @@ def outages(log: Log, rates: Rates, cycles: Cycles, unit: Int[np.ndarray, " clie
     if unit.max(initial=-1) + 1 < MIN_UNITS or not len(empty.first):
         return none
     pi, level = np.nan_to_num(rates.pi), _levels(log, cycles)
-    begins = _log_absent(log, pi, unit, level)
-    goes_on = np.r_[0.0, np.cumsum(_log_absent(log, pi * (1 - np.maximum(rates.lam, 0)), unit, level))]
-    log_chance = begins[empty.first] + goes_on[empty.end] - goes_on[empty.first + 1]
-    beyond = log_chance < MAX_LOG_P_VALUE
+    beyond = _log_chance(log, rates, unit, level, empty) < MAX_LOG_P_VALUE
+    suspected = Runs(empty.client[beyond], empty.first[beyond], empty.end[beyond])
+    around = _turnout_around(log, pi, level, suspected, cycles)
+    beyond[beyond] = _log_chance(log, rates, unit, level * around, suspected) < MAX_LOG_P_VALUE
     result = Outages(empty.first[beyond].astype(np.int64), empty.end[beyond].astype(np.int64))
     usual = len(result.first) > MAX_OUTAGES or result.slots > MAX_SHARE * (watched > 0).sum()
     return none if usual else result
@@ -81,6 +84,36 @@ def _levels(log: Log, cycles: Cycles) -> PerSlot:
     watched = np.bincount(hour, per_slot(watched_runs(log), log.num_slots), minlength=period or 1)
     mean = max(float(present.sum() / max(watched.sum(), 1)), 1e-12)
     return (present / np.maximum(watched, 1) / mean)[hour]
+
+
+def _log_chance(log: Log, rates: Rates, unit: Int[np.ndarray, " clients"], level: PerSlot, empty: Runs) -> PerStretch:
+    """Logarithm of the probability that nobody comes in each of these stretches."""
+    pi = np.nan_to_num(rates.pi)
+    begins = _log_absent(log, pi, unit, level)
+    goes_on = np.r_[0.0, np.cumsum(_log_absent(log, pi * (1 - np.maximum(rates.lam, 0)), unit, level))]
+    return begins[empty.first] + goes_on[empty.end] - goes_on[empty.first + 1]
+
+
+def _turnout_around(log: Log, pi: PerClient, level: PerSlot, empty: Runs, cycles: Cycles) -> PerSlot:
+    """In each of these stretches the turnout on one side of it over the usual one, on the side where it is less.
+
+    A side is one turn of the shortest cycle long, and as long as the stretch. Other stretches are passed over.
+    """
+    inside = np.zeros(log.num_slots, bool)
+    for first, end in zip(empty.first, empty.end, strict=True):
+        inside[first:end] = True
+    usual = per_slot(watched_runs(log), log.num_slots, pi) * level
+    seen, expected = (
+        np.r_[0.0, np.cumsum(values[~inside])] for values in (per_slot(log.present, log.num_slots), usual)
+    )
+    turn = round(min((cycle.period for cycle in cycles.found), default=0))
+    factor = np.ones(log.num_slots)
+    for first, end in zip(empty.first, empty.end, strict=True):
+        place, length = int((~inside[:first]).sum()), max(end - first, turn, LEAST_SIDE)
+        sides = ((max(place - length, 0), place), (place, min(place + length, len(seen) - 1)))
+        shares = [(seen[b] - seen[a] + 1) / (expected[b] - expected[a] + 1) for a, b in sides]
+        factor[first:end] = min(1.0, *shares)
+    return factor
 
 
 def _log_absent(log: Log, rate: PerClient, unit: Int[np.ndarray, " clients"], level: PerSlot) -> PerSlot:

@@ -31,6 +31,7 @@ MAX_SHIFTED, MAX_SHIFTS = 500, 8  # clients, and whole cycles, by which courses 
 MIN_SCORE = 3.0  # standard deviations from which on a pair is suspected
 MOST_EXTREME, FEWEST_EXTREME = 200, 5  # p-values of shifted courses that tell of the tail
 PRIOR_PAIRS = 20  # pairs of the whole fleet beside a client's own
+MIN_UNLIKE = 4.5  # times the median distance from the median, three standard deviations of a normal law
 MIN_FLEET = 10  # in a smaller fleet the activity of the others is mostly that of a client's own cluster
 
 
@@ -72,7 +73,9 @@ class Deviations:
 def compare(log: Log, cycles: Cycles, chosen: Int[np.ndarray, " rows"]) -> Deviations:
     """Take from each client's presence its own mean at that hour of the cycle, and what follows the activity of others.
 
-    A common cycle is so removed whatever its shape and whatever the client's time zone, and so is a common shock.
+    A common cycle is so removed whatever its shape and whatever the client's time zone, and so is a common shock. A day
+    or a week that is not like others, such as a holiday, changes a client's presence at the client's own hours: what
+    others do over one turn of the cycle, times the client's own mean at that hour, is taken away, too.
     Without a cycle a client is compared from its first presence to its last: it may have joined late, or left.
     """
     present = log.matrix(chosen)
@@ -82,6 +85,7 @@ def compare(log: Log, cycles: Cycles, chosen: Int[np.ndarray, " rows"]) -> Devia
     if period is None:  # a cycle is compared over whole turns of it
         watched &= _from_first_to_last(present)
     enough = representative(num_watched)
+    turn = round(min((cycle.period for cycle in cycles.found), default=period or 1))
     fitted = np.zeros(present.shape, np.float32)
     for row, mask in enumerate(watched):
         number = np.maximum(np.bincount(phase[mask], minlength=period or 1), 1)
@@ -93,11 +97,29 @@ def compare(log: Log, cycles: Cycles, chosen: Int[np.ndarray, " rows"]) -> Devia
         expected = usual(own)
         if log.num_clients >= MIN_FLEET:
             others = (total[mask] - own) / np.maximum(num_watched[mask] - 1, 1)
-            others = np.where(enough[mask], others - usual(others), 0.0)
-            expected = expected + others * (others @ (own - expected)) / max(float(others @ others), 1e-9)
+            mean = usual(others)
+            others = np.where(enough[mask], others - mean, 0.0)
+            columns = [others] if period is None else [others, expected * unlike_others(others, mean, turn)]
+            expected = expected + explained(np.stack(columns, axis=1), own - expected)
         fitted[row, mask] = np.clip(expected, 0, 1)
     residual = np.where(watched, present - fitted, 0.0).astype(np.float32)
     return Deviations(watched.astype(np.float32), fitted, residual, period)
+
+
+def unlike_others(beyond: PerSlot, usual: PerSlot, length: int) -> PerSlot:
+    """What is beyond the usual over what is usual, in so many slots around each, where that is far; 0 elsewhere."""
+    slot = np.arange(len(beyond))
+    begin, end = np.maximum(slot - length // 2, 0), np.minimum(slot + (length + 1) // 2, len(slot))
+    sums = (np.r_[0.0, np.cumsum(values)] for values in (beyond, usual))
+    above, level = (total[end] - total[begin] for total in sums)
+    share = above / np.maximum(level, 1e-9)
+    distance = np.abs(share - np.median(share))
+    return np.where(distance > MIN_UNLIKE * np.median(distance), share, 0.0)
+
+
+def explained(columns: Float[np.ndarray, "slots columns"], values: PerSlot) -> PerSlot:
+    """The part of the values that the columns explain, by least squares."""
+    return columns @ np.linalg.lstsq(columns.T @ columns, columns.T @ values, rcond=1e-9)[0]
 
 
 def _from_first_to_last(present: Bool[np.ndarray, "rows slots"]) -> Bool[np.ndarray, "rows slots"]:
