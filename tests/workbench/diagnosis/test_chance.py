@@ -159,7 +159,7 @@ def test_what_a_log_shows(tmp_path):
     assert shown("client,start,end\na,0,6000\nb,0,3000\n").kind == "availability"
     same = Log.from_matrix(np.eye(3, dtype=bool)[np.arange(12) % 3].T)
     assert examine(same).shows.kind == "participation"
-    with pytest.raises(ValueError, match="must be availability or participation"):
+    with pytest.raises(ValueError, match="must be availability, participation, work or sessions"):
         read_log(tmp_path / "log.csv", shows="both")
 
 

@@ -21,7 +21,8 @@ from turnout.workbench.experiment.experiment_file import read_experiment
 from turnout.workbench.report.diagnosis import diagnosis_page as pages
 from turnout.workbench.report.diagnosis import diagnosis_words, readable
 from turnout.workbench.report.diagnosis.diagnosis_charts import _profile, diagnosis_charts
-from turnout.workbench.report.diagnosis.diagnosis_page import diagnosis_page, document
+from turnout.workbench.report.diagnosis.diagnosis_page import diagnosis_page
+from turnout.workbench.report.diagnosis.world_file import document
 
 RANKING = Ranking(
     (

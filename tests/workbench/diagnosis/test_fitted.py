@@ -11,7 +11,7 @@ from turnout.workbench.experiment.build import build
 from turnout.workbench.experiment.experiment_file import read_experiment
 from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.sweep import points
-from turnout.workbench.report.diagnosis.diagnosis_page import STRATEGIES, world_toml
+from turnout.workbench.report.diagnosis.world_file import STRATEGIES, world_toml
 
 WORLDS = [
     Fitted("bernoulli", 7, {"pi": [0.5] * 7}),

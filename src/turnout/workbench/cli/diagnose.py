@@ -49,8 +49,8 @@ def diagnose_command(
         str | None,
         Option(
             metavar="WHAT",
-            help="availability: who is absent could not take part; or participation: it may not have been asked. "
-            "By the columns if not given.",
+            help="availability: who is absent could not take part; participation: it may not have been asked; work or "
+            "sessions: what starts and ends are those of. By the columns if not given.",
         ),
     ] = None,
     audit_rounds: Annotated[
@@ -69,7 +69,7 @@ def diagnose_command(
         "zone": zone,
         "shows": shows,
     }
-    _check_columns(_log_file(log), reading["columns"])
+    _check_columns(_log_file(log), reading["columns"], shows)
     folder = out or new_folder(f"{Path(log).name.split('.')[0]}-diagnosis")
     diagnosis = _diagnose(log, reading, audit_rounds, folder, show_progress=not output.quiet)
     from turnout.workbench.report.diagnosis.diagnosis_page import diagnosis_summary
@@ -81,13 +81,13 @@ def diagnose_command(
     )
 
 
-def _check_columns(log: str, columns: dict[str, str]) -> None:
+def _check_columns(log: str, columns: dict[str, str], shows: str | None) -> None:
     """Refuse a file that is no log, before anything is imported that takes seconds."""
     from turnout.workbench.diagnosis.reading.columns import recognise_columns, shape_of
     from turnout.workbench.diagnosis.reading.table import open_table
 
     with open_table(log) as table:
-        shape_of(table.path, table.header, recognise_columns(table.header, columns)[0])
+        shape_of(table.path, table.header, recognise_columns(table.header, columns)[0], shows)
 
 
 def _parse_columns(columns: list[str]) -> dict[str, str]:

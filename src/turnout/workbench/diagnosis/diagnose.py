@@ -15,6 +15,7 @@ from turnout.workbench.diagnosis.reading.log import Log
 from turnout.workbench.diagnosis.reading.log_file import as_stated, read_log
 from turnout.workbench.diagnosis.world.fit import Fitted, fit
 from turnout.workbench.diagnosis.world.likeness import SEEDS, Likeness, likeness
+from turnout.workbench.diagnosis.world.pacing import Pacing, pacing
 from turnout.workbench.diagnosis.world.ranking import CANDIDATES, ROUNDS, Ranking, rank
 
 Progress = Callable[[str], None]  # called with the name of each stage
@@ -30,6 +31,7 @@ class Diagnosis(Presented):
     fitted: Fitted
     likeness: Likeness
     ranking: Ranking | None = None  # strategies in the fitted world, the fairest first; None: not audited
+    pacing: Pacing | None = None  # what servers of other paces would make of the fleet; None: the log has no times
 
     def __repr__(self) -> str:
         log = self.log
@@ -73,6 +75,7 @@ class Diagnosis(Presented):
                 "fitted": self.fitted if clients else {"kind": self.fitted.kind, "notes": self.fitted.notes},
                 "likeness": self.likeness,
                 "ranking": self.ranking,
+                "pacing": self.pacing,
             },
             clients,
         )
@@ -124,4 +127,8 @@ def diagnose(  # noqa: PLR0913 (keywords that a user chooses from)
         announce("auditing strategies in that world")
         weights = findings.weights
         ranking = rank(loaded, fitted, weights.target, rounds, by_chance=weights.most_by_chance)
-    return Diagnosis(source, loaded, findings, fitted, similarity, ranking)
+    paces = None
+    if loaded.work is not None:
+        announce("comparing paces")
+        paces = pacing(loaded, findings, fitted, rounds)
+    return Diagnosis(source, loaded, findings, fitted, similarity, ranking, paces)

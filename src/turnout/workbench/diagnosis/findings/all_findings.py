@@ -18,6 +18,7 @@ from turnout.workbench.diagnosis.findings.outages import Outages, leave_out, out
 from turnout.workbench.diagnosis.findings.rates import Rates, rates
 from turnout.workbench.diagnosis.findings.rests import Gaps, gaps
 from turnout.workbench.diagnosis.findings.shown import shown
+from turnout.workbench.diagnosis.findings.work_times import WorkTimes, work_times
 from turnout.workbench.diagnosis.reading.log import Log, Shows
 from turnout.workbench.diagnosis.world.recognise import Recognised, recognise
 
@@ -39,6 +40,7 @@ class Findings:
     outages: Outages  # left out of all other findings
     lost_uploads: LostUploads | None  # None: the log does not say whose uploads arrived
     shows: Shows  # whether absent clients could not take part, or only did not
+    work: WorkTimes | None = None  # None: the log does not say how long work takes
 
 
 def examine(log: Log) -> Findings:
@@ -71,6 +73,7 @@ def examine(log: Log) -> Findings:
         outages=interruptions,
         lost_uploads=lost_uploads(log, fleet_weights),
         shows=shown(log, fleet_gaps),
+        work=work_times(log, fleet_rates),
     )
 
 

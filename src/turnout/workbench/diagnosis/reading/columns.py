@@ -16,8 +16,19 @@ ALIASES: dict[str, tuple[str, ...]] = {
         *("participant_id", "participant", "worker_id", "worker", "phone_id", "phone", "hostname", "uuid"),
     ),
     "round": ("round", "server_round", "rnd", "current_round", "round_id", "global_round", "communication_round"),
-    "start": ("start", "start_s", "start_time", "begin", "begin_time", "started_at", "session_start", "connected_at"),
-    "end": ("end", "end_s", "end_time", "stop", "stop_time", "ended_at", "session_end", "disconnected_at"),
+    "start": (
+        *("start", "start_s", "start_time", "begin", "begin_time", "started_at", "session_start", "connected_at"),
+        *("started", "start_ts", "t_start", "began_at", "sent_at", "dispatched_at", "train_start", "fit_start"),
+    ),
+    "end": (
+        *("end", "end_s", "end_time", "stop", "stop_time", "ended_at", "session_end", "disconnected_at"),
+        *("ended", "end_ts", "t_end", "finish", "finished", "finish_time", "finished_at", "completed_at"),
+        *("arrived_at", "received_at", "train_end", "fit_end"),
+    ),
+    "duration": (
+        *("duration", "duration_s", "elapsed", "elapsed_s", "elapsed_time", "seconds", "fit_time", "train_time"),
+        *("training_time", "wall_time"),
+    ),
     "state": ("state", "online", "available"),
     "event": ("event", "event_type"),
     "time": ("time", "timestamp", "time_s", "ts", "datetime", "created_at"),
@@ -33,11 +44,19 @@ FLAGS = ("arrived", "asked", "state")
 TIMES = ("start", "end", "time")
 
 INTERVALS, EVENTS, ROUNDS = ("client", "start", "end"), ("round", "client", "event"), ("round", "client")
+WORK = ("client", "start")  # and an end or a duration
+LENGTHS = ("start", "end", "duration")  # of work
 OPTIONAL = {
     INTERVALS: ("state", "size"),
     EVENTS: ("time", "size", "loss", "steps"),
-    ROUNDS: ("time", "size", "loss", "arrived", "asked", "steps"),
+    ROUNDS: ("time", "size", "loss", "arrived", "asked", "steps", *LENGTHS),
+    WORK: ("end", "duration", "size", "loss", "arrived", "steps"),
 }
+# Without a round these tell that a row with a start and an end is a piece of work: columns, and names of its ends.
+COLUMNS_OF_WORK = {"duration", "loss", "arrived", "steps"}
+NAMES_OF_WORK = {"started", "sentat", "dispatchedat", "trainstart", "fitstart", "ended", "finish", "finished"}
+NAMES_OF_WORK |= {"finishtime", "finishedat", "completedat", "arrivedat", "receivedat", "trainend", "fitend"}
+SESSIONS, OF_WORK = "sessions", "work"  # what the user may say that rows with a start and an end are
 SHAPES = "a log has the columns round,client or client,start,end[,state] or timestamp,round,client,event"
 
 
@@ -84,10 +103,26 @@ def _shown(header: list[str]) -> str:
     return ", ".join(name.strip() for name in header[:12]) + (", …" if len(header) > 12 else "")
 
 
-def shape_of(path: str, header: list[str], recognised: Iterable[str]) -> tuple[str, ...]:
-    """The shape of a log, by its columns."""
+def shape_of(path: str, header: list[str], recognised: Mapping[str, str], shows: str | None = None) -> tuple[str, ...]:
+    """The shape of a log, by its columns; `shows`: what the user says of them.
+
+    Rows with a start and an end are work if they have a round, or something else that only work has; else they are
+    stretches of time in which a client was there.
+    """
     columns = set(recognised)
-    for shape in (INTERVALS, EVENTS, ROUNDS):
+    timed = {"client", "start"} < columns and bool(columns & {"end", "duration"})
+    if shows == OF_WORK and not (columns & {"end", "duration"} and (timed or columns >= set(ROUNDS))):
+        raise LogError(
+            f"{path}: shows = {OF_WORK!r}, but there are no times of work among {_shown(header)}; a log of work has "
+            "the columns [round,]client,started and ended or duration"
+        )
+    if shows == SESSIONS or "state" in columns:
+        shapes = (INTERVALS, EVENTS, ROUNDS)
+    elif timed and "round" not in columns and (shows == OF_WORK or _are_work(recognised)):
+        shapes = (WORK,)
+    else:
+        shapes = (EVENTS, ROUNDS, INTERVALS)
+    for shape in shapes:
         if columns >= set(shape):
             return shape
     nearest = max((ROUNDS, EVENTS, INTERVALS), key=lambda shape: len(columns & set(shape)) / len(shape))
@@ -97,3 +132,9 @@ def shape_of(path: str, header: list[str], recognised: Iterable[str]) -> tuple[s
         f"{path}: no column {', '.join(missing)} among {_shown(header)}; {shapes}. "
         f'Say which column it is: --columns {missing[0]}="{header[0].strip()}"'
     )
+
+
+def _are_work(recognised: Mapping[str, str]) -> bool:
+    """Whether the columns beside client, start and end are those of work."""
+    names = {_letters(recognised[column]) for column in ("start", "end") if column in recognised}
+    return bool(COLUMNS_OF_WORK & set(recognised) or NAMES_OF_WORK & names)

@@ -7,15 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from turnout.workbench.diagnosis.reading.log import AVAILABILITY, PARTICIPATION, Log, Runs, Shows
-from turnout.workbench.diagnosis.reading.round_rows import (
-    clock_of,
-    count_slots,
-    log_of_rounds,
-    runs_of_points,
-    slots_of_rounds,
-    warn_of_dropped,
-)
-from turnout.workbench.diagnosis.reading.row_codes import Rows
+from turnout.workbench.diagnosis.reading.round_rows import count_slots, log_of_rounds, runs_of_points, slots_of_rounds
+from turnout.workbench.diagnosis.reading.round_times import clock_of
+from turnout.workbench.diagnosis.reading.row_codes import Rows, warn_of_dropped
 
 # The kinds of events, each with its usual names; capitals, spaces and hyphens do not matter.
 VOCABULARY: dict[str, tuple[str, ...]] = {

@@ -7,14 +7,9 @@ import numpy as np
 from turnout.availability.recorded.time_slots import MAX_SLOTS, slots_covered, slots_within
 from turnout.workbench.diagnosis.reading.errors import LogError
 from turnout.workbench.diagnosis.reading.log import AVAILABILITY, Log, Runs, Shows
-from turnout.workbench.diagnosis.reading.round_rows import (
-    MUST_BE_TIME,
-    mean_of,
-    on_the_clock,
-    refuse_milliseconds,
-    warn_of_dropped,
-)
-from turnout.workbench.diagnosis.reading.row_codes import Rows
+from turnout.workbench.diagnosis.reading.round_rows import mean_of
+from turnout.workbench.diagnosis.reading.round_times import MUST_BE_TIME, on_the_clock, refuse_milliseconds
+from turnout.workbench.diagnosis.reading.row_codes import Rows, warn_of_dropped
 
 SLOT_SECONDS = 600.0
 
@@ -55,7 +50,12 @@ def from_intervals(rows: Rows, slot_seconds: float | None) -> Log:
         begins=origin + slot * np.arange(num_slots),
         sizes=mean_of(rows, "size", used),
         warnings=tuple(warnings),
-        shows=Shows(AVAILABILITY, "it has stretches of time", surely=True),
+        shows=Shows(
+            AVAILABILITY,
+            "it has stretches of time",
+            surely=True,
+            otherwise="" if "state" in rows.numbers else "If they are pieces of work, say --shows work.",
+        ),
     )
 
 

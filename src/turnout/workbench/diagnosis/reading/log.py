@@ -71,6 +71,15 @@ class Runs:
         columns = zip(*((part.client, part.first, part.end) for part in parts), strict=True)
         return cls.merge(*(np.concatenate(column) for column in columns))
 
+    def complement(self, num_clients: int, num_slots: int) -> Runs:
+        """The slots of each client that no stretch covers."""
+        everyone = np.arange(num_clients)
+        firsts = np.concatenate([np.zeros(num_clients, np.int64), self.end])
+        ends = np.concatenate([self.first, np.full(num_clients, num_slots)])
+        from_client, to_client = np.concatenate([everyone, self.client]), np.concatenate([self.client, everyone])
+        begin, stop = np.lexsort((firsts, from_client)), np.lexsort((ends, to_client))
+        return Runs.merge(from_client[begin], firsts[begin], ends[stop])
+
     @classmethod
     def from_matrix(cls, matrix: Bool[np.ndarray, "clients slots"]) -> Runs:
         """The stretches of true values in each row."""
@@ -91,6 +100,23 @@ class Shows:
     kind: str  # AVAILABILITY or PARTICIPATION
     because: str  # how that is known, in words
     surely: bool = False  # whether the log itself or the user says so
+    otherwise: str = ""  # what to say if its rows are something else
+
+
+@dataclass(frozen=True)
+class Work:
+    """Pieces of work of which the log says how long they took, or at least how long."""
+
+    client: Int32[np.ndarray, " pieces"]
+    slot: Int[np.ndarray, " pieces"]  # in which it began
+    seconds: Float[np.ndarray, " pieces"]  # from start to end; of work without an end, what it surely took
+    ended: Bool[np.ndarray, " pieces"]  # whether the end is known
+    steps: Float[np.ndarray, " pieces"] | None  # local steps
+    running: int  # pieces that were still running when the log ended
+    given_up: int  # without an end, though their client began something else later
+    because: str  # why times are taken for those of work, in words
+    surely: bool = False  # whether the user says so
+    in_rounds: bool = True  # whether the log says in which round work was asked for
 
 
 @dataclass(frozen=True)
@@ -120,6 +146,7 @@ class Log:
     begins: Float[np.ndarray, " slots"] | None = None  # when each slot began, in seconds, since 1970 if `dated`
 
     shows: Shows | None = None  # None: nothing says what the log shows
+    work: Work | None = None  # None: the log does not say how long work takes
 
     @property
     def num_clients(self) -> int:

@@ -11,7 +11,16 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS
-from turnout.workbench.diagnosis.reading.columns import EVENTS, INTERVALS, OPTIONAL, recognise_columns, shape_of
+from turnout.workbench.diagnosis.reading.columns import (
+    EVENTS,
+    INTERVALS,
+    OF_WORK,
+    OPTIONAL,
+    SESSIONS,
+    WORK,
+    recognise_columns,
+    shape_of,
+)
 from turnout.workbench.diagnosis.reading.errors import LogError
 from turnout.workbench.diagnosis.reading.event_rows import from_events
 from turnout.workbench.diagnosis.reading.interval_rows import from_intervals
@@ -19,6 +28,9 @@ from turnout.workbench.diagnosis.reading.log import AVAILABILITY, PARTICIPATION,
 from turnout.workbench.diagnosis.reading.round_rows import MIN_FILLED_SHARE, from_rounds
 from turnout.workbench.diagnosis.reading.row_codes import Rows, read_rows
 from turnout.workbench.diagnosis.reading.table import open_table
+from turnout.workbench.diagnosis.reading.work_log import from_work
+
+SHOWS = (AVAILABILITY, PARTICIPATION, OF_WORK, SESSIONS)
 
 
 # Long: half of it says what its options are.
@@ -32,10 +44,12 @@ def read_log(
     zone: str | None = None,
     shows: str | None = None,
 ) -> Log:
-    """Read a participation log: CSV, JSON Lines (both also gzipped) or Parquet, in any of three shapes.
+    """Read a participation log: CSV, JSON Lines (both also gzipped) or Parquet, in any of four shapes.
 
-    - `round,client`: one row per participation; optional `time`, `size`, `loss`, `arrived`, `asked`, `steps`.
+    - `round,client`: one row per participation; optional `time`, `size`, `loss`, `arrived`, `asked`, `steps`, and the
+      times of work: `started` and `ended`, or `duration` in seconds.
     - `client,start,end[,state]`: stretches of time in seconds or ISO 8601; optional `size`.
+    - `client,started,ended`: pieces of work, where a server asks whoever is idle; `duration` may stand for the end.
     - `timestamp,round,client,event`: what the server saw; see `VOCABULARY` in `event_rows`.
 
     `slot_seconds` is the length of a slot (600 if not given) or, for logs by round, of a round. `num_rounds` is the
@@ -44,8 +58,11 @@ def read_log(
     such as `{"client": "Device ID"}`. `zone`, such as `"Europe/Paris"`, is the time zone in which hours and days are
     told, UTC if not given; times without an offset are UTC if it is given, else of an unnamed clock. `shows` says what
     an absent client did: `"availability"`, it could not have taken part, or `"participation"`, it may not have been
-    asked; by the columns if not given.
+    asked; or what rows with a start and an end are: `"work"`, or `"sessions"` in which a client was there. By the
+    columns if not given.
     """
+    if shows not in (None, *SHOWS):
+        raise LogError(f"shows = {shows!r}: must be {', '.join(SHOWS[:-1])} or {SHOWS[-1]}")
     if slot_seconds is not None and not 0 < slot_seconds < np.inf:
         raise LogError(f"slot_seconds = {slot_seconds}: must be a positive number of seconds")
     if num_rounds is not None and not 1 <= num_rounds <= MAX_SLOTS:
@@ -53,16 +70,17 @@ def read_log(
     listed = None if clients is None else _client_list(fspath(clients))
     with open_table(fspath(path)) as table:
         file_names, warnings = recognise_columns(table.header, columns or {})
-        shape = shape_of(table.path, table.header, file_names)
-        if shape is INTERVALS and num_rounds is not None:
+        shape = shape_of(table.path, table.header, file_names, shows)
+        if shape in (INTERVALS, WORK) and num_rounds is not None:
             raise LogError(f"{path}: num_rounds = {num_rounds} is for logs by round; this one has start and end")
         rows = read_rows(table, {name: file_names[name] for name in (*shape, *OPTIONAL[shape]) if name in file_names})
         if listed is not None:
             rows = _number_as_listed(rows, listed[0], fspath(clients or ""))
-        log = _from_rows(rows, shape, num_rounds, None if slot_seconds is None else float(slot_seconds))
+        length = None if slot_seconds is None else float(slot_seconds)
+        log = _from_rows(rows, shape, num_rounds, length, shows == OF_WORK)
     if listed is not None:
         log = replace(log, sizes=log.sizes if listed[1] is None else listed[1], target=listed[2])
-    log = as_stated(log, shows)
+    log = log if shows in (OF_WORK, SESSIONS) else as_stated(log, shows)
     log, more = _fill_sizes(_in_utc(log, rows) if zone is None else _in_zone(log, zone, fspath(path)))
     return replace(log, warnings=(*warnings, *log.warnings, *_mixed_clocks(rows), *more, *_remarks(log)))
 
@@ -74,12 +92,16 @@ def as_stated(log: Log, shows: str | None) -> Log:
     return log if shows is None else replace(log, shows=Shows(shows, "you say so", surely=True))
 
 
-def _from_rows(rows: Rows, shape: tuple[str, ...], num_rounds: int | None, slot_seconds: float | None) -> Log:
+def _from_rows(
+    rows: Rows, shape: tuple[str, ...], num_rounds: int | None, slot_seconds: float | None, work: bool
+) -> Log:
     if shape is INTERVALS:
         return from_intervals(rows, slot_seconds)
+    if shape is WORK:
+        return from_work(rows, slot_seconds, work)
     if shape is EVENTS:
         return from_events(rows, num_rounds, slot_seconds)
-    return from_rounds(rows, num_rounds, slot_seconds)
+    return from_rounds(rows, num_rounds, slot_seconds, work)
 
 
 def _in_utc(log: Log, rows: Rows) -> Log:

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS
+from turnout.availability.recorded.time_slots import MAX_SLOTS
 from turnout.workbench.diagnosis.reading.columns import FLAGS
 from turnout.workbench.diagnosis.reading.errors import LogError
 from turnout.workbench.diagnosis.reading.log import AVAILABILITY, PARTICIPATION, Log, Runs, Shows
-from turnout.workbench.diagnosis.reading.row_codes import Rows
+from turnout.workbench.diagnosis.reading.round_times import RoundTimes, clock_of
+from turnout.workbench.diagnosis.reading.row_codes import Rows, warn_of_dropped
+from turnout.workbench.diagnosis.reading.work_rows import busy, by_starts, check_times, work_of
 
 MUST_BE_WHOLE = "must be a whole number from 0 on"
-MUST_BE_TIME = "must be seconds or an ISO 8601 timestamp, such as 2026-03-02T14:00:00Z"
-MIN_DATE = 1e8  # seconds since 1970 that are a date: March 1973
-MONDAY = 3 * DAY  # 1970 began on a Thursday
 MIN_FILLED_SHARE = 0.01  # of the rounds with a participant; below it a remark is made
 
 
-@dataclass(frozen=True)
-class RoundTimes:
-    """When rounds happen, as far as the log says."""
-
-    slot_seconds: float | None = None
-    start: float = 0.0  # seconds after a midnight, of Monday if dated
-    dated: bool = False
-    begins: np.ndarray | None = None  # of each round in seconds, if dated since 1970
-
-
-def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) -> Log:
+def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None, stated_as_work: bool = False) -> Log:
     """Every row is a participation; missing numbers between the first and the last round are empty rounds.
 
-    With a column `asked`, every row is a client that was there, and only those that were asked took part.
+    With a column `asked`, every row is a client that was there, and only those that were asked took part. With times
+    of work, a round that begins while a client is still at work for an earlier one was not watched for this client.
     """
     client, number = rows.codes["client"], rows.numbers["round"]
     blank = (client < 0) & np.isnan(number)
@@ -43,6 +33,9 @@ def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     rows.refuse((client < 0) & ~blank, lambda r: "has no client; every row needs one")
     warnings += restarts(rows, slot)
     num_slots = count_slots(rows, slot, first, num_rounds)
+    check_times(rows)
+    rows, more = by_starts(rows, slot)
+    warnings += more
     clock, more = clock_of(rows, slot, num_slots, slot_seconds)
     kept = np.flatnonzero(~blank) if blank.any() else slice(None)
     present, twice = runs_of_points(client[kept], slot[kept], num_slots)
@@ -55,12 +48,24 @@ def from_rounds(rows: Rows, num_rounds: int | None, slot_seconds: float | None) 
     took_part = counted if asked is None else counted & (rows.numbers["asked"] != 0)
     arrived = mean_of(rows, "arrived", took_part)
     uploads = None if arrived is None else count_of(rows, "arrived", took_part)
-    log = replace(log, arrived=arrived, uploads=uploads, first_round=first)
+    work, more = work_of(rows, took_part & ~blank, slot, clock.slot_seconds, True, stated_as_work)
+    log = replace(log, arrived=arrived, uploads=uploads, first_round=first, work=work)
+    log = replace(log, warnings=(*log.warnings, *more), watched=_watched(log, rows, slot))
     if asked is None:
         return replace(log, shows=Shows(PARTICIPATION, "it says who took part and nobody else"))
     came = took_part if arrived is None else took_part & (rows.numbers["arrived"] != 0)
     averaged = None if (came == counted).all() else runs_of_points(client[came], slot[came], num_slots)[0]
     return replace(log, averaged=averaged, shows=Shows(AVAILABILITY, "it tells who was asked", surely=True))
+
+
+def _watched(log: Log, rows: Rows, slot: np.ndarray) -> Runs | None:
+    """All rounds but those that began while the client was at work for an earlier one; None: all."""
+    if log.work is None or log.begins is None or not {"start", "end"} <= rows.numbers.keys():
+        return None
+    unknown = busy(rows.numbers["start"], rows.numbers["end"], rows, slot, log.begins)
+    if not len(unknown.client):
+        return None
+    return Runs.union([unknown.complement(log.num_clients, log.num_slots), log.present])
 
 
 def log_of_rounds(
@@ -144,17 +149,6 @@ def runs_of_points(client: np.ndarray, slot: np.ndarray, num_slots: int) -> tupl
     return Runs(who, (first - begin).astype(np.int32), (last - begin + 1).astype(np.int32)), repeats
 
 
-def warn_of_dropped(rows: Rows, which: np.ndarray, what: str) -> list[str]:
-    """A warning about rows that do not count."""
-    count = int(which.sum())
-    if not count:
-        return []
-    place = rows.table.place(int(np.argmax(which)))
-    if count == 1:
-        return [f"1 of the {what} was dropped, at {place}"]
-    return [f"{count:,} {what} were dropped, the first at {place}"]
-
-
 def restarts(rows: Rows, slot: np.ndarray) -> list[str]:
     """A warning if the round falls from one row to the next, unless the rows are grouped by client."""
     falls = np.r_[False, (slot[1:] < slot[:-1]) & (slot[1:] >= 0)]
@@ -170,62 +164,6 @@ def restarts(rows: Rows, slot: np.ndarray) -> list[str]:
         + (f", and {more:,} times more" if more else "")
         + "; rows count by their round, in any order: if a server was restarted, continue its numbering"
     ]
-
-
-def clock_of(rows: Rows, slot: np.ndarray, num_slots: int, slot_seconds: float | None) -> tuple[RoundTimes, list[str]]:
-    """Length of a round: as given, or the median time between the first rows of consecutive rounds."""
-    time = rows.numbers.get("time")
-    if time is None:
-        return RoundTimes(slot_seconds), []
-    rows.refuse_text("time", MUST_BE_TIME)
-    refuse_milliseconds(rows, "time")
-    timed = (slot >= 0) & np.isfinite(time)
-    if not timed.any():
-        return RoundTimes(slot_seconds), []
-    begins = np.full(int(slot.max()) + 1, np.inf)
-    np.minimum.at(begins, slot[timed], time[timed])
-    timed_rounds = np.flatnonzero(np.isfinite(begins))
-    lengths = np.diff(begins[timed_rounds]) / np.diff(timed_rounds)
-    if (lengths < 0).any():
-        late = timed_rounds[1:][lengths < 0][0]
-        before = timed_rounds[np.searchsorted(timed_rounds, late) - 1]
-        shift = int(rows.numbers["round"][timed][0] - slot[timed][0])
-        hint = " (some times state an offset from UTC and some do not)" if rows.mixed_clocks else ""
-        rows.refuse(
-            timed & (slot == late) & (time == begins[late]),
-            lambda r: (
-                f"goes back in time: round {late + shift} begins at {time[r]:.15g} s, "
-                f"round {before + shift} at {begins[before]:.15g} s{hint}; correct the times, or leave the column out"
-            ),
-        )
-    length = slot_seconds
-    if length is None:
-        length = float(np.median(lengths)) if len(lengths) else 0.0
-    if length == 0:
-        return RoundTimes(), ["the times do not show how long a round takes; they were ignored"]
-    start = float(begins[timed_rounds[0]] - timed_rounds[0] * length)
-    return RoundTimes(length, *on_the_clock(start), _all_begins(begins, timed_rounds, length, num_slots)), []
-
-
-def _all_begins(begins: np.ndarray, timed: np.ndarray, length: float, num_slots: int) -> np.ndarray:
-    """When each round began: those without a time are spread evenly between those with one, or beyond them."""
-    rounds = np.arange(num_slots)
-    beyond = np.minimum(rounds - timed[0], 0) + np.maximum(rounds - timed[-1], 0)
-    return np.interp(rounds, timed, begins[timed]) + length * beyond
-
-
-def on_the_clock(seconds: float) -> tuple[float, bool]:
-    """Seconds after midnight, or after Monday's if the time is a date, and whether it is one."""
-    dated = seconds > MIN_DATE
-    return ((seconds + MONDAY) % (7 * DAY), True) if dated else (seconds % DAY, False)
-
-
-def refuse_milliseconds(rows: Rows, column: str) -> None:
-    """Refuse times above 10¹¹, which seconds since 1970 reach in the year 5138."""
-    rows.refuse(
-        np.abs(rows.numbers[column]) > 1e11,
-        lambda r: f"has {column} = {rows.show(column, r)}; must be seconds (not milliseconds) or ISO 8601",
-    )
 
 
 def count_of(rows: Rows, column: str, counted: np.ndarray) -> np.ndarray:

@@ -33,6 +33,7 @@ class Rows:
     names: dict[str, np.ndarray]  # what the codes stand for, in order of first appearance
     numbers: dict[str, np.ndarray]  # float64, NaN if there is no number; seconds for times
     not_numbers: dict[str, tuple[int, str]]  # the first row whose text is no number, and that text
+    columns: dict[str, str]  # the file's own names
     clocks: frozenset[str]  # how times are given: "UTC" with an offset from it, "own" without, "seconds" as numbers
 
     @property
@@ -99,7 +100,7 @@ def read_rows(table: LogTable, columns: dict[str, str]) -> Rows:
         codes[name] = np.concatenate(pieces.pop(name))
         _refuse_long(table, name, codes[name], numbering.names)
         codes[name], names[name] = _trim(codes[name], numbering.names)
-    return Rows(table, codes, names, numbers, not_numbers, frozenset(clocks))
+    return Rows(table, codes, names, numbers, not_numbers, columns, frozenset(clocks))
 
 
 def _refuse_long(table: LogTable, column: str, codes: np.ndarray, names: pl.Series) -> None:
@@ -180,3 +181,14 @@ def _clocks(column: pl.Series) -> set[str]:
     zoned = int(dates.str.contains(OFFSET).sum())
     counts = {"UTC": zoned, "own": len(dates) - zoned, "seconds": column.str.contains(DIGIT).sum() - len(dates)}
     return {clock for clock, count in counts.items() if count}
+
+
+def warn_of_dropped(rows: Rows, which: np.ndarray, what: str) -> list[str]:
+    """A warning about rows that do not count."""
+    count = int(which.sum())
+    if not count:
+        return []
+    place = rows.table.place(int(np.argmax(which)))
+    if count == 1:
+        return [f"1 of the {what} was dropped, at {place}"]
+    return [f"{count:,} {what} were dropped, the first at {place}"]

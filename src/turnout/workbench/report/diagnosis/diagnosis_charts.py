@@ -13,6 +13,7 @@ from turnout.workbench.diagnosis.findings.cycles import Cycle
 from turnout.workbench.diagnosis.reading.log import Log
 from turnout.workbench.diagnosis.world.likeness import Comparison
 from turnout.workbench.report.diagnosis.readable import in_zone
+from turnout.workbench.report.diagnosis.work_section import lengths_chart
 from turnout.workbench.report.page.chart import Axis, Chart, Drawing, Rule, Series
 from turnout.workbench.report.page.colours import BLUE, GREEN, ORANGE, SKY, VERMILION, Style
 
@@ -37,6 +38,7 @@ def diagnosis_charts(diagnosis: Diagnosis) -> dict[str, Drawing]:
         "sizes": _cluster_sizes(diagnosis),
         "weights": _weights(diagnosis),
         "mixing": _forgetting(diagnosis),
+        "lengths": lengths_chart(diagnosis),
     }
     for cycle in diagnosis.findings.cycles.tested:
         if cycle.found or cycle.name == "daily":

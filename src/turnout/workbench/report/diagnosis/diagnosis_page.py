@@ -7,7 +7,6 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Group
 from rich.table import Table as Grid
 from rich.text import Text
@@ -15,14 +14,15 @@ from rich.text import Text
 from turnout import __version__
 from turnout.files.whole import free_folder, whole_or_absent
 from turnout.workbench.diagnosis.diagnose import Diagnosis
-from turnout.workbench.diagnosis.world.links_and_steps import steps_of, success_of
 from turnout.workbench.diagnosis.world.ranking import Ranking
-from turnout.workbench.experiment import toml
 from turnout.workbench.report.audit import clients_table, favoured_at_a_glance
 from turnout.workbench.report.diagnosis.advice import FAIR, flower_line
 from turnout.workbench.report.diagnosis.diagnosis_charts import comparison_name, diagnosis_charts
 from turnout.workbench.report.diagnosis.diagnosis_words import diagnosis_words, ranking_words
 from turnout.workbench.report.diagnosis.readable import percent
+from turnout.workbench.report.diagnosis.work_section import pace_table, slowest_table
+from turnout.workbench.report.diagnosis.work_words import pace_words, work_words
+from turnout.workbench.report.diagnosis.world_file import world_toml
 from turnout.workbench.report.page.chart import Drawing
 from turnout.workbench.report.page.labels import paper_label
 from turnout.workbench.report.page.shell import copyable, figures_or_why, page, paragraph, section
@@ -38,11 +38,11 @@ TITLES = {
     "drift": "change",
     "uploads": "uploads",
     "mixing": "memory",
+    "work": "work",
+    "pace": "pace",
     "world": "fitted world",
 }
 MOST_CLIENTS = 100_000  # whose own numbers are written
-ROUNDS = 500  # of the experiment in the fitted world
-STRATEGIES = ("fedavg", "unbiased", "adafed", "fedau", "mifa")
 
 
 def diagnosis_page(diagnosis: Diagnosis) -> str:
@@ -70,6 +70,8 @@ def diagnosis_page(diagnosis: Diagnosis) -> str:
         section("Lost uploads", paragraph(texts["uploads"]), losing),
         part("How long the fleet remembers", "mixing", "mixing"),
         _ranking(diagnosis),
+        _work(diagnosis, charts),
+        _pace(diagnosis),
         section("The fitted world beside the log", paragraph(texts["world"]), _likeness(diagnosis, charts)),
         section("What was mended or doubtful while reading", f"<ul>\n{warnings}</ul>" if warnings else ""),
     ]
@@ -114,6 +116,21 @@ def _ranking(diagnosis: Diagnosis) -> str:
     return section("Strategies", paragraph(ranking_words(diagnosis)), ranking_table(diagnosis.ranking).html())
 
 
+def _work(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
+    times = diagnosis.findings.work
+    if times is None:
+        return ""
+    slowest = slowest_table(diagnosis, MOST_NAMED).html() if times.slow.any() else ""
+    drawn = figures_or_why(charts, "lengths") if "lengths" in charts else ""
+    return section("How long work takes", paragraph(work_words(diagnosis)), drawn, slowest)
+
+
+def _pace(diagnosis: Diagnosis) -> str:
+    if diagnosis.pacing is None:
+        return ""
+    return section("Waiting, or not", paragraph(pace_words(diagnosis)), pace_table(diagnosis.pacing).html())
+
+
 def _likeness(diagnosis: Diagnosis, charts: dict[str, Drawing]) -> str:
     likeness = diagnosis.likeness
     part = "" if likeness.num_clients == diagnosis.log.num_clients else f" over {likeness.num_clients:,} of the clients"
@@ -127,12 +144,16 @@ def overview(diagnosis: Diagnosis) -> Group:
     lead, *more = texts["summary"]
     grid = Grid.grid(padding=(0, 2))
     for name, title in TITLES.items():
+        if name not in texts:
+            continue
         grid.add_row(Text(title, style="bold", no_wrap=True), Text(" ".join(texts[name])))
     for warning in diagnosis.log.warnings:
         grid.add_row(Text("warning", style="bold", no_wrap=True), Text(warning))
     parts = [Text(lead, style="bold"), *map(Text, more), Text(""), grid]
     if diagnosis.ranking is not None:
         parts += [Text(""), ranking_table(diagnosis.ranking), *map(Text, ranking_words(diagnosis))]
+    if diagnosis.pacing is not None:
+        parts += [Text(""), pace_table(diagnosis.pacing)]
     return Group(*parts)
 
 
@@ -189,46 +210,3 @@ def save_diagnosis(diagnosis: Diagnosis, out: str | Path) -> Path:
         (work / "diagnosis.json").write_text(text + "\n", encoding="utf-8")
         (work / "world.toml").write_text(world_toml(diagnosis), encoding="utf-8")
     return folder
-
-
-def world_toml(diagnosis: Diagnosis) -> str:
-    """An experiment in the fitted world, on quadratics with one client each and the log's target as importance.
-
-    The server estimates availability. If the log says whose updates arrived, links lose as many; if it says how many
-    steps clients do, they do as many.
-    """
-    fitted, lines = diagnosis.fitted, ["Fitted by turnout diagnose; play it with turnout run."]
-    lines += [f"Note: {note}." for note in fitted.notes]
-    if diagnosis.likeness.differences:
-        lines.append(f"Unlike the log in: {', '.join(diagnosis.likeness.differences)}.")
-    return "".join(f"# {line}\n" for line in lines) + toml.write(document(diagnosis))
-
-
-def document(diagnosis: Diagnosis) -> toml.Document:
-    """The experiment as a TOML document."""
-    log, fitted = diagnosis.log, diagnosis.fitted
-    kind = fitted.kind.replace("_", " ")
-    task: dict[str, Any] = {"name": "quadratics", "num_clients": log.num_clients}
-    target = diagnosis.findings.weights.target
-    if np.ptp(target) > 0:
-        task["importance"] = _digits(target * log.num_clients)
-    experiment: toml.Document = {
-        "title": f"A {kind} world fitted to {diagnosis.source.replace(chr(92), '/').rpartition('/')[2]}",
-        "rounds": ROUNDS,
-        "seeds": 5,
-        "evaluate_every": 10,
-        "task": task,
-        "availability": {"name": fitted.kind, **fitted.parameters},
-    }
-    success, steps = success_of(log), steps_of(log)
-    if success is not None:
-        experiment["links"] = {"name": "bernoulli", "success": _digits(success)}
-    if steps is not None:
-        experiment["compute"] = {"name": "per_client", "steps": steps.tolist()}
-    recommended = [] if diagnosis.ranking is None else [diagnosis.ranking.recommended.strategy]
-    strategies = [{"name": name} for name in dict.fromkeys([*STRATEGIES, *recommended])]
-    return experiment | {"local": {"learning_rate": 0.02}, "facts": "online", "strategies": strategies}
-
-
-def _digits(values: np.ndarray) -> list[float]:
-    return [float(f"{value:.6g}") for value in values.tolist()]

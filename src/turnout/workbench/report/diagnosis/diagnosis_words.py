@@ -13,6 +13,7 @@ from turnout.workbench.diagnosis.world.ranking import FAIR
 from turnout.workbench.report.audit import who_is_fair, with_half
 from turnout.workbench.report.diagnosis.advice import recommendation
 from turnout.workbench.report.diagnosis.readable import duration, in_zone, moment, percent, stretch
+from turnout.workbench.report.diagnosis.work_words import pace_advice, pace_words, work_words
 from turnout.workbench.report.page.labels import paper_label
 
 FORGOTTEN = 0.1  # share of its target below which a client hardly counts
@@ -23,8 +24,11 @@ MOST_OUTAGES = 5  # located in a sentence
 
 def diagnosis_words(diagnosis: Diagnosis) -> dict[str, list[str]]:
     """What a reader should take away, by section of the page."""
+    pacing = diagnosis.pacing
+    pace = [] if pacing is None else pace_advice(pacing, diagnosis.log.num_clients)
+    in_time = {"work": work_words(diagnosis), "pace": pace_words(diagnosis)}
     return {
-        "summary": [*recommendation(diagnosis), headline(diagnosis), *_forgotten(diagnosis)],
+        "summary": [*recommendation(diagnosis), *pace, headline(diagnosis), *_forgotten(diagnosis)],
         "log": [*_log(diagnosis), *_outages(diagnosis)],
         "availability": _availability(diagnosis),
         "company": _company(diagnosis),
@@ -34,6 +38,7 @@ def diagnosis_words(diagnosis: Diagnosis) -> dict[str, list[str]]:
         "drift": _drift(diagnosis),
         "uploads": _uploads(diagnosis),
         "mixing": _mixing(diagnosis),
+        **{name: lines for name, lines in in_time.items() if lines},
         "world": _world(diagnosis),
     }
 
@@ -148,7 +153,13 @@ def _shows(shows: Shows) -> str:
     if shows.kind == PARTICIPATION:
         instead = "" if shows.surely else f" If it was not there, say --shows {AVAILABILITY}."
         return f"{taken} may have been there without being asked.{instead}"
-    instead = "" if shows.surely else f" If it may only not have been asked, say --shows {PARTICIPATION}."
+    instead = (
+        f" {shows.otherwise}"
+        if shows.otherwise
+        else ""
+        if shows.surely
+        else f" If it may only not have been asked, say --shows {PARTICIPATION}."
+    )
     return f"{taken} could not have taken part.{instead}"
 
 
