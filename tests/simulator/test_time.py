@@ -13,8 +13,11 @@ from steered import Steered
 from turnout import Local, World, simulate, simulate_trials, types
 from turnout.availability import bernoulli, markov
 from turnout.paces import Buffered, Clocked, Rounds
+from turnout.simulator.lane import Lane
+from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.rehearsal import rehearse
-from turnout.simulator.trial import Trial
+from turnout.simulator.tick import begin_time
+from turnout.simulator.trial import Trial, as_arrays
 from turnout.strategies import MIFA, FedAvg, LastWord, OptimalSampling
 from turnout.tasks.quadratics import Quadratics
 from turnout.world import compute, durations, links
@@ -112,14 +115,28 @@ def test_memories_on_clients_train_the_model_of_memories_on_the_server(pace):
 
 
 @pytest.mark.parametrize(
-    "pace", ["capped", *(pytest.param(p, marks=pytest.mark.variant) for p in ("quorum kept", "clocked"))]
+    "pace", ["capped", *(pytest.param(pace, marks=pytest.mark.variant) for pace in PACES if pace != "capped")]
 )
 def test_a_client_is_steered_by_what_it_was_sent(pace):
     """The second vector is that of the start, however much later the client is trained."""
     run = compiled(Steered(0.1), PACES[pace], "continue")
     plain = play(world("continue"), FLEET, PACES[pace], SteeredLoops(FLEET, 0.1), TICKS, rate)
     np.testing.assert_allclose(run.params[0], plain.model, rtol=1e-5, atol=1e-6)
-    assert max(plain.ages) > 1
+    assert max(plain.ages) > (1 if isinstance(PACES[pace], Buffered | Clocked) else -1)
+
+
+def test_what_was_sent_is_held_once_per_busy_place():
+    """The model, and the second vector where there is one; nothing else has the size of a model."""
+    everywhere, params, places = world("continue"), jnp.zeros(1000), 6
+    plan = Plan(slots=4, most_available=COUNT, common_steps=None, most_steps=4, chunk=4, places=places, closing=5)
+    fleet = types.Fleet(jnp.asarray(FLEET.importance, jnp.float32))
+    for strategy, vectors in ((FedAvg(), 1), (Steered(0.1), 2)):
+        trial = as_arrays(Trial(strategy, everywhere, pace=Buffered(size=3, concurrency=4)))
+        lane = Lane(None, None, trial, everywhere.law(), jr.key(0), plan, RecordPlan(0, 0, None))
+        state = trial.make_server(fleet, plan.slots).init(params)
+        held = jax.eval_shape(lambda lane=lane, state=state: begin_time(lane, fleet, state))
+        sizes = [leaf.size for leaf in jax.tree.leaves(held) if leaf.size >= params.size]
+        assert sizes == [places * params.size] * vectors
 
 
 def test_seeds_and_trials_side_by_side_are_as_alone():
