@@ -36,6 +36,7 @@ def save(path: Path, driver: Driver, chronicle: Chronicle, inspector: Inspector 
         "clients": list(driver.directory.by_place),
         "importance": list(driver.importance),
         "epoch": driver.epoch,
+        "left": sorted(driver.left),
         _MOVES: driver.strategy.moves_alone,
         "chronicle": events,
         "watch": suspicions,
@@ -58,7 +59,7 @@ def resume(path: Path, driver: Driver, chronicle: Chronicle, inspector: Inspecto
         past = _after(_PAST, arrays)
         _check(header, leaves, past)
         driver.restore(header["round"], list(zip(header["clients"], header["importance"], strict=True)), leaves)
-        driver.epoch = int(header.get("epoch", 0))
+        driver.epoch, driver.left = int(header.get("epoch", 0)), set(header.get("left", ()))
         chronicle.restore(header["chronicle"], past)
         _compare_empty_rounds(header, driver.strategy)
         if inspector is not None:
