@@ -5,7 +5,8 @@ import jax.random as jr
 import pytest
 
 from every_strategy import ONE_EACH, SETTINGS
-from turnout import availability, strategies, tasks
+from steered import Corrected, Steered
+from turnout import availability, strategies, tasks, tree
 from turnout.strategies import Strategy
 from turnout.testing import check_process, check_strategy, check_task
 from turnout.types import Array, Ask, Move, PerClient
@@ -121,6 +122,23 @@ class DividesByZero(Strategy[Array]):
         return Move(cohort.factors), jnp.sum(cohort.weight) / jnp.sum(cohort.arrived, dtype=jnp.float32)
 
 
+class LeapsWhenFewCome(Strategy[None]):
+    def select(self, state, view, key):
+        came = jnp.sum(jnp.where(view.available, view.target, 0.0))
+        return Ask.of(view.available, view.target / came**4), state
+
+
+class Speechless(Corrected):
+    def goodbye(self, kept):
+        return tree.zeros_like(kept)
+
+
+class LeavesGhosts(Steered):
+    @property
+    def client_side(self):
+        return Speechless(self.mu)
+
+
 class ChangesItsState(Strategy[object]):
     def init(self, fleet, params):
         return jnp.zeros(())
@@ -137,6 +155,8 @@ class ChangesItsState(Strategy[object]):
         (ChangesItsState(), "form of the state"),
         (AsksTheAbsent(), "only available"),
         (CountsPlaces(), "vacant places"),
+        (LeapsWhenFewCome(), "stay near the fleet"),
+        (LeavesGhosts(), "goodbye must take a client's word"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Strategy) else "",
 )

@@ -9,15 +9,16 @@ from turnout.flower.server.driver import Driver
 from turnout.flower.server.inspector import Inspector
 from turnout.flower.settings import Files, Guard
 from turnout.flower.wire.replies import Reply
-from turnout.strategies import MIFA
+from turnout.strategies import LastWord
 
 NAMES = ("a", "b", "c")
+NIGHT = range(4, 7)  # rounds in which nobody comes
 
 
 def serve(folder: str, rounds: str = "12") -> None:
     """Train so many rounds in all, from where the checkpoint is."""
     place = Path(folder)
-    strategy = MIFA()
+    strategy = LastWord()
     driver = Driver(strategy, {"w": np.zeros(3, np.float32)}, seed=4)
     files = Files(place / "state.npz", record=place / "run", participation=place / "log.csv")
     books = Books(files, {"identity": "by key", "target": "uniform"}, Inspector(Guard(), strategy))
@@ -25,7 +26,7 @@ def serve(folder: str, rounds: str = "12") -> None:
     if not len(driver.directory):
         driver.join(dict.fromkeys(NAMES, 1.0))
     while driver.t < int(rounds):
-        present = [name for place, name in enumerate(NAMES) if (driver.t + place) % 2 == 0]
+        present = [name for place, name in enumerate(NAMES) if (driver.t + place) % 2 == 0 and driver.t not in NIGHT]
         driver.open_round(present)
         draw = np.random.default_rng(driver.t)
         replies = {name: Reply({"w": draw.standard_normal(3).astype(np.float32)}, 1.0, 0.5, 2.0, 3) for name in present}

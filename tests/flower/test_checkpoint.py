@@ -138,3 +138,25 @@ def test_a_torn_file_is_named(tmp_path, content):
     (tmp_path / "state.npz").write_bytes(content)
     with pytest.raises(ValueError, match=r"cannot go on from .*state\.npz"):
         checkpoint.resume(tmp_path / "state.npz", Driver(FedAvg(), START, settings=ServerSettings()), Chronicle())
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        ("nothing", MIFA(), "moved, but from now on it stays: with moves_when_empty=True it goes on as before"),
+        ("nothing", MIFA(moves_when_empty=True), None),
+        (MIFA(), MIFA(moves_when_empty=True), "stayed, but from now on it moves: with moves_when_empty=False it goes"),
+        (MIFA(), MIFA(), None),
+    ],
+)
+def test_a_rule_for_empty_rounds_that_changes_is_told(tmp_path, caplog, before, now, said):
+    """A file without it is of a version whose model moved."""
+    path, first = tmp_path / "state.npz", Driver(MIFA() if before == "nothing" else before, START, seed=4)
+    first.join({"id:a": 1.0})
+    checkpoint.save(path, first, Chronicle())
+    if before == "nothing":
+        header, arrays = read_archive(path)
+        del header["moves_alone"]
+        write_archive(path, header, arrays)
+    assert checkpoint.resume(path, Driver(now, START, seed=4), Chronicle())
+    assert (said in caplog.text) if said else not caplog.text

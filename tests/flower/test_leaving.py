@@ -157,6 +157,13 @@ def test_nothing_of_it_is_there_after_a_restart_from_before_its_goodbye(tmp_path
     np.testing.assert_allclose(model, undisturbed, atol=1e-5)
 
 
+def test_who_has_left_has_no_place_after_a_restart_though_the_target_names_it(tmp_path):
+    options = {"target": dict.fromkeys(NAMES, 1.0), "checkpoint": tmp_path / "state.npz"}
+    played(LastWord(), leaving(), 8, **options)
+    flower, _, _ = played(LastWord(), leaving(), 10, names=NAMES[:4], **options)
+    assert [record.members for record in flower.records] == [("id:1", "id:2", "id:3", "id:4")] * 2
+
+
 def test_a_client_may_leave_any_strategy():
     flower, _, _ = played(FedAvg(), leaving())
     assert [len(record.members) for record in flower.records] == [5] * SAYS_SO + [4] * 4

@@ -44,7 +44,7 @@ def take_back(server: Server, state: ServerState, place: Int[Array, ""], said: P
 
     Where the server holds the words themselves, `vacate` does that, and nobody need say anything.
     """
-    if not any(_is_words(part) and part.rows is None for part in _words_in(state.strategy)):
+    if not any(part.rows is None for part in words_in(state.strategy)):
         name = type(server.strategy).__name__
         raise ValueError(f"{name} has no sum of words that its clients keep: a client that leaves has nothing to say")
 
@@ -96,9 +96,9 @@ def _is_words(part: PyTree) -> bool:
     return isinstance(part, Words)
 
 
-def _words_in(state: PyTree) -> list[PyTree]:
-    """The memories in the state of a strategy, among its other leaves."""
-    return jax.tree.leaves(state, is_leaf=_is_words)
+def words_in(state: PyTree) -> list[Words]:
+    """The memories in the state of a strategy."""
+    return [part for part in jax.tree.leaves(state, is_leaf=_is_words) if _is_words(part)]
 
 
 def _map_words(change: Callable[[Words], Words], state: PyTree) -> PyTree:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from turnout.server.facts import Facts
+from turnout.server.places import take_back, words_in
 from turnout.server.server import Server, ServerState
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
@@ -127,6 +128,16 @@ class HandDriven:
         for slot, own in kept.items():
             if cohort.arrived[slot]:
                 self._kept[int(cohort.ids[slot])] = own
+
+    @property
+    def sums(self) -> list[np.ndarray]:
+        """The sums of words that the clients keep themselves."""
+        return [np.asarray(words.total) for words in words_in(self.state.strategy) if words.rows is None]
+
+    def say_goodbye(self, client: int) -> None:
+        """Let a client that keeps its own word take it back."""
+        said = self._side.goodbye(self._kept[client])
+        self.state = take_back(self.server, self.state, jnp.asarray(client), said)
 
     def losses(self) -> np.ndarray:
         """Loss of the server's model on every client."""

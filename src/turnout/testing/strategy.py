@@ -31,13 +31,17 @@ def check_strategy(strategy: Strategy[PyTree], *, rounds: int = 20) -> None:
     """Raise an AssertionError unless the strategy keeps its contract.
 
     It compiles and maps over seeds; keeps the form of its state; is finite and at rest when nobody comes, in round 0
-    too; stays finite with updates that were asked for earlier, at another rate; asks only available clients; treats
-    clients alike, whatever the ages of their updates; and depends neither on the number of slots nor on vacant places.
-    Driven one round at a time with clients in plain numpy, it trains the same model as the compiled simulator.
+    too; stays near the fleet while some clients are yet to come, or one comes alone; stays finite with updates that
+    were asked for earlier, at another rate; leaves nothing in a sum of words when the clients that keep them say
+    goodbye; asks only available clients; treats clients alike, whatever the ages of their updates; and depends neither
+    on the number of slots nor on vacant places. Driven one round at a time with clients in plain numpy, it trains the
+    same model as the compiled simulator.
     """
     stage = _stage()
     strategy.check(stage.task.fleet)
     _check_empty_round(strategy, stage)
+    _check_few(strategy, stage)
+    _check_goodbyes(strategy, stage)
     _check_alike(strategy, stage)
     _check_run(strategy, stage, rounds)
 
@@ -103,6 +107,33 @@ def _check_night(drive: HandDriven, night: Happening, stage: _Stage) -> None:
         drive.play_round(t, jr.key(t), night, stage.known)
     claim = "the model must stay where it is in rounds in which nothing arrives, or else moves_alone must be True"
     require_close(drive.state.params, before, claim, 0.0)
+
+
+def _check_few(strategy: Strategy[PyTree], stage: _Stage) -> None:
+    """Rounds before clients that start late, and rounds in which one comes alone, must not drive the model away."""
+    drive, places = HandDriven(strategy, stage.task), np.arange(_NUM_CLIENTS)
+    everybody, ends = np.ones(_NUM_CLIENTS, bool), np.vstack([stage.task.centres, stage.task.start])
+    limit = 3 * np.linalg.norm(ends - np.asarray(stage.task.optimum), axis=1).max()
+    for t, here in enumerate([places < 3] * 6 + [everybody] * 3 + [places == 5] * 15):
+        drive.play_round(t, jr.key(t), Happening(here, everybody, _steps(stage)), stage.known)
+        distance = np.linalg.norm(np.asarray(drive.state.params) - np.asarray(stage.task.optimum))
+        require(bool(distance <= limit), "the model must stay near the fleet while few clients come")
+
+
+def _check_goodbyes(strategy: Strategy[PyTree], stage: _Stage) -> None:
+    """When all clients that keep their own words have left, nothing of them may be in the server's sums."""
+    drive, everybody = HandDriven(strategy, stage.task), np.ones(_NUM_CLIENTS, bool)
+    if not drive.sums:
+        return
+    for t in range(4):
+        here = everybody if t == 0 else np.arange(_NUM_CLIENTS) % 3 == t - 1
+        drive.play_round(t, jr.key(t), Happening(here, everybody, _steps(stage)), stage.known)
+    before = drive.sums
+    for client in range(_NUM_CLIENTS):
+        drive.say_goodbye(client)
+    for held, left in zip(before, drive.sums, strict=True):
+        claim = "goodbye must take a client's word out of the server's sum"
+        require_close(left, np.zeros_like(left), claim, 1e-5 * float(np.abs(held).max()))
 
 
 def _check_alike(strategy: Strategy[PyTree], stage: _Stage) -> None:

@@ -2,12 +2,18 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
 
+from turnout.server.facts import Online
+from turnout.server.settings import ServerSettings
+from turnout.simulator.local_training import Local
+from turnout.strategies import MIFA
 from turnout.workbench.experiment import toml
+from turnout.workbench.experiment.deployed import describe_training
 from turnout.workbench.experiment.experiment_file import Experiment, read_experiment
 from turnout.workbench.experiment.former import up_to_date
 from turnout.workbench.experiment.run import run
@@ -156,3 +162,50 @@ def test_a_run_folder_of_before_that_is_saved_again_reads_the_same(finished, tmp
     again = load(tmp_path / "again")
     assert [outcome.label for outcome in again.points] == [outcome.label for outcome in stored.points]
     assert again.experiment == stored.experiment
+
+
+MOVING = ("mifa", "fedlaavg", "stale_fill")
+
+
+def without_rules(document):
+    """The document of a run as it was written before strategies had rules for empty rounds."""
+    new = ("moves_when_empty", "rule")
+    former = [{key: item for key, item in entry.items() if key not in new} for entry in document["strategies"]]
+    return document | {"strategies": former}
+
+
+def test_a_run_folder_of_before_moved_in_empty_rounds(tiny, tmp_path):
+    save(run(Experiment.read(tiny | {"rounds": 2, "strategies": ["mifa"]})), tmp_path / "run")
+    path = tmp_path / "run" / "experiment.toml"
+    assert load(tmp_path / "run").experiment.strategies[0].strategy.arguments["moves_when_empty"] is False
+    path.write_text(toml.write(without_rules(toml.read(path))))
+    for manifest in path.parent.glob("*manifest*"):
+        manifest.unlink()
+    assert load(tmp_path / "run").experiment.strategies[0].strategy.arguments["moves_when_empty"] is True
+
+
+@pytest.mark.parametrize("metrics", [None, ("train_loss",)])
+def test_so_is_every_document_of_a_run(tiny, metrics):
+    experiment = Experiment.read(tiny | {"strategies": [*MOVING, "last_word", "fedavg"]})
+    document = replace(experiment, metrics=metrics).document()
+    found = {entry["name"]: entry for entry in up_to_date(without_rules(document))["strategies"]}
+    assert all(found[name]["moves_when_empty"] for name in MOVING)
+    assert found["last_word"]["rule"] == "plain"
+    assert found["fedavg"] == document["strategies"][-1]
+    assert up_to_date(document) == document
+
+
+def test_a_run_folder_of_real_nodes_is_read_in_the_same_way():
+    settings = {"local": Local(), "server": ServerSettings(facts=Online())}
+    rounds = {"num_clients": 3, "rounds": 4, "seed": 1, "evaluate_every": 1}
+    document = describe_training(MIFA(), **rounds, **settings).document()
+    assert document["strategies"][0]["moves_when_empty"] is False
+    former = toml.parse(toml.write(without_rules(document)).encode(), "experiment.toml")
+    assert Experiment.read(former, Code.UNREAD).strategies[0].strategy.arguments["moves_when_empty"] is True
+
+
+@pytest.mark.parametrize("name", [*MOVING, "last_word"])
+def test_a_file_that_a_person_wrote_gets_the_present_default(tiny, name):
+    now = Experiment.read(tiny | {"strategies": [name]}).strategies[0].strategy.arguments
+    assert now.get("moves_when_empty", False) is False
+    assert now.get("rule", "news") == "news"

@@ -144,9 +144,10 @@ class Presence:
         return self.target if isinstance(self.target, str) else "a function of the name"
 
     def enrol(self, driver: Driver) -> None:
-        """Give places to the clients that the target names."""
+        """Give places to the clients that the target names, but for those that have left before a restart."""
         if isinstance(self.target, Mapping):
-            driver.join({self._full(name): worth for name, worth in self.target.items()})
+            fleet = {self._full(name): worth for name, worth in self.target.items()}
+            driver.join({name: worth for name, worth in fleet.items() if name not in driver.left})
 
     def take(self, grid: PollingGrid, driver: Driver, t: int) -> list[str]:
         """Names of the clients of the fleet that are listed in this round, newcomers included.

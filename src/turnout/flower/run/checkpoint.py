@@ -1,6 +1,7 @@
 """Checkpoints: the whole state of a training in one file, arrays and a line of JSON, no pickle; with a digest."""
 
 import contextlib
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,13 @@ from turnout.flower.server.driver import Driver
 from turnout.flower.server.inspector import Inspector
 from turnout.flower.server.places import WORTHS, can_count
 from turnout.flower.wire.layout import Arrays
+from turnout.strategies.base import Strategy
+
+log = logging.getLogger("turnout.flower")
 
 _FORMAT = 3
 _PAST, _WATCH = "past-", "watch-"
+_MOVES, _FIELD = "moves_alone", "moves_when_empty"
 _MOST_ROUNDS = 2**31  # rounds are counted in 32 bits
 
 
@@ -31,6 +36,8 @@ def save(path: Path, driver: Driver, chronicle: Chronicle, inspector: Inspector 
         "clients": list(driver.directory.by_place),
         "importance": list(driver.importance),
         "epoch": driver.epoch,
+        "left": sorted(driver.left),
+        _MOVES: driver.strategy.moves_alone,
         "chronicle": events,
         "watch": suspicions,
     }
@@ -52,13 +59,23 @@ def resume(path: Path, driver: Driver, chronicle: Chronicle, inspector: Inspecto
         past = _after(_PAST, arrays)
         _check(header, leaves, past)
         driver.restore(header["round"], list(zip(header["clients"], header["importance"], strict=True)), leaves)
-        driver.epoch = int(header.get("epoch", 0))
+        driver.epoch, driver.left = int(header.get("epoch", 0)), set(header.get("left", ()))
         chronicle.restore(header["chronicle"], past)
+        _compare_empty_rounds(header, driver.strategy)
         if inspector is not None:
             inspector.restore(header.get("watch", {}), _after(_WATCH, arrays))
     except (*UNREADABLE, AttributeError, OSError, RuntimeError) as error:
         raise ValueError(f"cannot go on from {path}: {error}; move the file away to begin anew") from error
     return True
+
+
+def _compare_empty_rounds(header: Mapping[str, Any], strategy: Strategy[Any]) -> None:
+    """Say so if the model did otherwise in empty rounds so far: it moved before there was a field for that."""
+    moved, moves = header.get(_MOVES, hasattr(strategy, _FIELD)), strategy.moves_alone
+    if moved != moves:
+        did, does = ("moved", "stays") if moved else ("stayed", "moves")
+        remedy = f": with {_FIELD}={moved} it goes on as before" if hasattr(strategy, _FIELD) else ""
+        log.warning("in empty rounds of this training the model %s, but from now on it %s%s", did, does, remedy)
 
 
 def _after(prefix: str, arrays: Arrays) -> Arrays:

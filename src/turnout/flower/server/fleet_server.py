@@ -85,6 +85,7 @@ class FleetServer:
         self.places = Places(strategy)
         self.t = 0
         self.epoch = 0  # round from which on updates count, where clients remember what they have sent
+        self.left: set[str] = set()  # clients that have left for good, unless they have joined anew
         self._params = self.layout.to_params(arrays)
         self._server: Server | None = None
         self._state: ServerState | None = None
@@ -191,6 +192,7 @@ class FleetServer:
                 log.warning("%d clients cannot join the fleet of %d yet: %s", len(new), len(self.directory), error)
             else:
                 self._reassign(dict(zip(self.directory.join(new), new.values(), strict=True)), left=False)
+                self.left -= new.keys()
         return tuple(name for name in importance if name in self.directory)
 
     def retire(self, names: Collection[str], goodbyes: Mapping[str, Arrays] | None = None) -> None:
@@ -205,6 +207,7 @@ class FleetServer:
         leaving = dict(zip(names, self.places.find(names), strict=True))
         for name in leaving.keys() & said.keys():
             self._take_back(leaving[name], said[name])
+        self.left |= leaving.keys()
         if vacant := self.directory.leave(names):
             self._reassign(dict.fromkeys(vacant, 0.0), left=True)
             if any(acknowledged[place] for name, place in leaving.items() if name not in said):

@@ -14,8 +14,8 @@ Rule = Callable[[str, Any], Any]
 
 MOVED = re.compile(r"turnout\.((?:experiment|reproduction)\.[\w.]+:\w+)")  # to the workbench
 SEPARATED, INSIDE, SEPARATION, REST = "separated", "strategy", "separation", "rest"
-# The keys of a document that turnout has written itself, with all defaults filled in: a run's experiment.
-WRITTEN = {"rounds", "seeds", "evaluate_every", "metrics", "task", "local", "uploads", "server", "facts", "strategies"}
+# The keys of a document that turnout has written itself, with all defaults filled in: the experiment of a run.
+WRITTEN = {"rounds", "seeds", "evaluate_every", "task", "local", "uploads", "server", "facts", "strategies"}
 MOVED_ALONE = ("mifa", "fedlaavg", "stale_fill")  # before `moves_when_empty` was a field
 CLAIM_FORMAT = "format"  # key of a stored claim
 LAST_WORD, BLEND, RULE = "last_word", "blend", "rule"
