@@ -2,7 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from words_by_hand import PARTS, lags, play
+from words_by_hand import lags, play
 
 from turnout.availability import bernoulli, cyclic
 from turnout.simulator import simulate
@@ -60,7 +60,7 @@ def test_falling_rates_tend_to_zero_and_constant_ones_to_a_bias():
         fades = {"off_target": faded_distance(t + 4, 4), "rounds": rounds}
         return last_word_bound(**(CONSTANTS | scales | fades)).total
 
-    assert total(10**6, falls=True) < 0.2 * total(10**4, falls=True)
+    assert total(10**5, falls=True) < 0.2 * total(10**3, falls=True)
     assert total(10**5, falls=False) == pytest.approx(total(10**6, falls=False), rel=0.15)
 
 
@@ -202,7 +202,7 @@ def least_loss(centres):
     return min(loss(np.array([x]), centres) for x in np.linspace(-6, 6, 2001))
 
 
-@pytest.mark.parametrize("rule", PARTS)
+@pytest.mark.parametrize("rule", ["blend", "news"])
 def test_the_hand_written_rule_is_the_strategy(rule):
     """Exact gradients of quadratics: the model of the library, from the shares of the rule written out."""
     rounds, rate, work = 40, 0.05, [1, 4, 2, 7]
