@@ -8,9 +8,12 @@ from turnout.strategies import (
     ACE,
     CA2FL,
     F3AST,
+    FOCUS,
     MIFA,
     SCAFFOLD,
     AdaFed,
+    AmplifiedFedAvg,
+    AmplifiedSCAFFOLD,
     CAFed,
     CAFedAvg,
     Debiased,
@@ -22,6 +25,7 @@ from turnout.strategies import (
     FedAvg,
     FedAWE,
     FedBuff,
+    FedDyn,
     FedFix,
     FedLaAvg,
     FedNova,
@@ -93,6 +97,11 @@ SETTINGS = {
     "fedprox cohort": FedProx(mu=1.0, cohort=3),
     "scaffold": SCAFFOLD(),
     "scaffold cohort": SCAFFOLD(cohort=3),
+    "feddyn": FedDyn(),
+    "focus": FOCUS(),
+    "focus length": FOCUS(length=2, cohort=3),
+    "amplified_fedavg": AmplifiedFedAvg(window=3),
+    "amplified_scaffold": AmplifiedSCAFFOLD(window=3),
 }
 
 ONE_EACH = {

@@ -26,7 +26,7 @@ FITS = {
     "rates known": lambda t: t["needs"] == ("pi",) and t["server_memory"] == "O(1)",
     "nothing known": lambda t: t["needs"] == () and t["server_memory"] == "O(N)",
 }
-STEERING = {"scaffold"}  # by what each client keeps
+STEERING = {"scaffold", "amplified_scaffold", "feddyn", "focus"}  # by what each client keeps
 ROWS = re.findall(r"^\| \d \| (.*?) \| (.*?) \|", PAGE, re.MULTILINE)
 
 

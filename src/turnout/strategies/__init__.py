@@ -2,6 +2,8 @@
 
 from turnout.strategies.ace import ACE
 from turnout.strategies.adafed import AdaFed
+from turnout.strategies.amplified_fedavg import AmplifiedFedAvg
+from turnout.strategies.amplified_scaffold import AmplifiedSCAFFOLD
 from turnout.strategies.base import Strategy
 from turnout.strategies.c_a_fedavg import CAFedAvg
 from turnout.strategies.ca2fl import CA2FL
@@ -17,12 +19,14 @@ from turnout.strategies.fedau import FedAU
 from turnout.strategies.fedavg import FedAvg
 from turnout.strategies.fedawe import FedAWE
 from turnout.strategies.fedbuff import FedBuff
+from turnout.strategies.feddyn import FedDyn
 from turnout.strategies.fedfix import FedFix
 from turnout.strategies.fedlaavg import FedLaAvg
 from turnout.strategies.fednova import FedNova
 from turnout.strategies.fedprox import FedProx
 from turnout.strategies.fedstaleasync import FedStaleAsync
 from turnout.strategies.fedvarp import FedVARP
+from turnout.strategies.focus import FOCUS
 from turnout.strategies.importance_sampling import ImportanceSampling
 from turnout.strategies.last_word import LastWord
 from turnout.strategies.mifa import MIFA
@@ -39,9 +43,12 @@ __all__ = [
     "ACE",
     "CA2FL",
     "F3AST",
+    "FOCUS",
     "MIFA",
     "SCAFFOLD",
     "AdaFed",
+    "AmplifiedFedAvg",
+    "AmplifiedSCAFFOLD",
     "CAFed",
     "CAFedAvg",
     "ClientSide",
@@ -54,6 +61,7 @@ __all__ = [
     "FedAsync",
     "FedAvg",
     "FedBuff",
+    "FedDyn",
     "FedFix",
     "FedLaAvg",
     "FedNova",
