@@ -72,7 +72,7 @@ BUFFER_OF_TWO = {"name": "buffered", "size": 2}
     [
         ({"pace": "bufferd"}, "pace: there is no 'bufferd' among the paces: did you mean 'buffered'"),
         ({"pace": {"size": 3}}, "pace.name: given nothing, expected the name of one of the paces"),
-        ({"pace": {"name": "buffered", "sise": 3}}, "pace: unknown key 'sise': did you mean 'size'"),
+        ({"pace": {"name": "buffered", "siz": 3}}, "pace: unknown key 'siz': did you mean 'size'"),
         ({"pace": {"name": "buffered", "size": 9}}, "size must be a whole number from 1 to the 6 clients, not 9"),
         ({"pace": {"name": "buffered", "size": 4, "concurrency": 3}}, "concurrency = 3 is below size = 4"),
         ({"pace": {"name": "rounds", "quorum": 1.5}}, "quorum must be a share above 0 and at most 1"),

@@ -156,8 +156,8 @@ def _with_absence(median: PerClient, counted: np.ndarray, rates: Rates) -> tuple
     known = (counted > 0) & np.isfinite(rates.pi)
     if known.sum() < MIN_CLIENTS or np.ptp(rates.pi[known]) == 0:
         return float("nan"), 1.0
-    found = spearmanr(median[known], rates.pi[known])
-    return float(found.statistic), float(found.pvalue)
+    correlation, chance = spearmanr(median[known], rates.pi[known])
+    return float(correlation), float(chance)
 
 
 def _ended_only(work: Work) -> Work:
