@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import ndtr
+from scipy.stats import spearmanr
 
 from turnout.workbench.diagnosis.findings.lengths import LengthParts, length_parts
 from turnout.workbench.diagnosis.findings.rates import Rates
@@ -155,8 +156,6 @@ def _with_absence(median: PerClient, counted: np.ndarray, rates: Rates) -> tuple
     known = (counted > 0) & np.isfinite(rates.pi)
     if known.sum() < MIN_CLIENTS or np.ptp(rates.pi[known]) == 0:
         return float("nan"), 1.0
-    from scipy.stats import spearmanr  # takes half a second to import
-
     correlation, chance = np.asarray(spearmanr(median[known], rates.pi[known]), np.float64)
     return float(correlation), float(chance)
 
