@@ -162,8 +162,8 @@ def _with_absence(median: PerClient, counted: np.ndarray, rates: Rates) -> tuple
 
 def _ended_only(work: Work) -> Work:
     kept = work.ended
-    steps = None if work.steps is None else work.steps[kept]
-    return replace(work, client=work.client[kept], seconds=work.seconds[kept], ended=kept[kept], steps=steps)
+    arrays = {name: getattr(work, name)[kept] for name in ("client", "slot", "seconds", "ended")}
+    return replace(work, **arrays, steps=None if work.steps is None else work.steps[kept])
 
 
 def _by_law(centre: np.ndarray, spread: float) -> np.ndarray:
