@@ -46,7 +46,7 @@ def test_rounds_last_as_long_as_they_do(slow):
         assert cost.step_seconds == pytest.approx(length, rel=0.12, abs=slow.pacing.tick_seconds)
         heard = np.bincount([k for _, k, _, end in rows if np.isfinite(end)], minlength=COUNT)
         order = np.argsort(slow.log.names.astype(int))
-        assert (heard[cost.unheard_clients[order]] <= 0.01 * heard.mean()).all()
+        assert (heard[cost.unheard_clients[order]] <= 0.02 * heard.mean()).all()
         assert (heard[~cost.unheard_clients[order]] > 0).all()
 
 
@@ -63,8 +63,8 @@ def test_a_buffer_is_recommended_where_a_quorum_leaves_out_the_slow(slow):
     )
     advice = pace_advice(replace(pacing, audited=audited), COUNT)[0]
     assert re.fullmatch(
-        r"A round that waits for 90 % takes [\d.]+ times as long as one that waits for half\. With the first half alone "
-        r"14 of 40 clients would never be heard\. Buffer 3 with LastWord trains for all: 0\.4 % of the weight is "
+        r"A round that waits for 90 % takes [\d.]+ times as long as one that waits for half\. With the first half "
+        r"alone 14 of 40 clients would never be heard\. Buffer 3 with LastWord trains for all: 0\.4 % of the weight is "
         r"misplaced \(FedAvg would misplace 31 %\), with [\d.]+ times the useful updates per hour of waiting for all\.",
         advice,
     )

@@ -61,7 +61,7 @@ def test_slow_clients_that_are_rare_are_found(found):
 
 
 def test_nobody_is_slow_where_all_are_alike(found):
-    """Forty fleets: a test at 1 % may err once; shrunken medians keep within a factor of two of each other even then."""
+    """Forty fleets: a test at 1 % may err once; medians drawn together keep within a factor of two even then."""
     differ = 0
     for seed in range(40):
         times = found(rows_of_rounds(lognormal(np.full(30, 60.0), 0.7), 6, pi=0.5, seed=seed))
