@@ -16,8 +16,7 @@ def seconds(log):
 
 
 @pytest.mark.parametrize(
-    "header",
-    ["round,client,started,ended", "server_round,node_id,Started At,Finished At", ",rnd,cid,t_start,t_end"],
+    "header", ["round,client,started,ended", "server_round,node_id,Started At,Finished At", ",rnd,cid,t_start,t_end"]
 )
 def test_rows_with_a_round_are_work_under_any_usual_name(file, header):
     """The last one is a table of pandas with its index."""
@@ -118,7 +117,11 @@ TIMED = "round,client,started,ended"
     [
         ([TIMED, "0,a,0,9", "0,b,9,8"], r"line 3 \(client b\) ended at 8 s, before it started at 9 s; must be later"),
         (
-            [TIMED, "0,a,2026-01-01T10:00:00+02:00,2026-01-01T10:05:00", "0,b,2026-01-01T10:00:00,2026-01-01T08:05:00Z"],
+            [
+                TIMED,
+                "0,a,2026-01-01T10:00:00+02:00,2026-01-01T10:05:00",
+                "0,b,2026-01-01T10:00:00,2026-01-01T08:05:00Z",
+            ],
             r"line 3 \(client b\) ended .* \(some times state an offset from UTC and some do not\)",
         ),
         ([TIMED, "0,a,1700000000000,1700000009000"], r"must be seconds \(not milliseconds\)"),

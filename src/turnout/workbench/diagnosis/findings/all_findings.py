@@ -18,7 +18,7 @@ from turnout.workbench.diagnosis.findings.outages import Outages, leave_out, out
 from turnout.workbench.diagnosis.findings.rates import Rates, rates
 from turnout.workbench.diagnosis.findings.rests import Gaps, gaps
 from turnout.workbench.diagnosis.findings.shown import shown
-from turnout.workbench.diagnosis.findings.work_times import WorkTimes, work_times
+from turnout.workbench.diagnosis.findings.work_times import WorkLengths, work_times
 from turnout.workbench.diagnosis.reading.log import Log, Shows
 from turnout.workbench.diagnosis.world.recognise import Recognised, recognise
 
@@ -40,7 +40,7 @@ class Findings:
     outages: Outages  # left out of all other findings
     lost_uploads: LostUploads | None  # None: the log does not say whose uploads arrived
     shows: Shows  # whether absent clients could not take part, or only did not
-    work: WorkTimes | None = None  # None: the log does not say how long work takes
+    work: WorkLengths | None = None  # None: the log does not say how long work takes
 
 
 def examine(log: Log) -> Findings:

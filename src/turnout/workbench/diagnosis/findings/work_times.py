@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 from turnout.workbench.diagnosis.findings.lengths import LengthParts, length_parts
 from turnout.workbench.diagnosis.findings.rates import Rates
 from turnout.workbench.diagnosis.findings.run_sums import PerClient
-from turnout.workbench.diagnosis.reading.log import Log, Work
+from turnout.workbench.diagnosis.reading.log import Log, LoggedWork
 
 SLOW = 2.0  # times the median client
 SURE = 0.01  # p-value from which on clients differ, or slowness and absence go together
@@ -26,7 +26,7 @@ Law = Literal["same", "own", "redrawn", "own and redrawn", "steps"]
 
 
 @dataclass(frozen=True)
-class WorkTimes:
+class WorkLengths:
     """How long work takes, in seconds."""
 
     pieces: int  # whose end is known
@@ -67,7 +67,7 @@ class WorkTimes:
         return self.rank_p_value < SURE and self.rank_correlation < 0
 
 
-def work_times(log: Log, rates: Rates) -> WorkTimes | None:
+def work_times(log: Log, rates: Rates) -> WorkLengths | None:
     """How long work takes; None if the log does not say."""
     work = log.work
     if work is None:
@@ -86,7 +86,7 @@ def work_times(log: Log, rates: Rates) -> WorkTimes | None:
     per_piece = (
         own[work.client] if offset is None or work.steps is None else own[work.client] + np.log(offset + work.steps)
     )
-    return WorkTimes(
+    return WorkLengths(
         pieces=int(work.ended.sum()),
         running=work.running,
         given_up=work.given_up,
@@ -118,7 +118,7 @@ def _law(differ: bool, within: float, offset: float | None) -> Law:
     return "own and redrawn" if differ else "redrawn"
 
 
-def _parts(work: Work, num_clients: int) -> tuple[LengthParts, float | None]:
+def _parts(work: LoggedWork, num_clients: int) -> tuple[LengthParts, float | None]:
     """The parts of the logarithm of the lengths, or of lengths per step where these decide, with the way in steps."""
     logs = np.log(work.seconds)
     plain = length_parts(work.client, logs, work.ended, num_clients)
@@ -134,7 +134,7 @@ def _parts(work: Work, num_clients: int) -> tuple[LengthParts, float | None]:
     return tried[best], float(offsets[best])
 
 
-def _unlikeliness(parts: LengthParts, work: Work, num_clients: int) -> float:
+def _unlikeliness(parts: LengthParts, work: LoggedWork, num_clients: int) -> float:
     """Minus twice the log-likelihood of the two variances, but for a constant."""
     count = np.bincount(work.client, minlength=num_clients)
     seen = count[count > 0]
@@ -142,7 +142,7 @@ def _unlikeliness(parts: LengthParts, work: Work, num_clients: int) -> float:
     return float((len(work.client) - len(seen)) * np.log(within) + np.log(parts.between**2 + within / seen).sum())
 
 
-def _usual_steps(work: Work, offset: float | None, num_clients: int) -> np.ndarray | float:
+def _usual_steps(work: LoggedWork, offset: float | None, num_clients: int) -> np.ndarray | float:
     """What a client's length per step is multiplied with: its mean steps and the way; 1 where steps do not decide."""
     if offset is None or work.steps is None:
         return 1.0
@@ -156,14 +156,14 @@ def _with_absence(median: PerClient, counted: np.ndarray, rates: Rates) -> tuple
     known = (counted > 0) & np.isfinite(rates.pi)
     if known.sum() < MIN_CLIENTS or np.ptp(rates.pi[known]) == 0:
         return float("nan"), 1.0
-    correlation, chance = np.asarray(spearmanr(median[known], rates.pi[known]), np.float64)
-    return float(correlation), float(chance)
+    correlation, p_value = spearmanr(median[known], rates.pi[known])
+    return float(correlation), float(p_value)  # pyright: ignore[reportArgumentType]
 
 
-def _ended_only(work: Work) -> Work:
+def _ended_only(work: LoggedWork) -> LoggedWork:
     kept = work.ended
-    steps = None if work.steps is None else work.steps[kept]
-    return replace(work, client=work.client[kept], seconds=work.seconds[kept], ended=kept[kept], steps=steps)
+    arrays = {name: getattr(work, name)[kept] for name in ("client", "slot", "seconds", "ended")}
+    return replace(work, **arrays, steps=None if work.steps is None else work.steps[kept])
 
 
 def _by_law(centre: np.ndarray, spread: float) -> np.ndarray:

@@ -55,9 +55,8 @@ OPTIONAL = {
 # Without a round these tell that a row with a start and an end is a piece of work: columns, and names of its ends.
 COLUMNS_OF_WORK = {"duration", "loss", "arrived", "steps"}
 NAMES_OF_WORK = {
-    *("started", "sentat", "dispatchedat", "trainstart", "fitstart"),
-    *("ended", "finish", "finished", "finishtime", "finishedat", "completedat", "arrivedat", "receivedat"),
-    *("trainend", "fitend"),
+    *("started", "sentat", "dispatchedat", "trainstart", "fitstart", "ended", "finish", "finished"),
+    *("finishtime", "finishedat", "completedat", "arrivedat", "receivedat", "trainend", "fitend"),
 }
 SESSIONS, OF_WORK = "sessions", "work"  # what the user may say that rows with a start and an end are
 SHAPES = "a log has the columns round,client or client,start,end[,state] or timestamp,round,client,event"

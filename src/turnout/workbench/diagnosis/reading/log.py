@@ -104,7 +104,7 @@ class Shows:
 
 
 @dataclass(frozen=True)
-class Work:
+class LoggedWork:
     """Pieces of work of which the log says how long they took, or at least how long."""
 
     client: Int32[np.ndarray, " pieces"]
@@ -146,7 +146,7 @@ class Log:
     begins: Float[np.ndarray, " slots"] | None = None  # when each slot began, in seconds, since 1970 if `dated`
 
     shows: Shows | None = None  # None: nothing says what the log shows
-    work: Work | None = None  # None: the log does not say how long work takes
+    work: LoggedWork | None = None  # None: the log does not say how long work takes
 
     @property
     def num_clients(self) -> int:

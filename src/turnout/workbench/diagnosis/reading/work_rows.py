@@ -8,7 +8,7 @@ import numpy as np
 
 from turnout.workbench.diagnosis.reading.columns import LENGTHS
 from turnout.workbench.diagnosis.reading.errors import LogError
-from turnout.workbench.diagnosis.reading.log import Runs, Work
+from turnout.workbench.diagnosis.reading.log import LoggedWork, Runs
 from turnout.workbench.diagnosis.reading.round_times import MUST_BE_TIME, refuse_milliseconds
 from turnout.workbench.diagnosis.reading.row_codes import Rows, warn_of_dropped
 
@@ -51,7 +51,7 @@ def by_starts(rows: Rows, slot: np.ndarray) -> tuple[Rows, list[str]]:
 
 def work_of(
     rows: Rows, counted: np.ndarray, slot: np.ndarray, round_seconds: float | None, in_rounds: bool, stated: bool
-) -> tuple[Work | None, list[str]]:
+) -> tuple[LoggedWork | None, list[str]]:
     """How long the counted rows worked, and warnings; None if the log does not say.
 
     Work without an end took at least until its round closed, that is until the last answer of the round, or until the
@@ -74,7 +74,7 @@ def work_of(
     used = ended | (open_rows & (seconds > 0))
     steps = rows.numbers.get("steps")
     because = "you say so" if stated else _because(rows, in_rounds)
-    work = Work(
+    work = LoggedWork(
         client=rows.codes["client"][used],
         slot=slot[used],
         seconds=seconds[used],

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from turnout.workbench.diagnosis.findings.work_times import WorkTimes
-from turnout.workbench.diagnosis.reading.log import Work
+from turnout.workbench.diagnosis.findings.work_times import WorkLengths
+from turnout.workbench.diagnosis.reading.log import LoggedWork
 from turnout.world import durations
 from turnout.world.durations import Durations
 
@@ -34,7 +34,7 @@ class FittedDurations:
         return getattr(durations, self.kind)(num_clients, **self.parameters)
 
 
-def fit_durations(work: Work, times: WorkTimes, chosen: np.ndarray) -> FittedDurations:
+def fit_durations(work: LoggedWork, times: WorkLengths, chosen: np.ndarray) -> FittedDurations:
     """The law that the log shows, for the chosen clients: the same for all or each with its own, fixed or redrawn.
 
     Ends are recorded as the server saw them, so work is answered as soon as it is over.
@@ -57,7 +57,7 @@ def fit_durations(work: Work, times: WorkTimes, chosen: np.ndarray) -> FittedDur
     return FittedDurations("lognormal", drawn | common, tick)
 
 
-def tick_of(work: Work, times: WorkTimes) -> float:
+def tick_of(work: LoggedWork, times: WorkLengths) -> float:
     """A usual length such that the fastest work takes some ticks, and the longest not too many."""
     fast = float(np.quantile(times.median[times.counted > 0], FAST)) / TICKS_OF_FAST
     longest = float(np.quantile(work.seconds, LONG)) / MOST_TICKS
@@ -69,7 +69,7 @@ def tick_of(work: Work, times: WorkTimes) -> float:
     return float(min((length for length in ROUND_LENGTHS if length >= longest), default=longest))
 
 
-def usual_steps(work: Work, chosen: np.ndarray, num_clients: int) -> np.ndarray:
+def usual_steps(work: LoggedWork, chosen: np.ndarray, num_clients: int) -> np.ndarray:
     """Mean steps of each chosen client in its work, those of the fleet for a client without work."""
     assert work.steps is not None
     count = np.bincount(work.client, minlength=num_clients)

@@ -12,7 +12,7 @@ from turnout import availability
 from turnout.availability.base import Process
 from turnout.availability.markov import lowest_correlation
 from turnout.workbench.diagnosis.findings.all_findings import Findings
-from turnout.workbench.diagnosis.reading.log import Log, Work
+from turnout.workbench.diagnosis.reading.log import Log, LoggedWork
 from turnout.workbench.diagnosis.world.fit import Fitted, feasible
 from turnout.workbench.diagnosis.world.fitted_durations import FittedDurations, fit_durations
 from turnout.workbench.diagnosis.world.likeness import part
@@ -80,7 +80,7 @@ def _rounded(lam: np.ndarray) -> np.ndarray:
     return np.trunc(lam * 1e6) / 1e6
 
 
-def _length_of_rounds(work: Work) -> float:
+def _length_of_rounds(work: LoggedWork) -> float:
     """The median over rounds of the longest work in each: how long a round lasts that waits for all."""
     longest = np.zeros(int(work.slot.max()) + 1)
     np.maximum.at(longest, work.slot, work.seconds)

@@ -50,7 +50,8 @@ def pace_table(pacing: Pacing) -> Table:
     )
     meaning = (
         "Useful: the updates that are left, in noise, once weights are the target's; none if somebody is never heard. "
-        "Never heard: clients that waiting for all would hear. Age: steps of the server since the client was asked."
+        "Never heard: clients with less than a thousandth of the share that waiting for all would give them. Age: "
+        "steps of the server since the client was asked."
     )
     return Table(columns, "Paces in the world of the log, by formula", meaning)
 

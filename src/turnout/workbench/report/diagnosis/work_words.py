@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from turnout.workbench.diagnosis.diagnose import Diagnosis
-from turnout.workbench.diagnosis.findings.work_times import SLOW, SURE, WorkTimes
+from turnout.workbench.diagnosis.findings.work_times import SLOW, SURE, WorkLengths
 from turnout.workbench.diagnosis.world.pacing import PaceCost, Pacing
 from turnout.workbench.report.diagnosis.readable import duration, percent
 from turnout.workbench.report.page.labels import paper_label
@@ -47,12 +47,12 @@ def work_words(diagnosis: Diagnosis) -> list[str]:
     ]
 
 
-def _taken_for(times: WorkTimes) -> str:
+def _taken_for(times: WorkLengths) -> str:
     instead = "" if times.surely else " If a row is rather a stretch of presence, say --shows sessions."
     return f"Times are taken for those of work, as {times.because}.{instead}"
 
 
-def _unended(times: WorkTimes) -> list[str]:
+def _unended(times: WorkLengths) -> list[str]:
     if not times.running + times.given_up:
         return [f"{times.pieces:,} pieces of work ended."]
     return [
@@ -62,14 +62,14 @@ def _unended(times: WorkTimes) -> list[str]:
     ]
 
 
-def _parts(times: WorkTimes) -> str:
+def _parts(times: WorkLengths) -> str:
     if not times.differ:
         return f"no client surely differs from the others, p = {times.p_value:.2g}"
     own = percent(times.own_share)
     return f"{own} of the variance of the logarithm is the client's own; σ = {times.within:.2f} of the rest"
 
 
-def _slow(times: WorkTimes, num_clients: int) -> list[str]:
+def _slow(times: WorkLengths, num_clients: int) -> list[str]:
     count = int(times.slow.sum())
     if not count:
         return [f"No client surely takes more than {SLOW:g} times as long as the median client."]
@@ -88,7 +88,7 @@ def _slow(times: WorkTimes, num_clients: int) -> list[str]:
     return lines
 
 
-def _misfit(times: WorkTimes) -> list[str]:
+def _misfit(times: WorkLengths) -> list[str]:
     """Where the law misses the lengths that were recorded."""
     if times.running + times.given_up:
         return []
