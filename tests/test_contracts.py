@@ -7,7 +7,7 @@ import pytest
 from every_strategy import ONE_EACH, SETTINGS
 from steered import Corrected, Steered
 from turnout import availability, strategies, tasks, tree
-from turnout.strategies import Strategy
+from turnout.strategies import ClientSide, Strategy
 from turnout.testing import check_process, check_strategy, check_task
 from turnout.types import Array, Ask, Move, PerClient
 
@@ -139,6 +139,16 @@ class LeavesGhosts(Steered):
         return Speechless(self.mu)
 
 
+class Silent(Corrected):
+    goodbye = ClientSide.goodbye
+
+
+class NeverLeaves(Steered):
+    @property
+    def client_side(self):
+        return Silent(self.mu)
+
+
 class ChangesItsState(Strategy[object]):
     def init(self, fleet, params):
         return jnp.zeros(())
@@ -157,6 +167,7 @@ class ChangesItsState(Strategy[object]):
         (CountsPlaces(), "vacant places"),
         (LeapsWhenFewCome(), "stay near the fleet"),
         (LeavesGhosts(), "goodbye must take a client's word"),
+        (NeverLeaves(), "side must have a goodbye"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Strategy) else "",
 )

@@ -136,6 +136,8 @@ class HandDriven:
 
     def say_goodbye(self, client: int) -> None:
         """Let a client that keeps its own word take it back."""
+        has_one = type(self._side).goodbye is not ClientSide.goodbye
+        require(has_one, "clients keep words that the server sums up, so their side must have a goodbye")
         said = self._side.goodbye(self._kept[client])
         self.state = take_back(self.server, self.state, jnp.asarray(client), said)
 
