@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from turnout.availability import bernoulli
-from turnout.server.places import _recount
+from turnout.server.places import _map_words
 from turnout.simulator import simulate
 from turnout.simulator.local_training import Local
 from turnout.simulator.trial import Trial, check_trial
 from turnout.strategies import MIFA, FedAU, FedAvg, FedAWE, FedLaAvg, FedVARP, LastWord, StaleFill, Strategy
 from turnout.strategies.memory import check_memory, rows_of_zeros
+from turnout.strategies.words import Words
 from turnout.tasks.quadratics import quadratics
 from turnout.types import Answer, Ask, Cohort, Fleet, Known, Reports, View
 from turnout.uploads import ErrorFeedback, TopK
@@ -89,7 +90,7 @@ def test_a_packed_memory_holds_what_its_sum_says(make, bits):
         cohort = replace(cohort, arrived=cohort.uploading)
         reports = Reports.of(cohort, Answer(random_rows(4, seed=t % 5)), jnp.zeros(4), ones * (1 + t % 3))
         _, state = strategy.aggregate(state, params, view, cohort, reports)
-    recounted = _recount(state)
+    recounted = _map_words(Words.recount, state)
     for kept, made_anew in zip(jax.tree.leaves(state), jax.tree.leaves(recounted), strict=True):
         np.testing.assert_allclose(kept, made_anew, rtol=1e-3, atol=1e-4 * float(jnp.max(jnp.abs(kept))))
 
