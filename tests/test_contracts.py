@@ -7,7 +7,7 @@ import pytest
 from every_strategy import ONE_EACH, SETTINGS
 from steered import Corrected, Steered
 from turnout import availability, strategies, tasks, tree
-from turnout.strategies import ClientSide, Strategy
+from turnout.strategies import Strategy
 from turnout.testing import check_process, check_strategy, check_task
 from turnout.types import Array, Ask, Move, PerClient
 
@@ -139,14 +139,15 @@ class LeavesGhosts(Steered):
         return Speechless(self.mu)
 
 
-class Silent(Corrected):
-    goodbye = ClientSide.goodbye
+class Verbose(Corrected):
+    def goodbye(self, kept):
+        return kept, kept
 
 
-class NeverLeaves(Steered):
+class SaysTooMuch(Steered):
     @property
     def client_side(self):
-        return Silent(self.mu)
+        return Verbose(self.mu)
 
 
 class ChangesItsState(Strategy[object]):
@@ -167,7 +168,7 @@ class ChangesItsState(Strategy[object]):
         (CountsPlaces(), "vacant places"),
         (LeapsWhenFewCome(), "stay near the fleet"),
         (LeavesGhosts(), "goodbye must take a client's word"),
-        (NeverLeaves(), "side must have a goodbye"),
+        (SaysTooMuch(), "a goodbye must have the form of the model"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Strategy) else "",
 )
