@@ -35,9 +35,6 @@ class Corrected(ClientSide[PyTree]):
     def keep(self, kept: Params, work: Work, sent: Answer) -> Params:
         return tree.add(kept, sent.second)
 
-    def goodbye(self, kept: Params) -> Params:
-        return tree.scale(kept, -1.0)
-
 
 class Steered(Strategy[Words]):
     """w ← w + Σ_R α_k Δ_k / Σ_R α_k, c = Σ_k α_k c_k sent beside the model; c_k between mean and last gradient.

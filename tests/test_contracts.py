@@ -139,6 +139,17 @@ class LeavesGhosts(Steered):
         return Speechless(self.mu)
 
 
+class Verbose(Corrected):
+    def goodbye(self, kept):
+        return kept, kept
+
+
+class SaysTooMuch(Steered):
+    @property
+    def client_side(self):
+        return Verbose(self.mu)
+
+
 class ChangesItsState(Strategy[object]):
     def init(self, fleet, params):
         return jnp.zeros(())
@@ -157,6 +168,7 @@ class ChangesItsState(Strategy[object]):
         (CountsPlaces(), "vacant places"),
         (LeapsWhenFewCome(), "stay near the fleet"),
         (LeavesGhosts(), "goodbye must take a client's word"),
+        (SaysTooMuch(), "a goodbye must have the form of the model"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Strategy) else "",
 )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Generic, Literal, TypeVar
 
+import jax
+
+from turnout import tree
 from turnout.declarations import Declared
 from turnout.types import Answer, Params, PyTree, Scalar, Work
 
@@ -48,6 +51,9 @@ class ClientSide(Declared, Generic[Kept]):
     def goodbye(self, kept: Kept) -> Params:
         """What it says when it leaves for good: the change that takes its word out of the server's `Words`.
 
-        It counts with the weight that the word has there. A client that has sent nothing takes nothing back.
+        It counts with the weight that the word has there; by default it is the opposite of what the client keeps. A
+        client that has sent nothing takes nothing back.
         """
-        raise ValueError(f"{type(self).__name__} keeps no word that the server has summed up: nothing to take back")
+        if not jax.tree.leaves(kept):
+            raise ValueError(f"{type(self).__name__} keeps no word that the server has summed up: nothing to take back")
+        return tree.scale(kept, -1.0)

@@ -19,7 +19,7 @@ from turnout.simulator.local_training import Local
 from turnout.strategies.base import Strategy
 from turnout.strategies.client_side import ClientSide
 from turnout.tasks.quadratics import Quadratics
-from turnout.testing.claims import require, require_finite
+from turnout.testing.claims import require, require_finite, require_same_form
 from turnout.types import Answer, Array, Ask, Cohort, Download, Fleet, Known, PyTree, Reports, View, Work
 
 RATE = 0.05
@@ -137,6 +137,7 @@ class HandDriven:
     def say_goodbye(self, client: int) -> None:
         """Let a client that keeps its own word take it back."""
         said = self._side.goodbye(self._kept[client])
+        require_same_form(said, self.state.params, "a goodbye must have the form of the model")
         self.state = take_back(self.server, self.state, jnp.asarray(client), said)
 
     def losses(self) -> np.ndarray:
