@@ -7,13 +7,14 @@ a tick has no order. The number of steps so far is the model's version.
 from __future__ import annotations
 
 import abc
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
 
+from turnout.declarations import ClientCount, Declared, Numbers
 from turnout.types import Scalar
 
 __all__ = ["Buffered", "Clocked", "Pace", "PaceState", "Rounds", "Traffic"]
@@ -53,7 +54,7 @@ class Traffic(eqx.Module):
     arrived: Count  # of all clients
 
 
-class Pace(eqx.Module):
+class Pace(Declared):
     """When a server asks, and when it steps. Fields are numbers, so a grid of them is one program."""
 
     # Whether clients are asked together, and those that do not answer belong to the round nevertheless.
@@ -103,14 +104,10 @@ class Rounds(Pace):
 
     in_rounds = True
 
-    quorum: Scalar = 1.0
-    deadline: Scalar | None = None  # ticks, the one in which the round opens included
+    quorum: Annotated[Scalar, Numbers(0, 1, above=True)] = 1.0
+    deadline: ClientCount | None = None  # ticks, the one in which the round opens included
     late: Late = eqx.field(static=True, default="drop")
-    concurrency: Scalar | None = None  # everyone that the strategy wants if not given
-
-    def __check_init__(self) -> None:
-        if self.late not in get_args(Late):
-            raise ValueError(f"pace: late must be 'drop' or 'keep', not {self.late!r}")
+    concurrency: ClientCount | None = None  # everyone that the strategy wants if not given
 
     def openings(self, state: PaceState, at_work: Count, num_clients: int) -> Count:
         return jnp.where(state.opened == _NOT_OPEN, _places_left(self.concurrency, at_work, num_clients), 0)
@@ -143,8 +140,8 @@ class Rounds(Pace):
 class Buffered(Pace):
     """Keep up to `concurrency` clients at work, and step as soon as `size` updates have arrived, with all of them."""
 
-    size: Scalar = 10  # K
-    concurrency: Scalar | None = None  # C, clients at work; everyone that the strategy wants if not given
+    size: ClientCount = 10  # K
+    concurrency: ClientCount | None = None  # C, clients at work; everyone that the strategy wants if not given
 
     def openings(self, state: PaceState, at_work: Count, num_clients: int) -> Count:
         return _places_left(self.concurrency, at_work, num_clients)
@@ -170,8 +167,8 @@ class Buffered(Pace):
 class Clocked(Pace):
     """Step every `every` ticks, with whatever has arrived; a client is asked as soon as it is idle."""
 
-    every: Scalar = 1  # Δt
-    concurrency: Scalar | None = None  # clients at work; everyone that the strategy wants if not given
+    every: ClientCount = 1  # Δt
+    concurrency: ClientCount | None = None  # clients at work; everyone that the strategy wants if not given
 
     def openings(self, state: PaceState, at_work: Count, num_clients: int) -> Count:
         return _places_left(self.concurrency, at_work, num_clients)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from turnout import tree
+from turnout.declarations import CountOrZero, checked
 from turnout.server.facts import Facts, Oracle
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
@@ -69,8 +70,9 @@ class Server(eqx.Module):
     slots: int = eqx.field(static=True)
 
     @classmethod
+    @checked
     def of(
-        cls, fleet: Fleet, strategy: Strategy[PyTree], settings: ServerSettings | None = None, slots: int = 0
+        cls, fleet: Fleet, strategy: Strategy[PyTree], settings: ServerSettings | None = None, slots: CountOrZero = 0
     ) -> Server:
         """A server with plain settings, and with the truth as facts, if nothing else is given."""
         return cls(fleet, strategy, (settings or ServerSettings()).with_facts(Oracle()), slots)

@@ -170,8 +170,8 @@ def as_arrays(trial: Trial) -> Trial:
     def convert(leaf: Any) -> Any:
         if isinstance(leaf, bool | np.bool_):
             return jax.device_put(np.bool_(leaf))
-        if isinstance(leaf, int | np.integer):
+        if isinstance(leaf, int | np.integer) and abs(int(leaf)) < 2**31:  # wider ones are as good as floats
             return jax.device_put(np.int32(leaf))
-        return jax.device_put(np.float32(leaf)) if isinstance(leaf, float | np.floating) else leaf
+        return jax.device_put(np.float32(leaf)) if isinstance(leaf, int | float | np.number) else leaf
 
     return jax.tree.map(convert, trial)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Annotated
 
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from turnout.strategies.base import Strategy, per_client
+from turnout.declarations import ClientCount, Numbers
+from turnout.strategies.base import Strategy, listed, per_client
 from turnout.strategies.sampling import largest
 from turnout.strategies.staleness import num_awaited
-from turnout.types import Ask, Cohort, Fleet, Mask, Move, Params, PerClient, RandomKey, Reports, Scalar, View, divide
+from turnout.types import Ask, Cohort, Fleet, Mask, Move, Params, PerClient, RandomKey, Reports, View, divide
 
-
-def _as_odds(odds: Sequence[float] | PerClient | None) -> PerClient | None:
-    return None if odds is None else jnp.asarray(odds, jnp.float32)
+Odds = Annotated[PerClient, Numbers(0)]
 
 
 class FairChoice(Strategy[PerClient]):
@@ -39,8 +38,8 @@ class FairChoice(Strategy[PerClient]):
     title = "Fair choice"
     references = ("ribero2023federated",)
 
-    odds: PerClient | None = per_client(converter=_as_odds)  # those furthest behind their target if not given
-    cohort: Scalar | None = None  # clients asked at a time; as many as the pace has places for if not given
+    odds: Odds | None = per_client(converter=listed(Odds))  # those furthest behind their target if not given
+    cohort: ClientCount | None = None  # clients asked at a time; as many as the pace has places for if not given
 
     def check(self, fleet: Fleet) -> None:
         super().check(fleet)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Annotated
 
-import jax.numpy as jnp
 import numpy as np
 
-from turnout.strategies.base import Strategy, per_client
+from turnout.declarations import Numbers
+from turnout.strategies.base import Strategy, listed, per_client
 from turnout.types import Cohort, Fleet, Move, Params, PerClient, Reports, View
 
-
-def _as_beats(beats: Sequence[float] | PerClient | None) -> PerClient | None:
-    return None if beats is None else jnp.asarray(beats, jnp.float32)
+Beats = Annotated[PerClient, Numbers(1)]
 
 
 class FedFix(Strategy[None]):
@@ -31,7 +29,7 @@ class FedFix(Strategy[None]):
     consistent = "if everybody is always there, with links and work alike for all"
     references = ("fraboni2023general",)
 
-    beats: PerClient | None = per_client(converter=_as_beats)  # of each client's work; the update's own if not given
+    beats: Beats | None = per_client(converter=listed(Beats))  # of each client's work; the update's own if not given
 
     def check(self, fleet: Fleet) -> None:
         super().check(fleet)

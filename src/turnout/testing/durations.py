@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from turnout.declarations import Count, checked
 from turnout.testing.claims import require, require_close
 from turnout.types import Array, RandomKeys, Steps
 from turnout.world.durations import MAX_TICKS, Durations
@@ -15,7 +16,8 @@ from turnout.world.durations import MAX_TICKS, Durations
 _ROUNDING = 1e-6
 
 
-def check_durations(durations: Durations, *, steps: int = 5, draws: int = 4000) -> None:
+@checked
+def check_durations(durations: Durations, *, steps: Count = 5, draws: Count = 4000) -> None:
     """Raise an AssertionError unless the law keeps its contract.
 
     It compiles and maps over keys; it answers with one whole number of 0 or more per client, the same for the same key;

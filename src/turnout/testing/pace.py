@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from turnout.declarations import Count, checked
 from turnout.paces import Pace, PaceState, Traffic
 from turnout.testing.claims import require, require_close
 from turnout.types import Array
@@ -29,7 +30,8 @@ class _Job:
     late: bool = False
 
 
-def check_pace(pace: Pace, *, num_clients: int = 20, ticks: int = 300) -> None:
+@checked
+def check_pace(pace: Pace, *, num_clients: Count = 20, ticks: Count = 300) -> None:
     """Raise an AssertionError unless the pace keeps its contract.
 
     It compiles and maps over runs; it says how many clients may be asked by a whole number of 0 or more, which never

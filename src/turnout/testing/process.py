@@ -11,11 +11,13 @@ import jax.random as jr
 import numpy as np
 
 from turnout.availability.base import ErgodicProcess, Process
+from turnout.declarations import Count, checked
 from turnout.testing.claims import require, require_close, require_same_form
 from turnout.types import Array, Mask, PyTree, RandomKey, RandomKeys
 
 
-def check_process(process: Process[PyTree], *, rounds: int = 2000, replicas: int = 32) -> None:
+@checked
+def check_process(process: Process[PyTree], *, rounds: Count = 2000, replicas: Count = 32) -> None:
     """Raise an AssertionError unless the process keeps its contract.
 
     It compiles and maps over keys, keeps the form of its state, answers with one truth value per client, repeats itself

@@ -11,6 +11,7 @@ import jax.random as jr
 import numpy as np
 
 from turnout.availability.markov import markov
+from turnout.declarations import Count, checked
 from turnout.server.facts import Online, Oracle
 from turnout.server.server import Server, ServerState
 from turnout.simulator import simulate
@@ -27,7 +28,8 @@ _DIMENSION = 3
 _SPARE_PLACES = 9  # which real nodes have for newcomers: the result must not depend on them
 
 
-def check_strategy(strategy: Strategy[PyTree], *, rounds: int = 20) -> None:
+@checked
+def check_strategy(strategy: Strategy[PyTree], *, rounds: Count = 20) -> None:
     """Raise an AssertionError unless the strategy keeps its contract.
 
     It compiles and maps over seeds; keeps the form of its state; is finite and at rest when nobody comes, in round 0

@@ -9,13 +9,15 @@ import jax.random as jr
 import numpy as np
 
 from turnout import tree
+from turnout.declarations import Count, checked
 from turnout.metrics import PER_CLIENT, TRAIN_LOSS, metric_named
 from turnout.tasks.base import Task
 from turnout.testing.claims import require, require_close, require_finite, require_same_form
 from turnout.types import Params
 
 
-def check_task(task: Task, *, clients: int = 5) -> None:
+@checked
+def check_task(task: Task, *, clients: Count = 5) -> None:
     """Raise an AssertionError unless the task keeps its contract, tried on its first few clients."""
     sizes, importance = np.asarray(task.sizes), np.asarray(task.importance)
     require(

@@ -9,6 +9,7 @@ import jax.random as jr
 import numpy as np
 
 from turnout import tree
+from turnout.declarations import checked
 from turnout.testing.claims import require, require_close, require_finite, require_same_form
 from turnout.types import Array, Params, PyTree, RandomKey
 from turnout.uploads.base import Upload, UploadContext
@@ -16,6 +17,7 @@ from turnout.uploads.base import Upload, UploadContext
 _CLIENTS = 5
 
 
+@checked
 def check_upload(upload: Upload[PyTree]) -> None:
     """Raise an AssertionError unless the transform keeps its contract.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int
 from scipy.special import ndtr
 
 from turnout.arguments import refuse, spread, spread_whole
+from turnout.declarations import Count, CountOrZero, Declared, Numbers, Positive, Seed, checked
 from turnout.types import PerClient, RandomKey, Round, Steps
 
 __all__ = [
@@ -34,9 +35,10 @@ Leaving = Literal["continue", "pause", "abort", "answer"]
 MAX_TICKS = 1_048_576  # of one piece of work
 _RARELY = -5.0  # standard deviations: one draw in three million is shorter
 PerClientNumbers = float | Sequence[float]
+Ticks = Annotated[float, Numbers(0, MAX_TICKS)]
 
 
-class Durations(eqx.Module):
+class Durations(Declared):
     """The law of the time that work takes.
 
     `leaving` says what becomes of work whose client is not available: it goes on, it pauses, or it is lost, and an
@@ -44,16 +46,7 @@ class Durations(eqx.Module):
     """
 
     leaving: Leaving = eqx.field(static=True, kw_only=True, default="continue")
-    tick_seconds: float | None = eqx.field(static=True, kw_only=True, default=None)  # so that results have hours
-
-    def __check_init__(self) -> None:
-        if self.leaving not in get_args(Leaving):
-            raise ValueError(
-                f"durations: leaving must be 'continue', 'pause', 'abort' or 'answer', not {self.leaving!r}"
-            )
-        seconds = self.tick_seconds
-        if seconds is not None and not 0 < seconds < float("inf"):
-            raise ValueError(f"durations: tick_seconds must be positive and finite, not {seconds}")
+    tick_seconds: Positive | None = eqx.field(static=True, kw_only=True, default=None)  # so that results have hours
 
     @abc.abstractmethod
     def step(self, t: Round, steps: Steps, key: RandomKey) -> Steps:
@@ -198,12 +191,17 @@ def _lognormal_law(median: np.ndarray, sigma: np.ndarray, most: np.ndarray) -> n
     return np.diff(within, axis=1, prepend=0.0, append=1.0)
 
 
-def instant(num_clients: int) -> None:
+@checked
+def instant(num_clients: Count) -> None:
     """Build nothing: all work ends in the tick in which it starts, and a tick is a round."""
 
 
+@checked
 def fixed(
-    num_clients: int, ticks: int | Sequence[int] = 0, leaving: Leaving = "continue", tick_seconds: float | None = None
+    num_clients: Count,
+    ticks: int | Sequence[int] = 0,
+    leaving: Leaving = "continue",
+    tick_seconds: Positive | None = None,
 ) -> FixedDurations:
     """The same every time, in ticks beyond the first: one number for all, or one per client."""
     whole = spread_whole("durations: ticks", ticks, num_clients, 0)
@@ -211,31 +209,32 @@ def fixed(
     return FixedDurations(jnp.asarray(whole), leaving=leaving, tick_seconds=tick_seconds)
 
 
+@checked
 def drawn(
-    num_clients: int,
-    median: float,
-    sigma: float,
-    low: int = 0,
-    high: int = 20,
-    seed: int = 0,
+    num_clients: Count,
+    median: Ticks,
+    sigma: Ticks,
+    low: CountOrZero = 0,
+    high: CountOrZero = 20,
+    seed: Seed = 0,
     leaving: Leaving = "continue",
-    tick_seconds: float | None = None,
+    tick_seconds: Positive | None = None,
 ) -> FixedDurations:
     """One number of ticks beyond the first per client, drawn once: log-normal, cut at `low` and `high`."""
-    _check_range("median and sigma", np.asarray([median, sigma], np.float64), 0.0, MAX_TICKS, "value")
     if not 0 <= low <= high <= MAX_TICKS:
         raise ValueError(f"durations: low and high must be 0 ≤ low ≤ high ≤ {MAX_TICKS:,}, not {low} and {high}")
     draws = median * np.exp(sigma * np.random.default_rng(seed).standard_normal(num_clients))
     return fixed(num_clients, np.clip(np.rint(draws), low, high).astype(int).tolist(), leaving, tick_seconds)
 
 
+@checked
 def lognormal(
-    num_clients: int,
+    num_clients: Count,
     median: PerClientNumbers,
     sigma: PerClientNumbers = 0.5,
     most: PerClientNumbers = 1000.0,
     leaving: Leaving = "continue",
-    tick_seconds: float | None = None,
+    tick_seconds: Positive | None = None,
 ) -> LognormalDurations:
     """Drawn anew every time around the client's median, in ticks in all, the first included; at most `most`."""
     parts = {
@@ -249,9 +248,10 @@ def lognormal(
     )
 
 
+@checked
 def timed(
-    num_clients: int,
-    tick_seconds: float,
+    num_clients: Count,
+    tick_seconds: Positive,
     per_step: PerClientNumbers,
     download: PerClientNumbers = 0.0,
     upload: PerClientNumbers = 0.0,
@@ -272,8 +272,9 @@ def timed(
     return Timed(*(jnp.asarray(part, jnp.float32) for part in ways), leaving=leaving, tick_seconds=tick_seconds)
 
 
+@checked
 def resampled(
-    num_clients: int, seconds: Sequence[Sequence[float]], tick_seconds: float, leaving: Leaving = "continue"
+    num_clients: Count, seconds: Sequence[Sequence[float]], tick_seconds: Positive, leaving: Leaving = "continue"
 ) -> Resampled:
     """Each time one of the client's own `seconds`, a list per client; whose list is empty draws from all others'."""
     if len(seconds) != num_clients:

@@ -125,9 +125,9 @@ def test_queues_as_played():
     [
         (lambda: most_at_work_by_choice(1.0, 0.0, [1, 2], [1, 0]), "client 1 has target = 0"),
         (lambda: most_at_work_by_choice(1.0, 0.0, [1, 2], [1, 1], size=2), "size = 2: with 2 clients at most 1"),
-        (lambda: fair_odds(1.0, 0.0, [1, 2], [1, 1], 0), "concurrency must be a whole number of 1 or more, not 0"),
+        (lambda: fair_odds(1.0, 0.0, [1, 2], [1, 1], 0), "concurrency must be a whole number from 1 to"),
         (lambda: queued_rates([1, 1], [1.0, 0.0], 2), "client 1 has durations = 0"),
-        (lambda: queued_rates([1, 1], [1.0, 1.0], 0), "tasks must be a whole number of 1 or more, not 0"),
+        (lambda: queued_rates([1, 1], [1.0, 1.0], 0), "tasks must be a whole number from 1 to"),
     ],
 )
 def test_refuses(call, message):

@@ -75,7 +75,7 @@ BUFFER_OF_TWO = {"name": "buffered", "size": 2}
         ({"pace": {"name": "buffered", "siz": 3}}, "pace: unknown key 'siz': did you mean 'size'"),
         ({"pace": {"name": "buffered", "size": 9}}, "size must be a whole number from 1 to the 6 clients, not 9"),
         ({"pace": {"name": "buffered", "size": 4, "concurrency": 3}}, "concurrency = 3 is below size = 4"),
-        ({"pace": {"name": "rounds", "quorum": 1.5}}, "quorum must be a share above 0 and at most 1"),
+        ({"pace": {"name": "rounds", "quorum": 1.5}}, "quorum must be a number above 0 and at most 1"),
         ({"pace": {"name": "rounds", "late": "never"}}, 'expected one of "drop", "keep"'),
         ({"durations": "lognormal"}, "durations: 'median' is missing"),
         ({"durations": {"name": "fixed", "ticks": -1}}, "at least 0"),

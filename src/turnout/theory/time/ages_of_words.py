@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from turnout.declarations import checked
 from turnout.theory.time.arrivals import BufferedArrivals
 
 
+@checked
 def word_ages(arrivals: BufferedArrivals) -> tuple[np.ndarray, np.ndarray]:
     """Mean and mean square of the age, in ticks, of the last used word of each client, at a random tick.
 

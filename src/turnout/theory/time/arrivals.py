@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from turnout.arguments import Values, law, nonnegative
+from turnout.declarations import checked
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class RoundArrivals(UsedUpdates):
     averaged: np.ndarray  # mean of 1 / (answers in the step) over its used updates, for servers that average
 
 
+@checked
 def effective_in_time(arrivals: UsedUpdates, coefficients: Values, average: bool = False) -> np.ndarray:
     """Effective weights Ω_k ∝ c_k a_k E s(age_k), where an update of client k enters a step with coefficient c_k.
 
@@ -60,6 +62,7 @@ def effective_in_time(arrivals: UsedUpdates, coefficients: Values, average: bool
     return law("coefficients × rates × discount", factors)
 
 
+@checked
 def unbiased_coefficients(arrivals: UsedUpdates, target: Values) -> np.ndarray:
     """The coefficients α_k / (a_k E s(age_k)), with mean 1, that make the effective weights the target.
 
@@ -72,6 +75,7 @@ def unbiased_coefficients(arrivals: UsedUpdates, target: Values) -> np.ndarray:
     return found / found.mean()
 
 
+@checked
 def weighing_efficiency(arrivals: UsedUpdates, target: Values) -> float:
     """Share of the updates that is left if each is weighed by α_k / a_k: 1 / (1 + χ²(α ‖ shares)).
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from turnout.arguments import Values, at_least, check_nonnegative, positive
+from turnout.declarations import Count, NotNegative, checked
 from turnout.theory.time.arrivals import BufferedArrivals
 from turnout.theory.time.buffer import Supply, filling, steps_in_ticks
 from turnout.theory.time.clients import Durations, Leaving, Shared, TimedClients, read_clients
@@ -24,15 +25,16 @@ OFTEN_THERE = 0.85  # clients that are there so often, with fixed durations, may
 AROUND = np.linspace(-0.7, 5.0, 36)  # log of a client's hazard beside the common one
 
 
+@checked
 def buffered_arrivals(
     pi: Shared,
     lam: Shared,
     durations: Durations,
-    size: int = 10,
-    concurrency: int | None = None,
+    size: Count = 10,
+    concurrency: Count | None = None,
     leaving: Leaving = "continue",
     odds: Values | None = None,
-    exponent: float = 0.0,
+    exponent: NotNegative = 0.0,
 ) -> BufferedArrivals:
     """Arrivals at a server that steps as soon as `size` updates have come, and keeps up to `concurrency` at work.
 

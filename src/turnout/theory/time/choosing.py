@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from turnout.arguments import Values, at_least, law, positive, refuse
+from turnout.declarations import Count, checked
 from turnout.theory.time.buffer import Supply, filling
 from turnout.theory.time.clients import Durations, Leaving, Shared, TimedClients, read_clients
 from turnout.theory.time.work import WorkTimes, times_of
@@ -13,8 +14,9 @@ CERTAIN = 1 - 1e-9  # a hazard above it is as good as being asked at once
 TURNS = 200
 
 
+@checked
 def most_at_work_by_choice(
-    pi: Shared, lam: Shared, durations: Durations, target: Values, size: int = 1, leaving: Leaving = "continue"
+    pi: Shared, lam: Shared, durations: Durations, target: Values, size: Count = 1, leaving: Leaving = "continue"
 ) -> float:
     """C*, the largest number at work for which choice alone can make updates come in proportion to the target.
 
@@ -32,13 +34,14 @@ def most_at_work_by_choice(
     return _most(clients, times_of(clients), alpha, size)
 
 
+@checked
 def fair_odds(
     pi: Shared,
     lam: Shared,
     durations: Durations,
     target: Values,
-    concurrency: int,
-    size: int = 1,
+    concurrency: Count,
+    size: Count = 1,
     leaving: Leaving = "continue",
 ) -> np.ndarray:
     """Odds of being asked, among those that are idle and there, with which updates come in proportion to the target.
@@ -68,7 +71,8 @@ def fair_odds(
     return odds / odds.mean()
 
 
-def queued_rates(odds: Values, durations: Values, tasks: int) -> tuple[np.ndarray, np.ndarray]:
+@checked
+def queued_rates(odds: Values, durations: Values, tasks: Count) -> tuple[np.ndarray, np.ndarray]:
     """Updates per tick of each client, and mean number of tasks at it, if tasks queue at clients.
 
     So many tasks are always out; each goes next to client k with probability p_k and waits there (Generalized

@@ -87,7 +87,11 @@ def _one_each(name: str, values: Shared, count: int) -> np.ndarray:
 
 def read_durations(durations: Durations) -> np.ndarray:
     """The table of P(D = 0), P(D = 1), … with one row per client, without columns in which nobody ends."""
-    given = np.asarray(durations, dtype=np.float64)
+    rule = "give one whole number per client, or a row of probabilities per client"
+    try:
+        given = np.asarray(durations, dtype=np.float64)
+    except ValueError:
+        raise ValueError(f"durations has rows of unequal lengths: {rule}") from None
     if given.ndim == 1 and given.size:
         whole = (given >= 0) & (given == np.floor(given))
         refuse(~whole, lambda k: f"client {k} has durations = {given[k]:g}", "must be a whole number of at least 0")
@@ -96,7 +100,6 @@ def read_durations(durations: Durations) -> np.ndarray:
         table[np.arange(given.size), given.astype(int)] = 1.0
         return table
     if given.ndim != 2 or given.size == 0:
-        rule = "give one whole number per client, or a row of probabilities per client"
         raise ValueError(f"durations has shape {given.shape}: {rule}")
     least = given.min(axis=1)
     refuse(~(least >= 0), lambda k: f"client {k} has durations with {least[k]:g}", "probabilities must not be negative")

@@ -5,14 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from turnout.arguments import at_least, check_nonnegative
+from turnout.declarations import Count, NotNegative, checked
 from turnout.theory.time.arrivals import UsedUpdates
 from turnout.theory.time.clients import Durations, Leaving, Shared, TimedClients, read_clients
 from turnout.theory.time.laws import LONGEST_LAW, work_law
 from turnout.theory.time.work import lost_at, stays, times_of
 
 
+@checked
 def clocked_arrivals(
-    pi: Shared, lam: Shared, durations: Durations, every: int, leaving: Leaving = "continue", exponent: float = 0.0
+    pi: Shared,
+    lam: Shared,
+    durations: Durations,
+    every: Count,
+    leaving: Leaving = "continue",
+    exponent: NotNegative = 0.0,
 ) -> UsedUpdates:
     """Arrivals at a server that steps every so many ticks, whoever is idle and there being at work.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from turnout.arguments import refuse
+from turnout.declarations import Share, checked
 from turnout.theory.time.arrivals import BufferedArrivals
 
 
@@ -21,7 +22,8 @@ class MixedModel:
     damping: float  # an update moves the model by this times a in the end
 
 
-def fedasync_model(arrivals: BufferedArrivals, mixing: float) -> MixedModel:
+@checked
+def fedasync_model(arrivals: BufferedArrivals, mixing: Share) -> MixedModel:
     """How FedAsync weighs and damps the updates that come; the arrivals are those of a buffer of one.
 
     Everyone at work will pull the model back to where it started. Since w + Σ_{at work} a_j start_j changes only by

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from turnout.declarations import NotNegative, checked
 from turnout.paces import Buffered, Clocked, Pace, Rounds
 from turnout.theory.time.arrivals import UsedUpdates
 from turnout.theory.time.buffered import buffered_arrivals
@@ -12,8 +13,14 @@ from turnout.theory.time.clocked import clocked_arrivals
 from turnout.theory.time.rounds import round_arrivals
 
 
+@checked
 def pace_arrivals(
-    pace: Pace, pi: Shared, lam: Shared, durations: Durations, leaving: Leaving = "continue", exponent: float = 0.0
+    pace: Pace,
+    pi: Shared,
+    lam: Shared,
+    durations: Durations,
+    leaving: Leaving = "continue",
+    exponent: NotNegative = 0.0,
 ) -> UsedUpdates:
     """Arrivals at a server that keeps this pace and asks everybody who is there, as many as it may, drawn uniformly.
 

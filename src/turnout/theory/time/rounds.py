@@ -9,6 +9,7 @@ import numpy as np
 from scipy.signal import fftconvolve
 
 from turnout.arguments import at_least, check_nonnegative
+from turnout.declarations import Count, NotNegative, Share, checked
 from turnout.theory.bias import normalised_round_weights
 from turnout.theory.time.arrivals import RoundArrivals
 from turnout.theory.time.clients import Durations, Leaving, Shared, TimedClients, read_clients
@@ -27,15 +28,16 @@ SECOND_START = 0.3  # of the probability of being there
 BOTH_STABLE = 0.02  # relative difference of the lengths that two starts lead to
 
 
+@checked
 def round_arrivals(
     pi: Shared,
     lam: Shared,
     durations: Durations,
-    quorum: float = 1.0,
-    deadline: int | None = None,
+    quorum: Share = 1.0,
+    deadline: Count | None = None,
     late: Literal["drop", "keep"] = "drop",
     leaving: Leaving = "continue",
-    exponent: float = 0.0,
+    exponent: NotNegative = 0.0,
 ) -> RoundArrivals:
     """Arrivals at a server that asks all that are there, and closes at a share `quorum` of them or a deadline.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from turnout.arguments import refuse
+from turnout.declarations import checked
 from turnout.theory.time.clients import Durations, Leaving, Shared, TimedClients, read_clients
 
 LEAST_SUCCESS = 1e-30  # of a try whose client must not leave: below it the client never comes
@@ -24,6 +25,7 @@ class WorkTimes:
     asks: np.ndarray  # starts, 1 unless work is lost
 
 
+@checked
 def work_times(pi: Shared, lam: Shared, durations: Durations, leaving: Leaving = "continue") -> WorkTimes:
     """How long clients work, in closed form.
 

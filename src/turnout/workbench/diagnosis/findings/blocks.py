@@ -30,7 +30,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Memory:
+class Slowness:
     """Covariance of blocks, over that of chains: A where they are the same, plus S ρ^h at lag h."""
 
     level: float  # A
@@ -65,24 +65,24 @@ def blocks_of(log: Log, cycles: Cycles) -> Blocks:
     return Blocks(lengths, np.where(full, present_slots, 0.0), full)
 
 
-def memory_of(blocks: Blocks, pi: PerClient, lam: PerClient) -> Memory:
+def memory_of(blocks: Blocks, pi: PerClient, lam: PerClient) -> Slowness:
     """How much more the clients' presence varies than that of chains, as far as memory explains it.
 
     How unlike blocks are at lag h, over what chains give, tells memory from change. With memory it levels off, as
     A + S (1 - ρ^h). With change it goes on growing, as A + B h (steps, each client at its own time) or A + B h² (a
-    trend, or steps of all at one time): then A is all that memory explains. Memory must fit clearly better.
+    trend, or steps of all at one time): then A is all that memory explains. Slowness must fit clearly better.
     """
     unlike = _unlikeness(blocks, pi, lam)
     if len(unlike) < FEWEST_LAGS:
-        return Memory(float(unlike[0]) if len(unlike) else 1.0)
+        return Slowness(float(unlike[0]) if len(unlike) else 1.0)
     lag = np.arange(1, len(unlike) + 1)
     by_memory = {float(fading): _fit(1 - fading**lag, unlike) for fading in FADINGS}
     fading = min(by_memory, key=lambda each: by_memory[each][2])
     level, slope, error = by_memory[fading]
     least = min(_fit(lag**power, unlike)[2] for power in (1.0, 2.0))
     if error < MAX_ERROR_RATIO * least:
-        return Memory(level, slope, fading)
-    return Memory(float(unlike[0]))
+        return Slowness(level, slope, fading)
+    return Slowness(float(unlike[0]))
 
 
 def _unlikeness(blocks: Blocks, pi: PerClient, lam: PerClient) -> Lags:
