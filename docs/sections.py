@@ -7,22 +7,20 @@ import functools
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import get_args
 
 import numpy as np
+from in_time import same_time, whom
 from public_names import PACKAGES, listed, reference
 from speeds import intervals, million, performance, precision, speed
-from tables import NUMBERS, ROOT, table
+from tables import NUMBERS, RESULTS, ROOT, folder_of, size_of, table
 
 from turnout.statistics import Interval
 from turnout.workbench.experiment import registry
 from turnout.workbench.report.claims.claims_page import count_verdicts, stored_results
 from turnout.workbench.reproduction.measures import CURVES, Measured, StrategyCurves, read_curves, rounds_to
-from turnout.workbench.reproduction.stored import read_result
 from turnout.workbench.reproduction.verdicts import Reproduction
 
-RESULTS = ROOT / "experiments" / "results"
 PAGES = (
     "README.md",
     *(f"docs/{name}.md" for name in ("choose", "clusters", "matrix", "performance", "time", "api/README")),
@@ -68,16 +66,6 @@ def traits() -> str:
 
 
 # What came out
-
-
-def folder_of(claim: str) -> Path:
-    """Where a claim's result is, the full size before the quick one."""
-    return next(place for place, result in stored_results(RESULTS) if result["name"] == claim)
-
-
-def size_of(claim: str) -> str:
-    result = read_result(folder_of(claim))
-    return f"`turnout reproduce {claim} --{result['profile']}`, {result['seeds']} seeds"
 
 
 def phones() -> str:
@@ -258,20 +246,6 @@ def audited() -> str:
     return table(("`turnout audit demo`", "consistent", "off target", "unsteady"), rows)
 
 
-def whom() -> str:
-    """Share of the slow clients, and weight on the wrong ones: `python benchmarks/whom.py --store`."""
-    servers = json.loads((NUMBERS / "whom.json").read_text())["servers"]
-    rows = []
-    for name, worlds in servers.items():
-        cells = [name]
-        for shares in worlds.values():
-            for kind in ("played", "formula"):
-                slow, off = (shares.get(f"{kind} {what}") for what in ("slow", "off"))
-                cells.append("–" if slow is None else f"{100 * slow:.1f} % ({100 * off:.1f})")
-        rows.append(cells)
-    return table(("server", "always there", "by formula", "two classes", "by formula"), rows)
-
-
 SECTIONS: dict[str, Callable[[], str]] = {
     "traits": traits,
     "phones": phones,
@@ -289,6 +263,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "precision": precision,
     "million": million,
     "whom": whom,
+    "same time": same_time,
     "intervals": intervals,
     "public names": listed,
     **{f"reference {package}": functools.partial(reference, package) for package in PACKAGES},
