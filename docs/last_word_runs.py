@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-from stored_runs import final_accuracy, folder_of, points, size_of
-from tables import table
+from tables import final_accuracy, folder_of, points, size_of, table
 
 from turnout.statistics import Interval
 from turnout.workbench.reproduction.measures import (

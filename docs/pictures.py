@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 import polars as pl
+from in_time import whom_shares
 
 from turnout.availability import cyclic, markov
 from turnout.simulator import simulate
@@ -32,6 +33,18 @@ STEPS = (  # of a round: who acts, what it is called, what it does
     ("server", "facts.observe", "what is estimated|from the round"),
 )
 ACTORS = ("nature", "server", "clients")
+SERVERS = (
+    "FedAvg, rounds, all answer",
+    "FedAvg, first half, late dropped",
+    "FedAsync, all at work",
+    "FedBuff, all at work",
+    "FedBuff, 50 at work",
+    "Unbiased (told π), all at work",
+    "FedAU, all at work",
+    "MIFA, all at work",
+    "LastWord, all at work",
+    "LastWord, first half, late kept",
+)
 
 
 def who_is_there() -> Any:
@@ -248,6 +261,31 @@ def vanished() -> Any:
     return add_heading(chart, "A client that vanishes fades by a power of time", note)
 
 
+def slow_clients() -> Any:
+    """How much the slow clients count, by server."""
+    asked = whom_shares()["FedAvg, rounds, all answer"]["always there"]["slow_share"]
+    names = {"always there": "everybody always there", "two classes": "two classes of availability"}
+    rows = [
+        {"server": server, "world": names[world], "share": whom_shares()[server][world]["slow_share"]}
+        for server in SERVERS
+        for world in names
+    ]
+    colours = alt.Scale(domain=list(names.values()), range=[BLUE, ORANGE])
+    up = alt.Y("server:N", title=None, sort=list(SERVERS), axis=alt.Axis(labelLimit=300, grid=False, domain=False))
+    across = alt.X("share:Q", title="share of the weight, %", scale=alt.Scale(domain=[0, 50]))
+    offset = alt.YOffset("world:N", scale=alt.Scale(paddingOuter=0.15))
+    base = alt.Chart(pl.DataFrame(rows)).encode(across, up, yOffset=offset)
+    legend = alt.Legend(title=None, symbolType="square")
+    bars = base.mark_bar().encode(color=alt.Color("world:N", scale=colours, legend=legend))
+    numbers = base.mark_text(align="left", dx=7, fontSize=11).encode(text=alt.Text("share:Q", format=".0f"))
+    wanted = alt.Chart(pl.DataFrame({"x": [asked]})).mark_rule(strokeDash=[5, 4], strokeWidth=1.5).encode(x="x:Q")
+    note = (
+        f"44 of 100 clients are slow: work takes them 7 to 21 ticks, the others 2 to 6. Dashed: the {asked:.0f} % asked"
+    )
+    chart = (bars + numbers + wanted).properties(width=460, height=320)
+    return add_heading(chart, "How much the slow clients count", [note])
+
+
 PICTURES = {
     "who_is_there": who_is_there,
     "way_of_a_round": way_of_a_round,
@@ -255,6 +293,7 @@ PICTURES = {
     "right_on_average": right_on_average,
     "engine_words": engine_words,
     "vanished": vanished,
+    "slow_clients": slow_clients,
 }
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import get_args
 
 import numpy as np
+from in_time import same_time, whom
 from last_word_runs import lead_of_variants, nights
 from public_names import PACKAGES, listed, reference
 from speeds import intervals, million, performance, precision, speed
-from stored_runs import RESULTS, final_accuracy, folder_of, points, size_of
-from tables import NUMBERS, ROOT, table
+from tables import NUMBERS, RESULTS, ROOT, final_accuracy, folder_of, points, size_of, table
 
 from turnout.statistics import Interval
 from turnout.workbench.experiment import registry
@@ -224,20 +224,6 @@ def audited() -> str:
     return table(("`turnout audit demo`", "consistent", "off target", "unsteady"), rows)
 
 
-def whom() -> str:
-    """Share of the slow clients, and weight on the wrong ones: `python benchmarks/whom.py --store`."""
-    servers = json.loads((NUMBERS / "whom.json").read_text())["servers"]
-    rows = []
-    for name, worlds in servers.items():
-        cells = [name]
-        for shares in worlds.values():
-            for kind in ("played", "formula"):
-                slow, off = (shares.get(f"{kind} {what}") for what in ("slow", "off"))
-                cells.append("–" if slow is None else f"{100 * slow:.1f} % ({100 * off:.1f})")
-        rows.append(cells)
-    return table(("server", "always there", "by formula", "two classes", "by formula"), rows)
-
-
 SECTIONS: dict[str, Callable[[], str]] = {
     "traits": traits,
     "phones": phones,
@@ -258,6 +244,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "precision": precision,
     "million": million,
     "whom": whom,
+    "same time": same_time,
     "intervals": intervals,
     "public names": listed,
     **{f"reference {package}": functools.partial(reference, package) for package in PACKAGES},
