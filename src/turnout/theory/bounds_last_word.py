@@ -16,6 +16,7 @@ from turnout.arguments import check_step, refuse
 from turnout.declarations import Count, CountOrZero, LongCount, NotNegative, Numbers, OpenShare, Positive, checked
 from turnout.theory.terms import Terms
 
+MAX_AGE = 2**500  # of a client, in rounds; above it there is no answer
 PerRound = float | Sequence[float] | Float[np.ndarray, " rounds"]
 
 
@@ -147,13 +148,16 @@ def retirement_age(
     """
     hazard = -math.log1p(-1 / mean_absence) if mean_absence > 1 else math.inf
 
-    def gone(away: int) -> bool:
-        stays = (1 - vanishing) * (math.exp(-hazard * away) if away else 1.0)
-        return stays < (stays + vanishing) * float(word_left(float(away), heard, fading)) / 2
+    def gone(away: int) -> bool:  # in logarithms, since both sides may be very small
+        stays = math.log1p(-vanishing) - (hazard * away if away else 0.0)
+        left = -fading * math.log1p(away / (heard + 1))
+        return stays < np.logaddexp(stays, math.log(vanishing)) + left - math.log(2)
 
     low, high = -1, 0  # not yet taken for gone, and taken
     while not gone(high):
         low, high = high, 2 * high + 1
+        if high > MAX_AGE:
+            raise ValueError(f"fading = {fading:g} is faster than chance rules out a return: no age is right")
     while high - low > 1:
         low, high = (low, middle) if gone(middle := (low + high) // 2) else (middle, high)
     return high
