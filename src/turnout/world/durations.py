@@ -48,9 +48,7 @@ class Durations(eqx.Module):
 
     def __check_init__(self) -> None:
         if self.leaving not in get_args(Leaving):
-            raise ValueError(
-                f"durations: leaving must be 'continue', 'pause', 'abort' or 'answer', not {self.leaving!r}"
-            )
+            raise ValueError(f"durations: leaving must be one of {get_args(Leaving)}, not {self.leaving!r}")
         seconds = self.tick_seconds
         if seconds is not None and not 0 < seconds < float("inf"):
             raise ValueError(f"durations: tick_seconds must be positive and finite, not {seconds}")
