@@ -67,6 +67,7 @@ class WorkLengths:
         return self.rank_p_value < SURE and self.rank_correlation < 0
 
 
+# Long: half of it is what it returns.
 def work_times(log: Log, rates: Rates) -> WorkLengths | None:
     """How long work takes; None if the log does not say."""
     work = log.work

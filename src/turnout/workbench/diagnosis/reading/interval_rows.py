@@ -14,6 +14,7 @@ from turnout.workbench.diagnosis.reading.row_codes import Rows, warn_of_dropped
 SLOT_SECONDS = 600.0
 
 
+# Long: half of it is the log that it returns.
 def from_intervals(rows: Rows, slot_seconds: float | None) -> Log:
     """A client is present in a slot if its state in the middle of the slot is 1; slot 0 begins with the earliest row.
 

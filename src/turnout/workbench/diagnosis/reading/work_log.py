@@ -16,6 +16,7 @@ SLOTS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600)  # s
 MOST_SLOTS = 100_000  # if the length of a slot is not given
 
 
+# Long: half of it is the log that it returns.
 def from_work(rows: Rows, slot_seconds: float | None, stated: bool) -> Log:
     """A client takes part in the slots in which it is at work; its update arrives in the slot in which it ends.
 

@@ -1,0 +1,113 @@
+"""What pages say of LastWord with networks and at night is what came out."""
+
+import functools
+import importlib
+import sys
+from pathlib import Path
+
+from turnout.statistics import Interval
+from turnout.workbench.reproduction.measures import (
+    CURVES,
+    Measured,
+    StrategyCurves,
+    at,
+    final,
+    largest_fall,
+    lost_between,
+    read_curves,
+)
+
+ROOT = Path(__file__).parent.parent
+MATRIX, README = (" ".join((ROOT / page).read_text().split()) for page in ("docs/matrix.md", "README.md"))
+FASHION, DIGITS = "Fashion-MNIST, nights", "MNIST, nights"
+
+
+@functools.cache
+def measured(claim):
+    docs = str(ROOT / "docs")
+    sys.path.insert(0, docs)
+    try:
+        return Measured(read_curves(importlib.import_module("tables").folder_of(claim) / CURVES))
+    finally:
+        sys.path.remove(docs)
+
+
+def percent(claim, panel, label, measure, **arguments):
+    return 100 * measure(StrategyCurves(measured(claim), panel, label), "test_accuracy", **arguments)
+
+
+def lead(claim, panel, over, measure=final, **arguments):
+    ours = percent(claim, panel, "LastWord", measure, **arguments)
+    return Interval.of(ours - percent(claim, panel, over, measure, **arguments))
+
+
+night = functools.partial(percent, "last_word_nights")
+
+
+def test_nights_cost_last_word_least():
+    falls = {panel: night(panel, "LastWord", largest_fall, last=8) for panel in (FASHION, DIGITS)}
+    others = [night(panel, "MIFA", largest_fall, last=8).mean() for panel in (FASHION, DIGITS)]
+    assert (
+        f"falls by {falls[FASHION].mean():.1f} and {falls[DIGITS].mean():.1f} points where MIFA falls by "
+        f"{others[0]:.1f} and {others[1]:.1f}; the worst fall of one run was {max(map(max, falls.values())):.1f}"
+    ) in MATRIX
+    assert max(fall.mean() for fall in falls.values()) < 1.5
+    for panel in (FASHION, DIGITS):
+        rivals = [label for label in measured("last_word_nights").labels(panel) if label != "LastWord"]
+        assert all(lead("last_word_nights", panel, rival, last=8).low > 0 for rival in rivals)
+        assert round(lead("last_word_nights", panel, "MIFA", last=8).mean, 1) == 0.4
+    assert round(lead("last_word_nights", FASHION, "MIFA").mean, 1) == -0.7  # at noon
+
+
+def test_thin_and_empty_rounds_cost_it_little():
+    lost = {
+        label: night("Fashion-MNIST, one of a hundred", label, lost_between, since=150.0, until=250.0).mean()
+        for label in ("LastWord", "MIFA")
+    }
+    assert f"one client of a hundred cost it {lost['LastWord']:.1f} points, MIFA {lost['MIFA']:.0f}." in MATRIX
+    assert f"cost it [{lost['LastWord']:.1f} points, and MIFA {lost['MIFA']:.0f}]" in README
+    assert lost["LastWord"] < 1.0
+    empty = [night("Fashion-MNIST, nobody", "LastWord", at, x=x) for x in (150.0, 250.0)]
+    assert (empty[0] == empty[1]).all()
+    for label in ("plain", "MIFA that moves alone"):
+        assert night("Fashion-MNIST, nobody", label, at, x=250.0).mean() < 25.0
+
+
+def test_networks_where_work_is_equal_or_redrawn():
+    leads = {
+        (panel, rival): lead("last_word_networks", panel, rival)
+        for panel in measured("last_word_networks").panels
+        for rival in ("MIFA", "FedVARP")
+    }
+    assert all(each.low > 0 for (panel, _), each in leads.items() if panel.endswith("two classes"))
+    assert all(each.low > -0.3 for (panel, _), each in leads.items() if not panel.endswith("by client"))
+    behind = {key: -each.mean for key, each in leads.items() if key[0].endswith("by client")}
+    fashion, digits = ("Fashion-MNIST, joint, steps by client", "MNIST, joint, steps by client")
+    assert f"{behind[fashion, 'MIFA']:.1f} and {behind[digits, 'MIFA']:.1f} points behind MIFA" in MATRIX
+    assert f"on MNIST {behind[digits, 'FedVARP']:.1f} behind FedVARP" in MATRIX
+    assert f"{max(behind.values()):.1f} points behind at most" in README
+    assert leads[digits, "FedVARP"].high < 0 < min(leads[fashion, "MIFA"].high, leads[digits, "MIFA"].high)
+    fedvarp = [each.mean for (panel, rival), each in leads.items() if panel.startswith("Fashion") and rival != "MIFA"]
+    assert f"FedVARP is {min(fedvarp):.1f} to {max(fedvarp):.1f} points behind LastWord" in MATRIX
+
+
+def test_linear_worlds_keep_their_accuracy():
+    claim = "last_word_blend"
+    leads = {panel: lead(claim, panel, "plain") for panel in measured(claim).panels}
+    assert len(leads) == 9
+    assert all(abs(each.mean) < 0.2 for each in leads.values())
+
+
+def test_networks_with_convolutions():
+    panel = "Fashion-MNIST, joint"
+    means = {
+        label: percent("last_word_convolutions", panel, label, final).mean()
+        for label in ("LastWord", "MIFA", "FedVARP", "plain")
+    }
+    assert (
+        f"LastWord ends at {means['LastWord']:.1f} %, MIFA at {means['MIFA']:.1f}, FedVARP at {means['FedVARP']:.1f}, "
+        f"and LastWord by its former rule at {means['plain']:.1f}"
+    ) in MATRIX
+    assert lead("last_word_convolutions", panel, "plain").low > 0
+    for other in ("MIFA", "FedVARP"):
+        assert lead("last_word_convolutions", panel, other).low < 0 < lead("last_word_convolutions", panel, other).high
