@@ -13,7 +13,8 @@ SHORT, LONG = 500, 10_000
 
 
 @pytest.mark.parametrize(
-    ("calls", "groups"), [(SHORT, "AVAILABILITY,WORLDS,RESULTS"), pytest.param(LONG, "ALL", marks=pytest.mark.faults)]
+    ("calls", "groups"),
+    [(SHORT, "AVAILABILITY,WORLDS,RESULTS,IN_TIME"), pytest.param(LONG, "ALL", marks=pytest.mark.faults)],
 )
 def test_a_call_with_wrong_arguments_works_or_is_refused(calls, groups):
     seed = random.SystemRandom().randrange(2**32)

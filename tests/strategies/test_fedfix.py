@@ -24,7 +24,7 @@ def test_an_empty_first_round_leaves_the_model(play):
 
 @pytest.mark.parametrize(
     ("beats", "message"),
-    [([1.0], "beats must be 3 numbers"), ([1.0, 0.5, float("nan")], "beats of client 1 must be 1 or more, not 0.5")],
+    [([1.0], "beats must be 3 numbers"), ([1.0, 0.5, float("nan")], "a finite number of 1 or more, not 0.5")],
 )
 def test_wrong_beats_are_refused(play, beats, message):
     with pytest.raises(ValueError, match=message):

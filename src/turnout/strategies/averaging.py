@@ -14,7 +14,7 @@ Normaliser = Literal["received", "all", "draws"]
 
 def check_normaliser(normaliser: Normaliser, cohort: Scalar | None) -> None:
     """Refuse `draws` without a cohort."""
-    if normaliser == "draws" and cohort is None:
+    if cohort is None and isinstance(normaliser, str) and normaliser == "draws":  # its own check comes later
         raise ValueError("normaliser = 'draws' needs cohort, the number of draws per round")
 
 

@@ -38,9 +38,6 @@ class FedFix(Strategy[None]):
         beats = np.asarray(self.beats)
         if beats.shape != (fleet.num_clients,):
             raise ValueError(f"beats must be {fleet.num_clients} numbers, one per client, not shape {beats.shape}")
-        if not np.all(np.isfinite(beats) & (beats >= 1)):
-            client = int(np.flatnonzero(~(np.isfinite(beats) & (beats >= 1)))[0])
-            raise ValueError(f"beats of client {client} must be 1 or more, not {beats[client]}")
 
     def aggregate(self, state: None, params: Params, view: View, cohort: Cohort, reports: Reports) -> tuple[Move, None]:
         beats = cohort.age + 1.0 if self.beats is None else cohort.take(self.beats)

@@ -184,7 +184,10 @@ def draw_curvature(
     num_clients, dimension = shape
     axes, _ = np.linalg.qr(generator.standard_normal((num_clients, dimension, dimension)))
     spectrum = np.geomspace(1.0, 1.0 / condition, dimension)
-    scale = np.broadcast_to(np.asarray(largest, np.float64), num_clients)[:, None, None]
+    each = np.asarray(largest, np.float64)
+    if each.shape not in ((), (num_clients,)):
+        raise ValueError(f"curvature must be one number or {num_clients}, one per client, not of shape {each.shape}")
+    scale = np.broadcast_to(each, num_clients)[:, None, None]
     matrices = scale * ((axes * spectrum) @ axes.swapaxes(1, 2))
     return (matrices + matrices.swapaxes(1, 2)) / 2
 
