@@ -18,9 +18,9 @@ from turnout.workbench.reproduction.measures import (
 )
 
 NIGHTS = "last_word_nights"
-MIDNIGHT = 300  # the last one of the claim, in rounds
+MIDNIGHT = 300.0  # the last one of the claim, in rounds
 LAST_DAY = 8  # evaluations of the claim in a day
-SPELL = {"since": 150, "until": 250}  # rounds of the claim
+SPELL = {"since": 150.0, "until": 250.0}  # rounds of the claim
 
 
 def lead_of_variants(claim: str) -> str:

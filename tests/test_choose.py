@@ -11,7 +11,6 @@ import pytest
 from turnout.statistics import Interval
 from turnout.workbench.experiment import registry
 from turnout.workbench.experiment.advised import STEPS
-from turnout.workbench.reproduction.measures import CURVES, Measured, read_curves
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "choose.md").read_text()
@@ -120,22 +119,6 @@ def test_what_is_said_of_last_word_is_what_came_out():
     of = [one["LastWord"].mean() - one[other].mean() for other in ("FedAvg", "FedAU") for one in phones]
     assert f"LastWord is {of[0]:.1f} and {of[1]:.1f} points ahead of FedAvg there" in text
     assert f"and {of[2]:.1f} and {of[3]:.1f} ahead of FedAU" in text
-
-
-def test_what_is_said_of_networks_is_what_came_out():
-    text = " ".join(PAGE.split())
-    measured = Measured(read_curves(sections().folder_of("last_word_networks") / CURVES))
-
-    def lead(label, over, panel):
-        ends = [100 * measured.curve(panel, name, "test_accuracy").values[:, -1] for name in (label, over)]
-        return Interval.of(ends[0] - ends[1])
-
-    gains = {panel: lead("blended", "LastWord", panel) for panel in measured.panels}
-    assert f"[{gains['CIFAR-10'].mean:.1f} points on CIFAR-10 and {gains['FEMNIST'].mean:.1f} on FEMNIST]" in text
-    assert {panel for panel, gain in gains.items() if gain.low > 0} == {"CIFAR-10", "FEMNIST"}
-    behind = [-lead("LastWord", "MIFA", panel).mean for panel in measured.panels]
-    assert f"plain LastWord was {min(behind):.1f} to {max(behind):.1f} points behind it there" in text
-    assert f"with `blend` {max(-lead('blended', 'MIFA', panel).mean for panel in measured.panels):.1f} at most" in text
 
 
 def test_the_readme_counts_right():
