@@ -1,4 +1,5 @@
 """How long work takes: ticks of time beyond the one in which a client starts, its way there and back included."""
+# Long: laws of one kind, each of a few lines.
 
 from __future__ import annotations
 
