@@ -7,11 +7,11 @@ from turnout.declarations import ClientCount
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
 from turnout.strategies.sampling import ask_uniformly
-from turnout.strategies.windows import Gain, Window, WindowLength
+from turnout.strategies.windows import Gain, WindowStart, WindowLength
 from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, View
 
 
-class AmplifiedFedAvg(Strategy[Window]):
+class AmplifiedFedAvg(Strategy[WindowStart]):
     """FedAvg's w ← w + Σ_{k ∈ R_t} α_k Δ_k / Σ_{k ∈ R_t} α_k, and after every P rounds w ← w̄ + γ (w - w̄).
 
     w̄ is the model at the start of the window of P rounds. If P is a cycle of availability, everybody comes in a window.
@@ -39,15 +39,15 @@ class AmplifiedFedAvg(Strategy[Window]):
     def moves_alone(self) -> bool:
         return True  # a window may end in a round in which nothing arrives
 
-    def init(self, fleet: Fleet, params: Params) -> Window:
-        return Window(params)
+    def init(self, fleet: Fleet, params: Params) -> WindowStart:
+        return WindowStart(params)
 
-    def select(self, state: Window, view: View, key: RandomKey) -> tuple[Ask, Window]:
+    def select(self, state: WindowStart, view: View, key: RandomKey) -> tuple[Ask, WindowStart]:
         return ask_uniformly(view, key, self.cohort), state
 
     def aggregate(
-        self, state: Window, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Move, Window]:
+        self, state: WindowStart, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Move, WindowStart]:
         weight = averaged(cohort, "received")
         step = tree.weighted_sum(reports.updates, weight)
         direction, after = state.move(view.t, self.window, self.gain, params, step)

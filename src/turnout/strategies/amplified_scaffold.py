@@ -12,7 +12,7 @@ from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
 from turnout.strategies.client_side import ClientSide
 from turnout.strategies.sampling import ask_uniformly
-from turnout.strategies.windows import Gain, Window, WindowLength
+from turnout.strategies.windows import Gain, WindowStart, WindowLength
 from turnout.strategies.words import Words
 from turnout.types import Answer, Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, View, Work, divide
 
@@ -70,7 +70,7 @@ class AmplifiedState(eqx.Module):
 
     words: Words  # the gathered means, whose sum alone is here
     control: Params  # c, their mean at the start of the window
-    window: Window
+    window: WindowStart
 
 
 class AmplifiedSCAFFOLD(Strategy[AmplifiedState]):
@@ -109,13 +109,13 @@ class AmplifiedSCAFFOLD(Strategy[AmplifiedState]):
 
     def init(self, fleet: Fleet, params: Params) -> AmplifiedState:
         words = Words.empty(fleet, params, keeper="clients")
-        return AmplifiedState(words, tree.zeros_like(params), Window(params))
+        return AmplifiedState(words, tree.zeros_like(params), WindowStart(params))
 
     def select(self, state: AmplifiedState, view: View, key: RandomKey) -> tuple[Ask, AmplifiedState]:
         return ask_uniformly(view, key, self.cohort), state
 
     def shared(self, state: AmplifiedState, view: View) -> Common:
-        return Common(state.control, Window.number(view.t, self.window).astype(jnp.float32))
+        return Common(state.control, WindowStart.number(view.t, self.window).astype(jnp.float32))
 
     def aggregate(
         self, state: AmplifiedState, params: Params, view: View, cohort: Cohort, reports: Reports
@@ -124,5 +124,5 @@ class AmplifiedSCAFFOLD(Strategy[AmplifiedState]):
         step = tree.weighted_sum(reports.updates, weight)
         direction, window = state.window.move(view.t, self.window, self.gain, params, step)
         words = state.words.hear(cohort, reports, reports.second, cohort.take(view.importance)).words
-        control = tree.where(Window.ends(view.t, self.window), words.mean(view), state.control)
+        control = tree.where(WindowStart.ends(view.t, self.window), words.mean(view), state.control)
         return Move(weight, direction), AmplifiedState(words, control, window)

@@ -16,18 +16,18 @@ WindowLength = Annotated[Scalar, Numbers(1, MAX_COUNT, whole=True)]
 Gain = Annotated[Scalar, Numbers(1)]
 
 
-class Window(eqx.Module):
+class WindowStart(eqx.Module):
     """The window under way."""
 
     start: Params  # w̄, the model at its start
 
-    def move(self, t: Round, length: Scalar, gain: Scalar, params: Params, step: Params) -> tuple[Params, Window]:
+    def move(self, t: Round, length: Scalar, gain: Scalar, params: Params, step: Params) -> tuple[Params, WindowStart]:
         """The way of round t: its own step, and to w̄ + γ (w - w̄) if the window ends with it."""
         ends = self.ends(t, length)
         reached = tree.subtract(tree.add(params, step), self.start)
         far = tree.subtract(tree.add(self.start, tree.scale(reached, gain)), params)
         direction = tree.where(ends, far, step)
-        return direction, Window(tree.where(ends, tree.add(params, direction), self.start))
+        return direction, WindowStart(tree.where(ends, tree.add(params, direction), self.start))
 
     @staticmethod
     def ends(t: Round, length: Scalar) -> Bool[Array, ""]:

@@ -48,6 +48,7 @@ class Writing(NamedTuple):
     split: np.ndarray
 
 
+# Long: a third of it are its options.
 @checked
 def femnist(  # noqa: PLR0913 (the keys of a task's table)
     num_clients: Count | None = None,

@@ -59,9 +59,8 @@ def alternating_pair(
         return [run.metrics[DISTANCE][0].astype(np.float64) for run in runs]
 
     settled = np.array([run[-1] for run in play([FedAvg()], rates, periods * sum(stays))])
-    # Without the last model: x⁰ … x^{T−1}.
-    pairs = [FedAvg(), FedLaAvg(moves_when_empty=True)]
-    means = [[np.mean(run[:-1] ** 2) for run in play(pairs, [_rate(t)], t)] for t in horizons]
+    both = [FedAvg(), FedLaAvg(moves_when_empty=True)]
+    means = [[np.mean(run[:-1] ** 2) for run in play(both, [_rate(t)], t)] for t in horizons]  # x⁰ … x^{T−1}
     fedavg, fedlaavg = np.array(means).T
     limits = np.array([abs(alternating_limit(learning_rate=rate, **pair) - sum(centres) / 2) for rate in rates])
     bound = functools.partial(fedlaavg_alternating_bound, start=start, **pair)
