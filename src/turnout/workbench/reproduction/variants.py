@@ -19,20 +19,7 @@ from turnout.strategies.base import Strategy
 from turnout.strategies.last_word import LastWord, LastWordState
 from turnout.strategies.memory import rows_of_zeros
 from turnout.strategies.words import blend_rows
-from turnout.types import (
-    Cohort,
-    Fleet,
-    Mask,
-    Move,
-    Params,
-    PerClient,
-    RandomKey,
-    Reports,
-    Round,
-    Scalar,
-    View,
-    divide,
-)
+from turnout.types import Cohort, Fleet, Mask, Move, Params, PerClient, RandomKey, Reports, Round, Scalar, View, divide
 
 
 class Corrected(Strategy[LastWordState]):
