@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from turnout import tree
-from turnout.strategies.base import Strategy, per_client
+from turnout.strategies.base import Strategy, listed, per_client
 from turnout.strategies.intervals import Intervals, check_cutoff
 from turnout.strategies.memory import rows_of_zeros, sum_rows
 from turnout.strategies.staleness import check_not_negative, hinge
@@ -17,7 +17,7 @@ from turnout.types import Array, Cohort, Fleet, Mask, Move, Params, PerClient, P
 
 
 def _as_rates(rates: Sequence[float] | PerClient | Scalar | None) -> PerClient | Scalar | None:
-    return jnp.asarray(rates, jnp.float32) if isinstance(rates, Sequence) else rates
+    return listed(PerClient)(rates) if isinstance(rates, Sequence) else rates
 
 
 class Remembered(eqx.Module):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from turnout.declarations import Count, checked
+from turnout.declarations import MAX_RUNS, Numbers, StepCount, checked
 from turnout.testing.claims import require, require_close
 from turnout.types import Array, RandomKeys, Steps
 from turnout.world.durations import MAX_TICKS, Durations
@@ -16,8 +18,11 @@ from turnout.world.durations import MAX_TICKS, Durations
 _ROUNDING = 1e-6
 
 
+Draws = Annotated[int, Numbers(1, MAX_RUNS)]
+
+
 @checked
-def check_durations(durations: Durations, *, steps: Count = 5, draws: Count = 4000) -> None:
+def check_durations(durations: Durations, *, steps: StepCount = 5, draws: Draws = 4000) -> None:
     """Raise an AssertionError unless the law keeps its contract.
 
     It compiles and maps over keys; it answers with one whole number of 0 or more per client, the same for the same key;

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.declarations import Count, checked
+from turnout.declarations import Numbers, checked
 from turnout.paces import Pace, PaceState, Traffic
 from turnout.testing.claims import require, require_close
 from turnout.types import Array
@@ -30,8 +31,11 @@ class _Job:
     late: bool = False
 
 
+Few = Annotated[int, Numbers(1, 100_000)]  # each tick is played in Python
+
+
 @checked
-def check_pace(pace: Pace, *, num_clients: Count = 20, ticks: Count = 300) -> None:
+def check_pace(pace: Pace, *, num_clients: Few = 20, ticks: Few = 300) -> None:
     """Raise an AssertionError unless the pace keeps its contract.
 
     It compiles and maps over runs; it says how many clients may be asked by a whole number of 0 or more, which never

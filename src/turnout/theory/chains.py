@@ -257,7 +257,8 @@ def _start(matrix: Checked, start: Start) -> np.ndarray:
                 f"the worst start of {size} states cannot be searched (at most {MAX_STARTS} states): name a start"
             )
         return np.eye(size)
-    if isinstance(start, np.ndarray):
+    if not isinstance(start, int):
+        start = np.asarray(start, np.float64)
         if start.shape != (size,) or not (start >= 0).all() or abs(start.sum() - 1) > 1e-6:
             raise ValueError(f"start: must be a law over the {size} states, without negative entries and with sum 1")
         return start / start.sum()
