@@ -7,7 +7,7 @@ from turnout.declarations import ClientCount
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
 from turnout.strategies.sampling import ask_uniformly
-from turnout.strategies.windows import Gain, WindowStart, WindowLength
+from turnout.strategies.windows import Gain, WindowLength, WindowStart
 from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, View
 
 

@@ -12,7 +12,7 @@ from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
 from turnout.strategies.client_side import ClientSide
 from turnout.strategies.sampling import ask_uniformly
-from turnout.strategies.windows import Gain, WindowStart, WindowLength
+from turnout.strategies.windows import Gain, WindowLength, WindowStart
 from turnout.strategies.words import Words
 from turnout.types import Answer, Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, View, Work, divide
 
