@@ -92,9 +92,9 @@ def short(strategy, slow, rounds=40, **options):
 
 @pytest.mark.parametrize("strategy", [LastWord(), FedAvg(cohort=3)], ids=["last_word", "cohort"])
 def test_rounds_of_no_duration_are_rounds(strategy):
-    """Ticks give the bits that rounds give."""
+    """Ticks give the numbers that rounds give, but for the last bit: the two are programs of their own."""
     ticks, rounds = short(strategy, 0, seeds=2), short(strategy, None, seeds=2)
-    np.testing.assert_array_equal(ticks.params, rounds.params)
+    np.testing.assert_array_max_ulp(np.asarray(ticks.params), np.asarray(rounds.params), maxulp=2)
     np.testing.assert_array_equal(ticks.clients["weight"], rounds.clients["weight"])
     assert ticks.records["server_steps"].sum() == 2 * 40
 
@@ -185,22 +185,22 @@ def test_a_late_answer_is_dropped_or_kept():
 
 
 @pytest.mark.parametrize(
-    ("pace", "words"),
+    ("pace", "given", "words"),
     [
-        (Rounds(quorum=1.5), "quorum must be a share above 0 and at most 1"),
-        (Rounds(quorum=0.0), "quorum must be a share above 0"),
-        (Rounds(deadline=0), "deadline must be a whole number of 1 or more ticks"),
-        (Rounds(deadline=2), "deadline = 2 is over before anybody can answer"),
-        (Buffered(size=0), "size must be a whole number from 1 to the 9 clients"),
-        (Buffered(size=10), "size must be a whole number from 1 to the 9 clients"),
-        (Buffered(size=5, concurrency=3), "concurrency = 3 is below size = 5"),
-        (Clocked(every=0), "every must be a whole number"),
-        (Buffered(concurrency=0), "concurrency must be a whole number from 1"),
+        (Rounds, dict(quorum=1.5), "quorum must be a number above 0 and at most 1"),
+        (Rounds, dict(quorum=0.0), "quorum must be a number above 0"),
+        (Rounds, dict(deadline=0), "deadline must be a whole number from 1"),
+        (Rounds, dict(deadline=2), "deadline = 2 is over before anybody can answer"),
+        (Buffered, dict(size=0), "size must be a whole number from 1"),
+        (Buffered, dict(size=10), "size must be a whole number from 1 to the 9 clients"),
+        (Buffered, dict(size=5, concurrency=3), "concurrency = 3 is below size = 5"),
+        (Clocked, dict(every=0), "every must be a whole number"),
+        (Buffered, dict(concurrency=0), "concurrency must be a whole number from 1"),
     ],
 )
-def test_a_pace_that_cannot_be_kept_is_refused(pace, words):
+def test_a_pace_that_cannot_be_kept_is_refused(pace, given, words):
     with pytest.raises(ValueError, match=words):
-        short(FedAvg(), 4, pace=pace)
+        short(FedAvg(), 4, pace=pace(**given))
 
 
 @pytest.mark.parametrize(
@@ -208,9 +208,9 @@ def test_a_pace_that_cannot_be_kept_is_refused(pace, words):
     [
         (lambda: durations.fixed(3, [1, -1, 2]), "client 1 has durations: ticks = -1"),
         (lambda: durations.fixed(3, 2**22), "at most 1,048,576"),
-        (lambda: durations.lognormal(3, [1.0, float("nan"), 2.0]), r"median\[1\] must be a number, not nan"),
-        (lambda: durations.lognormal(3, float("inf")), "so that work ends"),
-        (lambda: durations.timed(3, tick_seconds=0.0, per_step=1.0), "tick_seconds must be positive"),
+        (lambda: durations.lognormal(3, [1.0, float("nan"), 2.0]), r"median\[1\] must be a finite number, not nan"),
+        (lambda: durations.lognormal(3, float("inf")), "median must be a finite number"),
+        (lambda: durations.timed(3, tick_seconds=0.0, per_step=1.0), "tick_seconds must be a finite number above 0"),
         (lambda: durations.drawn(3, 2.0, 0.5, low=5, high=2), "0 ≤ low ≤ high"),
         (lambda: durations.resampled(2, [[], []], 60.0), "no client has a recorded duration"),
         (lambda: World(bernoulli(4, 0.5), durations=durations.fixed(3)), "durations describes 3 clients"),
