@@ -27,7 +27,8 @@ from turnout.flower.server.inspector import Inspector
 from turnout.flower.server.rollback import has_collapsed
 from turnout.flower.wire.replies import Reply
 from turnout.metrics import TEST_ACCURACY, TEST_LOSS
-from turnout.simulator.local_training import Jobs, Local
+from turnout.simulator.client_optimizer import Local
+from turnout.simulator.local_training import Jobs, train_locally
 from turnout.strategies import FedAvg
 
 ROUNDS, BATCH, MOST_STEPS = 100, 16, 19
@@ -55,7 +56,7 @@ def train(task: Any, local: Local, params: Any, steps: Any, words: Any) -> Any:
     """Updates of all clients, and their lengths."""
     count = task.num_clients
     jobs = Jobs(jnp.arange(count), words, steps, jnp.full(count, local.learning_rate, jnp.float32))
-    updates = local.train(task, tree.repeat(params, count), jobs, jnp.max(steps), masked=True).updates
+    updates = train_locally(local, task, tree.repeat(params, count), jobs, jnp.max(steps), masked=True).updates
     squares = [jnp.sum(jnp.square(leaf.reshape(count, -1)), axis=1) for leaf in jax.tree.leaves(updates)]
     return updates, jnp.sqrt(sum(squares))
 

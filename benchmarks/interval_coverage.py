@@ -24,7 +24,7 @@ from turnout.auditor import Audited, auditing
 from turnout.auditor.voting import play_trials
 from turnout.availability import markov
 from turnout.server.facts import Online
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.trial import Trial
 from turnout.statistics import LEVEL, Interval
 from turnout.strategies import FedAU, FedAvg, LastWord

@@ -32,7 +32,8 @@ from turnout.flower import FlowerStrategy, Guard, Waiting, client_app
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.flower.wire.replies import OWN_NORM
 from turnout.metrics import TEST_ACCURACY, TEST_LOSS
-from turnout.simulator.local_training import Jobs, Local
+from turnout.simulator.client_optimizer import Local
+from turnout.simulator.local_training import Jobs, train_locally
 from turnout.strategies import MIFA, FedAU, FedAvg, FedNova, NormSampling, Strategy
 
 CLIENTS, LIAR, PRESENT = 6, 5, 0.8
@@ -98,7 +99,9 @@ def data(seed: int, alpha: float) -> tuple[Any, np.ndarray]:
 def work(task: Any, start: Any, place: Any, steps: Any, rate: Any, seed: Any) -> Any:
     """The model after local work of one client, and the mean loss met."""
     begin = {name: part[None] for name, part in start.items()}
-    trained = LOCAL.train(task, begin, Jobs(place[None], seed[None], steps[None], rate[None]), steps, masked=False)
+    trained = train_locally(
+        LOCAL, task, begin, Jobs(place[None], seed[None], steps[None], rate[None]), steps, masked=False
+    )
     return {name: start[name] + trained.updates[name][0] for name in start}, trained.losses[0]
 
 

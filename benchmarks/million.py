@@ -36,7 +36,7 @@ from turnout import strategies as s
 from turnout.auditor import audit
 from turnout.availability import bernoulli
 from turnout.simulator import simulate
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.programs import use_compilation_cache
 from turnout.types import Fleet
 from turnout.workbench.diagnosis.reading.log import Log, Runs

@@ -31,7 +31,7 @@ import numpy as np
 
 from turnout.availability import bernoulli
 from turnout.simulator import simulate, simulate_trials
-from turnout.simulator.local_training import Local, Precision
+from turnout.simulator.client_optimizer import Local, Precision
 from turnout.simulator.side_by_side import on_cpu
 from turnout.simulator.trial import Trial
 from turnout.strategies import FedAvg

@@ -22,7 +22,7 @@ from performance import machine, rounded
 from turnout import tasks
 from turnout.availability import two_classes
 from turnout.simulator import simulate
-from turnout.simulator.local_training import Local, Precision
+from turnout.simulator.client_optimizer import Local, Precision
 from turnout.statistics import Interval
 from turnout.strategies import FedAvg, LastWord
 from turnout.world import World, compute, links

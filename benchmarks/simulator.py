@@ -27,7 +27,7 @@ import numpy as np
 
 from turnout.availability import bernoulli
 from turnout.simulator import simulate
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.programs import use_compilation_cache
 from turnout.strategies import FedAvg
 from turnout.tasks import from_arrays, linear

@@ -25,8 +25,9 @@ import numpy as np
 from simulator import in_turn
 from turnout import tree
 from turnout.simulator.client import Client
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.cohort_work import train_cohort
-from turnout.simulator.local_training import Jobs, Local
+from turnout.simulator.local_training import Jobs
 from turnout.tasks import from_arrays
 from turnout.tasks.base import Task
 from turnout.tasks.models.networks import model_named

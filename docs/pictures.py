@@ -10,7 +10,7 @@ from in_time import whom_shares
 
 from turnout.availability import cyclic, markov
 from turnout.simulator import simulate
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import LastWord
 from turnout.tasks import quadratics
 from turnout.theory import effective_normalised, effective_raw, retirement_age, word_left

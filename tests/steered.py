@@ -6,7 +6,7 @@ from turnout import tree
 from turnout.strategies import Strategy
 from turnout.strategies.averaging import averaged
 from turnout.strategies.client_side import ClientSide
-from turnout.strategies.words import Words
+from turnout.strategies.last_updates import Words
 from turnout.types import Answer, Cohort, Fleet, Move, Params, Reports, Scalar, View, Work
 
 

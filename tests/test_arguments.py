@@ -1,6 +1,6 @@
 import pytest
 
-from turnout.arguments import at_least, spread_whole
+from turnout.declarations.arrays import at_least, spread_whole
 
 
 @pytest.mark.parametrize("value", [0, -1])

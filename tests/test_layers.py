@@ -24,8 +24,8 @@ CORE = (
     {"errors", "lazy", "packing"},
     {"types"},
     {"declarations"},
-    {"arguments", "metrics", "optimizers", "presented", "statistics", "streams", "tree"},
-    {"files", "paces", "round_records"},
+    {"metrics", "optimizers", "presented", "statistics", "streams", "tree"},
+    {"files", "paces"},
     {"availability", "strategies", "tasks", "uploads"},
     {"world", "server", "theory"},
     {"simulator"},
@@ -39,14 +39,14 @@ LAYERS = (*CORE, *WORKBENCH, *NODES, {ROOT}, {"cli"}, {"__main__"})
 # Parts that see even less than what lies below them.
 NARROW = {
     "files": {"errors"},
-    "availability": {"errors", "types", "arguments", "files", "declarations"},
+    "availability": {"errors", "types", "files", "declarations"},
     "strategies": {"types", "tree", "declarations"},
     "tasks": {"errors", "types", "streams", "tree", "metrics", "files", "declarations"},
     "paces": {"types", "declarations"},
-    "theory": {"types", "arguments", "availability", "paces", "declarations"},
+    "theory": {"types", "availability", "paces", "declarations"},
     "server": {"errors", "types", "optimizers", "streams", "tree", "strategies", "availability", "declarations"},
     "uploads": {"types", "streams", "tree", "declarations"},
-    "world": {"types", "streams", "tree", "arguments", "availability", "declarations"},
+    "world": {"types", "streams", "tree", "availability", "declarations"},
 }
 HEAVY = {"altair", "flwr", "polars", "pooch", "ray", "rich", "sklearn", "typer", "vl_convert"}
 VAGUE = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}

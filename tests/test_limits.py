@@ -14,7 +14,7 @@ import pytest
 
 from turnout.availability import bernoulli, markov, minimum_separation
 from turnout.simulator import simulate
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import (
     MIFA,
     CAFed,

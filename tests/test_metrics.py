@@ -8,8 +8,7 @@ import pytest
 
 import turnout
 from turnout import metrics
-from turnout.metrics import METRICS, match_digits, metric_named, usual_name
-from turnout.round_records import BYTES_UPLOADED, RECORDS, record_named
+from turnout.metrics import BYTES_UPLOADED, METRICS, RECORDS, match_digits, metric_named, record_named, usual_name
 
 SOURCE = Path(turnout.__file__).parent
 

@@ -6,7 +6,7 @@ import pytest
 
 from turnout.availability import alternating, bernoulli, markov, minimum_separation, two_classes
 from turnout.simulator import simulate, simulate_trials
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.trial import Trial
 from turnout.strategies import FedAvg, MoreAvailable, Unbiased
 from turnout.tasks.quadratics import Quadratics, quadratics

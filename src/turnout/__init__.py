@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from turnout.server.server import Server
     from turnout.server.settings import ServerSettings
     from turnout.simulator import simulate, simulate_trials
+    from turnout.simulator.client_optimizer import Local
     from turnout.simulator.history import History
-    from turnout.simulator.local_training import Local
     from turnout.simulator.programs import use_compilation_cache
     from turnout.simulator.trial import Trial
     from turnout.workbench.diagnosis.diagnose import diagnose

@@ -4,7 +4,7 @@ import pytest
 
 from turnout.auditor.calibrate import mean_moves, mean_step, scaled
 from turnout.availability import bernoulli
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.trial import Trial
 from turnout.strategies import CAFedAvg, FedACS, FedAvg, MoreAvailable, StaleFill, Strategy, Unbiased
 from turnout.types import Ask, Fleet

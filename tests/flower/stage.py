@@ -11,7 +11,8 @@ from turnout import simulate_trials, tasks
 from turnout.availability import markov
 from turnout.server.facts import Online
 from turnout.server.settings import ServerSettings
-from turnout.simulator.local_training import Jobs, Local
+from turnout.simulator.client_optimizer import Local
+from turnout.simulator.local_training import Jobs
 from turnout.simulator.trial import Trial
 from turnout.uploads import Plain
 from turnout.world import World, compute, links

@@ -12,7 +12,7 @@ from inprocess import FakeClock, InProcessGrid, TimeIsUp, grouped
 
 from turnout.flower import Files, FlowerStrategy, Members, Waiting, client_app, greet
 from turnout.flower.wire.messages import to_numpy, to_record
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import F3AST, MIFA, CAFed, FedAU, FedAvg, FedLaAvg, FedNova, FedVARP, LastWord, OptimalSampling
 
 MODEL = {"w": np.zeros(2, np.float32)}

@@ -15,7 +15,7 @@ from turnout.flower import FlowerStrategy, client_app
 from turnout.flower.run import checkpoint
 from turnout.flower.sender import REMEMBERED
 from turnout.flower.wire.messages import to_numpy, to_record
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import FedAvg
 from turnout.uploads import ErrorFeedback, TopK
 

@@ -11,7 +11,7 @@ from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply, Rules, check_reply
 from turnout.server.facts import Online, Oracle
 from turnout.server.settings import ServerSettings
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import MIFA, CAFed, FedAvg, FedAWE, OptimalSampling, Strategy, Unbiased
 
 

@@ -21,7 +21,7 @@ from turnout.flower.server.rollback import Rollback, badness_of, typical
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.flower.wire.replies import OWN_NORM, Reply
 from turnout.server.settings import ServerSettings
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import MIFA, FedAvg, FedAWE, FedNova, FedVARP, LastWord, NormSampling
 
 FLEET = "123456"

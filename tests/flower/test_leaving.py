@@ -12,7 +12,7 @@ from turnout.flower import client_app, leave
 from turnout.flower.sender import REMEMBERED
 from turnout.flower.server.driver import Driver
 from turnout.strategies import MIFA, FedAvg, LastWord
-from turnout.strategies.words import Words
+from turnout.strategies.last_updates import Words
 
 LEAVER, SAYS_SO = "5", 6  # the round, counted from 1, in which it says so
 

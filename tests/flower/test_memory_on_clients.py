@@ -13,7 +13,7 @@ from turnout.flower import FlowerStrategy, Waiting, client_app, greet
 from turnout.flower.sender import REMEMBERED
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.messages import to_numpy, to_record
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import MIFA, LastWord
 from turnout.uploads import ErrorFeedback, Noise, TopK
 

@@ -11,7 +11,7 @@ from inprocess import FakeClock, InProcessGrid, grouped
 import nights
 from turnout.flower import FlowerStrategy, client_app
 from turnout.flower.wire.messages import to_numpy, to_record
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import MIFA, FedLaAvg, FedVARP, LastWord, StaleFill
 
 COUNT, RATE = 6, 0.05

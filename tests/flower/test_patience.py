@@ -12,7 +12,7 @@ from inprocess import FakeClock, InProcessGrid
 from turnout.flower import FlowerStrategy, Waiting, client_app
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.flower.wire.retries import PollingGrid, is_transport_failure
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import FedAvg
 
 MODEL = {"w": np.zeros(2, np.float32)}

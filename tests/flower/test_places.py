@@ -15,7 +15,7 @@ from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply
 from turnout.server.places import has_rows
 from turnout.server.settings import ServerSettings
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import F3AST, MIFA, FedAU, FedAvg, FedLaAvg, FedVARP, ImportanceSampling, LastWord
 
 START = {"x": np.zeros(2, np.float32)}

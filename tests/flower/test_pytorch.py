@@ -14,7 +14,7 @@ from inprocess import InProcessGrid
 
 from turnout.flower import FlowerStrategy, Waiting
 from turnout.flower.wire.messages import to_numpy
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import CAFed, FedAU
 
 PAGE = Path(__file__).parents[2] / "docs" / "flower_pytorch.md"

@@ -22,9 +22,9 @@ from turnout.flower import Files, FlowerStrategy, Members, Waiting, client_app
 from turnout.flower.run.chronicle import Chronicle, ParticipationLog
 from turnout.flower.run.estimates import Estimate
 from turnout.flower.wire.messages import to_record
-from turnout.round_records import BYTES_UPLOADED
+from turnout.metrics import BYTES_UPLOADED
 from turnout.server.facts import Online
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import MIFA, FedAU, Strategy
 from turnout.workbench import ExperimentError, load, read_experiment
 from turnout.workbench.cli import app as command

@@ -15,7 +15,7 @@ from test_record import MODEL, SMALL
 from turnout.flower import Files, FlowerStrategy, Waiting
 from turnout.flower.fleet.directory import Sessions, is_overdue
 from turnout.flower.wire.messages import to_record
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import FedAvg
 from turnout.workbench.diagnosis.reading.log_file import read_log
 

@@ -19,7 +19,7 @@ from turnout.flower.wire.messages import to_record
 from turnout.server.settings import ServerSettings
 from turnout.strategies import MIFA, FedAvg, LastWord, Strategy
 from turnout.strategies.client_side import ClientSide
-from turnout.strategies.words import LastUpdate, OwnWord
+from turnout.strategies.last_updates import LastUpdate, OwnWord
 from turnout.uploads import EightBit, Plain, UploadContext
 
 SIDE = {"turnout.side": "last_update"}

@@ -17,7 +17,7 @@ from turnout import read_log
 from turnout.flower import Files, FlowerStrategy, Limits, Waiting, client_app
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.server.settings import ServerSettings
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import MIFA, CAFed, FedAvg, FedAWE
 
 MODEL = {"w": np.zeros((2, 2), np.float32), "seen": np.array(5)}

@@ -11,7 +11,7 @@ from inprocess import FakeClock, InProcessGrid
 
 from turnout.flower import FlowerStrategy, Waiting, client_app
 from turnout.flower.wire.messages import to_numpy, to_record
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import FedAvg, OptimalSampling
 
 MODEL = {"w": np.zeros(2, np.float32)}

@@ -12,7 +12,7 @@ from inprocess import FakeClock, InProcessGrid
 from turnout.flower import FlowerStrategy, Members, Waiting, client_app
 from turnout.flower.client import KEPT
 from turnout.flower.wire.messages import to_numpy, to_record
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import OptimalSampling
 
 MODEL = {"w": np.zeros(2, np.float32), "seen": np.array(5)}

@@ -6,7 +6,7 @@ import pytest
 
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.replies import Reply
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import MIFA, FedLaAvg, FedVARP, LastWord
 
 START = {"x": np.zeros(1, np.float32)}

@@ -12,7 +12,7 @@ from test_strategy import APP, MODEL, on_train
 
 from turnout.flower import Files, FlowerStrategy, Waiting
 from turnout.flower.wire.messages import to_numpy, to_record
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import FedAvg, FedAWE
 
 SETTINGS = {"local": Local(learning_rate=0.5), "waiting": Waiting(poll=0.01, greeting=0.05)}

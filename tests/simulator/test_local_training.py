@@ -12,10 +12,11 @@ from turnout import World, audit, availability, strategies, tasks, tree
 from turnout.server.settings import ServerSettings
 from turnout.simulator import simulate
 from turnout.simulator.client import Client
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.clients import Trainees
 from turnout.simulator.cohort_work import train_cohort
 from turnout.simulator.lane import Lane
-from turnout.simulator.local_training import Jobs, Local
+from turnout.simulator.local_training import Jobs
 from turnout.simulator.minibatches import noise
 from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.trial import Trial

@@ -8,6 +8,7 @@ from every_strategy import ONE_EACH
 from turnout import Local, World, availability, compute, links, simulate
 from turnout.simulator import crew
 from turnout.simulator.client import Client, Sent
+from turnout.simulator.local_training import train_locally
 from turnout.strategies import SCAFFOLD
 from turnout.tasks import synthetic_leaf
 from turnout.types import Answer
@@ -23,7 +24,7 @@ class LoweredError(Exception):
 
 def train_and_send(self, task, download, jobs, most, masked):
     """All that a client did before there was a side: training, and sending what came of it."""
-    trained = self.local.train(task, download.model, jobs, most, masked)
+    trained = train_locally(self.local, task, download.model, jobs, most, masked)
     return Sent(Answer(trained.updates), trained.losses)
 
 

@@ -7,7 +7,7 @@ import pytest
 from turnout.availability import two_classes
 from turnout.simulator import savepoint
 from turnout.simulator.batching import run_group
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.run_plan import RunPlan
 from turnout.simulator.trial import Trial, group_trials
 from turnout.strategies import MIFA, FedAvg

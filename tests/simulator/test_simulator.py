@@ -8,7 +8,7 @@ import pytest
 from turnout.availability import bernoulli, diurnal, markov
 from turnout.server.facts import Online
 from turnout.simulator import simulate, simulate_trials
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.trial import Trial
 from turnout.strategies import AdaFed, FedAvg, FedAWE, MoreAvailable, Unbiased
 from turnout.tasks.quadratics import quadratics

@@ -3,7 +3,7 @@ import pytest
 
 from turnout.availability import minimum_separation
 from turnout.simulator import simulate
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import Debiased
 from turnout.tasks.quadratics import Quadratics
 from turnout.world import World

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from turnout.availability import alternating, bounded_absence
 from turnout.simulator import simulate, simulate_trials
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.trial import Trial
 from turnout.strategies import FedAvg, FedLaAvg
 from turnout.strategies.fedlaavg import FedLaAvgState

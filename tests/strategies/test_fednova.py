@@ -4,7 +4,7 @@ import pytest
 
 from turnout.availability import bernoulli
 from turnout.simulator import simulate
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import FedAvg, FedNova
 from turnout.tasks.quadratics import Quadratics
 from turnout.world import World, compute

@@ -16,7 +16,7 @@ from turnout.server.server import Server, ServerState
 from turnout.server.tally import Tally
 from turnout.strategies import MIFA, FedAvg, FedVARP, LastWord
 from turnout.strategies.client_side import ClientSide
-from turnout.strategies.words import Words
+from turnout.strategies.last_updates import Words
 from turnout.types import Fleet, Known, PyTree, Reports, Work, where_rows
 
 COUNT, LEAVER, ROUNDS, REACH = 5, 3, 9, 4.0

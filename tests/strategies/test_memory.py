@@ -10,11 +10,11 @@ import pytest
 from turnout.availability import bernoulli
 from turnout.server.places import _map_words
 from turnout.simulator import simulate
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.trial import Trial, check_trial
 from turnout.strategies import MIFA, FedAU, FedAvg, FedAWE, FedLaAvg, FedVARP, LastWord, StaleFill, Strategy
-from turnout.strategies.memory import check_memory, rows_of_zeros
-from turnout.strategies.words import Words
+from turnout.strategies.last_updates import Words
+from turnout.strategies.memory_rows import check_memory, rows_of_zeros
 from turnout.tasks.quadratics import quadratics
 from turnout.types import Answer, Ask, Cohort, Fleet, Known, Reports, View
 from turnout.uploads import ErrorFeedback, TopK
@@ -41,14 +41,14 @@ def test_a_memory_that_does_not_fit_is_refused_with_its_size():
 
 
 def test_a_trial_is_checked_before_it_runs(monkeypatch):
-    monkeypatch.setattr("turnout.strategies.memory._device_memory", lambda: 100)
+    monkeypatch.setattr("turnout.strategies.memory_rows._device_memory", lambda: 100)
     task = quadratics(num_clients=10, dimension=20)
     with pytest.raises(ValueError, match="MIFA remembers"):
         check_trial(task, Trial(MIFA(), World(bernoulli(10, 0.5))))
 
 
 def test_what_the_clients_remember_counts(monkeypatch):
-    monkeypatch.setattr("turnout.strategies.memory._device_memory", lambda: 700)
+    monkeypatch.setattr("turnout.strategies.memory_rows._device_memory", lambda: 700)
     task, world = quadratics(num_clients=10, dimension=20), World(bernoulli(10, 0.5))
     check_trial(task, Trial(FedAvg(), world))
     with pytest.raises(ValueError, match="FedAvg remembers"):

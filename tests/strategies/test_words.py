@@ -12,9 +12,9 @@ import pytest
 from turnout.server.server import Server
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
-from turnout.strategies import MIFA, FedLaAvg, FedVARP, LastWord, words
-from turnout.strategies.memory import unpack
-from turnout.strategies.words import Words
+from turnout.strategies import MIFA, FedLaAvg, FedVARP, LastWord, last_updates
+from turnout.strategies.last_updates import Words
+from turnout.strategies.memory_rows import unpack
 from turnout.types import Answer, Fleet, Known, Reports
 
 CLIENTS, DIMENSION, RATE = 20, 4, 0.1
@@ -61,7 +61,7 @@ def test_a_sum_does_not_drift_from_its_words(strategy):
 
 
 def test_without_its_refreshment_it_would(monkeypatch):
-    monkeypatch.setattr(words, "REFRESHED_AFTER", 10**6)
+    monkeypatch.setattr(last_updates, "REFRESHED_AFTER", 10**6)
     assert drift(played(MIFA(), ROUNDS)) > 1e-5
 
 

@@ -3,7 +3,7 @@ import copy
 import numpy as np
 import pytest
 
-from turnout.tasks.data.image_sets import Colours, ImageOptions, Images, image_task
+from turnout.tasks.data.image_task import Colours, ImageOptions, Images, image_task
 
 GREY = Colours((0.5,), (0.25,))
 OPTIONS = ImageOptions(num_clients=5, partition="iid", min_size=2, hidden=(), ridge=0.0, pixels="unit")

@@ -5,7 +5,7 @@ import pytest
 from turnout.availability import bernoulli
 from turnout.files.downloads import given
 from turnout.simulator import simulate
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import FedAvg
 from turnout.tasks import mnist
 from turnout.world import World

@@ -9,7 +9,7 @@ import pytest
 
 from turnout.availability import bernoulli
 from turnout.simulator import simulate
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import FedAvg
 from turnout.tasks import from_arrays, linear, mlp, model_named, network
 from turnout.tasks.models.layers import (

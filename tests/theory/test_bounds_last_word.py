@@ -6,7 +6,7 @@ from words_by_hand import lags, play
 
 from turnout.availability import bernoulli, cyclic
 from turnout.simulator import simulate
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import LastWord
 from turnout.tasks import quadratics
 from turnout.theory import faded_distance, last_word_bound, longest_age

@@ -11,9 +11,9 @@ from turnout import availability, compute, links, simulate_trials, tasks
 from turnout.auditor.auditing import audit_trials
 from turnout.server.settings import ServerSettings
 from turnout.simulator import client_state, loop, orders
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.clients import Trainees
 from turnout.simulator.lane import Lane
-from turnout.simulator.local_training import Local
 from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.trial import Trial, check_trial
 from turnout.strategies import MIFA, FedAvg, LastWord, OptimalSampling

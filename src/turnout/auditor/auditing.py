@@ -14,8 +14,8 @@ from turnout.declarations import NotNegative, NumRounds, checked
 from turnout.paces import Pace
 from turnout.server.settings import ServerSettings
 from turnout.simulator.ages import Ages, quantile
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.kinds import Strategies, labelled_strategies
-from turnout.simulator.local_training import Local
 from turnout.simulator.simulate import Seeds, check_seeds
 from turnout.simulator.trial import Trial, check_trial_in_fleet
 from turnout.strategies.base import Strategy

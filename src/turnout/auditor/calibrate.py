@@ -16,7 +16,7 @@ import numpy as np
 
 from turnout.auditor.voting import Votes, local_rates, play_trials
 from turnout.server.settings import ServerSettings
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.trial import Trial
 from turnout.strategies.base import Strategy
 from turnout.types import Fleet, PyTree, Round, Scalar, Schedule

@@ -22,7 +22,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from turnout.round_records import OVERFLOW
+from turnout.metrics import OVERFLOW
 from turnout.server.server import Server
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
@@ -30,9 +30,9 @@ from turnout.simulator import loop
 from turnout.simulator.ages import Ages
 from turnout.simulator.batching import check_overflow, crowd_sizes
 from turnout.simulator.carry import Carry
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.clients import Voters
 from turnout.simulator.lane import Lane
-from turnout.simulator.local_training import Local
 from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.side_by_side import num_workers, round_up
 from turnout.simulator.simulate import check_seeds

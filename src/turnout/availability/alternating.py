@@ -6,9 +6,9 @@ from typing import Annotated
 import jax.numpy as jnp
 import numpy as np
 
-from turnout.arguments import membership
 from turnout.availability.cyclic import Cyclic
 from turnout.declarations import Count, Numbers, checked
+from turnout.declarations.arrays import membership
 
 
 @checked

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import jax.random as jr
 
-from turnout.arguments import spread_share, spread_whole
 from turnout.availability.base import ErgodicProcess
 from turnout.declarations import Count, checked
+from turnout.declarations.arrays import spread_share, spread_whole
 from turnout.types import Mask, PerClient, RandomKey, Round, Steps, divide
 
 

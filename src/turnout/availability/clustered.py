@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int
 
-from turnout.arguments import membership, spread
 from turnout.availability.base import ErgodicProcess
 from turnout.availability.markov import switching_rates
 from turnout.declarations import Count, checked
+from turnout.declarations.arrays import membership, spread
 from turnout.types import Mask, PerClient, RandomKey, Round
 
 PerCluster = Float[Array, " clusters"]

@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from turnout.arguments import membership, refuse, spread_whole
 from turnout.availability.base import ErgodicProcess
 from turnout.declarations import Count, checked
+from turnout.declarations.arrays import membership, refuse, spread_whole
 from turnout.types import Mask, PerClient, RandomKey, Round, Steps, divide
 
 

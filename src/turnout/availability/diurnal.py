@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import i0e
 
-from turnout.arguments import membership, refuse, spread
 from turnout.availability.base import Process
 from turnout.declarations import Count, NotNegative, Numbers, checked
+from turnout.declarations.arrays import membership, refuse, spread
 from turnout.types import Mask, PerClient, RandomKey, Round, divide
 
 BINS = 1440  # a smooth day is stored by the minute

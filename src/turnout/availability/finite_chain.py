@@ -7,10 +7,10 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from turnout.arguments import refuse
 from turnout.availability.base import ErgodicProcess
 from turnout.availability.mathematics.transition import require_irreducible, stationary_law, stochastic
 from turnout.declarations import Count, checked
+from turnout.declarations.arrays import refuse
 from turnout.types import Mask, PerClient, RandomKey, Round
 
 

@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from turnout.arguments import refuse, spread
 from turnout.availability.base import ErgodicProcess
 from turnout.declarations import Count, checked
+from turnout.declarations.arrays import refuse, spread
 from turnout.types import Mask, PerClient, RandomKey, Round
 
 ROUNDING = 1e-9  # how far below its range a λ may lie and still count as the end of the range

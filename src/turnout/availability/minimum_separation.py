@@ -13,7 +13,6 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from turnout.arguments import membership, refuse, spread, spread_whole
 from turnout.availability.base import ErgodicProcess, Process
 from turnout.availability.mathematics.conditional_poisson import (
     draw_by_product,
@@ -21,6 +20,7 @@ from turnout.availability.mathematics.conditional_poisson import (
     inclusion_probabilities,
 )
 from turnout.declarations import Count, checked
+from turnout.declarations.arrays import membership, refuse, spread, spread_whole
 from turnout.types import Mask, PerClient, RandomKey, Round, divide
 
 PerUnit = Float[Array, " units"]

@@ -30,8 +30,8 @@ from turnout.flower.wire.exchange import Exchange, Mailbox
 from turnout.flower.wire.messages import metrics_in, to_numpy, to_record, users_own
 from turnout.flower.wire.retries import Closing, PollingGrid
 from turnout.server.settings import ServerSettings
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.history import History
-from turnout.simulator.local_training import Local
 from turnout.simulator.programs import use_compilation_cache
 from turnout.strategies.base import Strategy
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from turnout.server.server import Server, ServerState
-from turnout.strategies.words import Words
+from turnout.strategies.last_updates import Words
 from turnout.types import Fleet, Mask, Params, PerClient, PyTree, where_rows
 
 

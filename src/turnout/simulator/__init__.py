@@ -1,7 +1,7 @@
 """Compiled simulations of whole trainings, with seeds and hyper-parameters side by side."""
 
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.history import History
-from turnout.simulator.local_training import Local
 from turnout.simulator.programs import use_compilation_cache
 from turnout.simulator.simulate import simulate, simulate_trials
 from turnout.simulator.trial import Trial

@@ -14,7 +14,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array
 
-from turnout.round_records import BYTES_UPLOADED, OVERFLOW
+from turnout.metrics import BYTES_UPLOADED, OVERFLOW
 from turnout.simulator import loop, mesh, side_by_side
 from turnout.simulator.attendance import Attendance
 from turnout.simulator.crew import Crew, CrewProgress, CrewResults, Latest, Programs

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from turnout import tree
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.client_state import ClientState
-from turnout.simulator.local_training import Jobs, Local, Trained
+from turnout.simulator.local_training import Jobs, Trained, train_locally
 from turnout.strategies.client_side import ClientSide
 from turnout.streams import scramble
 from turnout.tasks.base import Task
@@ -64,7 +65,8 @@ class Client(eqx.Module):
         """Training and sending in one go, so that no update need be kept beside what is sent of it."""
         wanted = () if self.side is None else self.side.gradients
         push = self.push(download, jobs)
-        return self.send(self.local.train(task, download.model, jobs, most, masked, push, wanted), download, jobs)
+        trained = train_locally(self.local, task, download.model, jobs, most, masked, push, wanted)
+        return self.send(trained, download, jobs)
 
     def send(self, trained: Trained, download: Download, jobs: Jobs) -> Sent:
         """What is sent of finished work, and the state of the clients if it arrives."""

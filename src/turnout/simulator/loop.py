@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from turnout.round_records import OVERFLOW, RECORDS
+from turnout.metrics import OVERFLOW, RECORDS
 from turnout.server.tally import Tally
 from turnout.simulator.attendance import Roll
 from turnout.simulator.carry import Carry

@@ -12,9 +12,9 @@ from turnout.declarations import MAX_RUNS, Count, Numbers, NumRounds, Seed, chec
 from turnout.paces import Pace
 from turnout.server.settings import ServerSettings
 from turnout.simulator.batching import run_group
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.crew import Latest
 from turnout.simulator.history import History
-from turnout.simulator.local_training import Local
 from turnout.simulator.mesh import Spread
 from turnout.simulator.programs import once_per_kind
 from turnout.simulator.run_plan import RunPlan

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from turnout import tree
+from turnout.metrics import OVERFLOW
 from turnout.paces import PaceState, Traffic
-from turnout.round_records import OVERFLOW
 from turnout.server.places import has_rows
 from turnout.server.server import Server, ServerState
 from turnout.server.tally import Tally

@@ -19,11 +19,11 @@ from turnout.server.facts import Facts, Oracle
 from turnout.server.server import Server
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client import Client
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.mesh import Spread, num_memories
 from turnout.simulator.programs import once_per_kind
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import check_memory
+from turnout.strategies.memory_rows import check_memory
 from turnout.tasks.base import Task
 from turnout.types import Fleet, Law, PyTree
 from turnout.uploads import Plain, Upload

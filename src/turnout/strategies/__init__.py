@@ -28,6 +28,7 @@ from turnout.strategies.fedstaleasync import FedStaleAsync
 from turnout.strategies.fedvarp import FedVARP
 from turnout.strategies.focus import FOCUS
 from turnout.strategies.importance_sampling import ImportanceSampling
+from turnout.strategies.last_updates import Words
 from turnout.strategies.last_word import LastWord
 from turnout.strategies.mifa import MIFA
 from turnout.strategies.more_available import MoreAvailable
@@ -37,7 +38,6 @@ from turnout.strategies.scaffold import SCAFFOLD
 from turnout.strategies.stale_fill import StaleFill
 from turnout.strategies.unbiased import Unbiased
 from turnout.strategies.uniform_sampling import UniformSampling
-from turnout.strategies.words import Words
 
 __all__ = [
     "ACE",

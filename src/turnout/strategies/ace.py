@@ -7,9 +7,9 @@ import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import Keeper, sum_rows
+from turnout.strategies.last_updates import LastUpdate, Words
+from turnout.strategies.memory_rows import Keeper, sum_rows
 from turnout.strategies.staleness import check_not_negative, num_arrived, num_awaited
-from turnout.strategies.words import LastUpdate, Words
 from turnout.types import Cohort, Fleet, Move, Params, PerClient, Reports, Scalar, View, divide
 
 

@@ -11,9 +11,9 @@ from turnout.declarations import ClientCount
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
 from turnout.strategies.client_side import ClientSide
+from turnout.strategies.last_updates import Words
 from turnout.strategies.sampling import ask_uniformly
 from turnout.strategies.windows import Gain, WindowLength, WindowStart
-from turnout.strategies.words import Words
 from turnout.types import Answer, Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, View, Work, divide
 
 Number = Float[Array, ""]

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
+from turnout.strategies.last_updates import Words
 from turnout.strategies.staleness import num_arrived, shares
-from turnout.strategies.words import Words
 from turnout.types import Cohort, Fleet, Move, Params, Reports, View, divide
 
 

@@ -9,8 +9,8 @@ from turnout.declarations import ClientCount, PositiveScalar
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
 from turnout.strategies.client_side import ClientSide
+from turnout.strategies.last_updates import Words
 from turnout.strategies.sampling import ask_uniformly
-from turnout.strategies.words import Words
 from turnout.types import Answer, Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, Scalar, View, Work
 
 

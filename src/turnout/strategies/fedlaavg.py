@@ -10,8 +10,8 @@ from jaxtyping import Array, Int
 from turnout import tree
 from turnout.declarations import ClientCount, RoundCount
 from turnout.strategies.base import Strategy
+from turnout.strategies.last_updates import Words
 from turnout.strategies.sampling import largest
-from turnout.strategies.words import Words
 from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, View
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from turnout import tree
 from turnout.strategies.base import Strategy, listed, per_client
 from turnout.strategies.intervals import Intervals, check_cutoff
-from turnout.strategies.memory import rows_of_zeros, sum_rows
+from turnout.strategies.memory_rows import rows_of_zeros, sum_rows
 from turnout.strategies.staleness import check_not_negative, hinge
 from turnout.types import Array, Cohort, Fleet, Mask, Move, Params, PerClient, PerSlot, Reports, Scalar, View, divide
 

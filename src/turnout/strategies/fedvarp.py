@@ -8,9 +8,9 @@ from turnout import tree
 from turnout.declarations import ClientCount
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import Bits
+from turnout.strategies.last_updates import Words
+from turnout.strategies.memory_rows import Bits
 from turnout.strategies.sampling import ask_uniformly
-from turnout.strategies.words import Words
 from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, View
 
 

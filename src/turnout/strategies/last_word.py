@@ -12,9 +12,9 @@ from jaxtyping import Array, Float
 from turnout import tree
 from turnout.declarations import ClientCount, NotNegativeScalar
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import Bits, Keeper, check_bits, unpack
+from turnout.strategies.last_updates import LastUpdate, Words, blend_rows, trust
+from turnout.strategies.memory_rows import Bits, Keeper, check_bits, unpack
 from turnout.strategies.sampling import ask_uniformly
-from turnout.strategies.words import LastUpdate, Words, blend_rows, trust
 from turnout.types import Ask, Cohort, Fleet, Move, Params, PerClient, RandomKey, Reports, View, divide
 
 Rule = Literal["plain", "blend", "all", "news"]

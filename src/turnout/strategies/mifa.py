@@ -7,8 +7,8 @@ import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import Bits, Keeper, check_bits
-from turnout.strategies.words import LastUpdate, Words
+from turnout.strategies.last_updates import LastUpdate, Words
+from turnout.strategies.memory_rows import Bits, Keeper, check_bits
 from turnout.types import Cohort, Fleet, Move, Params, Reports, View
 
 

@@ -7,7 +7,7 @@ import equinox as eqx
 from turnout import tree
 from turnout.declarations import ClientCount
 from turnout.strategies.base import Strategy
-from turnout.strategies.memory import rows_of_zeros
+from turnout.strategies.memory_rows import rows_of_zeros
 from turnout.strategies.sampling import ask_by_odds
 from turnout.types import Ask, Cohort, Fleet, Move, Params, RandomKey, Reports, View
 

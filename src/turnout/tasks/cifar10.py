@@ -11,7 +11,7 @@ from turnout.files.downloads import Remote, given, local_copy
 from turnout.files.integrity import read_members, read_npz, reading, verify
 from turnout.files.opened import note
 from turnout.tasks.data.data_task import DataTask
-from turnout.tasks.data.image_sets import Colours, ImageOptions, Images, image_task
+from turnout.tasks.data.image_task import Colours, ImageOptions, Images, image_task
 from turnout.tasks.data.shared_arguments import with_arguments_of
 from turnout.tasks.models.networks import ModelName
 

@@ -12,7 +12,7 @@ from turnout.declarations import NotNegative
 from turnout.files.downloads import Remote, given, local_copy
 from turnout.files.integrity import keep_npz, read_members, read_npz, reading, verify_file
 from turnout.tasks.data.data_task import DataTask
-from turnout.tasks.data.image_sets import Colours, ImageOptions, Images, image_task
+from turnout.tasks.data.image_task import Colours, ImageOptions, Images, image_task
 from turnout.tasks.data.shared_arguments import with_arguments_of
 from turnout.tasks.models.networks import ModelName
 

@@ -2,7 +2,7 @@
 
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.idx import IdxSet
-from turnout.tasks.data.image_sets import Colours, ImageOptions, Images, image_task
+from turnout.tasks.data.image_task import Colours, ImageOptions, Images, image_task
 from turnout.tasks.data.shared_arguments import with_arguments_of
 
 COLOURS = Colours((0.2860,), (0.3530,))

@@ -13,7 +13,7 @@ from turnout.files.downloads import Remote, given, local_copy
 from turnout.files.integrity import keep_npz, read_members, read_npz, reading, verify, verify_file
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data.data_task import DataTask
-from turnout.tasks.data.image_sets import Colours, Pixels, smaller
+from turnout.tasks.data.image_task import Colours, Pixels, smaller
 from turnout.tasks.data.partition import TEST, by_id, divide, names_of
 from turnout.tasks.models.networks import ModelName, model_named
 

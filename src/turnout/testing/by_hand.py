@@ -15,7 +15,7 @@ from turnout.server.places import take_back, words_in
 from turnout.server.server import Server, ServerState
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies.base import Strategy
 from turnout.strategies.client_side import ClientSide
 from turnout.tasks.quadratics import Quadratics

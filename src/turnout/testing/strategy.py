@@ -15,7 +15,7 @@ from turnout.declarations import Count, checked
 from turnout.server.facts import Online, Oracle
 from turnout.server.server import Server, ServerState
 from turnout.simulator import simulate
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies.base import Strategy
 from turnout.tasks.quadratics import Quadratics
 from turnout.testing.by_hand import RATE, HandDriven, Happening

@@ -15,8 +15,8 @@ from typing import Annotated
 import numpy as np
 from scipy.special import rel_entr
 
-from turnout.arguments import Values, law, nonnegative, shares
 from turnout.declarations import NotNegative, Numbers, checked
+from turnout.declarations.arrays import Values, law, nonnegative, shares
 from turnout.theory.terms import Terms
 
 SPACING = 0.25  # of the quadrature: the error is near exp(-π²/SPACING), below rounding

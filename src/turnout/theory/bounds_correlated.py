@@ -8,8 +8,8 @@ from typing import Annotated
 
 import numpy as np
 
-from turnout.arguments import Values, check_step, law, nonnegative, shares, vector
 from turnout.declarations import MAX_WHOLE, Count, CountOrZero, NotNegative, Numbers, OpenShare, Positive, checked
+from turnout.declarations.arrays import Values, check_step, law, nonnegative, shares, vector
 from turnout.theory.terms import Terms
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import root_scalar
 
-from turnout.arguments import Values, check_step, law, positive, shares
 from turnout.declarations import LongCount, NotNegative, Positive, checked
+from turnout.declarations.arrays import Values, check_step, law, positive, shares
 from turnout.theory.terms import Terms
 
 

@@ -12,8 +12,8 @@ from typing import Annotated
 import numpy as np
 from jaxtyping import Float
 
-from turnout.arguments import check_step, refuse
 from turnout.declarations import Count, CountOrZero, LongCount, NotNegative, Numbers, OpenShare, Positive, checked
+from turnout.declarations.arrays import check_step, refuse
 from turnout.theory.terms import Terms
 
 MAX_AGE = 2**500  # of a client, in rounds; above it there is no answer

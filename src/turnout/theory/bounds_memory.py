@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnout.arguments import check_step
 from turnout.declarations import Count, CountOrZero, LongCount, NotNegative, Positive, checked
+from turnout.declarations.arrays import check_step
 from turnout.theory.terms import Terms
 
 

@@ -16,13 +16,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from turnout.arguments import refuse
 from turnout.availability.mathematics.conditional_poisson import (
     inclusion_of_log_odds,
     inclusion_probabilities,
     log_symmetric,
 )
 from turnout.declarations import Count, CountOrZero, checked
+from turnout.declarations.arrays import refuse
 from turnout.theory.chains import return_law, stationary_law
 
 SPACING, FIRST_NODE, LAST_NODE = 0.08, -4.0, 6.0  # of the trapezoidal rule in `shortest_gap`

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from turnout.arguments import refuse
 from turnout.availability.markov import switching_rates
 from turnout.declarations import MAX_WHOLE, Count, OpenShare, checked
+from turnout.declarations.arrays import refuse
 from turnout.theory.chains import check_transition
 
 OneOrSeveral = float | int | Sequence[float | int] | np.ndarray

@@ -10,8 +10,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Int
 
-from turnout.arguments import refuse
 from turnout.declarations import MAX_COUNT, Count, Declared, Numbers, NumRounds, Seed, checked
+from turnout.declarations.arrays import refuse
 from turnout.types import RandomKey, Round, Steps
 
 __all__ = ["Compute", "Fixed", "PerClientSteps", "RedrawnSteps", "drawn", "fixed", "per_client", "redrawn"]

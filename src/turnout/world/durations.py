@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy.special import ndtr
 
-from turnout.arguments import refuse, spread, spread_whole
 from turnout.declarations import Count, CountOrZero, Declared, Numbers, Positive, Seed, checked
+from turnout.declarations.arrays import refuse, spread, spread_whole
 from turnout.types import PerClient, RandomKey, Round, Steps
 
 __all__ = [

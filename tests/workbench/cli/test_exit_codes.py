@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from turnout.arguments import at_least
+from turnout.declarations.arrays import at_least
 from turnout.errors import FolderError, UserError
 from turnout.workbench.diagnosis.reading.errors import LogError
 from turnout.workbench.experiment.errors import ExperimentError

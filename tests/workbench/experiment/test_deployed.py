@@ -4,7 +4,7 @@ import pytest
 
 from turnout.server.facts import Online
 from turnout.server.settings import ServerSettings
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import CAFed, FedAU, FedAvg, Strategy, Unbiased
 from turnout.workbench import Experiment, ExperimentError
 from turnout.workbench.experiment.deployed import describe_training

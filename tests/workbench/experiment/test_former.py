@@ -10,7 +10,7 @@ import pytest
 
 from turnout.server.facts import Online
 from turnout.server.settings import ServerSettings
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import MIFA
 from turnout.workbench.experiment import toml
 from turnout.workbench.experiment.deployed import describe_training

@@ -5,7 +5,7 @@ import pytest
 
 from turnout.workbench.experiment import toml
 from turnout.workbench.experiment.errors import ExperimentError
-from turnout.workbench.experiment.schema import function_and_arguments
+from turnout.workbench.experiment.signatures import function_and_arguments
 from turnout.workbench.report.claims import claim_figure as figures
 from turnout.workbench.report.claims import claim_figure as reproduced
 from turnout.workbench.report.page import colours

@@ -6,7 +6,7 @@ import pytest
 
 from turnout.availability import bernoulli, cyclic
 from turnout.simulator import simulate
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies import FedVARP, LastWord
 from turnout.tasks import quadratics
 from turnout.testing import check_strategy

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from turnout.arguments import MAX_NAMED, refuse
+from turnout.declarations.arrays import MAX_NAMED, refuse
 
 Matrix = TypeVar("Matrix", np.ndarray, sp.csr_array)
 

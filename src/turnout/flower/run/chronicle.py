@@ -20,8 +20,7 @@ from turnout.flower.run.estimates import estimated_columns
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.turn import RoundRecord
 from turnout.flower.wire.layout import Arrays
-from turnout.metrics import TEST_ACCURACY, TRAIN_LOSS, WORST_DECILE, usual_name
-from turnout.round_records import BYTES_UPLOADED, OF_NODES
+from turnout.metrics import BYTES_UPLOADED, OF_NODES, TEST_ACCURACY, TRAIN_LOSS, WORST_DECILE, usual_name
 from turnout.simulator.history import History
 from turnout.tasks.base import worst_decile
 from turnout.workbench.experiment import deployed, store

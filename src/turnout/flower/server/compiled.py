@@ -13,7 +13,7 @@ from turnout.server.places import take_back as take_word_back
 from turnout.server.places import vacate
 from turnout.server.server import Closed, Server, ServerState
 from turnout.server.tally import Tally
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.streams import Stream, client_seeds, round_key
 from turnout.types import Array, Cohort, Params, Reports, View
 

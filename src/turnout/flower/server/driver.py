@@ -17,7 +17,7 @@ from turnout.flower.server.turn import Order, RoundRecord, Turn, UpdateBuffer, o
 from turnout.flower.wire.layout import Arrays
 from turnout.flower.wire.replies import Reply
 from turnout.server.settings import ServerSettings
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies.base import Strategy
 from turnout.types import Cohort
 

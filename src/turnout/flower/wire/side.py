@@ -13,7 +13,7 @@ import numpy as np
 from turnout.flower.wire.side_names import KNOWN_SIDES, SIDE, check_side_known
 from turnout.strategies.base import Strategy
 from turnout.strategies.client_side import ClientSide
-from turnout.strategies.words import LastUpdate
+from turnout.strategies.last_updates import LastUpdate
 
 _KINDS: dict[str, type[ClientSide]] = dict(zip(KNOWN_SIDES, (LastUpdate,), strict=True))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from turnout.files.downloads import Remote, local_copy
 from turnout.files.integrity import reading, verify
-from turnout.tasks.data.image_sets import Images
+from turnout.tasks.data.image_task import Images
 
 FILES = tuple(
     f"{name}-ubyte.gz" for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnout.arguments import Values, law, nonnegative
 from turnout.declarations import checked
+from turnout.declarations.arrays import Values, law, nonnegative
 
 
 @dataclass(frozen=True)

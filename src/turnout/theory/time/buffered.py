@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from turnout.arguments import Values, at_least, check_nonnegative, positive
 from turnout.declarations import Count, NotNegative, checked
+from turnout.declarations.arrays import Values, at_least, check_nonnegative, positive
 from turnout.theory.time.arrivals import BufferedArrivals
 from turnout.theory.time.buffer import Supply, filling, steps_in_ticks
 from turnout.theory.time.clients import Durations, Leaving, Shared, TimedClients, read_clients

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from turnout.arguments import Values, at_least, law, positive, refuse
 from turnout.declarations import Count, checked
+from turnout.declarations.arrays import Values, at_least, law, positive, refuse
 from turnout.theory.time.buffer import Supply, filling
 from turnout.theory.time.clients import Durations, Leaving, Shared, TimedClients, read_clients
 from turnout.theory.time.work import WorkTimes, times_of

@@ -8,8 +8,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from turnout.arguments import refuse, spread
 from turnout.availability.markov import switching_rates
+from turnout.declarations.arrays import refuse, spread
 
 Leaving = Literal["continue", "pause", "abort", "answer"]  # what becomes of work whose client is away
 # Ticks beyond the first: a whole number per client, or a table of probabilities.

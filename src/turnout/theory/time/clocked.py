@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from turnout.arguments import at_least, check_nonnegative
 from turnout.declarations import Count, NotNegative, checked
+from turnout.declarations.arrays import at_least, check_nonnegative
 from turnout.theory.time.arrivals import UsedUpdates
 from turnout.theory.time.clients import Durations, Leaving, Shared, TimedClients, read_clients
 from turnout.theory.time.laws import LONGEST_LAW, work_law

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnout.arguments import refuse
 from turnout.declarations import Share, checked
+from turnout.declarations.arrays import refuse
 from turnout.theory.time.arrivals import BufferedArrivals
 
 

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 from scipy.signal import fftconvolve
 
-from turnout.arguments import at_least, check_nonnegative
 from turnout.declarations import Count, NotNegative, Share, checked
+from turnout.declarations.arrays import at_least, check_nonnegative
 from turnout.theory.bias import normalised_round_weights
 from turnout.theory.time.arrivals import RoundArrivals
 from turnout.theory.time.clients import Durations, Leaving, Shared, TimedClients, read_clients

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnout.arguments import refuse
 from turnout.declarations import checked
+from turnout.declarations.arrays import refuse
 from turnout.theory.time.clients import Durations, Leaving, Shared, TimedClients, read_clients
 
 LEAST_SUCCESS = 1e-30  # of a try whose client must not leave: below it the client never comes

@@ -106,8 +106,8 @@ def _diagnose(log: str, reading: dict[str, Any], audit_rounds: int, folder: Path
 
     console = Console(stderr=True, quiet=not show_progress or not sys.stderr.isatty())
     with console.status("reading") as status:
-        from turnout.arguments import at_least
         from turnout.declarations import MAX_COUNT
+        from turnout.declarations.arrays import at_least
         from turnout.files.whole import free_folder
         from turnout.workbench.diagnosis.diagnose import diagnose
 

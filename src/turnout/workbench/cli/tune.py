@@ -51,8 +51,8 @@ def tune_command(
     output: Output,
 ) -> None:
     """Choose each strategy's learning rates, or whatever is swept, by validation data."""
-    from turnout.arguments import at_least
     from turnout.declarations import MAX_COUNT, MAX_RUNS
+    from turnout.declarations.arrays import at_least
 
     at_least("seeds", seeds, 1, MAX_RUNS)
     at_least("rounds", rounds or 1, 1, MAX_COUNT)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from turnout.arguments import at_least
 from turnout.auditor import Audit, audit_trials, calibrate
 from turnout.auditor.auditing import ROUNDS
 from turnout.declarations import MAX_COUNT
+from turnout.declarations.arrays import at_least
 from turnout.simulator.mesh import Spread
 from turnout.simulator.trial import Trial, check_trial
 from turnout.tasks.base import Task

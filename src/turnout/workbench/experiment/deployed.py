@@ -9,7 +9,7 @@ import numpy as np
 
 from turnout.server.facts import Online
 from turnout.server.settings import ServerSettings
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies.base import Strategy
 from turnout.workbench.experiment import registry, schema
 from turnout.workbench.experiment.errors import ExperimentError

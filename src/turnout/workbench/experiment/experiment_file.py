@@ -14,7 +14,7 @@ from turnout.workbench.experiment import toml
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.parts import Part, read_part
 from turnout.workbench.experiment.registry import COMMON_TABLES, KINDS, OVERRIDES, check_experiment
-from turnout.workbench.experiment.schema import accepts, excerpt, expect, is_whole
+from turnout.workbench.experiment.signatures import accepts, excerpt, expect, is_whole
 from turnout.workbench.experiment.trust import Code, read_document
 
 OF_TIME = {"durations": "instant", "pace": "rounds"}  # tables that are written only if they say something else

@@ -10,7 +10,7 @@ from typing import Any
 
 from turnout.declarations import NUM_SEEDS
 from turnout.server.settings import ServerSettings
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.strategies.base import Strategy
 from turnout.uploads import Upload
 from turnout.workbench.experiment import registry, schema

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from turnout.errors import UserError
-from turnout.round_records import COSTS
+from turnout.metrics import COSTS
 from turnout.workbench.experiment.run import Run
 from turnout.workbench.report.run.run_table import run_table
 

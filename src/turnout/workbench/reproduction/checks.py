@@ -15,7 +15,7 @@ import numpy as np
 from turnout.metrics import metric_named
 from turnout.statistics import mean, minus, rank_correlation
 from turnout.workbench.experiment.errors import ExperimentError
-from turnout.workbench.experiment.schema import function_and_arguments
+from turnout.workbench.experiment.signatures import function_and_arguments
 from turnout.workbench.reproduction.measures import Curve, Measured, measure_values, measure_words
 from turnout.workbench.reproduction.verdicts import (
     Finding,

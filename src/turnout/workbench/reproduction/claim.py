@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from turnout.arguments import at_least
 from turnout.declarations import MAX_COUNT
+from turnout.declarations.arrays import at_least
 from turnout.errors import nearest
 from turnout.simulator.simulate import check_seeds
 from turnout.workbench.experiment import registry, toml
@@ -21,7 +21,7 @@ from turnout.workbench.experiment.citations import references
 from turnout.workbench.experiment.errors import ExperimentError, check_keys, mistakes_at
 from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.former import CLAIM_FORMAT
-from turnout.workbench.experiment.schema import excerpt, expect, function_and_arguments
+from turnout.workbench.experiment.signatures import excerpt, expect, function_and_arguments
 from turnout.workbench.experiment.trust import Code, code_of
 from turnout.workbench.experiment.tuning import check_metric
 from turnout.workbench.reproduction.checks import all_findings

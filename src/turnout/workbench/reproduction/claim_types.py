@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from turnout.errors import nearest
-from turnout.round_records import COSTS
+from turnout.metrics import COSTS
 from turnout.workbench.experiment.errors import ExperimentError
-from turnout.workbench.experiment.schema import accepts, describe, expect, function_and_arguments
+from turnout.workbench.experiment.signatures import accepts, describe, expect, function_and_arguments
 from turnout.workbench.reproduction.checks import check_and_arguments
 from turnout.workbench.reproduction.measures import MEASURES
 

@@ -15,10 +15,9 @@ import numpy as np
 
 from turnout.errors import nearest
 from turnout.files.manifest import read_contents
-from turnout.metrics import metric_named
-from turnout.round_records import record_named
+from turnout.metrics import metric_named, record_named
 from turnout.workbench.experiment.errors import ExperimentError
-from turnout.workbench.experiment.schema import function_and_arguments
+from turnout.workbench.experiment.signatures import function_and_arguments
 
 CURVES = "curves.csv.gz"  # name of the table in a folder
 COLUMNS = ("panel", "label", "metric", "seed", "x", "value")

@@ -16,9 +16,9 @@ from turnout.availability.base import Process
 from turnout.declarations import Count, CountOrZero, checked
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
+from turnout.strategies.last_updates import blend_rows
 from turnout.strategies.last_word import LastWord, LastWordState
-from turnout.strategies.memory import rows_of_zeros
-from turnout.strategies.words import blend_rows
+from turnout.strategies.memory_rows import rows_of_zeros
 from turnout.types import Cohort, Fleet, Mask, Move, Params, PerClient, RandomKey, Reports, Round, Scalar, View, divide
 
 

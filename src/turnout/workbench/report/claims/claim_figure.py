@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from turnout.metrics import Metric, metric_named
-from turnout.round_records import record_named
+from turnout.metrics import Metric, metric_named, record_named
 from turnout.workbench.experiment import toml
 from turnout.workbench.experiment.citations import short_citation
 from turnout.workbench.experiment.registry import entries
-from turnout.workbench.experiment.schema import function_and_arguments
+from turnout.workbench.experiment.signatures import function_and_arguments
 from turnout.workbench.report.page.chart import Axis, Chart, Kind, Rule, Series
 from turnout.workbench.report.page.colours import Style, colour, guess_strategy, line_styles
 from turnout.workbench.report.page.on_paper import PANEL, figure

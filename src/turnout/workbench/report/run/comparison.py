@@ -14,9 +14,9 @@ from turnout.paces import Pace
 from turnout.presented import Tabular
 from turnout.server.settings import ServerSettings
 from turnout.simulator import simulate_trials
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.history import History
 from turnout.simulator.kinds import Strategies, labelled_strategies
-from turnout.simulator.local_training import Local
 from turnout.simulator.mesh import Spread
 from turnout.simulator.simulate import Seeds
 from turnout.simulator.trial import Trial

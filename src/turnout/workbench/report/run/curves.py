@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from turnout.metrics import DISTANCE, Metric
-from turnout.round_records import RECORDS
+from turnout.metrics import DISTANCE, RECORDS, Metric
 from turnout.server.server import Server
 from turnout.simulator.history import History
 from turnout.statistics import evenly

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from turnout.metrics import Metric
-from turnout.round_records import COSTS, Record
+from turnout.metrics import COSTS, Metric, Record
 from turnout.statistics import Interval
 from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.report.page.labels import join_labels

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from turnout.availability import alternating, bounded_absence, cyclic
 from turnout.metrics import DISTANCE, TRAIN_LOSS
 from turnout.simulator import simulate, simulate_trials
-from turnout.simulator.local_training import Local
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.trial import Trial
 from turnout.strategies import FedAvg, FedLaAvg, Strategy
 from turnout.tasks.arrays import from_pool

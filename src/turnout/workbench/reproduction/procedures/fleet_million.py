@@ -11,8 +11,8 @@ from turnout.availability import markov
 from turnout.metrics import TEST_ACCURACY
 from turnout.server.facts import Facts, Online, Oracle
 from turnout.simulator import simulate
+from turnout.simulator.client_optimizer import Local
 from turnout.simulator.history import History
-from turnout.simulator.local_training import Local
 from turnout.strategies import AdaFed, FedAvg, Strategy, Unbiased
 from turnout.tasks import linear
 from turnout.tasks.arrays import from_pool

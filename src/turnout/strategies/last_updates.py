@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from turnout import tree
 from turnout.declarations import NotNegativeScalar
 from turnout.strategies.client_side import ClientSide
-from turnout.strategies.memory import Bits, Keeper, Rows, exchange, rows_of_zeros, sum_rows
+from turnout.strategies.memory_rows import Bits, Keeper, Rows, exchange, rows_of_zeros, sum_rows
 from turnout.types import (
     Answer,
     Cohort,
