@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -12,6 +13,7 @@ from turnout.availability import markov
 from turnout.server.facts import Online
 from turnout.server.settings import ServerSettings
 from turnout.simulator.local_training import Jobs, Local
+from turnout.simulator.minibatches import drawn, noise
 from turnout.simulator.trial import Trial
 from turnout.uploads import Plain
 from turnout.world import World, compute, links
@@ -83,6 +85,19 @@ def work(place, start, steps, rate, seed):
     whole, word = (jnp.asarray(value, jnp.int32) for value in (place, steps)), jnp.asarray(seed, jnp.uint32)
     end, loss = _work(jnp.asarray(start), *whole, jnp.asarray(rate, jnp.float32), word)
     return np.asarray(end), float(loss)
+
+
+@eqx.filter_jit
+def _gradient(params, place, seed, s):
+    batch, present = jax.tree.map(lambda rows: rows[0], LOCAL._samples(TASK, drawn, place[None], seed[None], s))
+    return jax.value_and_grad(TASK.training_loss)(params, batch, present, noise(seed, s))
+
+
+def gradient(place, params, seed, s):
+    """The loss and the raw gradient of step s of one client, at this model."""
+    where, step = (jnp.asarray(value, jnp.int32) for value in (place, s))
+    loss, found = _gradient(jnp.asarray(params), where, jnp.asarray(seed, jnp.uint32), step)
+    return float(loss), np.asarray(found)
 
 
 def probe(place, params, seed):
