@@ -31,6 +31,7 @@ def has_sent(fleet, name, t):
 def words(folder):
     """The server's sum of all words, and the one that each client keeps by the server's own acknowledgement."""
     header, leaves = read_archive(folder / "state.npz")
+    assert header["epoch"] == 0  # nobody has lost its word
     (total,) = (rows for path, rows in leaves.items() if ".strategy.total" in path)
     last = next(rows for path, rows in leaves.items() if path.endswith(".last"))
     kept = {}
@@ -61,7 +62,6 @@ def test_the_mean_of_the_clients_words_survives_a_kill(tmp_path, strategy):
     arrived = {(row["client"], int(row["round"])) for row in participation(out) if row["event"] == "arrived"}
     assert ("id:b", 1) in arrived, said
     assert len([t for client, t in arrived if client == "id:b" and t > 1]) >= 1, said
-    assert "new epoch" not in said
     total, kept = words(out)
     assert set(kept) == {"id:a", "id:b", "id:c"}
     mean, largest = np.mean(list(kept.values()), axis=0), max(np.abs(own).max() for own in kept.values())

@@ -1,4 +1,4 @@
-"""Strategies that steer local steps: what server and clients keep agrees, whatever is lost, killed, wrong or forgotten."""
+"""Strategies that steer local steps: what server and clients keep agrees, whatever is lost, killed or wrong."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -48,6 +48,8 @@ class Arrivals(eqx.Module):
     losses: Array
     reach: Array
     came: Array
+    age: Array  # rounds since it was asked for
+    lr: Array  # η of that round, where it is not this one
     second: Params | None = None  # the second vector of each answer, where clients send one
 
 
@@ -104,7 +106,9 @@ def close(
     server: Server, state: ServerState, view: View, cohort: Cohort, tally: Tally, arrivals: Arrivals
 ) -> ClosedRound:
     """Close the round; the state is not donated, for it is kept if the next one is not finite."""
-    cohort = replace(cohort, arrived=cohort.uploading & arrivals.came)
+    late = arrivals.age > 0  # what it says is about its start
+    lr = jnp.where(late, arrivals.lr, cohort.lr)
+    cohort = replace(cohort, arrived=cohort.uploading & arrivals.came, lr=lr, age=arrivals.age, waited=arrivals.age)
     reports = Reports(arrivals.updates, arrivals.losses, arrivals.reach, arrivals.second)
     closed = server.close(state, view, cohort, reports, tally)
     floats = [leaf for leaf in jax.tree.leaves(closed.state) if jnp.issubdtype(leaf.dtype, jnp.floating)]

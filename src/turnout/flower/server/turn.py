@@ -37,6 +37,11 @@ class Order:
     shared: PyTree = None  # what all clients are sent besides the model, None if nothing
 
     @property
+    def lr(self) -> float:
+        """η of the round, without the step scale."""
+        return self.rate / self.scale if self.scale else self.rate
+
+    @property
     def start(self) -> Arrays:
         """The model to start from, not to be written to; good until the reply of this client is checked."""
         return self.find_start()
@@ -191,13 +196,14 @@ class UpdateBuffer:
 
     def fill(self, turn: Turn, replies: Mapping[str, Reply]) -> Arrivals:
         """What arrived; rows are exactly zero where nothing did."""
-        uploading, (losses, reach, came) = np.asarray(turn.cohort.uploading), self._columns()
+        uploading, (losses, reach, came, age, lr) = np.asarray(turn.cohort.uploading), self._columns()
         for name, reply in replies.items():
             slot = turn.slots.get(name)
             if slot is None:
                 log.warning("%s was not asked; its reply is dropped", name)
             elif uploading[slot]:
                 losses[slot], reach[slot], came[slot] = reply.loss or 0.0, reply.reach, True
+                age[slot], lr[slot] = reply.age, reply.lr or 0.0
                 _write(self.row(slot), reply.update)
                 if self._second is not None:
                     _write(self.second_row(slot), reply.second or {})
@@ -206,14 +212,16 @@ class UpdateBuffer:
                 rows[slot] = 0.0
             self._written.discard(slot)
         # Not `asarray`, which copies; the rows are not written to before the round is closed.
-        return Arrivals(*jax.device_put((self._rows, losses, reach, came, self._second)))
+        return Arrivals(*jax.device_put((self._rows, losses, reach, came, age, lr, self._second)))
 
     def blank(self) -> Arrivals:
         """What `fill` returns, for a compiler: only shapes are valid, since rows are written to at the same time."""
         return Arrivals(*jax.device_put((self._rows, *self._columns(), self._second)))
 
-    def _columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return np.zeros(self.slots, np.float32), np.zeros(self.slots, np.float32), np.zeros(self.slots, bool)
+    def _columns(self) -> tuple[np.ndarray, ...]:
+        """Losses, reach, whether it came, age and η, one entry per slot."""
+        losses, reach, age, lr = np.zeros((4, self.slots), np.float32)
+        return losses, reach, np.zeros(self.slots, bool), age, lr
 
 
 def _write(row: Arrays, vector: Mapping[str, np.ndarray]) -> None:

@@ -37,6 +37,7 @@ class LateOrder:
     node: int
     t: int  # round of the order, counted from 1
     start: Arrays  # the model from which its client started
+    lr: float  # η of that round
     end: float  # when the message expires
 
 
@@ -55,10 +56,12 @@ class LateOrders:
         }
         return {order.client for order in self._orders.values()}
 
-    def keep(self, sent: Mapping[str, Metadata], starts: Mapping[str, Arrays], t: int, end: float) -> None:
+    def keep(self, sent: Mapping[str, Metadata], orders: Mapping[str, Order], t: int, end: float) -> None:
         """Remember the orders that were not answered before the round was closed."""
         for client, metadata in sent.items():
-            self._orders[metadata.message_id] = LateOrder(client, metadata.dst_node_id, t, starts[client], end)
+            order = orders[client]
+            late = LateOrder(client, metadata.dst_node_id, t, order.start, order.lr, end)
+            self._orders[metadata.message_id] = late
 
     def take(self, reply: Message) -> LateOrder | None:
         """The order that a reply answers, which is forgotten now; None if it is not one of these."""
@@ -114,8 +117,12 @@ class Collection:
         self.bytes_uploaded += bytes_in(content)
         self.late.add(order.client)
         self.metrics[order.client] = metrics_in(content)
-        if not self._leaves(order.client, content):
-            self._keep(order.client, self._check(order.client, content, self.metrics[order.client], order))
+        if self._leaves(order.client, content):
+            return
+        reply = self._check(order.client, content, self.metrics[order.client], order)
+        if isinstance(reply, Reply):
+            reply = replace(reply, age=self.driver.t + 1 - order.t, lr=order.lr)
+        self._keep(order.client, reply)
 
     def add_uploads(self, contents: Mapping[str, RecordDict]) -> None:
         """Add updates whose lengths were announced before."""

@@ -165,8 +165,7 @@ class Exchange:
         """
         collection, unanswered = self._open_collection(driver), self.mailbox.unanswered
         at_work = {name: sent for name, sent in unanswered.items() if sent.message_id in still_open}
-        starts = {name: self.orders[name].start for name in at_work}
-        self.late.keep(at_work, starts, driver.t + 1, now + (self.timeout or 0.0))
+        self.late.keep(at_work, self.orders, driver.t + 1, now + (self.timeout or 0.0))
         busy |= set(at_work)
         for name in self.orders:
             if name in collection.heard or name not in busy:

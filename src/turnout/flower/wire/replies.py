@@ -29,6 +29,8 @@ class Reply:
     size: int  # samples on the client; zero if not reported
     ignored: tuple[str, ...] = ()  # metrics that are of no use, and why
     second: Arrays | None = None  # a second vector of the model's form, where the strategy's clients send one
+    age: int = 0  # rounds since it was asked for
+    lr: float | None = None  # η of the round in which it was asked for, where that is an earlier one
 
 
 @dataclass(frozen=True)
