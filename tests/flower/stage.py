@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -12,7 +13,8 @@ from turnout.availability import markov
 from turnout.server.facts import Online
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client_optimizer import Local
-from turnout.simulator.local_training import Jobs
+from turnout.simulator.local_training import Jobs, train_locally
+from turnout.simulator.minibatches import drawn, noise
 from turnout.simulator.trial import Trial
 from turnout.uploads import Plain
 from turnout.world import World, compute, links
@@ -70,7 +72,7 @@ def natures(world, rounds=ROUNDS):
 @eqx.filter_jit
 def _work(start, place, steps, rate, seed):
     jobs = Jobs(place[None], seed[None], steps[None], rate[None])
-    trained = LOCAL.train(TASK, start[None], jobs, steps, masked=False)
+    trained = train_locally(LOCAL, TASK, start[None], jobs, steps, masked=False)
     return start + trained.updates[0], trained.losses[0]
 
 
@@ -84,6 +86,19 @@ def work(place, start, steps, rate, seed):
     whole, word = (jnp.asarray(value, jnp.int32) for value in (place, steps)), jnp.asarray(seed, jnp.uint32)
     end, loss = _work(jnp.asarray(start), *whole, jnp.asarray(rate, jnp.float32), word)
     return np.asarray(end), float(loss)
+
+
+@eqx.filter_jit
+def _gradient(params, place, seed, s):
+    batch, present = jax.tree.map(lambda rows: rows[0], LOCAL._samples(TASK, drawn, place[None], seed[None], s))
+    return jax.value_and_grad(TASK.training_loss)(params, batch, present, noise(seed, s))
+
+
+def gradient(place, params, seed, s):
+    """The loss and the raw gradient of step s of one client, at this model."""
+    where, step = (jnp.asarray(value, jnp.int32) for value in (place, s))
+    loss, found = _gradient(jnp.asarray(params), where, jnp.asarray(seed, jnp.uint32), step)
+    return float(loss), np.asarray(found)
 
 
 def probe(place, params, seed):

@@ -264,6 +264,25 @@ def test_a_memory_takes_late_updates():
         assert late[name][1] >= 8
 
 
+def test_a_late_update_is_about_the_round_in_which_it_was_asked_for():
+    """It is divided by the rate of that round, which was higher."""
+
+    def work(arrays, config, context):
+        return {"w": arrays["w"] + np.float32(config["lr"] * int(context.node_config["client-id"]))}, {}
+
+    takes, falling = (
+        on_train({"1": 10.0, "2": 10.0, "3": 10.0, "4": 45.0}),
+        Local(learning_rate=lambda t: 0.5 / (1 + t)),
+    )
+    flower, _, _ = play(
+        client_app(train=work), MIFA(), names=("1", "2", "3", "4"), rounds=12, takes=takes, stretch=1.5, local=falling
+    )
+    assert "id:4" in flower._require_driver().directory.names
+    assert sum(len(record.late) for record in flower.records) >= 2
+    rows = np.asarray(flower._require_driver().state.strategy.rows["w"])[:4, 0]
+    np.testing.assert_allclose(rows, [1.0, 2.0, 3.0, 4.0], rtol=1e-4)
+
+
 def test_a_quorum_closes_a_round():
     takes = on_train({"1": 10.0, "2": 20.0, "3": 30.0, "4": 400.0})
     flower, _, clock = play(

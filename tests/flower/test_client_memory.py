@@ -12,8 +12,8 @@ from inprocess import FakeClock, InProcessGrid, grouped
 
 from turnout.files.archive import read_archive
 from turnout.flower import FlowerStrategy, client_app
+from turnout.flower.memory import REMEMBERED
 from turnout.flower.run import checkpoint
-from turnout.flower.sender import REMEMBERED
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.simulator.client_optimizer import Local
 from turnout.strategies import FedAvg

@@ -104,7 +104,7 @@ RECORDS = st.dictionaries(
 @given(RECORDS)
 def test_whatever_bytes_are_sent_nothing_raises(arrays):
     layout = Layout.of(MODEL)
-    parts = parts_in(RecordDict({COMPACT: ArrayRecord(arrays)}), most_bytes(layout))
+    parts = parts_in(ArrayRecord(arrays), most_bytes(layout))
     if not isinstance(parts, Dropped):
         parts = check_parts(parts, {}, Rules(layout, t=1))
     assert isinstance(parts, Reply) or parts.reason

@@ -1,4 +1,5 @@
 import logging
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +14,7 @@ from turnout.server.facts import Online, Oracle
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client_optimizer import Local
 from turnout.strategies import MIFA, CAFed, FedAvg, FedAWE, OptimalSampling, Strategy, Unbiased
+from turnout.types import Move
 
 
 def reply_of(update, **told):
@@ -253,3 +255,22 @@ def test_a_state_goes_on_elsewhere():
         other.restore(1, [("a", 1.0), ("b", 3.0)], leaves)
     with pytest.raises(ValueError, match=r"is float32\(3, 2\), but it holds float32\(2, 2\)"):
         Driver(MIFA(), {"x": np.zeros(2, np.float32)}).restore(1, [("a", 1.0), ("b", 3.0), ("c", 1.0)], leaves)
+
+
+class Ages(Strategy):
+    """Remembers the age and the rate of every update that it was given."""
+
+    def init(self, fleet, params):
+        return {"age": jnp.zeros_like(fleet.importance), "lr": jnp.zeros_like(fleet.importance)}
+
+    def aggregate(self, state, params, view, cohort, reports):
+        return Move(cohort.factors), {"age": cohort.put(cohort.age), "lr": cohort.put(cohort.lr)}
+
+
+def test_a_strategy_is_told_the_age_of_an_update_and_the_rate_of_its_round():
+    driver = driver_of("a", "b", strategy=Ages(), local=Local(learning_rate=0.25))
+    driver.open_round(["a", "b"])
+    fresh = reply_of({"x": [1.0, 0.0]})
+    driver.close_round({"a": fresh, "b": replace(fresh, age=3, lr=0.5)})
+    np.testing.assert_allclose(driver.state.strategy["age"], [0.0, 3.0])
+    np.testing.assert_allclose(driver.state.strategy["lr"], [0.25, 0.5])

@@ -9,7 +9,7 @@ from inprocess import InProcessGrid
 from test_memory_on_clients import MODEL, NAMES, play, train
 
 from turnout.flower import client_app, leave
-from turnout.flower.sender import REMEMBERED
+from turnout.flower.memory import REMEMBERED
 from turnout.flower.server.driver import Driver
 from turnout.strategies import MIFA, FedAvg, LastWord
 from turnout.strategies.last_updates import Words

@@ -10,7 +10,7 @@ from flwr.clientapp import ClientApp
 from inprocess import FakeClock, InProcessGrid, grouped
 
 from turnout.flower import FlowerStrategy, Waiting, client_app, greet
-from turnout.flower.sender import REMEMBERED
+from turnout.flower.memory import REMEMBERED
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.messages import to_numpy, to_record
 from turnout.simulator.client_optimizer import Local

@@ -26,12 +26,23 @@ def train(arrays, config, context):
     return {"x": end}, {"loss": loss, "reach": steps_of(place), "num-examples": 8}
 
 
+def train_step_by_step(arrays, config, context):
+    """The same as a user's own loop, which hands every gradient to `steer`."""
+    place, rate, model, losses = int(context.node_config["client-id"]), np.float32(config["lr"]), arrays["x"], []
+    for s in range(steps_of(place)):
+        loss, gradient = stage.gradient(place, model, config["seed"], s)
+        along = config["steer"]({"x": gradient}, {"x": model})
+        model, losses = model - rate * along["x"], [*losses, loss]
+    return {"x": model}, {"loss": np.mean(losses), "reach": steps_of(place), "num-examples": 8}
+
+
 def loss(arrays, config, context):
     return stage.probe(int(context.node_config["client-id"]), arrays["x"], config["seed"])
 
 
-ON_NODES = [name for name, strategy in ONE_EACH.items() if strategy.client_side is None]
-APP = client_app(train=train, loss=loss)
+STEERED = [name for name, strategy in ONE_EACH.items() if strategy.client_side is not None]
+PLAIN = [name for name in ONE_EACH if name not in STEERED]
+APP, STEPWISE = client_app(train=train, loss=loss), client_app(train=train_step_by_step)
 TARGET = {name.removeprefix("id:"): worth for name, worth in stage.IMPORTANCE.items()}
 
 
@@ -64,12 +75,28 @@ def play(strategy, world, app=APP):
     return to_numpy(result.arrays)["x"]
 
 
-@pytest.mark.parametrize("name", [*ON_NODES, "fedavg draws"])
+@pytest.mark.parametrize("name", [*PLAIN, "fedavg draws"])
 def test_flower_trains_the_model_of_the_simulator(name):
     strategy = SETTINGS[name]
     expected = stage.simulated(strategy, "lossy")
     np.testing.assert_allclose(play(strategy, "lossy"), expected, atol=1e-5)
     assert np.abs(expected - stage.START["x"]).max() > 0.01
+
+
+def relative(found, expected):
+    return np.abs(found - expected).max() / np.abs(expected).max()
+
+
+@pytest.mark.parametrize("name", STEERED)
+def test_steered_steps_train_the_model_of_the_simulator(name):
+    strategy = SETTINGS[name]
+    expected = stage.simulated(strategy, "lossy")
+    assert relative(play(strategy, "lossy", STEPWISE), expected) < 1e-6
+    assert np.abs(expected - stage.START["x"]).max() > 0.01
+
+
+def test_a_loop_that_steers_serves_strategies_that_do_not():
+    np.testing.assert_allclose(play(FedAvg(), "lossy", STEPWISE), stage.simulated(FedAvg(), "lossy"), atol=1e-6)
 
 
 UPLOADS = {
@@ -87,6 +114,13 @@ def test_uploads_are_those_of_the_simulator(name, world):
     got = play(strategy, world, client_app(train=train, uploads=upload))
     np.testing.assert_allclose(got, expected, atol=1e-5)
     assert np.abs(expected - stage.simulated(strategy, world)).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["scaffold", "feddyn"])
+def test_both_vectors_go_through_the_transform_as_in_the_simulator(name):
+    strategy, upload = SETTINGS[name], EightBit()
+    got = play(strategy, "lossy", client_app(train=train_step_by_step, uploads=upload))
+    assert relative(got, stage.simulated(strategy, "lossy", uploads=upload)) < 1e-5
 
 
 def test_lengths_that_decide_who_uploads_are_those_of_what_is_sent():

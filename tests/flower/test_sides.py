@@ -13,13 +13,14 @@ from test_memory_on_clients import APP, MODEL, NAMES, either, everybody, play, t
 from every_strategy import ONE_EACH
 from turnout.files import archive
 from turnout.flower import FlowerStrategy, client_app
-from turnout.flower.sender import NodeState, answer
+from turnout.flower.sender import NodeState, answer_of
 from turnout.flower.wire import messages, side, side_names
 from turnout.flower.wire.messages import to_record
 from turnout.server.settings import ServerSettings
 from turnout.strategies import MIFA, FedAvg, LastWord, Strategy
 from turnout.strategies.client_side import ClientSide
 from turnout.strategies.last_updates import LastUpdate, OwnWord
+from turnout.types import Work
 from turnout.uploads import EightBit, Plain, UploadContext
 
 SIDE = {"turnout.side": "last_update"}
@@ -140,7 +141,9 @@ def test_strategies_that_steer_are_refused_in_one_line(name):
 def test_an_update_of_no_work_says_nothing(reach):
     before = NodeState(algorithm=OwnWord({"w": jnp.array([3.0, -1.0])}, jnp.asarray(4.0)))
     context = UploadContext(jnp.uint32(1), *(jnp.asarray(number) for number in (0.5, reach, 7.0)))
-    sent, after = answer(LastUpdate(), Plain(), {"w": jnp.array([2.0, 2.0])}, before, context)
+    work = Work({"w": jnp.array([2.0, 2.0])}, context.lr, context.reach, context.t)
+    said, after = answer_of(LastUpdate(), Plain(), work, before, context)
+    sent = said.update
     expected = [4.0 - 3.0, 4.0 + 1.0] if reach else [0.0, 0.0]
     np.testing.assert_allclose(sent["w"], expected)
     np.testing.assert_allclose(after.algorithm.word["w"], before.algorithm.word["w"] + sent["w"])

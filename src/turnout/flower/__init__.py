@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from turnout.flower.leaving import leave
     from turnout.flower.server.driver import Driver
     from turnout.flower.settings import Files, Guard, Limits, Members, Waiting
+    from turnout.flower.steering import steer
     from turnout.flower.strategy import FlowerStrategy
     from turnout.server.settings import ServerSettings
 
@@ -26,6 +27,7 @@ __all__ = [
     "client_app",
     "greet",
     "leave",
+    "steer",
 ]
 
 # On first use: a client need not load the server's half, nor the driver Flower.

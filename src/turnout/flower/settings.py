@@ -86,11 +86,12 @@ class Limits:
     """Bounds that a reply must satisfy, besides its form."""
 
     norm: float | None = None  # longest update, ‖Δ‖
+    second: float | None = None  # longest second vector, where clients send one
     loss: float = 1e12  # largest absolute value of a loss
     reach: float = 1e9  # most local work
 
     def __post_init__(self) -> None:
-        for name in ("norm", "loss", "reach"):
+        for name in ("norm", "second", "loss", "reach"):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise ValueError(f"the limit of {name} must be above 0, not {value}")
 

@@ -18,8 +18,8 @@ from turnout.flower.fleet.presence import Presence
 from turnout.flower.run.books import Books, Evaluations, Tempo, means_by_target, numbers_in
 from turnout.flower.run.checkpoint import hold
 from turnout.flower.run.estimates import Estimate, estimates_of
+from turnout.flower.server.demands import for_real_nodes
 from turnout.flower.server.driver import Driver
-from turnout.flower.server.fleet_server import for_real_nodes
 from turnout.flower.server.inspector import Inspector, Suspicion
 from turnout.flower.server.rollback import Rollback
 from turnout.flower.server.turn import RoundRecord

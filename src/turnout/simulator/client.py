@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import functools
 
 import equinox as eqx
 import jax
@@ -12,11 +12,10 @@ from turnout import tree
 from turnout.simulator.client_optimizer import Local
 from turnout.simulator.client_state import ClientState
 from turnout.simulator.local_training import Jobs, Trained, train_locally
-from turnout.strategies.client_side import ClientSide
-from turnout.streams import scramble
+from turnout.strategies.client_side import ClientSide, answer
 from turnout.tasks.base import Task
-from turnout.types import Answer, Download, Params, PerSlot, PyTree, Scalar, Work, says_something
-from turnout.uploads.base import Shapes, Upload
+from turnout.types import Answer, Download, Params, PerSlot, PyTree, Scalar, Work
+from turnout.uploads.base import Shapes, Upload, UploadContext, encode_answer
 from turnout.uploads.plain import Plain
 
 
@@ -71,32 +70,32 @@ class Client(eqx.Module):
     def send(self, trained: Trained, download: Download, jobs: Jobs) -> Sent:
         """What is sent of finished work, and the state of the clients if it arrives."""
         held = ClientState() if jobs.held is None else jobs.held
-        answers, algorithm = Answer(trained.updates), None
         if self.side is None:
-            answers, uploads = self._encode(answers, held.uploads, jobs)
+            (answers, uploads), algorithm = self._encode(Answer(trained.updates), held.uploads, jobs), None
         else:
             work = _work_of(trained, download, jobs)
-            worked = says_something(work.reach, work.lr)
-            answers = jax.vmap(self.side.say)(held.algorithm, work)
-            answers = tree.where_rows(worked, answers, tree.zeros_like(answers))
-            answers, uploads = self._encode(answers, held.uploads, jobs)
-            algorithm = jax.vmap(self.side.keep)(held.algorithm, work, answers)
-            algorithm = tree.where_rows(worked, algorithm, held.algorithm)
+            assert jobs.context is not None  # as there
+            answers, algorithm, uploads = jax.vmap(self._answer)(held.algorithm, work, held.uploads, jobs.context)
         after = None if jobs.held is None else ClientState(trained.optimizer, uploads, algorithm)
         return Sent(answers, trained.losses, after)
 
+    def _answer(
+        self, kept: PyTree, work: Work, before: PyTree, context: UploadContext
+    ) -> tuple[Answer, PyTree, PyTree]:
+        """One client's answer, what it keeps of the algorithm, and the state of the transform."""
+        assert self.side is not None  # else the update itself is the answer
+
+        def code(said: Answer) -> tuple[Answer, PyTree]:
+            return (said, None) if self.upload is None else encode_answer(self.upload, said, before, context)
+
+        return answer(self.side, kept, work, code)
+
     def _encode(self, answers: Answer, before: PyTree, jobs: Jobs) -> tuple[Answer, PyTree]:
-        """The answers as the server reads them, and the state of the transform; each vector has a seed of its own."""
+        """The answers as the server reads them, and the state of the transform."""
         if self.upload is None:
             return answers, None
         assert jobs.context is not None  # the loop gives one where there is an upload
-        encode = jax.vmap(self.upload.encode)
-        update, after = encode(answers.update, before, jobs.context)
-        second = answers.second
-        if second is not None:
-            other = replace(jobs.context, seed=scramble(jobs.context.seed + jnp.uint32(1)))
-            second, _ = encode(second, None, other)
-        return Answer(update, second), after
+        return jax.vmap(functools.partial(encode_answer, self.upload))(answers, before, jobs.context)
 
 
 def _work_of(trained: Trained, download: Download, jobs: Jobs) -> Work:

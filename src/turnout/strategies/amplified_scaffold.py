@@ -50,6 +50,9 @@ class WindowedControl(ClientSide[Gathered]):
         zeros = tree.zeros_like(params)
         return Gathered(zeros, zeros, jnp.zeros(()), jnp.full((), -1.0))
 
+    def receives(self, params: Params) -> Common:
+        return Common(tree.zeros_like(params), jnp.zeros(()))
+
     def push(self, kept: Gathered, shared: Common) -> Params:
         return tree.subtract(shared.control, kept.seen_from(shared.window).control)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, Generic, Literal, TypeVar
 
 import jax
 
 from turnout import tree
 from turnout.declarations import Declared
-from turnout.types import Answer, Params, PyTree, Scalar, Work
+from turnout.types import Answer, Params, PyTree, Scalar, Work, says_something
 
 Kept = TypeVar("Kept")
+Coded = TypeVar("Coded")
 Gradient = Literal["mean", "last"]
 
 
@@ -36,6 +38,15 @@ class ClientSide(Declared, Generic[Kept]):
         """What a client keeps before its first participation."""
         return None  # pyright: ignore[reportReturnType]
 
+    def receives(self, params: Params) -> PyTree:
+        """What it is sent beside the model, as zeros in that form: a node reads a message by it. None if nothing."""
+        return None
+
+    @property
+    def steers(self) -> bool:
+        """Whether it needs the gradients of the local steps, to correct them or to know them."""
+        return self.pull is not None or type(self).push is not ClientSide.push or bool(self.gradients)
+
     def push(self, kept: Kept, shared: PyTree) -> Params | None:
         """b, constant during a participation; None for zero."""
         return None
@@ -57,3 +68,17 @@ class ClientSide(Declared, Generic[Kept]):
         if not jax.tree.leaves(kept):
             raise ValueError(f"{type(self).__name__} keeps no word that the server has summed up: nothing to take back")
         return tree.scale(kept, -1.0)
+
+
+def answer(
+    side: ClientSide[Kept], kept: Kept, work: Work, code: Callable[[Answer], tuple[Answer, Coded]]
+) -> tuple[Answer, Kept, Coded]:
+    """What one client sends of its work, what it keeps if that arrives, and what the codec remembers.
+
+    The order of simulations and real nodes alike: say, then code, then keep, so that what is kept is made of what is
+    sent. An update of no work says nothing.
+    """
+    worked = says_something(work.reach, work.lr)
+    said = side.say(kept, work)
+    sent, coded = code(tree.where(worked, said, tree.zeros_like(said)))
+    return sent, tree.where(worked, side.keep(kept, work, sent), kept), coded

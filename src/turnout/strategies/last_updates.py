@@ -143,6 +143,9 @@ class LastUpdate(ClientSide[OwnWord]):
     def init(self, params: Params) -> OwnWord:
         return OwnWord(tree.zeros_like(params), jnp.full((), NOTHING_SENT))
 
+    def receives(self, params: Params) -> Float[Array, ""] | None:
+        return jnp.zeros(()) if self.blends else None  # the usual work
+
     def say(self, kept: OwnWord, work: Work) -> Answer:
         unit = work.lr * work.reach if self.unit == "work" else work.lr
         word = tree.per_unit(work.update, unit)

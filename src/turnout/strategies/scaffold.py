@@ -21,6 +21,9 @@ class ControlVariate(ClientSide[Params]):
     def init(self, params: Params) -> Params:
         return tree.zeros_like(params)
 
+    def receives(self, params: Params) -> Params:
+        return tree.zeros_like(params)  # c
+
     def push(self, kept: Params, shared: Params) -> Params:
         return tree.subtract(shared, kept)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+import jax.random as jr
 from jaxtyping import Array, Float, UInt32
 
 from turnout.declarations import Declared
-from turnout.types import Params, PyTree, RandomKey
+from turnout.streams import scramble
+from turnout.types import Answer, Params, PyTree, RandomKey
 
 State = TypeVar("State")
 Shapes = PyTree  # a model, or what has its shapes and types
@@ -79,6 +82,19 @@ class Upload(Declared, Generic[State]):
     def num_bytes(self, params: Shapes) -> int:
         """Bytes of one upload of such a model."""
         return self.wire_size(WireSize.whole(params), params).total
+
+
+def encode_answer(upload: Upload[State], answer: Answer, state: State, context: UploadContext) -> tuple[Answer, State]:
+    """One client's answer as the server reads it, and the state if it arrives; a second vector has draws of its own.
+
+    No state is for it: what remembers is refused where clients keep what they have sent.
+    """
+    update, after = upload.encode(answer.update, state, context)
+    if answer.second is None:
+        return Answer(update), after
+    key = None if context.noise_key is None else jr.fold_in(context.noise_key, 1)
+    other = replace(context, seed=scramble(context.seed + jnp.uint32(1)), noise_key=key)
+    return Answer(update, upload.encode(answer.second, state, other)[0]), after
 
 
 def all_parts(upload: Upload[PyTree]) -> Iterator[Upload[PyTree]]:

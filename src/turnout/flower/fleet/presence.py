@@ -8,8 +8,8 @@ from typing import Any
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from turnout.flower.fleet.directory import Sessions, is_overdue
+from turnout.flower.server.demands import Demands
 from turnout.flower.server.driver import Driver
-from turnout.flower.server.fleet_server import Demands
 from turnout.flower.server.places import WORTHS, can_count
 from turnout.flower.settings import Members, Target
 from turnout.flower.wire import messages, side
@@ -132,7 +132,9 @@ class Presence:
         """What only an app that answers greetings can give."""
         if self._demands.losses:
             return f"{self._demands.name} asks clients for the loss of the model before it selects"
-        if self._demands.memory:
+        if self._demands.steered:
+            return f"{self._demands.name} steers the local steps of its clients"
+        if self._demands.side:
             return f"{self._demands.name} has its memory on the clients"
         return "target='size' asks clients for the size of their data" if self.target == "size" else None
 

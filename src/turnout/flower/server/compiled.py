@@ -15,7 +15,7 @@ from turnout.server.server import Closed, Server, ServerState
 from turnout.server.tally import Tally
 from turnout.simulator.client_optimizer import Local
 from turnout.streams import Stream, client_seeds, round_key
-from turnout.types import Array, Cohort, Params, Reports, View
+from turnout.types import Array, Cohort, Params, PyTree, Reports, View
 
 
 class Opening(eqx.Module):
@@ -38,7 +38,7 @@ class Opened(eqx.Module):
     seeds: Array  # for local work, one entry per slot
     upload_seeds: Array  # for transforms of updates, one entry per slot
     rate: Array  # η
-    shared: Array | None  # what every client is sent besides the model
+    shared: PyTree  # what every client is sent besides the model, None if nothing
 
 
 class Arrivals(eqx.Module):
@@ -48,6 +48,9 @@ class Arrivals(eqx.Module):
     losses: Array
     reach: Array
     came: Array
+    age: Array  # rounds since it was asked for
+    lr: Array  # η of that round, where it is not this one
+    second: Params | None = None  # the second vector of each answer, where clients send one
 
 
 class ClosedRound(eqx.Module):
@@ -103,8 +106,10 @@ def close(
     server: Server, state: ServerState, view: View, cohort: Cohort, tally: Tally, arrivals: Arrivals
 ) -> ClosedRound:
     """Close the round; the state is not donated, for it is kept if the next one is not finite."""
-    cohort = replace(cohort, arrived=cohort.uploading & arrivals.came)
-    reports = Reports(arrivals.updates, arrivals.losses, arrivals.reach)
+    late = arrivals.age > 0  # what it says is about its start
+    lr = jnp.where(late, arrivals.lr, cohort.lr)
+    cohort = replace(cohort, arrived=cohort.uploading & arrivals.came, lr=lr, age=arrivals.age, waited=arrivals.age)
+    reports = Reports(arrivals.updates, arrivals.losses, arrivals.reach, arrivals.second)
     closed = server.close(state, view, cohort, reports, tally)
     floats = [leaf for leaf in jax.tree.leaves(closed.state) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     steady = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in floats]))

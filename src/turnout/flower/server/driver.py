@@ -16,6 +16,7 @@ from turnout.flower.server.fleet_server import FleetServer
 from turnout.flower.server.turn import Order, RoundRecord, Turn, UpdateBuffer, orders_of
 from turnout.flower.wire.layout import Arrays
 from turnout.flower.wire.replies import Reply
+from turnout.flower.wire.side import check_shared
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client_optimizer import Local
 from turnout.strategies.base import Strategy
@@ -65,8 +66,7 @@ class Driver(FleetServer):
         self._state = opened.state
         if int(opened.cohort.overflow) != 0:
             raise RuntimeError(f"{self.demands.name} asked {int(opened.cohort.overflow)} clients too many")
-        if np.ndim(opened.shared if opened.shared is not None else 0.0):
-            raise ValueError(f"{self.demands.name} sends clients more than the model and a number: not possible yet")
+        check_shared(self.strategy, opened.shared, opened.state.params)
         find_start = self._find_starts(opened.cohort)
         orders = orders_of(opened, self.directory.by_place, self._acknowledged_rounds(), find_start)
         self._turn = turn = Turn.of(opened, orders, [here[place] for place in sorted(here)])
@@ -95,6 +95,11 @@ class Driver(FleetServer):
         """The arrays to write a client's update to, so that it need not be copied."""
         turn = self._open_turn()
         return self._updates(turn.cohort).row(turn.slots[name])
+
+    def second_room_for(self, name: str) -> Arrays:
+        """The same for the second vector of its answer."""
+        turn = self._open_turn()
+        return self._updates(turn.cohort).second_row(turn.slots[name])
 
     def close_round(
         self,
@@ -159,7 +164,7 @@ class Driver(FleetServer):
     def _updates(self, cohort: Cohort) -> UpdateBuffer:
         slots = cohort.ids.shape[0]
         if self._buffer is None or self._buffer.slots != slots:
-            self._buffer = UpdateBuffer(self.layout, slots)
+            self._buffer = UpdateBuffer(self.layout, slots, self.demands.second)
         return self._buffer
 
     def _find_starts(self, cohort: Cohort) -> Callable[[int], Arrays]:

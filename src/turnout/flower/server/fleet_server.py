@@ -1,10 +1,10 @@
-"""The pure server for a fleet of real nodes: what its strategy demands, its model, and who counts how much."""
+"""The pure server for a fleet of real nodes: its model, and who counts how much."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import jax
@@ -14,62 +14,19 @@ import numpy as np
 from turnout.flower.fleet.directory import Directory
 from turnout.flower.server import compiled, places
 from turnout.flower.server.compiled import Renewal
+from turnout.flower.server.demands import Demands, for_real_nodes
 from turnout.flower.server.places import Places
 from turnout.flower.server.turn import Turn
 from turnout.flower.wire.layout import Arrays, Layout
-from turnout.flower.wire.side import check_side
-from turnout.server.facts import Online, Oracle
-from turnout.server.places import grow
+from turnout.server.places import grow, words_in
 from turnout.server.server import Server, ServerState
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
 from turnout.strategies.base import Strategy
 from turnout.types import Array
 
-_MANY = 2**20  # clients: a strategy with fewer slots for them asks only some
 log = logging.getLogger("turnout.flower")
 State = TypeVar("State")
-
-
-@dataclass(frozen=True)
-class Demands:
-    """What a strategy demands of clients, and of the server that it runs on."""
-
-    name: str  # of its class
-    losses: bool  # the loss of the model on every listed client, before it selects
-    lengths: bool  # lengths of updates first, and then only the updates that it admits
-    memory: bool  # clients that remember what they have sent, and send what has changed
-    shared_start: bool  # every client starts from the server's model
-    models: bool  # the server keeps a model or an update per client
-    everyone: bool  # all clients that are there train and upload
-
-    @classmethod
-    def of(cls, strategy: Strategy) -> Demands:
-        """The demands of a strategy."""
-        return cls(
-            name=type(strategy).__name__,
-            losses=strategy.needs_losses,
-            lengths=not strategy.admits_all,
-            memory=strategy.client_side is not None,
-            shared_start=strategy.starts_shared,
-            models=strategy.remembers_models,
-            everyone=strategy.admits_all and strategy.capacity(_MANY) >= _MANY,
-        )
-
-    @property
-    def takes_late(self) -> bool:
-        """Whether an update of an earlier round is as good as one of this: memories are of earlier rounds anyway."""
-        return self.models and self.shared_start and not self.lengths
-
-
-def for_real_nodes(settings: ServerSettings | None, strategy: Strategy) -> ServerSettings:
-    """The settings of a server on real nodes, where facts are only estimated; a ValueError if it cannot run there."""
-    settings = (settings or ServerSettings()).with_facts(Online())
-    settings.check(strategy)
-    check_side(strategy)
-    if isinstance(settings.facts, Oracle):
-        raise ValueError("an Oracle needs the true availability, which is unknown for a real fleet: use Online")
-    return settings
 
 
 class FleetServer:
@@ -203,7 +160,7 @@ class FleetServer:
         """
         if self._turn is not None:
             raise RuntimeError(f"round {self.t} is still open: clients can leave once it is closed")
-        said, acknowledged = {} if goodbyes is None else goodbyes, self._acknowledged_rounds()
+        said, acknowledged = goodbyes if goodbyes and self._can_take_back() else {}, self._acknowledged_rounds()
         leaving = dict(zip(names, self.places.find(names), strict=True))
         for name in leaving.keys() & said.keys():
             self._take_back(leaving[name], said[name])
@@ -212,6 +169,11 @@ class FleetServer:
             self._reassign(dict.fromkeys(vacant, 0.0), left=True)
             if any(acknowledged[place] for name, place in leaving.items() if name not in said):
                 self.begin_epoch()
+
+    def _can_take_back(self) -> bool:
+        """Whether a goodbye is of use: a sum that is no `Words` cannot give a word back, and must begin anew."""
+        _, state = self._serving()
+        return not self.demands.memory or any(words.rows is None for words in words_in(state.strategy))
 
     def _take_back(self, place: int, said: Arrays) -> None:
         server, state = self._serving()

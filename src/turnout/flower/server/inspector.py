@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from turnout.flower.server.centre import fill_with_centre
+from turnout.flower.server.demands import Demands
 from turnout.flower.server.driver import Driver
-from turnout.flower.server.fleet_server import Demands
 from turnout.flower.settings import UNGUARDED, Guard
 from turnout.flower.wire.layout import Arrays
 from turnout.flower.wire.replies import Reply
@@ -92,7 +92,8 @@ class Inspector:
     def __init__(self, guard: Guard | None, strategy: Strategy) -> None:
         self.guard = UNGUARDED if guard is None else guard
         self._demands = Demands.of(strategy)
-        if self._demands.memory:  # server and client would not agree on an update that was shortened
+        # Server and client would not agree on an update that was shortened, nor would the two vectors of an answer.
+        if self._demands.memory or self._demands.second:
             self.guard = replace(self.guard, clip=None)
         _check_robust(self.guard, self._demands)
         self.suspects: dict[str, Suspicion] = {}  # by client; those never beyond a bound are not in it
@@ -243,6 +244,7 @@ class Inspector:
 def _check_robust(guard: Guard, demands: Demands) -> None:
     """Refuse a robust centre where a strategy needs every client's own update."""
     why = "weighs every update by its own length" if demands.lengths else None
+    why = "has clients send a second vector" if demands.second else why
     why = "remembers every client's own update" if demands.models or demands.memory else why
     if guard.robust is not None and why is not None:
         raise ValueError(f"{demands.name} {why}, for which no centre can stand: robust={guard.robust!r} is impossible")

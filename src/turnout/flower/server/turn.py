@@ -15,7 +15,7 @@ import numpy as np
 from turnout.flower.server.compiled import Arrivals, ClosedRound, Opened
 from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.replies import Reply
-from turnout.types import Array, Cohort, Fleet, View
+from turnout.types import Array, Cohort, Fleet, PyTree, View
 
 log = logging.getLogger("turnout.flower")
 
@@ -34,7 +34,12 @@ class Order:
     seed: int  # 32 bits that belong to this client and round
     upload_seed: int  # 32 more, for the transform of its update
     acknowledged: int  # round of its last update that arrived, counted from 1; 0 before the first
-    shared: float | None = None  # the number that all clients are sent besides the model, if there is one
+    shared: PyTree = None  # what all clients are sent besides the model, None if nothing
+
+    @property
+    def lr(self) -> float:
+        """η of the round, without the step scale."""
+        return self.rate / self.scale if self.scale else self.rate
 
     @property
     def start(self) -> Arrays:
@@ -141,7 +146,7 @@ def orders_of(
 ) -> dict[int, Order]:
     """Orders by slot; `names` and `acknowledged` are by place."""
     cohort, rate = opened.cohort, np.float32(opened.rate)
-    shared = None if opened.shared is None else float(opened.shared)
+    shared = jax.device_get(opened.shared)  # once for all
     columns = (cohort.ids, cohort.scale, cohort.weight, opened.seeds, opened.upload_seeds)
     orders = {}
     for slot, (place, scale, weight, *seeds) in enumerate(zip(*map(np.asarray, columns), strict=True)):
@@ -155,11 +160,13 @@ def orders_of(
 class UpdateBuffer:
     """One row per slot, reused in every round: to allocate a gigabyte is slower than to fill it.
 
-    If each client starts from its own model, a row first holds that model, and the update once it has arrived.
+    If each client starts from its own model, a row first holds that model, and the update once it has arrived. Where
+    clients send a second vector, it has rows of its own.
     """
 
-    def __init__(self, layout: Layout, slots: int) -> None:
+    def __init__(self, layout: Layout, slots: int, has_second: bool = False) -> None:
         self._rows = layout.rows(slots)
+        self._second = layout.rows(slots) if has_second else None
         self.slots = slots
         self._written: set[int] = set()
 
@@ -167,6 +174,12 @@ class UpdateBuffer:
         """The arrays of one slot, to be written to."""
         self._written.add(slot)
         return {name: rows[slot, ...] for name, rows in self._rows.items()}  # a view, also for scalars
+
+    def second_row(self, slot: int) -> Arrays:
+        """The same for the second vector."""
+        assert self._second is not None  # the strategy's clients send one
+        self._written.add(slot)
+        return {name: rows[slot, ...] for name, rows in self._second.items()}
 
     def put(self, first: int, models: Mapping[str, Any]) -> None:
         """Write models to the slots from `first` on; those beyond the last slot are left out."""
@@ -183,26 +196,36 @@ class UpdateBuffer:
 
     def fill(self, turn: Turn, replies: Mapping[str, Reply]) -> Arrivals:
         """What arrived; rows are exactly zero where nothing did."""
-        uploading, (losses, reach, came) = np.asarray(turn.cohort.uploading), self._columns()
+        uploading, (losses, reach, came, age, lr) = np.asarray(turn.cohort.uploading), self._columns()
         for name, reply in replies.items():
             slot = turn.slots.get(name)
             if slot is None:
                 log.warning("%s was not asked; its reply is dropped", name)
             elif uploading[slot]:
                 losses[slot], reach[slot], came[slot] = reply.loss or 0.0, reply.reach, True
-                for key, row in self.row(slot).items():
-                    if not np.may_share_memory(row, reply.update[key]):
-                        row[...] = reply.update[key]
+                age[slot], lr[slot] = reply.age, reply.lr or 0.0
+                _write(self.row(slot), reply.update)
+                if self._second is not None:
+                    _write(self.second_row(slot), reply.second or {})
         for slot in [slot for slot in self._written if not came[slot]]:
-            for rows in self._rows.values():
+            for rows in (*self._rows.values(), *(self._second or {}).values()):
                 rows[slot] = 0.0
             self._written.discard(slot)
         # Not `asarray`, which copies; the rows are not written to before the round is closed.
-        return Arrivals(*jax.device_put((self._rows, losses, reach, came)))
+        return Arrivals(*jax.device_put((self._rows, losses, reach, came, age, lr, self._second)))
 
     def blank(self) -> Arrivals:
         """What `fill` returns, for a compiler: only shapes are valid, since rows are written to at the same time."""
-        return Arrivals(*jax.device_put((self._rows, *self._columns())))
+        return Arrivals(*jax.device_put((self._rows, *self._columns(), self._second)))
 
-    def _columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return np.zeros(self.slots, np.float32), np.zeros(self.slots, np.float32), np.zeros(self.slots, bool)
+    def _columns(self) -> tuple[np.ndarray, ...]:
+        """Losses, reach, whether it came, age and η, one entry per slot."""
+        losses, reach, age, lr = np.zeros((4, self.slots), np.float32)
+        return losses, reach, np.zeros(self.slots, bool), age, lr
+
+
+def _write(row: Arrays, vector: Mapping[str, np.ndarray]) -> None:
+    """Write a vector to its row, unless it is there already."""
+    for name, part in row.items():
+        if not np.may_share_memory(part, vector[name]):
+            part[...] = vector[name]

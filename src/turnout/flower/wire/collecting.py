@@ -5,15 +5,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flwr.app import Message, Metadata, RecordDict
+from flwr.app import ArrayRecord, Message, Metadata, RecordDict
 
 from turnout.flower.fleet.directory import Directory
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.turn import Order
 from turnout.flower.settings import Limits
-from turnout.flower.wire.compact import check_parts, most_bytes
+from turnout.flower.wire.compact import check_parts, check_second, most_bytes
 from turnout.flower.wire.layout import Arrays
-from turnout.flower.wire.messages import COMPACT, LEAVING, array_records_in, arrays_in, bytes_in, metrics_in, parts_in
+from turnout.flower.wire.messages import (
+    COMPACT,
+    LEAVING,
+    SECOND,
+    array_records_in,
+    arrays_in,
+    bytes_in,
+    metrics_in,
+    parts_in,
+)
 from turnout.flower.wire.replies import OWN_BASE, Dropped, Reply, Rules, check_length, check_loss, check_reply, reach_in
 
 log = logging.getLogger("turnout.flower")
@@ -28,6 +37,7 @@ class LateOrder:
     node: int
     t: int  # round of the order, counted from 1
     start: Arrays  # the model from which its client started
+    lr: float  # η of that round
     end: float  # when the message expires
 
 
@@ -46,10 +56,12 @@ class LateOrders:
         }
         return {order.client for order in self._orders.values()}
 
-    def keep(self, sent: Mapping[str, Metadata], starts: Mapping[str, Arrays], t: int, end: float) -> None:
+    def keep(self, sent: Mapping[str, Metadata], orders: Mapping[str, Order], t: int, end: float) -> None:
         """Remember the orders that were not answered before the round was closed."""
         for client, metadata in sent.items():
-            self._orders[metadata.message_id] = LateOrder(client, metadata.dst_node_id, t, starts[client], end)
+            order = orders[client]
+            late = LateOrder(client, metadata.dst_node_id, t, order.start, order.lr, end)
+            self._orders[metadata.message_id] = late
 
     def take(self, reply: Message) -> LateOrder | None:
         """The order that a reply answers, which is forgotten now; None if it is not one of these."""
@@ -105,8 +117,12 @@ class Collection:
         self.bytes_uploaded += bytes_in(content)
         self.late.add(order.client)
         self.metrics[order.client] = metrics_in(content)
-        if not self._leaves(order.client, content):
-            self._keep(order.client, self._check(order.client, content, self.metrics[order.client], order))
+        if self._leaves(order.client, content):
+            return
+        reply = self._check(order.client, content, self.metrics[order.client], order)
+        if isinstance(reply, Reply):
+            reply = replace(reply, age=self.driver.t + 1 - order.t, lr=order.lr)
+        self._keep(order.client, reply)
 
     def add_uploads(self, contents: Mapping[str, RecordDict]) -> None:
         """Add updates whose lengths were announced before."""
@@ -125,9 +141,17 @@ class Collection:
         """Lengths of all updates, received or still kept by clients."""
         return self.lengths | {name: reply.norm for name, reply in self.good.items()}
 
-    def _check(self, name: str, content: RecordDict, metrics: dict, late: LateOrder | None = None) -> Reply | Dropped:
-        layout, is_compact = self.driver.layout, COMPACT in array_records_in(content)
-        arrays = parts_in(content, most_bytes(layout)) if is_compact else arrays_in(content, layout)
+    def _check(
+        self, name: str, content: RecordDict, metrics: dict, late: LateOrder | None = None, says_goodbye: bool = False
+    ) -> Reply | Dropped:
+        layout, records = self.driver.layout, array_records_in(content)
+        is_compact, wants_second = COMPACT in records, self.driver.demands.second and not says_goodbye
+        if wants_second and isinstance(second := self._second(name, records), Dropped):
+            return second
+        others = {key: record for key, record in records.items() if key != SECOND or not wants_second}
+        if is_compact and len(others) != 1:
+            return Dropped(f"it holds {len(others)} array records, not one")
+        arrays = parts_in(records[COMPACT], most_bytes(layout)) if is_compact else arrays_in(others, layout)
         if isinstance(arrays, Dropped):
             return arrays
         metrics = {**metrics, "num-examples": metrics.get(self.size_key)}
@@ -137,10 +161,24 @@ class Collection:
             return Dropped(reason)
         if is_compact:
             reply = check_parts(arrays, metrics, rules)
-            says_nothing = self.driver.demands.memory and metrics.get("reach") == 0
+            if isinstance(reply, Reply) and wants_second:
+                reply = replace(reply, second=self.driver.second_room_for(name))
+            says_nothing = self.driver.demands.side and metrics.get("reach") == 0
             return _without_work(reply) if isinstance(reply, Reply) and says_nothing else reply
         start = self.orders[name].start if late is None else late.start
         return check_reply(arrays, metrics, start, rules)
+
+    def _second(self, name: str, records: Mapping[str, ArrayRecord]) -> Arrays | Dropped:
+        """The second vector of an answer, written to its row; an answer counts as a whole or not at all."""
+        if SECOND not in records:
+            return Dropped(
+                f"it holds no {SECOND!r}, the second vector that {self.driver.demands.name} has clients send"
+            )
+        layout = self.driver.layout
+        parts = parts_in(records[SECOND], most_bytes(layout))
+        if isinstance(parts, Dropped):
+            return Dropped(f"its second vector is of no use: {parts.reason}")
+        return check_second(parts, layout, self.limits.second, self.driver.second_room_for(name))
 
     def _on_another_base(self, name: str, metrics: Mapping[str, Any]) -> str | None:
         """What is wrong if an update is not the difference to the one that arrived last."""
@@ -159,7 +197,7 @@ class Collection:
             return False
         self.goodbyes[name] = None
         if self.driver.demands.memory:
-            said = self._check(name, content, metrics)
+            said = self._check(name, content, metrics, says_goodbye=True)
             if isinstance(said, Reply):
                 self.goodbyes[name] = {part: rows.copy() for part, rows in said.update.items()}
             else:

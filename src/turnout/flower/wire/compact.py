@@ -4,11 +4,12 @@ Entries are counted through all trained arrays, in the order of their names. Not
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from turnout.flower.wire.layout import Arrays, Layout
-from turnout.flower.wire.replies import Dropped, Reply, Rules, accept, length, no_records, of_another_round
+from turnout.flower.wire.replies import Dropped, Reply, Rules, accept, length, no_records, of_another_round, too_long
 from turnout.uploads.eight_bit import as_levels
 
 INDICES, VALUES, LEVELS, SCALES = "indices", "values", "levels", "scales"
@@ -38,16 +39,32 @@ def check_parts(parts: object, metrics: object, rules: Rules) -> Reply | Dropped
     """The update that these parts make up, or why it is dropped; everything else as in `check_reply`."""
     if not isinstance(parts, Mapping) or not isinstance(metrics, Mapping):
         return Dropped(no_records(parts, metrics))
-    layout, arrays, sizes = rules.layout, _in_form(parts), _sizes(rules.layout)
+    if (reason := of_another_round(metrics, rules.t)) is not None:
+        return Dropped(reason)
+    update = _unpacked(parts, rules.layout, rules.row)
+    return update if isinstance(update, Dropped) else accept(update, length(update), metrics, rules)
+
+
+def check_second(parts: Mapping[Any, Any], layout: Layout, limit: float | None, row: Arrays) -> Arrays | Dropped:
+    """The second vector that these parts make up, written to its row, or why the whole answer is dropped."""
+    second = _unpacked(parts, layout, row)
+    if isinstance(second, Dropped):
+        return Dropped(f"its second vector is of no use: {second.reason}")
+    reason = too_long(length(second), limit, "second vector")
+    return second if reason is None else Dropped(reason)
+
+
+def _unpacked(parts: Mapping[Any, Any], layout: Layout, row: Arrays | None) -> Arrays | Dropped:
+    """The vector that these parts make up, in the row if there is one, or what is wrong with them."""
+    arrays, sizes = _in_form(parts), _sizes(layout)
     if isinstance(arrays, Dropped):
         return arrays
     reason = _wrong_entries(arrays, sum(sizes.values())) or _wrong_numbers(arrays, len(sizes))
-    reason = reason or of_another_round(metrics, rules.t)
     if reason is not None:
         return Dropped(reason)
-    update = {name: rows[0, ...] for name, rows in layout.rows(1).items()} if rules.row is None else rules.row
-    _write(update, arrays, sizes)
-    return accept(update, length(update), metrics, rules)
+    vector = {name: rows[0, ...] for name, rows in layout.rows(1).items()} if row is None else row
+    _write(vector, arrays, sizes)
+    return vector
 
 
 def _sizes(layout: Layout) -> dict[str, int]:

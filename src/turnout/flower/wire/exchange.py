@@ -9,7 +9,7 @@ from turnout.flower.fleet.directory import Directory
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.turn import Order
 from turnout.flower.settings import Limits
-from turnout.flower.wire import messages
+from turnout.flower.wire import messages, side
 from turnout.flower.wire.collecting import Collection, LateOrders, losses_in
 from turnout.flower.wire.messages import PROBE, UPLOAD, to_record
 from turnout.flower.wire.retries import Closing, PollingGrid
@@ -23,14 +23,13 @@ shown = logging.getLogger("flwr")  # only Flower's own log shows messages below 
 
 def train_letters(orders: Iterable[Order], starts_shared: bool, for_all: Settings) -> Iterator[Letter]:
     """One letter per order to train; a start that all clients share is packed once."""
-    shared = None
+    start = None
     for order in orders:
-        if shared is None or not starts_shared:
-            shared = messages.to_record(order.start)
+        if start is None or not starts_shared:
+            start = messages.to_record(order.start)
         own = {"lr": order.rate, "step-scale": order.scale, "seed": order.seed}
         own |= {messages.UPLOAD_SEED: order.upload_seed, messages.ACKNOWLEDGED: order.acknowledged}
-        own |= {} if order.shared is None else {messages.SHARED: order.shared}
-        yield order.client, shared, {**own, **for_all}
+        yield order.client, start, {**own, **for_all}
 
 
 class Mailbox:
@@ -49,8 +48,12 @@ class Mailbox:
         config: ConfigRecord,
         t: int,
         ttl: float | None,
+        beside: Mapping[str, ArrayRecord] | None = None,
     ) -> list[Message]:
-        """One message per client; a list, since a grid may iterate over it more than once."""
+        """One message per client; a list, since a grid may iterate over it more than once.
+
+        `beside` are further records, the same for all.
+        """
         written, self._sent, self._open = [], {}, None
         arrays_key, config_key = self._keys
         for name, arrays, settings in letters:
@@ -59,6 +62,7 @@ class Mailbox:
                 content = RecordDict({config_key: ConfigRecord({**config, **settings, messages.ROUND: t})})
                 if arrays is not None:
                     content[arrays_key] = arrays
+                content.update(beside or {})
                 message = Message(content, node, kind, ttl=ttl, group_id=str(t))
                 written.append(message)
                 self._sent[name] = message.metadata  # has its number once it is sent
@@ -115,8 +119,13 @@ class Exchange:
         """Messages with the orders of a round, except to clients that are still at work on an earlier one."""
         self.orders, self._config, self._collection = dict(orders), config, None
         fresh = [order for order in orders.values() if order.client not in busy]
-        letters = train_letters(fresh, driver.demands.shared_start, for_all)
-        return self.mailbox.write(driver.directory, MessageType.TRAIN, letters, config, driver.t + 1, self.timeout)
+        shared = fresh[0].shared if fresh else None
+        number, arrays = side.shared_number(shared), side.shared_arrays(shared)
+        settings = for_all if number is None else {messages.SHARED: number, **for_all}
+        beside = None if arrays is None else {messages.SHARED: to_record(arrays)}
+        letters = train_letters(fresh, driver.demands.shared_start, settings)
+        place = (driver.directory, MessageType.TRAIN)
+        return self.mailbox.write(*place, letters, config, driver.t + 1, self.timeout, beside)
 
     def probe(
         self, driver: Driver, asking: list[str], config: ConfigRecord, grid: PollingGrid, timeout: float
@@ -156,8 +165,7 @@ class Exchange:
         """
         collection, unanswered = self._open_collection(driver), self.mailbox.unanswered
         at_work = {name: sent for name, sent in unanswered.items() if sent.message_id in still_open}
-        starts = {name: self.orders[name].start for name in at_work}
-        self.late.keep(at_work, starts, driver.t + 1, now + (self.timeout or 0.0))
+        self.late.keep(at_work, self.orders, driver.t + 1, now + (self.timeout or 0.0))
         busy |= set(at_work)
         for name in self.orders:
             if name in collection.heard or name not in busy:

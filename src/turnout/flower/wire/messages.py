@@ -16,6 +16,7 @@ PROBE = "query.probe"  # the loss of this model on your data, without training
 UPLOAD = "query.upload"  # the update of this round, which you have kept
 ARRAYS, CONFIG, METRICS, IDENTITY = "arrays", "config", "metrics", "identity"
 COMPACT = "turnout.upload"  # record of an update in few bytes, in place of a model
+SECOND = "turnout.second"  # record of the second vector of an answer, in the same form
 CLIENT_ID = "client-id"
 PROBLEM = "problem"  # in the answer to a greeting: why the client cannot take part
 ROUND = "server-round"
@@ -27,7 +28,7 @@ RUN_ID = "run-id"
 ACKNOWLEDGED = "acknowledged-round"  # the last in which an update of this client arrived, 0 before the first
 DURABLE = "durable-round"  # the last that a restarted server will remember
 LEAVING = "turnout.leaving"  # in the metrics of an answer to an order: the client leaves for good
-SHARED = "turnout.shared"  # a number of the strategy that all clients are sent besides the model
+SHARED = "turnout.shared"  # what all clients are sent besides the model: a number in the config, or a record of arrays
 
 
 def to_record(arrays: Mapping[str, np.ndarray]) -> ArrayRecord:
@@ -59,21 +60,23 @@ def error_in(message: Message) -> str:
     return f"error {message.error.code}: {lines[-1].strip() if lines else 'no reason given'}"[:300]
 
 
-def arrays_in(content: RecordDict, layout: Layout) -> Arrays | Dropped:
-    """The model in a reply; nothing larger than the model in double precision is unpacked."""
-    sizes = {name: int(np.prod(shape, dtype=np.int64)) for name, shape in layout.shapes.items()}
-    return parts_in(content, {name: size * max(8, layout.dtypes[name].itemsize) for name, size in sizes.items()})
-
-
-def parts_in(content: RecordDict, most_bytes: Mapping[str, int]) -> Arrays | Dropped:
-    """The arrays of the one record in a reply, by name; an array of more bytes than `most_bytes` is not unpacked."""
-    records = list(array_records_in(content).values())
+def arrays_in(records: Mapping[str, ArrayRecord], layout: Layout) -> Arrays | Dropped:
+    """The model in the one record of a reply; nothing larger than the model in double precision is unpacked."""
     if len(records) != 1:
         return Dropped(f"it holds {len(records)} array records, not one")
-    if strange := [name for name in records[0] if name not in most_bytes]:
+    sizes = {name: int(np.prod(shape, dtype=np.int64)) for name, shape in layout.shapes.items()}
+    return parts_in(
+        next(iter(records.values())),
+        {name: size * max(8, layout.dtypes[name].itemsize) for name, size in sizes.items()},
+    )
+
+
+def parts_in(record: ArrayRecord, most_bytes: Mapping[str, int]) -> Arrays | Dropped:
+    """The arrays of a record by name; an array of more bytes than `most_bytes` is not unpacked."""
+    if strange := [name for name in record if name not in most_bytes]:
         return Dropped(f"array {strange[0]!r:.80} is not part of the model")
     arrays = {}
-    for name, array in records[0].items():
+    for name, array in record.items():
         room = most_bytes[name] + HEADER
         if len(array.data) > room:
             return Dropped(f"array {name!r} takes {len(array.data)} bytes, more than the model's {room}")

@@ -28,6 +28,9 @@ class Reply:
     reach: float  # ‖a‖₁ of the local work
     size: int  # samples on the client; zero if not reported
     ignored: tuple[str, ...] = ()  # metrics that are of no use, and why
+    second: Arrays | None = None  # a second vector of the model's form, where the strategy's clients send one
+    age: int = 0  # rounds since it was asked for
+    lr: float | None = None  # η of the round in which it was asked for, where that is an earlier one
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,8 @@ def check_reply(arrays: object, metrics: object, start: Mapping[str, np.ndarray]
 def accept(update: Arrays, norm: float, metrics: Mapping[Any, Any], rules: Rules) -> Reply | Dropped:
     """The reply with this update of this length, unless it is too long."""
     limits = rules.limits
-    if not norm <= _most(limits):
-        return Dropped(_too_long(norm, limits))
+    if (reason := too_long(norm, limits.norm, "update")) is not None:
+        return Dropped(reason)
     loss, done, size = (metrics.get(name) for name in ("loss", "reach", "num-examples"))
     ignored = tuple(filter(None, (_no_loss(loss, limits), _no_reach(done, limits), _no_size(size))))
     loss = None if loss is None or _no_loss(loss, limits) else float(loss)
@@ -92,7 +95,8 @@ def check_length(metrics: object, *, t: int, limits: Limits) -> float | Dropped:
         return Dropped(f"it holds neither an update nor its length: {OWN_NORM!r} is {norm!r:.80}")
     if (reason := of_another_round(metrics, t)) is not None:
         return Dropped(reason)
-    return Dropped(_too_long(float(norm), limits)) if norm > _most(limits) else float(norm)
+    reason = too_long(float(norm), limits.norm, "update")
+    return float(norm) if reason is None else Dropped(reason)
 
 
 def check_loss(metrics: object, *, t: int, limits: Limits) -> float | Dropped:
@@ -109,6 +113,12 @@ def check_size(metrics: object) -> int | Dropped:
     """The number of samples that a client reports, or why it is invalid."""
     size = metrics.get("num-examples") if isinstance(metrics, Mapping) else None
     return int(size) if (reason := _no_size(size)) is None and size is not None else Dropped(reason or _SIZE % "None")
+
+
+def too_long(norm: float, limit: float | None, what: str) -> str | None:
+    """What is wrong if a vector of this length is beyond its limit."""
+    most = LONGEST if limit is None else min(limit, LONGEST)
+    return None if norm <= most else f"its {what} has length {norm:.4g}, beyond the limit of {most:.4g}"
 
 
 def no_records(arrays: object, metrics: object) -> str:
@@ -144,14 +154,6 @@ def _no_size(size: Any) -> str | None:
     if size is None or (_is_number(size) and 1 <= size <= _MOST and int(size) == size):
         return None
     return _SIZE % f"{size!r:.80}"
-
-
-def _most(limits: Limits) -> float:
-    return LONGEST if limits.norm is None else min(limits.norm, LONGEST)
-
-
-def _too_long(norm: float, limits: Limits) -> str:
-    return f"its update has length {norm:.4g}, beyond the limit of {_most(limits):.4g}"
 
 
 def _misfit(arrays: Mapping[object, object], layout: Layout) -> str | None:
