@@ -6,6 +6,7 @@ stands for it where one is enough.
 
 from turnout.strategies import (
     ACE,
+    AREA,
     CA2FL,
     F3AST,
     FOCUS,
@@ -88,6 +89,7 @@ SETTINGS = {
     "ca2fl": CA2FL(),
     "ace": ACE(),
     "ace newest": ACE(newest_within=3),
+    "area": AREA(),
     "fedfix": FedFix(),
     "fedstaleasync": FedStaleAsync(),
     "fedstaleasync hinge": FedStaleAsync(fresh_slope=0.5, stale_slope=0.5, within=1.0, rates=0.4),

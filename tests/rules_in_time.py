@@ -79,6 +79,23 @@ class Ca2fl:
         return model + step.lr * (mean + total / len(step.jobs))
 
 
+class Area:
+    """Each client keeps the model with which it ended and sends how far the next one is from it."""
+
+    def __init__(self):
+        self.kept = {}
+
+    def __call__(self, model, step):
+        if not self.kept:
+            self.kept = {k: model for k in range(step.fleet.count)}
+        after = model
+        for job in step.jobs:
+            ended = job.start + job.update(step.fleet)
+            after = after + step.fleet.share[job.client] * (ended - self.kept[job.client])
+            self.kept[job.client] = ended
+        return after
+
+
 class FedStaleAsync:
     """Every line of the rule for every client in every step; h, the versions and b by lists."""
 

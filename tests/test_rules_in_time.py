@@ -42,6 +42,7 @@ STRATEGIES = {
     "ca2fl": (strategies.CA2FL(), rules.Ca2fl),
     "ace": (strategies.ACE(), rules.Ace),
     "aced": (strategies.ACE(newest_within=5), lambda: rules.Ace(within=5, divides=True)),
+    "area": (strategies.AREA(), rules.Area),
     "fedstaleasync": (
         strategies.FedStaleAsync(fresh_slope=0.5, stale_slope=0.5, within=2.0),
         lambda: rules.FedStaleAsync(falling, lambda age: 0.5 * falling(age)),

@@ -5,6 +5,7 @@ import pytest
 from made_up import made_up_run
 from turnout import audit, availability
 from turnout.strategies import AdaFed, FedAvg, Unbiased
+from turnout.workbench import Experiment, run
 from turnout.workbench.diagnosis.diagnose import diagnose
 from turnout.workbench.experiment.store import save
 from turnout.workbench.report.audit import audit_page
@@ -20,8 +21,8 @@ SMOOTH = 500  # milliseconds that a page may be deaf at most
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
-    run = save(made_up_run(4, 3, 50, 40), folder / "run")
-    write_report([run], folder / "report.html")
+    saved = save(made_up_run(4, 3, 50, 40), folder / "run")
+    write_report([saved], folder / "report.html")
     log = folder / "log.csv"
     rows = [f"{t},c{k}" for t in range(200) for k in range(12) if (t * (k + 3)) % 7 < 1 + k % 5]
     log.write_text("round,client\n" + "\n".join(rows))
@@ -122,6 +123,30 @@ def test_curves_can_be_drawn_over_what_they_cost(browser, pages):
     assert before == pytest.approx(50)
     assert browser.run(f"{chart}.x.invert({chart}.box.right)") > 1000
     assert browser.run(f"{chart}.xTitle") == "Uploads"
+
+
+def test_time_is_drawn_over_hours_and_knows_who_is_at_work(browser, tmp_path):
+    tables = {
+        "rounds": 30,
+        "task": {"name": "quadratics", "num_clients": 6, "dimension": 2},
+        "availability": {"name": "bernoulli", "pi": 0.8},
+        "links": {"name": "bernoulli", "success": 0.7},
+        "durations": {"name": "fixed", "ticks": [0, 1, 2, 3, 4, 5], "leaving": "abort", "tick_seconds": 60.0},
+        "pace": {"name": "buffered", "size": 2, "concurrency": 4},
+        "strategies": ["fedbuff", "mifa"],
+    }
+    run(Experiment.read(tables), tmp_path / "run")
+    browser.open(write_report([tmp_path / "run"], tmp_path / "report.html"))
+    browser.scroll_through()
+    chart = "document.querySelector('figure[data-chart=\"{}\"]').chart"
+    assert browser.run(chart.format("curve-distance") + ".xTitle") == "Hours"
+    assert browser.run("document.querySelector('input[name=over]:checked').value") == "hours"
+    picture = chart.format("availability")
+    rows = browser.run(f"{picture}.marks.points({picture})")
+    assert rows[0][:2] == ["client", "tick"]
+    assert {row[2] for row in rows[1:]} == {"away", "excluded", "failed", "active", "at work"}
+    assert {row[2] for row in rows[1:31]} <= {"away", "excluded", "failed", "active"}  # work of one tick
+    assert browser.errors == []
 
 
 def test_dragging_zooms_and_the_button_shows_all_again(browser, pages):

@@ -7,6 +7,7 @@ import numpy as np
 import optax
 import pytest
 
+import turnout
 from played_in_time import Fleet, LastWords, Mifa, fedavg, play
 from played_in_time import Steered as SteeredLoops
 from steered import Steered
@@ -18,8 +19,8 @@ from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.rehearsal import rehearse
 from turnout.simulator.tick import begin_time
 from turnout.simulator.trial import Trial, as_arrays
-from turnout.strategies import MIFA, FedAvg, LastWord, OptimalSampling
-from turnout.tasks.quadratics import Quadratics
+from turnout.strategies import MIFA, AmplifiedFedAvg, FedAvg, LastWord, OptimalSampling
+from turnout.tasks.quadratics import Quadratics, quadratics
 from turnout.world import compute, durations, links
 
 COUNT, TICKS = 9, 80
@@ -211,6 +212,7 @@ def test_a_pace_that_cannot_be_kept_is_refused(pace, given, words):
         (lambda: durations.lognormal(3, [1.0, float("nan"), 2.0]), r"median\[1\] must be a finite number, not nan"),
         (lambda: durations.lognormal(3, float("inf")), "median must be a finite number"),
         (lambda: durations.timed(3, tick_seconds=0.0, per_step=1.0), "tick_seconds must be a finite number above 0"),
+        (lambda: durations.timed(3, tick_seconds=1e-9, per_step=1e9), "ticks for one step: must be at most 1,048,576"),
         (lambda: durations.drawn(3, 2.0, 0.5, low=5, high=2), "0 ≤ low ≤ high"),
         (lambda: durations.resampled(2, [[], []], 60.0), "no client has a recorded duration"),
         (lambda: World(bernoulli(4, 0.5), durations=durations.fixed(3)), "durations describes 3 clients"),
@@ -219,6 +221,28 @@ def test_a_pace_that_cannot_be_kept_is_refused(pace, given, words):
 def test_durations_that_cannot_be_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+def test_a_run_in_which_nobody_can_answer_is_refused():
+    with pytest.raises(ValueError, match=r"rounds = 40: all work takes 41 ticks or more.*: run for more ticks"):
+        short(FedAvg(), 40)
+    with pytest.raises(ValueError, match="rounds = 100: all work takes 121 ticks"):
+        turnout.audit(World(bernoulli(COUNT, 1.0), durations=120), FedAvg(), rounds=100)
+
+
+def test_work_under_way_that_does_not_fit_is_refused_before_it_is_held(monkeypatch):
+    """With what was sent: a strategy that sends a second vector needs twice the room."""
+    large, models = quadratics(num_clients=COUNT, dimension=1000), 4 * 1000 * COUNT  # bytes of one per client
+    local = Local(learning_rate=0.1, batch_size=1)
+
+    def run(strategy, room):
+        monkeypatch.setattr("turnout.strategies.memory_rows.device_memory", lambda: room)
+        return simulate(large, world("continue"), strategy, rounds=10, local=local, pace=Buffered(size=3))
+
+    for strategy, room in ((FedAvg(), 0.9 * models), (AmplifiedFedAvg(2), 0.9 * models), (Steered(0.1), 1.9 * models)):
+        with pytest.raises(ValueError, match=r"GiB for 9 clients at once.*: give the pace a `concurrency`"):
+            run(strategy, room)
+    assert run(FedAvg(), 1.5 * models).records["used"].sum() > 0
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_answers_of_two_vectors_are_twice_as_many_bytes_and_what_is_kept_counts_
     task, world = synthetic_leaf(num_clients=COUNT, num_features=6, num_classes=3), unequal_world([2] * COUNT)
     one, two = (simulate(task, world, each, rounds=3).records["bytes_uploaded"] for each in (FedAvg(), Steered()))
     np.testing.assert_array_equal(two, 2 * one)
-    monkeypatch.setattr("turnout.strategies.memory_rows._device_memory", lambda: 300)
+    monkeypatch.setattr("turnout.strategies.memory_rows.device_memory", lambda: 300)
     check_trial(task, Trial(FedAvg(), world))
     with pytest.raises(ValueError, match="Steered remembers"):
         check_trial(task, Trial(Steered(), world))

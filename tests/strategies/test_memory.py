@@ -41,14 +41,14 @@ def test_a_memory_that_does_not_fit_is_refused_with_its_size():
 
 
 def test_a_trial_is_checked_before_it_runs(monkeypatch):
-    monkeypatch.setattr("turnout.strategies.memory_rows._device_memory", lambda: 100)
+    monkeypatch.setattr("turnout.strategies.memory_rows.device_memory", lambda: 100)
     task = quadratics(num_clients=10, dimension=20)
     with pytest.raises(ValueError, match="MIFA remembers"):
         check_trial(task, Trial(MIFA(), World(bernoulli(10, 0.5))))
 
 
 def test_what_the_clients_remember_counts(monkeypatch):
-    monkeypatch.setattr("turnout.strategies.memory_rows._device_memory", lambda: 700)
+    monkeypatch.setattr("turnout.strategies.memory_rows.device_memory", lambda: 700)
     task, world = quadratics(num_clients=10, dimension=20), World(bernoulli(10, 0.5))
     check_trial(task, Trial(FedAvg(), world))
     with pytest.raises(ValueError, match="FedAvg remembers"):

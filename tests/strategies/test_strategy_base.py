@@ -58,6 +58,7 @@ def test_who_keeps_a_model_per_client_is_known():
         "fedawe",
         "ca2fl",
         "ace",
+        "area",
         "fedstaleasync",
     }
     assert not MIFA(memory="clients").remembers_models

@@ -17,7 +17,7 @@ from turnout.simulator.ages import Ages, quantile
 from turnout.simulator.client_optimizer import Local
 from turnout.simulator.kinds import Strategies, labelled_strategies
 from turnout.simulator.simulate import Seeds, check_seeds
-from turnout.simulator.trial import Trial, check_trial_in_fleet
+from turnout.simulator.trial import Trial, check_length, check_trial_in_fleet
 from turnout.strategies.base import Strategy
 from turnout.types import Fleet, PyTree
 from turnout.uploads import Plain
@@ -81,6 +81,7 @@ def audit_trials(
         raise ValueError(f"names: given {len(names)}, expected one for each of the {fleet.num_clients} clients")
     for trial in trials.values():
         check_trial_in_fleet(fleet, trial)
+        check_length(trial, rounds)
 
     def report(done: int) -> None:
         if progress is not None:

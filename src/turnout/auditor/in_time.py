@@ -17,7 +17,14 @@ from turnout.theory.time.pace import pace_arrivals
 from turnout.types import Fleet
 
 MOST_CLIENTS = 2_000  # in larger fleets formulas take longer than an audit
-REMEMBERED = strategies.MIFA | strategies.FedVARP | strategies.FedLaAvg | strategies.CA2FL | strategies.LastWord
+REMEMBERED = (
+    strategies.MIFA
+    | strategies.FedVARP
+    | strategies.FedLaAvg
+    | strategies.CA2FL
+    | strategies.LastWord
+    | strategies.AREA
+)
 DISCOUNTED = strategies.FedBuff | strategies.FedAsync
 
 

@@ -15,7 +15,8 @@ from jaxtyping import Array, UInt8
 
 from turnout.types import Mask, Round
 
-STATES = ("away", "excluded", "failed", "active")  # not available, not asked, asked without an answer, answered
+# Not available; not asked; asked without an answer; answered; and where work takes time, not done yet.
+STATES = ("away", "excluded", "failed", "active", "at work")
 MAX_CLIENTS = 256
 MAX_ROUNDS = 512  # a power of two, as the room for rounds is
 
@@ -39,9 +40,14 @@ class Roll(eqx.Module):
         rows = min(MAX_ROUNDS, rounds)
         return cls(jnp.zeros((rows, min(MAX_CLIENTS, num_clients)), jnp.uint8), rounds // rows)
 
-    def add(self, t: Round, available: Mask, asked: Mask, arrived: Mask) -> Roll:
-        """The record with round t, if that round is one of those recorded; each mask lies within the one before."""
+    def add(self, t: Round, available: Mask, asked: Mask, arrived: Mask, working: Mask | None = None) -> Roll:
+        """The record with round t, if that round is one of those recorded; each mask lies within the one before.
+
+        Where work takes time, asked are those whose work has ended in this tick; `working`: still at work, or away.
+        """
         state = available.astype(jnp.uint8) + asked.astype(jnp.uint8) + arrived.astype(jnp.uint8)
+        if working is not None:
+            state = jnp.where(working, STATES.index("at work"), state).astype(jnp.uint8)
         row = jnp.asarray(t, jnp.int32)
         place = jnp.where(row % self.stride == 0, row // self.stride, self.states.shape[0])
         watched = state[watched_clients(available.shape[0])]

@@ -73,7 +73,12 @@ class Pending(eqx.Module):
     @property
     def busy(self) -> Mask:
         """The clients that must not be asked: at work, or with an update that is not used yet."""
-        return jnp.zeros(self.num_clients, bool).at[self.ids].set(True, mode="drop")
+        return self.clients(jnp.ones_like(self.late))
+
+    def clients(self, rows: Places) -> Mask:
+        """The clients in these places."""
+        ids = jnp.where(rows, self.ids, self.num_clients)
+        return jnp.zeros(self.num_clients, bool).at[ids].set(True, mode="drop")
 
     @property
     def working(self) -> Places:

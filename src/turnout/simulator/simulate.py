@@ -18,7 +18,7 @@ from turnout.simulator.history import History
 from turnout.simulator.mesh import Spread
 from turnout.simulator.programs import once_per_kind
 from turnout.simulator.run_plan import RunPlan
-from turnout.simulator.trial import Trial, check_trial, group_trials
+from turnout.simulator.trial import Trial, check_length, check_trial, group_trials
 from turnout.strategies.base import Strategy
 from turnout.tasks.base import Task
 from turnout.types import PyTree
@@ -111,6 +111,7 @@ def simulate_trials(  # noqa: PLR0913 (the user's settings, all but two by name)
     run_plan = RunPlan(rounds, evaluate_every, segment, None if metrics is None else tuple(metrics))
     for trial in trials:
         check_trial(task, trial, spread)
+        check_length(trial, rounds)
     check_metrics(task, run_plan.metrics)
     groups = group_trials([trials])
     histories: dict[int, History] = {}

@@ -90,11 +90,11 @@ def play_tick(clients: Clients, lane: Lane, t: Round, carry: Carry) -> tuple[Car
     before = Now(carry.server, carry.time.pending, books, carry.clients, carry.tally, carry.time.ages)
     now, cohort, unplaced = _ask_idle(tick, before)
     busy = now.pending.count(now.pending.status != VACANT)
-    now, ended, wasted = _pass_time(tick, now, cohort)
+    now, ended, finished, wasted = _pass_time(tick, now, cohort)
     roll = None
     if carry.roll is not None:
-        busy_clients = now.pending.busy | ended.asked
-        roll = carry.roll.add(t, nature.available | busy_clients, busy_clients, ended.mask)
+        working = now.pending.clients(now.pending.working)
+        roll = carry.roll.add(t, nature.available | finished, finished, ended.mask, working)
     now, step = _step_if_due(tick, now)
     after = Carry(world, now.state, now.tally, roll, now.kept, Time(now.pending, now.books, now.ages))
     record = {
@@ -136,8 +136,8 @@ def _ask_idle(tick: Tick, now: Now) -> tuple[Now, Cohort, Array]:
     return now._replace(state=state, pending=pending, books=books), orders.cohort, unplaced
 
 
-def _pass_time(tick: Tick, now: Now, asked: Cohort) -> tuple[Now, Cohort, Number]:
-    """Let all clients work for this tick; also those that are heard of, and the steps of work that is lost."""
+def _pass_time(tick: Tick, now: Now, asked: Cohort) -> tuple[Now, Cohort, Mask, Number]:
+    """Let all clients work for this tick; also who is heard of, whose work has ended, and the steps of what is lost."""
     trial, nature = tick.lane.trial, tick.nature
     leaving = "continue" if trial.world.durations is None else trial.world.durations.leaving
     pending, over, lost = now.pending.pass_time(now.pending.of_clients(nature.available), leaving)
@@ -155,10 +155,11 @@ def _pass_time(tick: Tick, now: Now, asked: Cohort) -> tuple[Now, Cohort, Number
     facts = tick.server.facts.observe(now.state.facts, tick.view, ended, told)
     tally = now.tally.add(tick.t, nature.available, asked.asked, ended.mask)
     wasted = jnp.sum(jnp.where((over & ~arrived) | lost, pending.orders.jobs.steps, 0), dtype=jnp.float32)
+    finished = pending.clients(over | lost)
     pending = pending.vacate((over | lost) & pending.late)
     if not trial.kept_pace.in_rounds:  # a client whose answer is lost is free at once
         pending = pending.vacate(pending.status == FAILED)
-    return now._replace(state=replace(now.state, facts=facts), pending=pending, tally=tally), ended, wasted
+    return now._replace(state=replace(now.state, facts=facts), pending=pending, tally=tally), ended, finished, wasted
 
 
 def _work_now(tick: Tick, now: Now, over: Places, delivered: Places) -> Now:

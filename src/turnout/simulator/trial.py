@@ -111,6 +111,16 @@ def check_trial_in_fleet(fleet: Fleet, trial: Trial) -> None:
         )
 
 
+def check_length(trial: Trial, rounds: int) -> None:
+    """Raise a ValueError if a run is over before any work can be."""
+    durations = trial.world.durations
+    if durations is not None and durations.shortest >= rounds:
+        raise ValueError(
+            f"rounds = {rounds:,}: all work takes {durations.shortest + 1:,} ticks or more, so that nobody could "
+            "answer: run for more ticks, or let a tick be longer"
+        )
+
+
 def check_uploads(strategy: Strategy[PyTree], uploads: Upload[PyTree]) -> None:
     """Raise a ValueError that says why, if a strategy cannot work with this transform of its updates."""
     side = strategy.client_side

@@ -4,6 +4,7 @@ from turnout.strategies.ace import ACE
 from turnout.strategies.adafed import AdaFed
 from turnout.strategies.amplified_fedavg import AmplifiedFedAvg
 from turnout.strategies.amplified_scaffold import AmplifiedSCAFFOLD
+from turnout.strategies.area import AREA
 from turnout.strategies.base import Strategy
 from turnout.strategies.c_a_fedavg import CAFedAvg
 from turnout.strategies.ca2fl import CA2FL
@@ -41,6 +42,7 @@ from turnout.strategies.uniform_sampling import UniformSampling
 
 __all__ = [
     "ACE",
+    "AREA",
     "CA2FL",
     "F3AST",
     "FOCUS",

@@ -17,7 +17,7 @@ from turnout.types import Cohort, Fleet, Params, PerClient, PyTree, divide
 Keeper = Literal["server", "clients"]  # who remembers the last update of each client
 Bits = Literal[8, 16, 32]  # of a number in a memory on the server
 
-_GIB = 2**30
+GIB = 2**30
 
 
 def check_bits(bits: Bits, memory: Keeper) -> None:
@@ -98,19 +98,24 @@ def check_memory(
     `shapes` are those of the state. `room` is the memory of a device in bytes, that of the first if not given. Where
     that is unknown, nothing is refused. The state is spread over so many `devices`.
     """
-    room = _device_memory() if room is None else room
-    leaves = [leaf for leaf in jax.tree.leaves(shapes) if isinstance(leaf, jax.ShapeDtypeStruct)]
-    needed = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    room = device_memory() if room is None else room
+    needed = bytes_of(shapes)
     if room is not None and needed > room * devices:
         name, owner = type(strategy).__name__, "the device has" if devices == 1 else f"{devices} devices have"
         raise ValueError(
-            f"{name} remembers {needed / _GIB:.1f} GiB for {fleet.num_clients} clients, each seed as much again, but "
-            f"{owner} {room * devices / _GIB:.1f} GiB: take fewer clients, a smaller model, or a strategy without "
+            f"{name} remembers {needed / GIB:.1f} GiB for {fleet.num_clients} clients, each seed as much again, but "
+            f"{owner} {room * devices / GIB:.1f} GiB: take fewer clients, a smaller model, or a strategy without "
             "a memory of one model per client, such as FedAU"
         )
 
 
-def _device_memory() -> int | None:
+def bytes_of(shapes: PyTree) -> int:
+    """The memory of arrays of these shapes."""
+    leaves = [leaf for leaf in jax.tree.leaves(shapes) if isinstance(leaf, jax.ShapeDtypeStruct)]
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+
+
+def device_memory() -> int | None:
     """Bytes on the first device, or in this machine where that is the device; None if unknown."""
     device = jax.local_devices()[0]
     stats = device.memory_stats()

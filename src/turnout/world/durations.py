@@ -270,6 +270,12 @@ def timed(
     for name, values in parts.items():
         _check_range(name, values, 0.0, float(2**31))
     ways = parts["download"] + parts["upload"], parts["per_step"], parts["sigma"]
+    ticks = (ways[0] + ways[1]) / tick_seconds
+    refuse(
+        ticks > MAX_TICKS,
+        lambda k: f"client {k} has durations of {ticks[k]:,.0f} ticks for one step",
+        f"must be at most {MAX_TICKS:,}, so that work ends",
+    )
     return Timed(*(jnp.asarray(part, jnp.float32) for part in ways), leaving=leaving, tick_seconds=tick_seconds)
 
 

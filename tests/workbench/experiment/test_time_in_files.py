@@ -8,6 +8,7 @@ import pytest
 
 from turnout import Buffered, Rounds
 from turnout.simulator import savepoint
+from turnout.simulator.attendance import STATES
 from turnout.workbench import Experiment, ExperimentError, load, run
 from turnout.workbench.experiment import registry
 from turnout.workbench.experiment.build import build
@@ -176,6 +177,18 @@ def test_a_run_folder_keeps_time(played):
         np.testing.assert_array_equal(history.duration, np.arange(1.0, 7.0))
         assert history.ages.sum() == history.records["used"].sum() > 0
         assert history.frame()["hours"].max() == 30
+
+
+def test_who_works_is_told_from_who_has_failed(played):
+    """Client k of the staircase works for k ticks more; links are perfect, so that nobody fails."""
+    _, whole, _ = played
+    for outcome in whole.points:
+        states = outcome.history.attendance.states
+        assert set(np.unique(states)) <= {STATES.index(name) for name in ("away", "excluded", "active", "at work")}
+        working = (states == STATES.index("at work")).sum(axis=0)
+        assert working[0] < working[-1]
+        heard = (states == STATES.index("active")).sum()
+        assert heard == outcome.history.records["arrived"][0].sum()
 
 
 def test_ones_own_pace_steps_when_it_says(played):

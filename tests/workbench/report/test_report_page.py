@@ -164,8 +164,13 @@ def test_the_picture_goes_from_rare_to_frequent(run):
 
 
 def test_cells_are_packed_four_a_byte():
-    cells = base64.b64decode(pack(np.array([[1, 2, 3], [0, 3, 1]], np.uint8)))
+    cells = base64.b64decode(pack(np.array([[1, 2, 3], [0, 3, 1]], np.uint8), 4))
     assert list(cells) == [1 | 2 << 2 | 3 << 4, 3 | 1 << 2]
+
+
+def test_cells_of_more_states_are_packed_two_a_byte():
+    cells = base64.b64decode(pack(np.array([[1, 4, 3]], np.uint8), 5))
+    assert list(cells) == [1 | 4 << 4, 3]
 
 
 def test_an_attendance_is_read_back_as_it_was_written(run, folder):

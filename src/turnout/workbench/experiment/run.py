@@ -19,7 +19,7 @@ from turnout.simulator.batching import run_group
 from turnout.simulator.history import History
 from turnout.simulator.run_plan import RunPlan
 from turnout.simulator.simulate import Watcher, check_metrics, check_seeds, report_share
-from turnout.simulator.trial import TrialGroup, group_trials
+from turnout.simulator.trial import TrialGroup, check_length, group_trials
 from turnout.tasks.base import Task
 from turnout.workbench.experiment.build import Batch, build, calibrate_batch
 from turnout.workbench.experiment.circumstances import circumstances
@@ -231,6 +231,8 @@ def outcomes(
         seeds = check_seeds(experiment.seeds)
         for batch in batches:
             check_metrics(batch.tasks[0], [*(run_plan.metrics or ()), *needed])
+            for trial in (trial for setup in batch.setups for trial in setup.trials):
+                check_length(trial, experiment.rounds)
         programs = list(_programs(batches, labels))
         shares = None if progress is None else lambda done, total: progress(done / total)
         for number, (batch, group, wanted) in enumerate(programs):

@@ -131,7 +131,7 @@ class Picture:
         """The note, and which part of the fleet and of the run these clients and rounds are."""
         stride = int(rounds[1] - rounds[0]) if len(rounds) > 1 else 1
         part = "" if clients == self.num_clients else f" {clients} of {self.num_clients:,} clients."
-        return self.note + part + ("" if stride == 1 else f" One round in {stride}.")
+        return self.note + part + ("" if stride == 1 else f" One {self.x.title.lower()} in {stride}.")
 
 
 Drawing = Chart | Picture

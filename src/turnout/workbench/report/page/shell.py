@@ -99,18 +99,23 @@ def copyable(name: str, text: str) -> str:
 
 def for_script(drawing: Drawing) -> dict[str, Any]:
     """A chart as assets/chart.js draws it: the fields of its description that are not empty."""
-    return {name: value for name, value in _plain(drawing).items() if name not in AROUND}
+    states = len(drawing.states) if isinstance(drawing, Picture) else 0
+    return {name: value for name, value in _plain(drawing, states).items() if name not in AROUND}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, states: int) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         named = ((field.name, getattr(value, field.name)) for field in fields(value))
-        return {name: pack(part) if name == "cells" else _plain(part) for name, part in named if not _empty(part)}
+        return {
+            name: pack(part, states) if name == "cells" else _plain(part, states)
+            for name, part in named
+            if not _empty(part)
+        }
     if isinstance(value, np.ndarray):
         return numbers(value)
     if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, tuple) else value
+        return {name: _plain(part, states) for name, part in value.items()}
+    return [_plain(part, states) for part in value] if isinstance(value, tuple) else value
 
 
 def _empty(value: Any) -> bool:
@@ -122,11 +127,11 @@ def numbers(values: np.ndarray) -> list[float | None]:
     return [float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None for value in values.tolist()]
 
 
-def pack(states: np.ndarray) -> str:
-    """Cells of four states as base64: four cells per byte, the first in the lowest bits."""
-    flat = states.ravel().astype(np.uint8)
-    rows = np.pad(flat, (0, -len(flat) % 4)).reshape(-1, 4)
-    return base64.b64encode((rows << np.arange(0, 8, 2, dtype=np.uint8)).sum(axis=1, dtype=np.uint8).tobytes()).decode()
+def pack(cells: np.ndarray, states: int) -> str:
+    """Cells as base64: four per byte, or two where there are more than four states, the first in the lowest bits."""
+    flat, shifts = cells.ravel().astype(np.uint8), np.arange(0, 8, 4 if states > 4 else 2, dtype=np.uint8)
+    rows = np.pad(flat, (0, -len(flat) % len(shifts))).reshape(-1, len(shifts))
+    return base64.b64encode((rows << shifts).sum(axis=1, dtype=np.uint8).tobytes()).decode()
 
 
 def figures(charts: Mapping[str, Drawing], *names: str) -> str:

@@ -22,7 +22,7 @@ from turnout.workbench.report.page.chart import (
     Series,
     with_coincidences,
 )
-from turnout.workbench.report.page.colours import BLUE, ORANGE, VERMILION, Style
+from turnout.workbench.report.page.colours import BLUE, ORANGE, SKY, VERMILION, Style
 from turnout.workbench.report.run.compared import (
     Points,
     attention,
@@ -34,7 +34,7 @@ from turnout.workbench.report.run.compared import (
     weight_shares,
 )
 from turnout.workbench.report.run.curves import ErrorSplit, learning_curves
-from turnout.workbench.report.run.in_time import ages, at_work, unit
+from turnout.workbench.report.run.in_time import ages, any_timed, at_work, unit
 
 MOST_PICTURES = 20  # strategies whose attendance is shown; in a page each takes up to 40 kB
 MOST_CLIENTS, LEAST_CLIENTS = 400, 50  # shown per strategy; more would cover each other
@@ -43,7 +43,8 @@ MOST_SHARES = 200  # of all clients, at which a sorted curve is drawn
 LEAST_TOP, MOST_TOP = 2.0, 20.0  # of an axis of weights over targets
 LEAST_FIRST = Axis("Clients, least available first", "%", domain=(0.0, 100.0))
 AWAY = Style("#ECEEF1", "#2A2E35")
-STATE_STYLES: dict[str, Style] = dict(zip(STATES, (AWAY, *map(Style.of, (ORANGE, VERMILION, BLUE))), strict=True))
+STATE_STYLES: dict[str, Style] = dict(zip(STATES, (AWAY, *map(Style.of, (ORANGE, VERMILION, BLUE, SKY))), strict=True))
+UNTIMED = len(STATES) - 1  # states of runs in which work takes no time
 
 CURVE = "curve-"  # before the name of a metric: its learning curves
 ERROR_PARTS = {"total": "model to optimum", "optimisation": "optimisation error", "bias": "bias"}  # of an error
@@ -64,7 +65,8 @@ def attendance_picture(points: Points) -> Picture | None:
         Axis("Clients", whole=True),
         points.points[0].target.shape[-1],
     )
-    return Picture("Who was there, who was asked, who was heard", x, y, cells, STATE_STYLES, num_clients, note)
+    states = dict(list(STATE_STYLES.items())[: len(STATES) if any_timed(points) else UNTIMED])
+    return Picture("Who was there, who was asked, who was heard", x, y, cells, states, num_clients, note)
 
 
 def _describe_attendance(outcome: Outcome, attendance: Attendance) -> tuple[Cells, str]:

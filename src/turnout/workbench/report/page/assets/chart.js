@@ -3,7 +3,7 @@
 
 const hidden = new Set(); // labels that are switched off, in all charts
 const charts = [];
-let over = "round"; // what learning curves are drawn over
+let over = ""; // what learning curves are drawn over, the first choice of each until another is chosen
 const root = document.documentElement;
 let onPaper = false; // while a page is printed or a picture is saved: light colours, and sharp
 const isDark = () => !onPaper && (getComputedStyle(root).colorScheme === "dark" ||

@@ -15,11 +15,11 @@ MARKS.picture = {
     }
     return chart.spec.series.find((s) => s.label === chart.choice.value);
   },
-  unpacked(chart, series) { // four cells a byte, the first in its lowest bits
+  unpacked(chart, series) { // four cells a byte, or two of more states, the first in its lowest bits
     if (!chart.cells[series.label]) {
       const bytes = atob(series.cells), count = series.rounds.length * series.clients.length;
-      const cells = new Uint8Array(count);
-      for (let i = 0; i < count; i += 1) cells[i] = (bytes.charCodeAt(i >> 2) >> (2 * (i & 3))) & 3;
+      const cells = new Uint8Array(count), bits = Object.keys(chart.spec.states).length > 4 ? 4 : 2, each = 8 / bits;
+      for (let i = 0; i < count; i += 1) cells[i] = (bytes.charCodeAt(Math.floor(i / each)) >> (bits * (i % each))) & (2 ** bits - 1);
       chart.cells[series.label] = cells;
     }
     return chart.cells[series.label];
@@ -58,18 +58,18 @@ MARKS.picture = {
     const row = Math.floor(chart.y.invert(at.y)), t = rounds.filter((r) => r <= chart.x.invert(at.x)).length - 1;
     if (row < 0 || row >= clients.length || t < 0 || at.x < chart.box.left || at.x > chart.box.right) return null;
     const [name, style] = Object.entries(chart.spec.states)[this.unpacked(chart, series)[row * rounds.length + t]];
-    return { title: `client ${clients[row]}, round ${rounds[t]}`, rows: [[series.label, name, style], ...others(series, row)] };
+    return { title: `client ${clients[row]}, ${chart.xTitle.toLowerCase()} ${rounds[t]}`, rows: [[series.label, name, style], ...others(series, row)] };
   },
   points(chart) {
     const series = this.series(chart), cells = this.unpacked(chart, series), states = Object.keys(chart.spec.states);
     const rows = series.clients.flatMap((client, row) => series.rounds.map((round, t) => [client, round, states[cells[row * series.rounds.length + t]]]));
-    return [["client", "round", `state (${series.label})`], ...rows];
+    return [["client", chart.xTitle.toLowerCase(), `state (${series.label})`], ...rows];
   },
   step: (chart) => Math.max(1, (chart.box.right - chart.box.left) / 100),
   table(chart) {
     const series = this.series(chart), cells = this.unpacked(chart, series), width = series.rounds.length;
     const rows = series.clients.map((client, row) => {
-      const counts = [0, 0, 0, 0];
+      const counts = Object.keys(chart.spec.states).map(() => 0);
       for (let t = 0; t < width; t += 1) counts[cells[row * width + t]] += 1;
       return [String(client), ...counts.map((n) => told((100 * n) / width, "%"))];
     });
