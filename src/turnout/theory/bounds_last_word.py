@@ -151,7 +151,7 @@ def retirement_age(
     def gone(away: int) -> bool:  # in logarithms, since both sides may be very small
         stays = math.log1p(-vanishing) - (hazard * away if away else 0.0)
         left = -fading * math.log1p(away / (heard + 1))
-        return stays < np.logaddexp(stays, math.log(vanishing)) + left - math.log(2)
+        return bool(stays < np.logaddexp(stays, math.log(vanishing)) + left - math.log(2))
 
     low, high = -1, 0  # not yet taken for gone, and taken
     while not gone(high):
