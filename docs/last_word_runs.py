@@ -17,10 +17,9 @@ from turnout.workbench.reproduction.measures import (
     read_curves,
 )
 
-NIGHTS = "last_word_nights"
-MIDNIGHT = 300.0  # the last one of the claim, in rounds
-LAST_DAY = 8  # evaluations of the claim in a day
-SPELL = {"since": 150.0, "until": 250.0}  # rounds of the claim
+MIDNIGHT = 300.0  # the last one of the claims, in rounds
+LAST_DAY = 8  # evaluations of the claims in a day
+SPELL = {"since": 150.0, "until": 250.0}  # rounds of the claims
 
 
 def lead_of_variants(claim: str) -> str:
@@ -39,9 +38,9 @@ def lead_of_variants(claim: str) -> str:
     return table(("lead over LastWord", *panels), rows) + f"\n\n{size_of(claim)}."
 
 
-def nights() -> str:
-    """Accuracy at the end of the night and over the last day, and what nights and thin rounds cost."""
-    measured = Measured(read_curves(folder_of(NIGHTS) / CURVES))
+def nights(claim: str) -> str:
+    """Accuracy at the end of the night and over the last day, and what nights, thin rounds and late starts cost."""
+    measured = Measured(read_curves(folder_of(claim) / CURVES))
     labels = dict.fromkeys(label for panel in measured.panels for label in measured.labels(panel))
     columns: list[tuple[str, str, Callable[[StrategyCurves], np.ndarray]]] = []
     for panel in measured.panels:
@@ -51,6 +50,8 @@ def nights() -> str:
                 (panel, "mean of the last day", lambda entry: final(entry, "test_accuracy", LAST_DAY)),
                 (panel, "largest fall in it", lambda entry: largest_fall(entry, "test_accuracy", LAST_DAY)),
             ]
+        elif panel == "late starts":
+            columns.append((panel, "at the end", lambda entry: final(entry, "test_accuracy")))
         else:
             columns.append((panel, "lost in 100 rounds", lambda entry: lost_between(entry, "test_accuracy", **SPELL)))
 
@@ -62,4 +63,4 @@ def nights() -> str:
 
     rows = ([label, *(cell(panel, label, measure) for panel, _, measure in columns)] for label in labels)
     heads = (f"{panel}: {what}" for panel, what, _ in columns)
-    return table(("strategy", *heads), rows) + f"\n\n{size_of(NIGHTS)}."
+    return table(("strategy", *heads), rows) + f"\n\n{size_of(claim)}."

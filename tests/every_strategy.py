@@ -106,6 +106,13 @@ SETTINGS = {
     "amplified_scaffold": AmplifiedSCAFFOLD(window=3),
 }
 
+MEMORIES_ON_CLIENTS = {
+    "mifa clients": MIFA(memory="clients"),
+    "mifa clients wait": MIFA(memory="clients", wait=True),
+    "last_word clients": LastWord(memory="clients"),
+    "last_word clients cohort": LastWord(memory="clients", cohort=3, fading=1.0),
+}
+
 ONE_EACH = {
     next(name for name, other in SETTINGS.items() if type(other) is kind): next(
         other for other in SETTINGS.values() if type(other) is kind

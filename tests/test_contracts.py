@@ -4,15 +4,17 @@ import jax.numpy as jnp
 import jax.random as jr
 import pytest
 
-from every_strategy import ONE_EACH, SETTINGS
+from every_strategy import MEMORIES_ON_CLIENTS, ONE_EACH, SETTINGS
 from steered import Corrected, Steered
 from turnout import availability, strategies, tasks, tree
-from turnout.strategies import Strategy
+from turnout.strategies import MIFA, LastWord, Strategy
 from turnout.testing import check_process, check_strategy, check_task
 from turnout.types import Array, Ask, Move, PerClient
 
 # Further settings of strategies whose first setting is checked anyway: longer, so that CI runs them apart.
-VARIANTS = sorted(set(SETTINGS) - set(ONE_EACH))
+FORMER = {"last_word plain rule": LastWord(rule="plain"), "mifa alone": MIFA(moves_when_empty=True)}
+CHECKED = SETTINGS | MEMORIES_ON_CLIENTS | FORMER
+VARIANTS = sorted(set(CHECKED) - set(ONE_EACH))
 
 
 def test_every_exported_strategy_is_in_the_list():
@@ -25,7 +27,7 @@ def test_every_exported_strategy_is_in_the_list():
 
 @pytest.mark.parametrize("name", [*ONE_EACH, *(pytest.param(name, marks=pytest.mark.variant) for name in VARIANTS)])
 def test_strategy(name):
-    check_strategy(SETTINGS[name])
+    check_strategy(CHECKED[name])
 
 
 TASKS = {

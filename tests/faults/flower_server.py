@@ -13,6 +13,14 @@ from turnout.strategies import LastWord
 
 NAMES = ("a", "b", "c")
 NIGHT = range(4, 7)  # rounds in which nobody comes
+LATE, STARTS = "c", 3  # a client, and its first round
+
+
+def coming(t: int) -> list[str]:
+    """Who is there in round t: about half of them, in turns; c starts late, and rounds 8 and 9 have one client each."""
+    alone = {8: "b", 9: LATE}
+    turns = [name for place, name in enumerate(NAMES) if (t + place) % 2 == 0 and (name != LATE or t >= STARTS)]
+    return [] if t in NIGHT else [alone[t]] if t in alone else turns
 
 
 def serve(folder: str, rounds: str = "12") -> None:
@@ -23,10 +31,9 @@ def serve(folder: str, rounds: str = "12") -> None:
     files = Files(place / "state.npz", record=place / "run", participation=place / "log.csv")
     books = Books(files, {"identity": "by key", "target": "uniform"}, Inspector(Guard(), strategy))
     books.open(driver)
-    if not len(driver.directory):
-        driver.join(dict.fromkeys(NAMES, 1.0))
     while driver.t < int(rounds):
-        present = [name for place, name in enumerate(NAMES) if (driver.t + place) % 2 == 0 and driver.t not in NIGHT]
+        driver.join(dict.fromkeys(NAMES if driver.t >= STARTS else NAMES[:2], 1.0))
+        present = coming(driver.t)
         driver.open_round(present)
         draw = np.random.default_rng(driver.t)
         replies = {name: Reply({"w": draw.standard_normal(3).astype(np.float32)}, 1.0, 0.5, 2.0, 3) for name in present}

@@ -174,7 +174,7 @@ def test_a_transform_that_does_not_fit_is_refused_by_the_greeting(uploads, why, 
 
 
 def test_the_servers_state_has_no_model_per_client():
-    """Two numbers per client, which follow from who took part; everything else is as for one client."""
+    """Three numbers per client, which follow from who took part; everything else is as for one client."""
     model = {"w": np.zeros(5000, np.float32)}
     sizes = []
     for count in (1, 10_000):
@@ -184,5 +184,5 @@ def test_the_servers_state_has_no_model_per_client():
         assert state is not None
         sizes.append([leaf.size for leaf in (state.strategy.words.total["w"], state.params["w"])])
         assert state.strategy.words.rows is None
-        assert state.strategy.words.weight.shape == state.strategy.reach.shape
+        assert state.strategy.words.weight.shape == state.strategy.reach.shape == state.strategy.usual.shape
     assert sizes[0] == sizes[1] == [5000, 5000]

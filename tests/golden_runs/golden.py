@@ -17,13 +17,6 @@ from turnout.strategies import MIFA, FedAvg, FedLaAvg, LastWord, StaleFill
 
 STORED = Path(__file__).with_name("golden.json")
 NUM_CLIENTS = 7
-MEMORIES_ON_CLIENTS = {
-    "mifa clients": MIFA(memory="clients"),
-    "mifa clients wait": MIFA(memory="clients", wait=True),
-    "last_word clients": LastWord(memory="clients"),
-    "last_word clients cohort": LastWord(memory="clients", cohort=3, fading=1.0),
-}
-
 # What these did by default before empty rounds moved nothing, and before LastWord's rule had all its parts.
 BEFORE = {
     "mifa": MIFA(moves_when_empty=True),
@@ -71,7 +64,7 @@ def _leaves(params):
 
 def golden_runs():
     """Every stored run by its name, as a function that runs it."""
-    from every_strategy import SETTINGS
+    from every_strategy import MEMORIES_ON_CLIENTS, SETTINGS
 
     runs = {name: lambda strategy=strategy: short_run(strategy) for name, strategy in SETTINGS.items()}
     unbiased = SETTINGS["unbiased"]

@@ -14,13 +14,12 @@ QUIET = [LastWord(), LastWord(memory="clients"), MIFA(), FedLaAvg(), StaleFill(c
 LOCAL = Local(learning_rate=0.05, batch_size=1)
 
 
-def distances(strategy, *spells, success=1.0):
+def distances(strategy, *spells, success=1.0, most=4):
     """How far the model is from the optimum: at the beginning, and after every round."""
     there = nights.given(*spells)
     count = there.num_clients
-    world = World(
-        there, links.bernoulli(count, success), compute.per_client(count, (1 + np.arange(count) % 4).tolist())
-    )
+    steps = compute.per_client(count, (1 + np.arange(count) % most).tolist())
+    world = World(there, links.bernoulli(count, success), steps)
     task = quadratics(count, 3, spread=3.0, seed=2)
     run = simulate(task, world, strategy, rounds=len(there.there), evaluate_every=1, local=LOCAL)
     return run.metrics["distance"][0]
@@ -47,6 +46,25 @@ def test_one_client_of_a_hundred_for_a_hundred_rounds_at_most_doubles_the_distan
     """Far from the optimum, and when the model has nearly settled."""
     found = distances(LastWord(memory=memory), nights.usual(100, usual), nights.one(100, client=7))
     assert found[usual:].max() <= 2 * found[usual]
+
+
+ANEW = np.eye(100, dtype=bool)[np.random.default_rng(2).integers(0, 100, 100)]  # one client, drawn in each round
+
+
+@pytest.mark.parametrize("usual", [10, 60])
+def test_one_client_drawn_anew_costs_no_more_than_fading_does(usual):
+    """Near the optimum who comes counts a little more than who does not, and that moves the optimum itself."""
+    faded, plain = (distances(LastWord(fading=beta), nights.usual(100, usual), ANEW) for beta in (0.5, 0.0))
+    assert faded[usual:].max() <= 2 * max(faded[usual], 0.05 * faded[0])
+    assert plain[usual:].max() <= 1.1 * plain[usual]
+
+
+def test_in_the_first_rounds_thin_ones_are_taken_for_usual_ones():
+    """After two rounds the mean news follows the thin ones, and clients that go most of their way at once go on."""
+    found = distances(LastWord(), nights.usual(100, 2), ANEW, most=19)
+    assert 3 * found[2] < found[2:].max() < 15 * found[2]
+    later = distances(LastWord(), nights.usual(100, 60), ANEW, most=19)
+    assert later[60:].max() < 1.5 * later[60] < 0.5 * later[0]
 
 
 def test_a_fleet_that_sleeps_at_night_is_as_near_in_the_morning():
@@ -76,4 +94,4 @@ def test_an_audit_finds_everybody_at_the_target(name):
         nights.given(WORLDS[name]), links.bernoulli(COUNT, 0.8), compute.per_client(COUNT, [1, 2, 3, 4, 5, 6])
     )
     found = audit(world, [LastWord(), FedAvg()], rounds=1200)
-    assert found["LastWord"].total_variation < 0.01 < 0.1 < found["FedAvg"].total_variation
+    assert found["LastWord"].total_variation < 0.001 < 0.1 < found["FedAvg"].total_variation

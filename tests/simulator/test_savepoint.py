@@ -4,18 +4,20 @@ import jax
 import numpy as np
 import pytest
 
-from turnout.availability import two_classes
+from turnout.availability import cyclic, two_classes
 from turnout.simulator import savepoint
 from turnout.simulator.batching import run_group
 from turnout.simulator.client_optimizer import Local
 from turnout.simulator.run_plan import RunPlan
 from turnout.simulator.trial import Trial, group_trials
-from turnout.strategies import MIFA, FedAvg
+from turnout.strategies import MIFA, FedAvg, LastWord
 from turnout.tasks.quadratics import quadratics
 from turnout.world import World
 
 TASK = quadratics(6, 3, noise=0.5)
 RUN_PLAN = RunPlan(rounds=11, every=3, segment=3, metrics=None)
+USUAL = two_classes(6)
+NIGHT = cyclic(6, period=9, offset=[0, 0, 1, 3, 4, 5], duration=[2, 4, 2, 1, 1, 1])  # one in 4 and 5, then none
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +26,8 @@ def save_always(monkeypatch):
     monkeypatch.setattr(savepoint, "COST", 0)
 
 
-def play(strategies, folder=None, until=10**9, seeds=(0, 3), spread="lanes"):
-    trials = [Trial(one, World(two_classes(6)), Local(learning_rate=0.1)) for one in strategies]
+def play(strategies, folder=None, until=10**9, seeds=(0, 3), spread="lanes", there=USUAL):
+    trials = [Trial(one, World(there), Local(learning_rate=0.1)) for one in strategies]
     (group,) = group_trials([trials])
     calls = [0]
 
@@ -47,13 +49,17 @@ def same(one, other):
     np.testing.assert_array_equal(one.attendance.states, other.attendance.states)
 
 
-@pytest.mark.parametrize("strategies", [[FedAvg(cohort=2), FedAvg(cohort=3)], [MIFA()]], ids=str)
-def test_a_group_that_is_stopped_after_every_segment_ends_alike(tmp_path, strategies):
-    whole, _ = play(strategies)
+@pytest.mark.parametrize(
+    ("strategies", "there"),
+    [([FedAvg(cohort=2), FedAvg(cohort=3)], USUAL), ([MIFA()], USUAL), ([LastWord(memory="clients")], NIGHT)],
+    ids=["cohorts", "memory", "night"],
+)
+def test_a_group_that_is_stopped_after_every_segment_ends_alike(tmp_path, strategies, there):
+    whole, _ = play(strategies, there=there)
     stops = 0
     while True:
         try:
-            pieces, _ = play(strategies, tmp_path, until=2)  # each of two crews tells where it is
+            pieces, _ = play(strategies, tmp_path, until=2, there=there)  # each of two crews tells where it is
             break
         except KeyboardInterrupt:
             stops += 1

@@ -1,17 +1,18 @@
 from dataclasses import replace
 
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pytest
 
-from turnout.availability import bernoulli, cyclic
+from turnout.availability import bernoulli, cyclic, two_classes
 from turnout.simulator import simulate
 from turnout.simulator.client_optimizer import Local
 from turnout.strategies import FedVARP, LastWord
 from turnout.tasks import quadratics
 from turnout.testing import check_strategy
 from turnout.types import Answer, Ask, Cohort, Fleet, Known, Reports, View
-from turnout.workbench.reproduction.variants import Compensated, Corrected, Pooled, Shared
+from turnout.workbench.reproduction.variants import Compensated, Corrected, Pooled, Shared, late_starts, spell
 from turnout.world import World, compute
 
 TASK = quadratics(4, 2, spread=2.0, seed=1)
@@ -88,3 +89,31 @@ def test_pooled_words_are_the_mean_over_recent_work():
 def test_work_of_earlier_rounds_is_pooled_unless_none_is_kept():
     np.testing.assert_allclose(end(Pooled(0.0), UNEQUAL), end(PLAIN, UNEQUAL), rtol=1e-6)
     assert np.abs(end(Pooled(0.5), UNEQUAL) - end(PLAIN, UNEQUAL)).max() > 1e-3
+
+
+def attendance(process, rounds=8):
+    """Who is there, one row per round; processes of one fleet draw alike."""
+    state, rows = process.init(jr.key(0)), []
+    for t in range(rounds):
+        state, available = process.step(state, jnp.asarray(t), jr.fold_in(jr.key(1), t))
+        rows.append(np.asarray(available))
+    return np.array(rows)
+
+
+def test_in_a_spell_so_many_are_there_and_before_and_after_it_as_always():
+    always, thin, empty = (
+        attendance(process)
+        for process in (two_classes(20), spell(20, first=3, rounds=4, left=1), spell(20, first=3, rounds=4))
+    )
+    assert (thin[3:7].sum(axis=1) == 1).all()
+    assert len(set(thin[3:7].argmax(axis=1))) > 1  # drawn anew
+    assert not empty[3:7].any()
+    for found in (thin, empty):
+        np.testing.assert_array_equal(np.delete(found, range(3, 7), 0), np.delete(always, range(3, 7), 0))
+
+
+def test_every_second_client_starts_late():
+    always, found = attendance(two_classes(20)), attendance(late_starts(20, first=3))
+    assert not found[:3, 1::2].any()
+    np.testing.assert_array_equal(found[:, ::2], always[:, ::2])
+    np.testing.assert_array_equal(found[3:], always[3:])

@@ -197,3 +197,28 @@ class Spell(Process[Mask]):
 def spell(num_clients: Count, first: CountOrZero, rounds: Count, left: CountOrZero = 0, gap: float = 0.4) -> Spell:
     """Build from the first round of the spell, its length, how many clients are left, and the gap of the classes."""
     return Spell(two_classes(num_clients, gap=gap), *(jnp.asarray(x, jnp.int32) for x in (first, rounds, left)))
+
+
+class LateStarts(Process[Mask]):
+    """Two classes of clients, of whom every second one comes from a given round on only."""
+
+    usual: Process[Mask]
+    first: Int[Array, ""]
+
+    @property
+    def num_clients(self) -> int:
+        return self.usual.num_clients
+
+    def init(self, key: RandomKey) -> Mask:
+        return self.usual.init(key)
+
+    def step(self, state: Mask, t: Round, key: RandomKey) -> tuple[Mask, Mask]:
+        state, available = self.usual.step(state, t, key)
+        early = jnp.arange(self.num_clients) % 2 == 0
+        return state, available & (early | (jnp.asarray(t, jnp.int32) >= self.first))
+
+
+@checked
+def late_starts(num_clients: Count, first: CountOrZero, gap: float = 0.4) -> LateStarts:
+    """Build from the round in which the late ones start, and the gap of the classes."""
+    return LateStarts(two_classes(num_clients, gap=gap), jnp.asarray(first, jnp.int32))
