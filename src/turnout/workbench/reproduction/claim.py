@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from turnout.arguments import at_least
-from turnout.declarations import MAX_COUNT
+from turnout.declarations import MAX_COUNT, checked
 from turnout.errors import nearest
 from turnout.simulator.simulate import check_seeds
 from turnout.workbench.experiment import registry, toml
@@ -123,6 +123,7 @@ def claim_names() -> list[str]:
     return list(registry.entries("claims"))
 
 
+@checked
 def read_claim(
     source: str | Path,
     profile: Profile | None = None,
