@@ -34,7 +34,7 @@ class Counts:
         """Run one case and count what comes of it."""
         self.tried += 1
         try:
-            with _limited(SECONDS):
+            with limited(SECONDS):
                 run()
         except KeyboardInterrupt:
             raise
@@ -55,7 +55,9 @@ class Counts:
 
 
 @contextmanager
-def _limited(seconds: float) -> Iterator[None]:
+def limited(seconds: float) -> Iterator[None]:
+    """A TimeoutError after so many seconds of the processor."""
+
     def stop(_signal: int, _frame: object) -> None:
         raise TimeoutError(f"still running after {seconds} s")
 

@@ -16,10 +16,12 @@ import numpy as np
 import turnout
 from turnout import availability, compute, links, strategies, tasks, theory, uploads
 from turnout.auditor import auditing
+from turnout.auditor import calibrate as calibrating
 from turnout.optimizers import InverseTime
 from turnout.server.facts import Online
 
 simulating = importlib.import_module("turnout.simulator.simulate")  # `turnout.simulator.simulate` is the function
+running = importlib.import_module("turnout.workbench.experiment.run")  # so is that of the workbench
 CLIENTS = 6
 WEIGHTS = [0.1, 0.2, 0.3, 0.2, 0.1, 0.1]
 TASK = tasks.quadratics(CLIENTS, 2)
@@ -47,8 +49,8 @@ def stop(*_: Any, **__: Any) -> Any:
 
 def stub() -> None:
     """Compile nothing from now on."""
-    simulating.run_group = stop
-    auditing.play_trials = stop
+    simulating.run_group = running.run_group = stop
+    auditing.play_trials = calibrating.play_trials = stop
 
 
 def train(strategy: Any = None, **more: Any) -> Any:

@@ -16,11 +16,16 @@ import traceback
 import warnings
 from typing import Any
 
+import calls_of_workbench
+import calls_with_data
 import jax
 import jax.numpy as jnp
 import numpy as np
 import public_calls
 from calls_in_time import IN_TIME
+from calls_of_workbench import WORKBENCH
+from calls_with_data import WITH_DATA
+from counts import SECONDS, limited
 
 from turnout import strategies
 from turnout.errors import is_mistake
@@ -90,8 +95,12 @@ def has_no_meaning(name: str, right: Any, value: Any) -> str:
 
 
 OF_CALLS = ("ENGINE", "STRATEGIES", "UPLOADS", "AVAILABILITY", "WORLDS", "BUILDERS", "RESULTS")
-GROUPS = {group: getattr(public_calls, group) for group in OF_CALLS} | {"IN_TIME": IN_TIME}
-GROUPS["ALL"] = public_calls.CALLS | IN_TIME
+GROUPS = {group: getattr(public_calls, group) for group in OF_CALLS} | {
+    "IN_TIME": IN_TIME,
+    "WITH_DATA": WITH_DATA,
+    "WORKBENCH": WORKBENCH,
+}
+GROUPS["ALL"] = public_calls.CALLS | IN_TIME | WITH_DATA | WORKBENCH
 FORGET = 500  # calls after which compiled programs are forgotten, since each may hold memory
 
 
@@ -118,7 +127,8 @@ class Campaign:
     def judge(self, shown: str, call: public_calls.Call, arguments: dict[str, Any], meant: str) -> None:
         self.counts["calls"] += 1
         try:
-            with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            quiet = contextlib.redirect_stdout(io.StringIO())
+            with warnings.catch_warnings(), quiet, limited(SECONDS):
                 warnings.simplefilter("ignore")
                 call.use(call.function(**arguments))
         except public_calls.Reached:
@@ -157,6 +167,8 @@ def main() -> None:
     campaign = Campaign(int(seed))
     calls = {name: call for group in groups.split(",") for name, call in GROUPS[group].items()}
     public_calls.stub()
+    for files in (calls_with_data, calls_of_workbench):
+        files.write_files()
     for name, call in calls.items():  # with nothing wrong
         campaign.judge(f"{name}()", call, dict(call.arguments), "")
     if campaign.counts["accepted"] != len(calls):

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from turnout.auditor.voting import Votes, local_rates, play_trials
+from turnout.declarations import Count, NumRounds, checked
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client_optimizer import Local
 from turnout.simulator.trial import Trial
@@ -25,19 +26,20 @@ from turnout.world import World
 ROUNDS, SEEDS = 500, 32  # by default
 
 
+@checked
 def mean_step(
     strategy: Strategy[PyTree],
     world: World,
     fleet: Fleet,
     *,
     local: Local | None = None,
-    rounds: int = ROUNDS,
-    seeds: int = SEEDS,
+    rounds: NumRounds = ROUNDS,
+    seeds: Count = SEEDS,
     **server: Any,
 ) -> float:
     """Mean length of the strategy's direction if all gradients agree, in units of the clients' learning rate."""
     optimizer = Local() if local is None else local
-    trial = Trial(strategy, world, optimizer, ServerSettings(**server))
+    trial = Trial(strategy, world, optimizer, ServerSettings.of(server))
     mean_rate = local_rates(optimizer, rounds).mean()
     return float(mean_moves(fleet, [trial], rounds=rounds, seeds=seeds)[0] / mean_rate)
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from turnout.availability.base import ErgodicProcess
-from turnout.declarations import Count, checked
+from turnout.declarations import Count, Shares, checked
 from turnout.declarations.arrays import spread_share
 from turnout.types import Mask, PerClient, RandomKey, Round
 
@@ -14,7 +14,7 @@ from turnout.types import Mask, PerClient, RandomKey, Round
 class Bernoulli(ErgodicProcess[tuple[()]]):
     """Each client is available in each round with its own probability, independently of everything else."""
 
-    pi: PerClient  # π
+    pi: Shares  # π
 
     @property
     def num_clients(self) -> int:

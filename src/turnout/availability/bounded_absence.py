@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import jax.random as jr
 
 from turnout.availability.base import ErgodicProcess
-from turnout.declarations import Count, checked
+from turnout.declarations import Count, Counts, Shares, checked
 from turnout.declarations.arrays import spread_share, spread_whole
 from turnout.types import Mask, PerClient, RandomKey, Round, Steps, divide
 
@@ -18,8 +18,8 @@ class BoundedAbsence(ErgodicProcess[Steps]):
     P(G > j) = (1 - p)^j for j < E and 0 from E on: a renewal process. The state counts the rounds since it last came.
     """
 
-    chance: PerClient  # p, of coming unforced
-    within: Steps  # E
+    chance: Shares  # p, of coming unforced
+    within: Counts  # E
 
     @property
     def num_clients(self) -> int:

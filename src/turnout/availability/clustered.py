@@ -1,17 +1,19 @@
 """Clients that come and go together: one two-state chain per cluster."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from turnout.availability.base import ErgodicProcess
-from turnout.availability.markov import switching_rates
-from turnout.declarations import Count, checked
+from turnout.availability.markov import check_switches, switching_rates
+from turnout.declarations import Count, Numbers, StepCounts, checked
 from turnout.declarations.arrays import membership, spread
 from turnout.types import Mask, PerClient, RandomKey, Round
 
+Switches = Annotated[Float[Array, " clusters"], Numbers(0, 1)]
 PerCluster = Float[Array, " clusters"]
 Awake = Bool[Array, " clusters"]
 
@@ -19,9 +21,12 @@ Awake = Bool[Array, " clusters"]
 class Clustered(ErgodicProcess[Awake]):
     """All clients of a cluster are available at once or not at all; clusters are independent of each other."""
 
-    cluster: Int[Array, " clients"]  # c(k), the cluster of client k
-    wake: PerCluster  # P(off -> on) of the cluster's chain
-    sleep: PerCluster  # P(on -> off)
+    cluster: StepCounts  # c(k), the cluster of client k
+    wake: Switches  # P(off -> on) of the cluster's chain
+    sleep: Switches  # P(on -> off)
+
+    def __check_init__(self) -> None:
+        check_switches(self.wake, self.sleep, "cluster")
 
     @property
     def num_clients(self) -> int:

@@ -1,15 +1,16 @@
 """Clients that take turns on a fixed schedule."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
 from turnout.availability.base import ErgodicProcess
-from turnout.declarations import Count, checked
+from turnout.declarations import Count, Counts, Numbers, StepCounts, checked
 from turnout.declarations.arrays import membership, refuse, spread_whole
-from turnout.types import Mask, PerClient, RandomKey, Round, Steps, divide
+from turnout.types import Mask, PerClient, RandomKey, Round, divide
 
 
 class Cyclic(ErgodicProcess[tuple[()]]):
@@ -18,9 +19,9 @@ class Cyclic(ErgodicProcess[tuple[()]]):
     Nothing is drawn, and round 0 is always the same. The stationary law and the correlation are averages over a period.
     """
 
-    period: Int[Array, ""]
-    offset: Steps  # the round of the period in which a client's turn begins
-    duration: Steps  # how many rounds a turn lasts
+    period: Annotated[Int[Array, ""], Numbers(1)]
+    offset: StepCounts  # the round of the period in which a client's turn begins
+    duration: Counts  # how many rounds a turn lasts
 
     @property
     def num_clients(self) -> int:

@@ -30,8 +30,8 @@ class Diurnal(Process[Mask]):
     level: PerClient  # m = level + swing · shape
     swing: PerClient
     shift: PerClient  # local time at round 0, as a share of the day
-    lam: PerClient  # λ
-    rounds_per_day: int = eqx.field(static=True)
+    lam: Annotated[PerClient, Numbers(-1, 1)]  # λ
+    rounds_per_day: Annotated[int, Numbers(2, 2**31 - 1)] = eqx.field(static=True)
 
     @property
     def num_clients(self) -> int:

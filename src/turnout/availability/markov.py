@@ -5,10 +5,12 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.core import Tracer
 
 from turnout.availability.base import ErgodicProcess
-from turnout.declarations import Count, checked
+from turnout.declarations import Count, Shares, checked
 from turnout.declarations.arrays import refuse, spread
+from turnout.declarations.kinds import as_array
 from turnout.types import Mask, PerClient, RandomKey, Round
 
 ROUNDING = 1e-9  # how far below its range a λ may lie and still count as the end of the range
@@ -17,8 +19,11 @@ ROUNDING = 1e-9  # how far below its range a λ may lie and still count as the e
 class Markov(ErgodicProcess[Mask]):
     """Independent on/off chains: a client's next state depends on its present one."""
 
-    wake: PerClient  # P(off -> on) = (1 - λ) π
-    sleep: PerClient  # P(on -> off) = (1 - λ)(1 - π)
+    wake: Shares  # P(off -> on) = (1 - λ) π
+    sleep: Shares  # P(on -> off) = (1 - λ)(1 - π)
+
+    def __check_init__(self) -> None:
+        check_switches(self.wake, self.sleep)
 
     @property
     def num_clients(self) -> int:
@@ -59,6 +64,16 @@ def markov(
         names = [name for name, value in given.items() if value is not None]
         raise ValueError(f"{', '.join(names) or 'nothing'} given: give pi and lam, or wake and sleep")
     return Markov(*map(jnp.asarray, rates))
+
+
+def check_switches(wake: object, sleep: object, of: str = "client") -> None:
+    """Refuse chains that never change: they have no long-run rate. What are no rates is refused elsewhere."""
+    if isinstance(wake, Tracer) or isinstance(sleep, Tracer):
+        return
+    first, second = as_array(wake), as_array(sleep)
+    if first is not None and second is not None and first.shape == second.shape and first.ndim == 1:
+        still = (first == 0) & (second == 0)
+        refuse(still, lambda k: f"{of} {k} has wake = sleep = 0", "one of them must be above 0")
 
 
 def lowest_correlation(pi: np.ndarray) -> np.ndarray:

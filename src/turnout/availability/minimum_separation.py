@@ -4,7 +4,7 @@ Here nature has it so. A server that leaves its clients alone for some rounds ha
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import equinox as eqx
 import jax
@@ -19,11 +19,12 @@ from turnout.availability.mathematics.conditional_poisson import (
     draw_successively,
     inclusion_probabilities,
 )
-from turnout.declarations import Count, checked
+from turnout.declarations import Count, Numbers, checked
 from turnout.declarations.arrays import membership, refuse, spread, spread_whole
 from turnout.types import Mask, PerClient, RandomKey, Round, divide
 
 PerUnit = Float[Array, " units"]
+LogWeights = Annotated[PerUnit, Numbers(infinite=True)]
 Wait = Int[Array, " units"]  # rounds until a unit may be drawn again
 Sampling = Literal["product", "successive"]
 
@@ -35,11 +36,11 @@ class MinimumSeparation(ErgodicProcess[Wait]):
     a conditional Poisson sample of B(R+1) units in random order; both the stationary law and `init` come from that.
     """
 
-    log_weight: PerUnit  # log p
-    separation: Int[Array, ""]  # R
+    log_weight: LogWeights  # log p
+    separation: Annotated[Int[Array, ""], Numbers(0)]  # R
     unit: Int[Array, " clients"]  # the unit of each client
     rate: PerClient  # π_R, computed in double precision when the process is built
-    batch: int = eqx.field(static=True)  # B, in units
+    batch: Count = eqx.field(static=True)  # B, in units
 
     @property
     def num_clients(self) -> int:
@@ -74,10 +75,10 @@ class SeparatedSampling(Process[Wait]):
     with a fully rested fleet and lasts twice the longest rest. It is near the stationary law, but not exact.
     """
 
-    log_weight: PerUnit  # log p
-    separation: Wait  # R_i
+    log_weight: LogWeights  # log p
+    separation: Annotated[Wait, Numbers(0)]  # R_i
     unit: Int[Array, " clients"]
-    batch: int = eqx.field(static=True)
+    batch: Count = eqx.field(static=True)
     sampling: Sampling = eqx.field(static=True)
 
     @property

@@ -11,12 +11,12 @@ from typing import Any, Literal
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, UInt8
+from jaxtyping import Array, UInt8
 
 from turnout.availability.base import Process
 from turnout.availability.recorded.phones import is_published, read_published
 from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS, slots_covered, slots_within
-from turnout.declarations import Count, Positive, checked
+from turnout.declarations import Count, Counts, Positive, checked
 from turnout.errors import check_installed
 from turnout.files.downloads import table_file
 from turnout.files.integrity import refuse_panics
@@ -31,7 +31,7 @@ class Trace(Process[tuple[()]]):
     """A recording played back, one slot per round; eight clients share a byte."""
 
     bits: UInt8[Array, "rounds bytes"]
-    length: Int[Array, " clients"]  # how many rounds were recorded
+    length: Counts  # how many rounds were recorded
     wraps: bool = eqx.field(static=True)  # start again at the end; otherwise nobody is available from then on
 
     @property

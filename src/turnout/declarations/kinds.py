@@ -103,7 +103,7 @@ class DeviceArray(Kind):
             value = jnp.asarray(array, jnp.float32 if self._wanted == "f" else None)
         if not isinstance(value, self.hint):
             raise MisfitError(value, str(self))
-        if self.numbers != Numbers():
+        if self._wanted == "f" or self.numbers != Numbers():
             plain = np.asarray(value, np.float64).ravel()
             for k in np.flatnonzero(~self.numbers.hold(plain))[:1]:
                 raise MisfitError(plain[k].item(), str(self.numbers), has_kind=True, place=f"[{k}]")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from turnout.types import Scalar
+from turnout.types import PerClient, Scalar, Steps
 
 
 @dataclass(frozen=True)
@@ -71,3 +71,9 @@ PositiveScalar = Annotated[Scalar, Numbers(0, above=True)]
 NotNegativeScalar = Annotated[Scalar, Numbers(0)]
 LengthScalar = Annotated[Scalar, Numbers(0, above=True, infinite=True)]
 ShareScalar = Annotated[Scalar, Numbers(0, 1)]
+# One per client, as fields of worlds have them.
+Shares = Annotated[PerClient, Numbers(0, 1)]
+NotNegatives = Annotated[PerClient, Numbers(0)]
+Positives = Annotated[PerClient, Numbers(0, above=True)]
+StepCounts = Annotated[Steps, Numbers(0, MAX_COUNT)]
+Counts = Annotated[Steps, Numbers(1, _WIDEST - 1)]

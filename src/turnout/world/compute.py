@@ -10,7 +10,18 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Int
 
-from turnout.declarations import MAX_COUNT, Count, Declared, Numbers, NumRounds, Seed, checked
+from turnout.declarations import (
+    MAX_COUNT,
+    Count,
+    Counts,
+    Declared,
+    Numbers,
+    NumRounds,
+    Seed,
+    StepCount,
+    StepCounts,
+    checked,
+)
 from turnout.declarations.arrays import refuse
 from turnout.types import RandomKey, Round, Steps
 
@@ -47,8 +58,8 @@ class Compute(Declared):
 class Fixed(Compute):
     """Every client does the same number of steps in every round."""
 
-    steps: int = eqx.field(static=True)
-    num_clients: int = eqx.field(static=True)
+    steps: StepCount = eqx.field(static=True)
+    num_clients: Count = eqx.field(static=True)
 
     def step(self, t: Round, key: RandomKey) -> Steps:
         return jnp.full(self.num_clients, self.steps, jnp.int32)
@@ -68,7 +79,7 @@ class Fixed(Compute):
 class PerClientSteps(Compute):
     """Each client has its own number of steps, the same in every round."""
 
-    steps: Steps
+    steps: StepCounts
 
     def step(self, t: Round, key: RandomKey) -> Steps:
         return self.steps
@@ -84,9 +95,9 @@ class PerClientSteps(Compute):
 class RedrawnSteps(Compute):
     """Steps redrawn each round, uniformly from the client's range, ends included (Weng et al. 2025, dynamic)."""
 
-    low: Steps
-    high: Steps
-    unit: Steps  # local steps in one unit: 1, or the batches of an epoch
+    low: StepCounts
+    high: StepCounts
+    unit: Counts  # local steps in one unit: 1, or the batches of an epoch
 
     def step(self, t: Round, key: RandomKey) -> Steps:
         return self.unit * jr.randint(key, self.low.shape, self.low, self.high + 1)

@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy.special import ndtr
 
-from turnout.declarations import Count, CountOrZero, Declared, Numbers, Positive, Seed, checked
+from turnout.declarations import Count, CountOrZero, Counts, Declared, NotNegatives, Numbers, Positive, Seed, checked
 from turnout.declarations.arrays import refuse, spread, spread_whole
-from turnout.types import PerClient, RandomKey, Round, Steps
+from turnout.types import RandomKey, Round, Steps
 
 __all__ = [
     "Durations",
@@ -37,6 +37,7 @@ MAX_TICKS = 1_048_576  # of one piece of work
 _RARELY = -5.0  # standard deviations: one draw in three million is shorter
 PerClientNumbers = float | Sequence[float]
 Ticks = Annotated[float, Numbers(0, MAX_TICKS)]
+TickCounts = Annotated[Steps, Numbers(0, MAX_TICKS)]
 
 
 class Durations(Declared):
@@ -76,7 +77,7 @@ class Durations(Declared):
 class FixedDurations(Durations):
     """Each client has its own, the same every time."""
 
-    ticks: Steps
+    ticks: TickCounts
 
     def step(self, t: Round, steps: Steps, key: RandomKey) -> Steps:
         return self.ticks
@@ -97,9 +98,9 @@ class FixedDurations(Durations):
 class LognormalDurations(Durations):
     """Log-normal around each client's own median, drawn anew every time, at most `most` ticks in all."""
 
-    median: PerClient  # ticks, the first included
-    sigma: PerClient  # of the logarithm
-    most: PerClient
+    median: NotNegatives  # ticks, the first included
+    sigma: NotNegatives  # of the logarithm
+    most: NotNegatives
 
     def step(self, t: Round, steps: Steps, key: RandomKey) -> Steps:
         length = self.median * jnp.exp(self.sigma * jr.normal(key, self.median.shape))
@@ -120,9 +121,13 @@ class LognormalDurations(Durations):
 class Timed(Durations):
     """Seconds on the way there and back, and so many per step, all times a log-normal factor drawn anew every time."""
 
-    way_seconds: PerClient  # download and upload
-    step_seconds: PerClient
-    sigma: PerClient  # of the logarithm of the factor
+    way_seconds: NotNegatives  # download and upload
+    step_seconds: NotNegatives
+    sigma: NotNegatives  # of the logarithm of the factor
+
+    def __check_init__(self) -> None:
+        if self.tick_seconds is None:
+            raise ValueError("tick_seconds is missing: these durations are in seconds, and need the length of a tick")
 
     def step(self, t: Round, steps: Steps, key: RandomKey) -> Steps:
         factor = jnp.exp(self.sigma * jr.normal(key, self.sigma.shape))
@@ -150,8 +155,8 @@ class Timed(Durations):
 class Resampled(Durations):
     """Each time one of the client's own recorded durations, drawn uniformly."""
 
-    ticks: Int[Array, "clients most"]  # recorded ones first in each row
-    count: Steps  # recorded ones
+    ticks: Annotated[Int[Array, "clients most"], Numbers(0, MAX_TICKS)]  # recorded ones first in each row
+    count: Counts  # recorded ones
 
     def step(self, t: Round, steps: Steps, key: RandomKey) -> Steps:
         place = jnp.floor(jr.uniform(key, self.count.shape) * self.count.astype(jnp.float32)).astype(jnp.int32)

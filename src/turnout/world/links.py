@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from turnout.declarations import Count, Declared, Numbers, Seed, Share, checked
+from turnout.declarations import Count, Declared, Numbers, Seed, Share, Shares, checked
 from turnout.types import Mask, PerClient, RandomKey, Round
 
 __all__ = ["bernoulli", "bursty", "drawn", "perfect", "redrawn"]  # what an experiment file can name
@@ -39,7 +39,7 @@ class Links(Declared):
 class Perfect(Links):
     """Every upload arrives."""
 
-    num_clients: int = eqx.field(static=True)
+    num_clients: Count = eqx.field(static=True)
 
     def step(self, state: None, t: Round, key: RandomKey) -> tuple[None, Mask, PerClient]:
         return state, jnp.ones(self.num_clients, bool), jnp.ones(self.num_clients)
@@ -51,7 +51,7 @@ class Perfect(Links):
 class BernoulliLinks(Links):
     """Uploads arrive independently, each client with its own probability."""
 
-    success: PerClient
+    success: Shares
 
     def step(self, state: None, t: Round, key: RandomKey) -> tuple[None, Mask, PerClient]:
         return state, jr.bernoulli(key, self.success), self.success
@@ -63,8 +63,8 @@ class BernoulliLinks(Links):
 class RedrawnLinks(Links):
     """The success probability itself is redrawn each round, uniformly from the client's range (Weng et al. 2025)."""
 
-    low: PerClient
-    high: PerClient
+    low: Shares
+    high: Shares
 
     def step(self, state: None, t: Round, key: RandomKey) -> tuple[None, Mask, PerClient]:
         quality, draw = jr.split(key)
@@ -78,10 +78,10 @@ class RedrawnLinks(Links):
 class Bursty(Links):
     """Gilbert–Elliott: each link is in a good or a bad state, and stays there for a while."""
 
-    good: PerClient  # success probability in the good state
-    bad: PerClient  # success probability in the bad state
-    fail: PerClient  # P(good -> bad)
-    heal: PerClient  # P(bad -> good)
+    good: Shares  # success probability in the good state
+    bad: Shares  # success probability in the bad state
+    fail: Shares  # P(good -> bad)
+    heal: Shares  # P(bad -> good)
 
     def init(self, key: RandomKey) -> Mask:
         return jr.bernoulli(key, self.heal / (self.heal + self.fail))

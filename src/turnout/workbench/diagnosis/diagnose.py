@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any
+from typing import Annotated, Any
 
+from turnout.declarations import MAX_COUNT, Numbers, checked
 from turnout.presented import Presented
 from turnout.workbench.diagnosis.findings.all_findings import Findings, examine
 from turnout.workbench.diagnosis.findings.outages import leave_out
@@ -19,6 +20,8 @@ from turnout.workbench.diagnosis.world.pacing import Pacing, pacing
 from turnout.workbench.diagnosis.world.ranking import CANDIDATES, ROUNDS, Ranking, rank
 
 Progress = Callable[[str], None]  # called with the name of each stage
+NumLogs = Annotated[int, Numbers(1, 1000)]
+RoundsOrNone = Annotated[int, Numbers(0, MAX_COUNT)]
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ class Diagnosis(Presented):
 
 
 # Long: half of it are its options.
+@checked
 def diagnose(  # noqa: PLR0913 (keywords that a user chooses from)
     log: Log | str | PathLike[str],
     *,
@@ -91,8 +95,8 @@ def diagnose(  # noqa: PLR0913 (keywords that a user chooses from)
     columns: Mapping[str, str] | None = None,
     zone: str | None = None,
     shows: str | None = None,
-    seeds: int = SEEDS,
-    rounds: int = ROUNDS,
+    seeds: NumLogs = SEEDS,
+    rounds: RoundsOrNone = ROUNDS,
     progress: Progress | None = None,
 ) -> Diagnosis:
     """Diagnose a log, or a file that holds one: see `turnout.read_log` for files and options.

@@ -11,9 +11,9 @@ from typing import Any
 
 from turnout.auditor import Audit, audit_trials, calibrate
 from turnout.auditor.auditing import ROUNDS
-from turnout.declarations import MAX_COUNT
-from turnout.declarations.arrays import at_least
+from turnout.declarations import NumRounds, checked
 from turnout.simulator.mesh import Spread
+from turnout.simulator.simulate import Seeds
 from turnout.simulator.trial import Trial, check_trial
 from turnout.tasks.base import Task
 from turnout.workbench.experiment.errors import ExperimentError, mistakes_at
@@ -143,18 +143,17 @@ def _reference(point: Point, points: Sequence[Point], reference: str) -> int:
     raise ExperimentError(f"calibrate: {reference!r} has no run to compare {point.label!r} with")
 
 
+@checked
 def audit_experiment(
     experiment: Experiment,
-    rounds: int = ROUNDS,
-    seeds: int | Sequence[int] = 1,
+    rounds: NumRounds = ROUNDS,
+    seeds: Seeds = 1,
     progress: Callable[[float], None] | None = None,
 ) -> Audit:
     """Audit every point of the experiment, under its label, with the rounds and seeds given here.
 
     Where every run has a draw of its own, the audit is that of the first run's.
     """
-    with mistakes_at(""):
-        at_least("rounds", rounds, 1, MAX_COUNT)
     grid = points(experiment)
     batches = build(grid, experiment.seeds[:1])
     total = sum(len(batch.points) for batch in batches)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from turnout.declarations import MAX_COUNT, MAX_RUNS, NUM_SEEDS
+from turnout.declarations import MAX_COUNT, MAX_RUNS, NUM_SEEDS, checked
 from turnout.errors import nearest
 from turnout.simulator.mesh import Spread
 from turnout.workbench.experiment import toml
@@ -132,6 +132,7 @@ class Experiment(Tables):
         return toml.write(self.document())
 
 
+@checked
 def read_experiment(source: str | Path, settings: tuple[str, ...] = (), trust: bool = False) -> Experiment:
     """An experiment from a file, or a shipped one by its name, with `key=value` settings applied on top.
 

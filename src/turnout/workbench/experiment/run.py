@@ -14,6 +14,7 @@ import jax
 import jax.random as jr
 import numpy as np
 
+from turnout.declarations import checked
 from turnout.metrics import DISTANCE
 from turnout.simulator.batching import run_group
 from turnout.simulator.history import History
@@ -170,6 +171,7 @@ def _clients(outcome: Outcome) -> pl.DataFrame:
     return history.clients_frame().with_columns(**columns)
 
 
+@checked
 def run(
     experiment: Experiment,
     out: str | Path | None = None,

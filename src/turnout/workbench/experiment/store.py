@@ -13,6 +13,7 @@ import jax
 import numpy as np
 import polars as pl
 
+from turnout.declarations import checked
 from turnout.files.integrity import refuse_panics
 from turnout.files.manifest import read_contents
 from turnout.files.whole import free_folder, renew_folder, whole_or_absent
@@ -49,6 +50,7 @@ RANKS = {"available": 1, "asked": 2, "failed": 2, "arrived": 3}  # of events: in
 Extra = Callable[[Run, Path], Any]  # writes further files into the folder
 
 
+@checked
 def save(run: Run, out: str | Path, extra: Extra | None = None) -> Path:
     """Write a run folder; if anything fails on the way, nothing is left behind."""
     folder = free_folder(out)
@@ -93,6 +95,7 @@ def _models(run: Run) -> dict[str, Any]:
     return dict(sorted(arrays.items()))  # in an order that does not depend on the form of the tree
 
 
+@checked
 def load(folder: str | Path) -> Run:
     """A run read back from its folder; models are flat, arrays by their path.
 

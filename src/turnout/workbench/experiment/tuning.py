@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from turnout.declarations import checked
 from turnout.errors import nearest
 from turnout.files.whole import free_folder, whole_or_absent
 from turnout.metrics import TRAIN_LOSS, VALIDATION_ACCURACY, VALIDATION_LOSS, metric_named
@@ -84,6 +85,7 @@ class Tuned:
         return tuple(replace(self.run[choice.best.label], label=choice.label) for choice in self.choices)
 
 
+@checked
 def tune(
     experiment: Experiment,
     metric: str,
@@ -176,6 +178,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+@checked
 def save_tuned(tuned: Tuned, asked: Experiment, out: str | Path) -> Path:
     """Write a folder, see `write_tuned`."""
     folder = free_folder(out)

@@ -12,6 +12,7 @@ import altair as alt
 import numpy as np
 
 from turnout.auditor import Audit, Audited
+from turnout.declarations import checked
 from turnout.files.whole import free_folder, whole_or_absent
 from turnout.statistics import evenly
 from turnout.workbench.report.audit_in_time import MEANING_IN_TIME, length_of, time_columns
@@ -265,6 +266,7 @@ def _furthest(entry: Audited) -> str:
     return clients_table(names, entry.target[chosen], entry.best[chosen], entry.available[chosen]).html()
 
 
+@checked
 def save_audit(audit: Audit, out: str | Path, experiment: str, title: str = "") -> Path:
     """Write the page, `audit.json`, `clients.parquet`, `weights.png` and the experiment; whole or absent."""
     folder, shown = free_folder(out), relabel_audit(audit)

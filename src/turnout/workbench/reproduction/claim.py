@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from turnout.declarations import MAX_COUNT
+from turnout.declarations import MAX_COUNT, checked
 from turnout.declarations.arrays import at_least
 from turnout.errors import nearest
 from turnout.simulator.simulate import check_seeds
@@ -123,6 +123,7 @@ def claim_names() -> list[str]:
     return list(registry.entries("claims"))
 
 
+@checked
 def read_claim(
     source: str | Path,
     profile: Profile | None = None,

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from turnout.declarations import checked
 from turnout.files.whole import free_folder, replace_folder
 from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.errors import ExperimentError
@@ -50,6 +51,7 @@ class Reproduced:
         return overall(self.findings)
 
 
+@checked
 def reproduce(
     claim: Claim,
     out: str | Path | None = None,

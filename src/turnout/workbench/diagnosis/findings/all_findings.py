@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from turnout.declarations import checked
 from turnout.workbench.diagnosis.findings.churn import churn, while_members
 from turnout.workbench.diagnosis.findings.clusters import Clusters, clusters
 from turnout.workbench.diagnosis.findings.cycles import Cycles, cycles
@@ -43,6 +44,7 @@ class Findings:
     work: WorkLengths | None = None  # None: the log does not say how long work takes
 
 
+@checked
 def examine(log: Log) -> Findings:
     """Run all estimates and tests."""
     if log.num_clients == 0 or log.num_slots == 0:

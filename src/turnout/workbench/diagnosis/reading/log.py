@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int32, Shaped
+
+from turnout.declarations import Positive, hold
+from turnout.errors import nearest
 
 Clients = Sequence[int] | Int[np.ndarray, " selected"]
 Bounds = int | Int[np.ndarray, " runs"]
@@ -88,6 +93,41 @@ class Runs:
         client, first = np.nonzero(change > 0)
         end = np.nonzero(change < 0)[1]
         return cls(client.astype(np.int32), first.astype(np.int32), end.astype(np.int32))
+
+
+_OF_FLEET = {
+    "slot_seconds": Positive | None,
+    "clock_start": float | int,
+    "first_round": int,
+    "dated": bool,
+    "zone": str,
+}
+_OF_CLIENTS = {"sizes": (0, math.inf), "losses": (-math.inf, math.inf), "arrived": (0, 1), "steps": (0, math.inf)}
+_OF_CLIENTS |= {"target": (0, 1)}
+
+
+def _check_given(
+    present: np.ndarray, names: Sequence[str] | None, watched: np.ndarray | None, fields: Mapping[str, Any]
+) -> None:
+    """Refuse what cannot be a log: no table of truth values, or fields that mean nothing."""
+    hold("names", names, Sequence[str] | None)
+    for name, table in (("present", present), ("watched", watched)):
+        whole = isinstance(table, np.ndarray) and table.dtype == np.bool_ and table.ndim == 2
+        if not whole and (table is not None or name == "present"):
+            raise TypeError(f"{name} must be an array of truth values, one row per client and one column per slot")
+    if watched is not None and watched.shape != present.shape:
+        raise ValueError(f"watched has shape {watched.shape}, but present {present.shape}: they must be the same")
+    known = {one.name for one in dataclasses.fields(Log)}
+    for name, value in fields.items():
+        if name not in known:
+            raise TypeError(f"a log has no field {name!r}: {nearest(name, known)}")
+        if name in _OF_FLEET:
+            hold(name, value, _OF_FLEET[name])
+        elif name in _OF_CLIENTS and value is not None:
+            numbers = np.asarray(hold(name, value, np.ndarray | Sequence[float]), np.float64)
+            low, high = _OF_CLIENTS[name]
+            if numbers.shape != present.shape[:1] or ((numbers < low) | (numbers > high)).any():
+                raise ValueError(f"{name} must be {len(present)} numbers from {low} to {high}, one per client")
 
 
 AVAILABILITY, PARTICIPATION = "availability", "participation"
@@ -188,6 +228,7 @@ class Log:
 
         `fields` are further fields of the log, such as `slot_seconds` and `sizes`.
         """
+        _check_given(present, names, watched, fields)
         labels = np.array([str(k) for k in range(len(present))] if names is None else list(names), dtype=np.str_)
         if len(labels) != len(present):
             raise ValueError(f"{len(labels)} names for {len(present)} clients; give one name per row")

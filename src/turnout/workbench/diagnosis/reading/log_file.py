@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from turnout.availability.recorded.time_slots import DAY, MAX_SLOTS
+from turnout.declarations import checked
 from turnout.workbench.diagnosis.reading.columns import (
     EVENTS,
     INTERVALS,
@@ -34,6 +35,7 @@ SHOWS = (AVAILABILITY, PARTICIPATION, OF_WORK, SESSIONS)
 
 
 # Long: half of it says what its options are.
+@checked
 def read_log(
     path: str | PathLike[str],
     *,

@@ -12,6 +12,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from turnout import __version__
+from turnout.declarations import checked
 from turnout.files.whole import free_folder, whole_or_absent
 from turnout.workbench.diagnosis.diagnose import Diagnosis
 from turnout.workbench.diagnosis.world.ranking import Ranking
@@ -201,6 +202,7 @@ def diagnosis_summary(diagnosis: Diagnosis, clients: bool | None = None) -> dict
     return {"turnout": __version__, "sentences": diagnosis_words(diagnosis)} | diagnosis.numbers(wanted)
 
 
+@checked
 def save_diagnosis(diagnosis: Diagnosis, out: str | Path) -> Path:
     """Write `diagnosis.html`, `diagnosis.json` and `world.toml`; if anything fails on the way, nothing is left."""
     folder = free_folder(out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from turnout.declarations import checked
 from turnout.workbench.diagnosis.diagnose import Diagnosis
 from turnout.workbench.diagnosis.findings.cycles import Cycle
 from turnout.workbench.diagnosis.findings.rates import lag_one
@@ -22,6 +23,7 @@ MOST_NAMED = 3  # clients in a sentence
 MOST_OUTAGES = 5  # located in a sentence
 
 
+@checked
 def diagnosis_words(diagnosis: Diagnosis) -> dict[str, list[str]]:
     """What a reader should take away, by section of the page."""
     pacing = diagnosis.pacing

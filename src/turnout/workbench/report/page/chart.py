@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
+from turnout.declarations import Numbers, StepCount, check_fields
 from turnout.workbench.report.page.colours import Style
 from turnout.workbench.report.page.labels import join_labels
 
@@ -24,6 +25,8 @@ Kind = Literal[
     "discs",  # one per pair of x and y, by size
 ]
 HEIGHT = 280
+LEAST_SIZE, MOST_POINTS = 20, 10_000
+Points = Annotated[int, Numbers(0, MOST_POINTS)]
 Range = tuple[float | int, float | int]
 ROUNDING = 1e-6  # values that differ by less, in proportion, are one: sums depend on the order of replies
 APART = 0.01  # of the range of all lines: closer ones cannot be told apart
@@ -146,18 +149,19 @@ def one_each(drawing: Drawing) -> list[Drawing]:
 class Look:
     """Changes of a figure; what is not given stays as it is."""
 
-    size: tuple[int, int] | None = None  # width and height of one panel, in points
+    size: tuple[Points, Points] | None = None  # width and height of one panel
     labels: Mapping[str, str] = field(default_factory=dict)  # other names for labels
     order: tuple[str, ...] = ()  # labels that come first, in this order; the others follow
     x_range: Range | None = None
     y_range: Range | None = None
     log: str = ""  # axes with a logarithmic scale: x, y or xy
-    from_round: int = 0  # the first round that is drawn
+    from_round: StepCount = 0  # the first round that is drawn
     over: str = ""  # what curves are drawn over, such as hours or server_steps
 
     def __post_init__(self) -> None:
-        if self.size is not None and min(self.size) < 20:
-            raise ValueError(f"size {self.size[0]}x{self.size[1]}: must be at least 20x20 points")
+        check_fields(self)
+        if self.size is not None and min(self.size) < LEAST_SIZE:
+            raise ValueError(f"size {self.size[0]}x{self.size[1]}: must be at least {LEAST_SIZE}x{LEAST_SIZE} points")
         for axis, ends in (("x", self.x_range), ("y", self.y_range)):
             if ends is not None and not ends[0] < ends[1]:
                 raise ValueError(f"range of {axis} {ends[0]:g}:{ends[1]:g}: must go from the smaller to the larger")

@@ -92,6 +92,7 @@ def plots(history: History, label: str = "") -> HistoryPlots:
     return HistoryPlots(history, label)
 
 
+@checked
 def plot(points: Points, kind: str, metric: str | None = None, look: Look = PLAIN) -> alt.TopLevelMixin:
     """A figure of a run by its kind; curves may be those of one metric."""
     if kind not in FIGURE_KINDS:
@@ -170,16 +171,19 @@ def for_paper(chart: Any) -> alt.TopLevelMixin:
     return bare
 
 
-def save_plot(chart: Any, out: Path, form: str | None = None) -> Path:
+@checked
+def save_plot(chart: alt.TopLevelMixin, out: str | Path, form: str | None = None) -> Path:
     """Write a figure as PNG, SVG or PDF, by the file's ending if not said; nothing half-written is left."""
-    form_of = form or out.suffix.removeprefix(".")
+    file: Path = Path(out)
+    form_of = form or file.suffix.removeprefix(".")
     if form_of not in get_args(Format):
-        raise ExperimentError(f"{out}: give --format, or a file that ends in {', '.join(get_args(Format))}")
-    with whole_file(out) as draft:
+        raise ExperimentError(f"{file}: give --format, or a file that ends in {', '.join(get_args(Format))}")
+    with whole_file(file) as draft:
         chart.save(draft, format=form_of, scale_factor=PAPER_PIXELS if form_of == "png" else 1)
-    return out
+    return file
 
 
+@checked
 def label_counts_figure(
     task: DataTask, split: Literal["train", "validation", "test"] = "train", title: str = ""
 ) -> alt.TopLevelMixin:

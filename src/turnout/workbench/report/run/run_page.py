@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from turnout.declarations import checked
 from turnout.files.whole import whole_file
 from turnout.metrics import DISTANCE, TEST_ACCURACY
 from turnout.workbench.experiment.citations import cite_document
@@ -138,14 +139,18 @@ class RunReport:
         return paragraph([first], "lead") + paragraph(more) + paragraph([f"{size}.", self.origin], "soft")
 
 
-def write_report(folders: Sequence[Path], out: Path) -> Path:
+@checked
+def write_report(folders: Sequence[str | Path], out: str | Path) -> Path:
     """One page from run folders; a file that is there already is replaced when the new one is whole."""
-    if len({folder.absolute() for folder in folders}) < len(folders):
+    named, page = [Path(folder) for folder in folders], Path(out)
+    if not named:
+        raise ExperimentError("there is no run folder: give one or more")
+    if len({folder.absolute() for folder in named}) < len(named):
         raise ExperimentError("a run folder is named twice")
-    text = RunReport.of_runs([Source.read(folder) for folder in folders]).page()
-    with whole_file(out) as draft:
+    text = RunReport.of_runs([Source.read(folder) for folder in named]).page()
+    with whole_file(page) as draft:
         draft.write_text(text, encoding="utf-8")
-    return out
+    return page
 
 
 def _sections(table: Table, charts: Mapping[str, Drawing]) -> Iterator[str]:

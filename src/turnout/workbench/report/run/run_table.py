@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from turnout.declarations import checked
 from turnout.metrics import COSTS, Metric, Record
 from turnout.statistics import Interval
 from turnout.workbench.experiment.run import Outcome, Run
@@ -31,6 +32,7 @@ MOST_NAMED = 4  # strategies in a sentence
 MEANING_OF_TIME = "Age: server steps since the client was sent the model, of the updates that counted."
 
 
+@checked
 def run_table(points: Points) -> Table:
     """One row per strategy: final metrics as mean ± standard deviation over the seeds, and what they cost.
 
@@ -175,6 +177,7 @@ def _seconds(point: Outcome) -> str:
     return "–" if point.history.seconds is None else f"{point.history.seconds:,.3g}"
 
 
+@checked
 def run_words(run: Points) -> list[str]:
     """What a reader should take away, a sentence or two each."""
     lost = [outcome.label for outcome in run.points if outcome.history.diverged.any()]
