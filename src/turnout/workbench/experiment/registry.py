@@ -56,6 +56,11 @@ class Entry:
     attribute: str = ""
     traits: dict[str, Any] = field(default_factory=dict)  # constants of a strategy's class: needs, references, …
 
+    @property
+    def title(self) -> str:
+        """What papers call it."""
+        return self.traits.get("title") or self.attribute
+
 
 @functools.cache
 def entries(kind: str) -> dict[str, Entry]:
