@@ -8,7 +8,7 @@ from typing import Any
 
 from turnout.files.whole import replace_folder
 from turnout.workbench.benchmark.scores import Record, Standing, Table
-from turnout.workbench.benchmark.worlds import VERSION, Worlds, label_of, stored_scores
+from turnout.workbench.benchmark.worlds import VERSION, Worlds, stored_scores
 from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.inputs import changed_since
 from turnout.workbench.experiment.on_ray import RayCells
@@ -41,7 +41,7 @@ def benchmark(
     if again:
         kept.forget(asked_of_panels(claim))
     panels, skipped = run_panels(claim, kept, progress, cells)
-    record = Record.of(label_of(entry), entry, claim, worlds.score, panels, skipped)
+    record = Record.of(entry, claim, worlds.score, panels, skipped)
     result = _about(worlds, entry) | record.table() | {"label": record.label} | _circumstances(panels)
     with replace_folder(folder) as work:
         write_panels(panels, work)

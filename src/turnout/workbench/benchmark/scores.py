@@ -31,7 +31,9 @@ class Record:
     skipped: dict[str, str]  # worlds that could not run, and why
 
     @classmethod
-    def of(cls, label: str, entry: Table, claim: Claim, score: Table, panels: dict[str, Panel], skipped: Table) -> Record:
+    def of(
+        cls, label: str, entry: Table, claim: Claim, score: Table, panels: dict[str, Panel], skipped: Table
+    ) -> Record:
         """The record of a strategy that was run in these panels; a run that diverged has the worst score."""
         measured = Measured([curve for panel in panels.values() for curve in panel.curves])
         (own,) = next(iter(claim.panels.values())).strategies
@@ -41,7 +43,7 @@ class Record:
             curve = measured.curve(world, own.label, BYTES_UPLOADED)
             uploaded[world] = float(curve.values[:, -1].mean() / curve.x[-1])
         return cls(
-            label=label,
+            label=claim.name,
             entry=entry,
             server_memory=str(getattr(own.strategy.builder, "server_memory", "")),
             scores={world: np.nan_to_num(np.round(of_seeds, DIGITS)) for world, of_seeds in values.items()},
@@ -97,7 +99,7 @@ class Standing:
     def rank(self, record: Record, world: str) -> int:
         """The place of a record in a world by its mean, from 1."""
         own = record.scores[world].mean()
-        return 1 + sum(other.scores[world].mean() > own for other in self.records if world in other.scores)
+        return 1 + sum(bool(other.scores[world].mean() > own) for other in self.records if world in other.scores)
 
     def mean_rank(self, record: Record) -> float:
         """The mean place over the worlds in which it was run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from dataclasses import dataclass
 from importlib import resources
@@ -9,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from turnout.files.manifest import MANIFEST, EditedError, Manifest, read_contents, sum_of
+from turnout.strategies.base import Strategy
 from turnout.workbench.experiment import registry, toml
+from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.trust import Code
 from turnout.workbench.reproduction.claim import Claim, Document, Profile, merge, read_runs, take_profiles
 
@@ -57,7 +60,7 @@ class Worlds:
     def runs_of(self, entry: Table, code: Code = Code.IMPORTED) -> Claim:
         """What is to be run for one strategy: the search of its rates and the test seeds in every world."""
         own = entry
-        if "server" in entry or _has_plain_step(entry["name"]):
+        if "server" in entry or _strategy(entry["name"]).plain_step:
             own = entry | {"local": self.plain_step["local"], "server": self.plain_step["server"]}
         experiment = self.document["experiment"] | {"strategies": [own]}
         return read_runs(label_of(entry), self.size, self.document | {"experiment": experiment}, code)
@@ -81,8 +84,11 @@ def stored_scores(size: Profile) -> dict[str, Table]:
     return json.loads(_frozen(SCORES))[size]
 
 
-def _has_plain_step(name: str) -> bool:
-    return bool(getattr(registry.find("strategies", name, "strategy"), "plain_step", False))
+def _strategy(name: str) -> type[Strategy[Any]]:
+    found = registry.find("strategies", name, "benchmark")
+    if not (inspect.isclass(found) and issubclass(found, Strategy)):
+        raise ExperimentError(f"benchmark: {name!r} is no strategy: name a class that derives from Strategy")
+    return found
 
 
 def _frozen(name: str) -> bytes:

@@ -12,7 +12,7 @@ from turnout.errors import UserError, nearest
 from turnout.workbench.cli import completion
 from turnout.workbench.cli.command import Output, command, prepare_compilation
 from turnout.workbench.cli.folders import cells_on, check_place, import_from
-from turnout.workbench.cli.options import On, Settings, Trust
+from turnout.workbench.cli.options import On, Trust
 from turnout.workbench.cli.stopping import say_when_stopped
 from turnout.workbench.cli.terminal import print_lines, progress_bar
 
@@ -90,7 +90,8 @@ def _entries(names: list[str], everything: bool, settings: list[str]) -> list[Ta
     if everything:
         return listed
     for name in names:
-        registry.find("strategies", name, "benchmark")
+        if ":" not in name:
+            registry.entry_named("strategies", name, "benchmark")
     known = {} if settings else {entry["name"]: entry for entry in listed}
     changes: dict[str, Any] = toml.override({}, settings)
     own = [known.get(name) or {"name": name, **changes} for name in names]
@@ -99,13 +100,15 @@ def _entries(names: list[str], everything: bool, settings: list[str]) -> list[Ta
     return [entry | {"label": label_of(entry)} for entry in own]
 
 
-def _run(
-    worlds: Worlds, entry: Table, out: Path, again: bool, quiet: bool, cells: RayCells | None
-) -> dict[str, Any]:
+def _run(worlds: Worlds, entry: Table, out: Path, again: bool, quiet: bool, cells: RayCells | None) -> dict[str, Any]:
     from turnout.workbench.benchmark.benchmarking import benchmark
     from turnout.workbench.report.benchmark_page import benchmark_page
 
     folder = out / worlds.size / re.sub(r"[^\w.-]+", "-", entry["label"])
-    with progress_bar(not quiet, entry["label"]) as progress:
-        result = benchmark(worlds, entry, folder, lambda told: benchmark_page(worlds, told), progress, again, cells)
+    try:
+        with progress_bar(not quiet, entry["label"]) as progress:
+            result = benchmark(worlds, entry, folder, lambda told: benchmark_page(worlds, told), progress, again, cells)
+    except KeyboardInterrupt as stop:
+        stop.add_note(GO_ON)
+        raise
     return result | {"folder": str(folder)}

@@ -17,8 +17,8 @@ from turnout.workbench.report.page.table import Cell, Column, Table
 
 SCORE = metric_named(TEST_ACCURACY)
 MEANING = (
-    "Test accuracy in percent, mean over the test seeds, and in brackets the rank in that world. Memory: of the server. "
-    "Up: bytes that all clients upload in a round, mean over the worlds."
+    "Test accuracy in percent, mean over the test seeds, and in brackets the rank in that world. Memory: of the "
+    "server. Up: bytes that all clients upload in a round, mean over the worlds."
 )
 
 
@@ -76,7 +76,9 @@ def standing_words(shown: Standing, new: Record) -> list[str]:
 
 def line(shown: Standing, new: Record, worlds: Worlds) -> str:
     """One row of a table in Markdown, which says by what it was made."""
-    cells = [f"{SCORE.number(float(new.scores[world].mean()))}" if world in new.scores else "–" for world in shown.worlds]
+    cells = [
+        f"{SCORE.number(float(new.scores[world].mean()))}" if world in new.scores else "–" for world in shown.worlds
+    ]
     return f"| {' | '.join([new.label, f'{shown.mean_rank(new):.1f}', *cells, new.server_memory, worlds.title])} |"
 
 
@@ -106,17 +108,17 @@ def benchmark_page(worlds: Worlds, result: dict[str, Any]) -> str:
     """The page of one strategy."""
     shown, (new,) = standing(worlds, [result])
     table = standing_table(shown, [new])
-    rates = [
-        Column.of("world", list(new.rates)),
-        Column.of("chosen rates", [", ".join(f"{key} = {value:g}" for key, value in of.items()) for of in new.rates.values()]),
-    ]
+    rank = f"{shown.mean_rank(new):.1f} of {len(shown.records)} strategies"
+    chosen = [", ".join(f"{key} = {value:g}" for key, value in of_world.items()) for of_world in new.rates.values()]
+    rates = Table((Column.of("world", new.rates), Column.of("chosen rates", chosen, words=True)))
+    frozen = copyable("worlds", toml.write(worlds.document))
     parts = [
-        paragraph([f"{new.label} has mean rank {shown.mean_rank(new):.1f} of {len(shown.records)} strategies."], "lead"),
+        paragraph([f"{new.label} has mean rank {rank}."], "lead"),
         paragraph([f"{worlds.title}. Rates were chosen on the frozen grid with the tuning seeds, as for all others."]),
         section("Beside the stored scores", table.html(), paragraph([table.note], "small soft")),
         section("Against the best of the others", *(paragraph([each]) for each in standing_words(shown, new))),
         section("One line for a table", copyable("line", f"{head(shown)}\n{line(shown, new, worlds)}")),
-        section("Rates", Table(tuple(rates)).html()),
-        section("The worlds", f"<details><summary>As frozen</summary>{copyable('worlds', toml.write(worlds.document))}</details>"),
+        section("Rates", rates.html()),
+        section("The worlds", f"<details><summary>As frozen</summary>{frozen}</details>"),
     ]
     return page(f"{new.label} in {worlds.title}", parts, {})
