@@ -31,10 +31,8 @@ class Record:
     skipped: dict[str, str]  # worlds that could not run, and why
 
     @classmethod
-    def of(
-        cls, label: str, entry: Table, claim: Claim, score: Table, panels: dict[str, Panel], skipped: Table
-    ) -> Record:
-        """The record of a strategy that was run in these panels; a run that diverged has the worst score."""
+    def of(cls, entry: Table, claim: Claim, score: Table, panels: dict[str, Panel], skipped: dict[str, str]) -> Record:
+        """The record of a strategy that was run in these panels; a score that is no number counts as 0."""
         measured = Measured([curve for panel in panels.values() for curve in panel.curves])
         (own,) = next(iter(claim.panels.values())).strategies
         values = {world: measure_values(measured, score, world, own.label) for world in panels}
