@@ -34,7 +34,7 @@ def standing_table(shown: Standing, own: Sequence[Record], title: str = "") -> T
             for world in shown.worlds
         ),
         Column.of("memory", [record.server_memory for record in records], key="server_memory", if_room=True),
-        Column.of("up", [_uploaded(record) for record in records], if_room=True),
+        Column.of("up", [uploaded(record) for record in records], if_room=True),
     ]
     below = "" if new is None else f" Below: the lead of {new.label} in points, 95 % interval over paired seeds."
     return Table(tuple(columns), title, f"{MEANING}{below}")
@@ -53,7 +53,8 @@ def _points(interval: Interval) -> str:
     return f"{SCORE.number(interval.mean, signed=True)} [{SCORE.ends(interval.low, interval.high)}]"
 
 
-def _uploaded(record: Record) -> str:
+def uploaded(record: Record) -> str:
+    """Bytes that all clients upload in a round, mean over the worlds."""
     means = list(record.bytes_uploaded.values())
     return record_named(BYTES_UPLOADED).number(sum(means) / len(means))
 
