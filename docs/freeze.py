@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from turnout.files.manifest import MANIFEST, Manifest
-from turnout.workbench.benchmark.scores import Record
+from turnout.workbench.benchmark.scores import Scored
 from turnout.workbench.benchmark.worlds import SCORES, Worlds, frozen_folder, label_of, listed_strategies
 from turnout.workbench.reproduction.stored import read_result, reproductions
 
@@ -26,7 +26,7 @@ def main() -> None:
         for place in reproductions(Path(sys.argv[1]) / size, "*"):
             result = read_result(place)
             if result["digest"] == digest and listed.get(result["label"]) == result["strategy"]:
-                table = Record.parse(result["label"], result).table()
+                table = Scored.parse(result["label"], result).table()
                 scores.setdefault(size, {})[result["label"]] = table | {"device": result["device"]["kind"]}
         scores[size] = {label: scores[size][label] for label in listed if label in scores.get(size, {})}
         print(f"{size}: {len(scores[size])} of {len(listed)} strategies")

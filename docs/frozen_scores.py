@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tables import points, table
 
 from turnout.statistics import Interval
-from turnout.workbench.benchmark.scores import Record, Standing, lead
+from turnout.workbench.benchmark.scores import Scored, Ranked, lead
 from turnout.workbench.benchmark.worlds import Worlds, listed_strategies, stored_scores
 from turnout.workbench.report.benchmark_page import uploaded
 from turnout.workbench.reproduction.claim import Profile
@@ -13,10 +13,10 @@ from turnout.workbench.reproduction.claim import Profile
 FAVOURITE = "LastWord"
 
 
-def standing(size: Profile) -> tuple[Worlds, Standing]:
+def standing(size: Profile) -> tuple[Worlds, Ranked]:
     """The stored records of a size."""
     worlds, stored = Worlds.read(size), stored_scores(size)
-    return worlds, Standing.of(worlds.names, [Record.parse(label, told) for label, told in stored.items()])
+    return worlds, Ranked.of(worlds.names, [Scored.parse(label, told) for label, told in stored.items()])
 
 
 def stored_table(size: Profile) -> str:
@@ -25,7 +25,7 @@ def stored_table(size: Profile) -> str:
     if not shown.records:
         return f"Not run yet: `turnout benchmark --all --{size}`."
 
-    def cell(record: Record, world: str) -> str:
+    def cell(record: Scored, world: str) -> str:
         if world not in record.scores:
             return "–"
         return f"{100 * record.scores[world].mean():.1f} ({shown.rank(record, world)})"
@@ -44,7 +44,7 @@ def stored_table(size: Profile) -> str:
     return table(header, rows) + f"\n\n{source(worlds, shown)}"
 
 
-def source(worlds: Worlds, shown: Standing) -> str:
+def source(worlds: Worlds, shown: Ranked) -> str:
     """By what the scores were made, and what is lacking."""
     stored = {record.label for record in shown.records}
     lacking = [entry["label"] for entry in listed_strategies() if entry["label"] not in stored]

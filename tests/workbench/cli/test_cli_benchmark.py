@@ -10,7 +10,7 @@ from cli_stage import documented, keys_of
 from turnout.files.manifest import MANIFEST, EditedError, Manifest
 from turnout.workbench import Experiment
 from turnout.workbench.benchmark import worlds as frozen
-from turnout.workbench.benchmark.scores import Record, Standing, lead
+from turnout.workbench.benchmark.scores import Scored, Ranked, lead
 from turnout.workbench.benchmark.worlds import Worlds, listed_strategies, stored_scores
 from turnout.workbench.experiment.run import run
 from turnout.workbench.reproduction.measures import Curve, Measured, measure_values
@@ -83,7 +83,7 @@ def test_scores_are_of_listed_strategies_in_these_worlds():
     for size in ("quick", "full"):
         worlds = Worlds.read(size)
         for label, table in stored_scores(size).items():
-            record = Record.parse(label, table)
+            record = Scored.parse(label, table)
             assert label in listed
             assert set(record.scores) <= set(worlds.names)
             assert {len(of_seeds) for of_seeds in record.scores.values()} == {worlds.document["experiment"]["seeds"]}
@@ -91,7 +91,7 @@ def test_scores_are_of_listed_strategies_in_these_worlds():
 
 def test_a_stored_score_comes_out_again():
     worlds = Worlds.read("quick")
-    stored = Record.parse("FedAvg", stored_scores("quick")["FedAvg"])
+    stored = Scored.parse("FedAvg", stored_scores("quick")["FedAvg"])
     document = worlds.runs_of(stored.entry).panels["two classes"].document()
     for key, value in stored.rates["two classes"].items():
         table, _, name = key.partition(".")
@@ -162,10 +162,10 @@ def test_mistakes_are_one_line(tiny, arguments, message):
 
 def test_ranks_and_leads_are_by_the_means_and_paired():
     def record(label, **scores):
-        return Record(label, {}, "", {world: np.array(of) for world, of in scores.items()}, {}, {}, {})
+        return Scored(label, {}, "", {world: np.array(of) for world, of in scores.items()}, {}, {}, {})
 
     one, other = record("one", a=[0.5, 0.7], b=[0.1, 0.1]), record("other", a=[0.4, 0.6])
-    standing = Standing.of(["a", "b", "c"], [other, one])
+    standing = Ranked.of(["a", "b", "c"], [other, one])
     assert standing.worlds == ("a", "b")
     assert [shown.label for shown in standing.records] == ["one", "other"]
     assert (standing.rank(other, "a"), standing.mean_rank(one)) == (2, 1.0)

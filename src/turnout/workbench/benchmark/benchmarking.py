@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from turnout.files.whole import replace_folder
-from turnout.workbench.benchmark.scores import Record, Standing, Table
+from turnout.workbench.benchmark.scores import Scored, Ranked, Table
 from turnout.workbench.benchmark.worlds import VERSION, Worlds, stored_scores
 from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.inputs import changed_since
@@ -41,7 +41,7 @@ def benchmark(
     if again:
         kept.forget(asked_of_panels(claim))
     panels, skipped = run_panels(claim, kept, progress, cells)
-    record = Record.of(entry, claim, worlds.score, panels, skipped)
+    record = Scored.of(entry, claim, worlds.score, panels, skipped)
     result = _about(worlds, entry) | record.table() | {"label": record.label} | _circumstances(panels)
     with replace_folder(folder) as work:
         write_panels(panels, work)
@@ -51,12 +51,12 @@ def benchmark(
     return result
 
 
-def standing(worlds: Worlds, results: list[Result]) -> tuple[Standing, list[Record]]:
+def standing(worlds: Worlds, results: list[Result]) -> tuple[Ranked, list[Scored]]:
     """New results beside the stored scores, and their records; a new one replaces a stored one of its name."""
-    own = [Record.parse(result["label"], result) for result in results]
-    stored = {label: Record.parse(label, table) for label, table in stored_scores(worlds.size).items()}
+    own = [Scored.parse(result["label"], result) for result in results]
+    stored = {label: Scored.parse(label, table) for label, table in stored_scores(worlds.size).items()}
     others = [record for label, record in stored.items() if label not in [new.label for new in own]]
-    return Standing.of(worlds.names, [*others, *own]), own
+    return Ranked.of(worlds.names, [*others, *own]), own
 
 
 def _about(worlds: Worlds, entry: Table) -> Result:

@@ -19,7 +19,7 @@ DIGITS = 6  # of a stored score
 
 
 @dataclass(frozen=True)
-class Record:
+class Scored:
     """One strategy: how it is written, what the server holds for it, and its scores by world."""
 
     label: str
@@ -31,7 +31,7 @@ class Record:
     skipped: dict[str, str]  # worlds that could not run, and why
 
     @classmethod
-    def of(cls, entry: Table, claim: Claim, score: Table, panels: dict[str, Panel], skipped: dict[str, str]) -> Record:
+    def of(cls, entry: Table, claim: Claim, score: Table, panels: dict[str, Panel], skipped: dict[str, str]) -> Scored:
         """The record of a strategy that was run in these panels; a score that is no number counts as 0."""
         measured = Measured([curve for panel in panels.values() for curve in panel.curves])
         (own,) = next(iter(claim.panels.values())).strategies
@@ -51,7 +51,7 @@ class Record:
         )
 
     @classmethod
-    def parse(cls, label: str, table: Mapping[str, Any]) -> Record:
+    def parse(cls, label: str, table: Mapping[str, Any]) -> Scored:
         """A record as it was stored."""
         worlds: dict[str, Any] = table["worlds"]
         return cls(
@@ -79,14 +79,14 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Standing:
+class Ranked:
     """Records side by side, the best by its mean rank first."""
 
     worlds: tuple[str, ...]
-    records: tuple[Record, ...]
+    records: tuple[Scored, ...]
 
     @classmethod
-    def of(cls, worlds: list[str], records: list[Record]) -> Standing:
+    def of(cls, worlds: list[str], records: list[Scored]) -> Ranked:
         """Records in the worlds in which one of them was run."""
         shown = tuple(world for world in worlds if any(world in record.scores for record in records))
         unsorted = cls(shown, tuple(records))
@@ -94,17 +94,17 @@ class Standing:
         order = sorted(range(len(records)), key=lambda place: ranks[place])
         return cls(shown, tuple(records[place] for place in order))
 
-    def rank(self, record: Record, world: str) -> int:
+    def rank(self, record: Scored, world: str) -> int:
         """The place of a record in a world by its mean, from 1."""
         own = record.scores[world].mean()
         return 1 + sum(bool(other.scores[world].mean() > own) for other in self.records if world in other.scores)
 
-    def mean_rank(self, record: Record) -> float:
+    def mean_rank(self, record: Scored) -> float:
         """The mean place over the worlds in which it was run."""
         return float(np.mean([self.rank(record, world) for world in self.worlds if world in record.scores]))
 
 
-def lead(record: Record, other: Record, world: str) -> Interval | None:
+def lead(record: Scored, other: Scored, world: str) -> Interval | None:
     """The lead of one record over another, paired by seed; None where one of them was not run."""
     if world not in record.scores or world not in other.scores:
         return None

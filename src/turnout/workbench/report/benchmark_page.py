@@ -9,7 +9,7 @@ from turnout.metrics import TEST_ACCURACY, metric_named
 from turnout.round_records import BYTES_UPLOADED, record_named
 from turnout.statistics import Interval
 from turnout.workbench.benchmark.benchmarking import standing
-from turnout.workbench.benchmark.scores import Record, Standing, lead
+from turnout.workbench.benchmark.scores import Scored, Ranked, lead
 from turnout.workbench.benchmark.worlds import Worlds
 from turnout.workbench.experiment import toml
 from turnout.workbench.report.page.shell import copyable, page, paragraph, section
@@ -22,7 +22,7 @@ MEANING = (
 )
 
 
-def standing_table(shown: Standing, own: Sequence[Record], title: str = "") -> Table:
+def standing_table(shown: Ranked, own: Sequence[Scored], title: str = "") -> Table:
     """All records, the best first; on a page with the lead of the one new record over each."""
     new = own[0] if len(own) == 1 else None
     records = shown.records
@@ -40,7 +40,7 @@ def standing_table(shown: Standing, own: Sequence[Record], title: str = "") -> T
     return Table(tuple(columns), title, f"{MEANING}{below}")
 
 
-def _cell(shown: Standing, record: Record, world: str, new: Record | None) -> Cell:
+def _cell(shown: Ranked, record: Scored, world: str, new: Scored | None) -> Cell:
     if world not in record.scores:
         return Cell("–")
     mean = float(record.scores[world].mean())
@@ -53,13 +53,13 @@ def _points(interval: Interval) -> str:
     return f"{SCORE.number(interval.mean, signed=True)} [{SCORE.ends(interval.low, interval.high)}]"
 
 
-def uploaded(record: Record) -> str:
+def uploaded(record: Scored) -> str:
     """Bytes that all clients upload in a round, mean over the worlds."""
     means = list(record.bytes_uploaded.values())
     return record_named(BYTES_UPLOADED).number(sum(means) / len(means))
 
 
-def standing_words(shown: Standing, new: Record) -> list[str]:
+def standing_words(shown: Ranked, new: Scored) -> list[str]:
     """Where the new record stands, against the best of the others in each world."""
     sentences = []
     for world in shown.worlds:
@@ -75,7 +75,7 @@ def standing_words(shown: Standing, new: Record) -> list[str]:
     return sentences
 
 
-def line(shown: Standing, new: Record, worlds: Worlds) -> str:
+def line(shown: Ranked, new: Scored, worlds: Worlds) -> str:
     """One row of a table in Markdown, which says by what it was made."""
     cells = [
         f"{SCORE.number(float(new.scores[world].mean()))}" if world in new.scores else "–" for world in shown.worlds
@@ -83,12 +83,12 @@ def line(shown: Standing, new: Record, worlds: Worlds) -> str:
     return f"| {' | '.join([new.label, f'{shown.mean_rank(new):.1f}', *cells, new.server_memory, worlds.title])} |"
 
 
-def head(shown: Standing) -> str:
+def head(shown: Ranked) -> str:
     """The first line of that table."""
     return f"| {' | '.join(['strategy', 'mean rank', *shown.worlds, 'memory', 'source'])} |"
 
 
-def benchmark_summary(shown: Standing, own: Sequence[Record], worlds: Worlds) -> dict[str, Any]:
+def benchmark_summary(shown: Ranked, own: Sequence[Scored], worlds: Worlds) -> dict[str, Any]:
     """Everything as plain numbers."""
     leads = {
         new.label: {
