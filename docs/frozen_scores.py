@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tables import points, table
 
 from turnout.statistics import Interval
-from turnout.workbench.benchmark.scores import Scored, Ranked, lead
+from turnout.workbench.benchmark.scores import Ranked, Scored, lead
 from turnout.workbench.benchmark.worlds import Worlds, listed_strategies, stored_scores
 from turnout.workbench.report.benchmark_page import uploaded
 from turnout.workbench.reproduction.claim import Profile

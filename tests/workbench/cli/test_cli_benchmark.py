@@ -10,7 +10,7 @@ from cli_stage import documented, keys_of
 from turnout.files.manifest import MANIFEST, EditedError, Manifest
 from turnout.workbench import Experiment
 from turnout.workbench.benchmark import worlds as frozen
-from turnout.workbench.benchmark.scores import Scored, Ranked, lead
+from turnout.workbench.benchmark.scores import Ranked, Scored, lead
 from turnout.workbench.benchmark.worlds import Worlds, listed_strategies, stored_scores
 from turnout.workbench.experiment.run import run
 from turnout.workbench.reproduction.measures import Curve, Measured, measure_values

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from turnout.files.whole import replace_folder
-from turnout.workbench.benchmark.scores import Scored, Ranked, Table
+from turnout.workbench.benchmark.scores import Ranked, Scored, Table
 from turnout.workbench.benchmark.worlds import VERSION, Worlds, stored_scores
 from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.inputs import changed_since

@@ -9,7 +9,7 @@ from turnout.metrics import TEST_ACCURACY, metric_named
 from turnout.round_records import BYTES_UPLOADED, record_named
 from turnout.statistics import Interval
 from turnout.workbench.benchmark.benchmarking import standing
-from turnout.workbench.benchmark.scores import Scored, Ranked, lead
+from turnout.workbench.benchmark.scores import Ranked, Scored, lead
 from turnout.workbench.benchmark.worlds import Worlds
 from turnout.workbench.experiment import toml
 from turnout.workbench.report.page.shell import copyable, page, paragraph, section
