@@ -96,7 +96,9 @@ def idle_ticks(count: int, repeats: int) -> None:
 
                 play(4 * LONG)
                 play(2 * LONG)
-                taken = [[_processor(lambda: play(many)) for many in (4 * LONG, 2 * LONG)] for _ in range(repeats)]
+                taken = [
+                    [_processor(lambda many=many: play(many)) for many in (4 * LONG, 2 * LONG)] for _ in range(repeats)
+                ]
                 least = np.min(taken, axis=0)
                 name = f"{pace} {type(strategy).__name__}, {10 * (features + 1):,} numbers"
                 print(f"{name:60}{1e6 * (least[0] - least[1]) / (2 * LONG):9.1f}", flush=True)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import get_args
 
+import frozen_scores
 import numpy as np
 from in_time import same_time, whom
 from last_word_runs import lead_of_variants, nights
@@ -24,7 +25,7 @@ from turnout.workbench.reproduction.verdicts import Reproduction
 
 PAGES = (
     "README.md",
-    *(f"docs/{name}.md" for name in ("choose", "clusters", "matrix", "performance", "time", "api/README")),
+    *(f"docs/{name}.md" for name in ("benchmark", "choose", "clusters", "matrix", "performance", "time", "api/README")),
     "docs/theory/intervals.md",
     *(f"docs/api/{page}" for page in PACKAGES.values()),
 )
@@ -248,6 +249,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "whom": whom,
     "same time": same_time,
     "intervals": intervals,
+    **frozen_scores.SECTIONS,
     "public names": listed,
     **{f"reference {package}": functools.partial(reference, package) for package in PACKAGES},
 }

@@ -9,6 +9,7 @@ from played_in_time import Fleet, play
 from turnout import Local, Rounds, World, simulate
 from turnout.availability import bernoulli
 from turnout.tasks.quadratics import Quadratics
+from turnout.workbench.reproduction.regressions import shared_regression
 
 COUNT, ROWS, DIMENSION, STEPS, ROUNDS, RATE = 16, 500, 50, 3, 500, 1e-4
 FLOOR = 2e-6  # of single precision; FedAvg ends at 1e-4 and more
@@ -17,12 +18,8 @@ PRESENT = np.linspace(0.08, 0.42, COUNT)  # four clients a round in the mean
 
 def regressions(importance=None):
     """Sums of squares ½‖A_k x - b_k‖² as quadratics."""
-    draw = np.random.default_rng(0)
-    rows = draw.normal(size=(COUNT, ROWS, DIMENSION)) * draw.uniform(0.5, 1.0, (COUNT, ROWS, 1))
-    truth = draw.normal(size=DIMENSION)
-    values = rows @ truth + 0.1 * draw.normal(size=(COUNT, ROWS))
-    curvature = np.einsum("kri,krj->kij", rows, rows)
-    centres = np.linalg.solve(curvature, np.einsum("kri,kr->ki", rows, values)[..., None])[..., 0]
+    task = shared_regression(COUNT, ROWS, DIMENSION)
+    centres, curvature = (np.asarray(values, np.float64) for values in (task.centres, task.curvature))
     return Fleet(centres, curvature, np.ones(COUNT) if importance is None else np.asarray(importance, np.float64))
 
 

@@ -32,7 +32,7 @@ CORE = (
     {"auditor"},
     {"testing"},
 )
-WORKBENCH = ({"diagnosis"}, {"experiment"}, {"reproduction"}, {"report"}, {"workbench"})
+WORKBENCH = ({"diagnosis"}, {"experiment"}, {"reproduction"}, {"benchmark"}, {"report"}, {"workbench"})
 NODES = ({"flower"},)
 # The public names are above all rings, and so is the command line, the part of the workbench that calls them.
 LAYERS = (*CORE, *WORKBENCH, *NODES, {ROOT}, {"cli"}, {"__main__"})

@@ -47,13 +47,14 @@ def other_examples(folder):
         ),
         "separation_per_client": availability.minimum_separation(5, batch=2, separation=[0, 1, 2, 3, 4]),
         "diurnal": availability.diurnal(8, rounds_per_day=24, zones=4, sharpness=2.0, lam=0.6),
+        "periodic": availability.periodic(4, rate=[0.1, 0.4, 0.9, 1.0], period=12, depth=0.4, cutoff=0.05),
         "trace": availability.trace(str(path), slot=600.0),
         "trace_aligned": availability.trace(str(path), slot=600.0, align=True, end="stop"),
     }
 
 
 ERGODIC = list(ergodic_examples())
-OTHER = ["separation_successive", "separation_per_client", "diurnal", "trace", "trace_aligned"]
+OTHER = ["separation_successive", "separation_per_client", "diurnal", "periodic", "trace", "trace_aligned"]
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,7 @@ BUILDERS = [
     "finite_chain",
     "markov",
     "minimum_separation",
+    "periodic",
     "trace",
     "two_classes",
 ]

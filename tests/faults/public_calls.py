@@ -161,6 +161,7 @@ PROCESSES = {
     | {"lam": 0.1},
     "finite_chain": {"num_clients": 2, "transition": CHAIN, "masks": [[1, 0], [0, 1]]},
     "inclusion_probabilities": {"p": WEIGHTS, "n": 2},
+    "periodic": N | {"rate": 0.5, "period": 4, "depth": 0.2, "cutoff": 0.1},
     "markov": N | {"pi": 0.5, "lam": 0.1},
     "minimum_separation": N | {"weights": WEIGHTS, "batch": 1, "separation": 1, "sampling": "product"},
     "two_classes": N

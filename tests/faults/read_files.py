@@ -76,6 +76,7 @@ WORLDS = {
     "diurnal": "rounds_per_day = 24, mean = 0.5, amplitude = 0.3, lam = 0.5",
     "finite_chain": "transition = [[0.5, 0.5], [0.1, 0.9]], masks = [[1, 0, 1, 0, 1, 1], [0, 1, 1, 1, 0, 0]]",
     "markov": "pi = 0.5, lam = 0.9",
+    "periodic": "rate = 0.5, period = 6, course = 'staircase'",
     "minimum_separation": "batch = 1, separation = 2",
     "two_classes": "gap = 0.3",
 }

@@ -13,7 +13,7 @@ from turnout.availability import markov
 from turnout.server.facts import Online
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client_optimizer import Local
-from turnout.simulator.local_training import Jobs, probe, train_locally
+from turnout.simulator.local_training import Jobs, probe_losses, train_locally
 from turnout.simulator.minibatches import drawn, noise
 from turnout.simulator.trial import Trial
 from turnout.uploads import Plain
@@ -78,7 +78,7 @@ def _work(start, place, steps, rate, seed):
 
 @eqx.filter_jit
 def _probe(params, place, seed):
-    return probe(LOCAL, TASK, params, place[None], seed[None])[0]
+    return probe_losses(LOCAL, TASK, params, place[None], seed[None])[0]
 
 
 def work(place, start, steps, rate, seed):

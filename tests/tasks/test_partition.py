@@ -87,6 +87,14 @@ def test_one_class_a_client(num_clients, seed):
         assert sizes.max() - sizes.min() <= 1
 
 
+def test_some_samples_of_one_class_clients_go_to_everybody():
+    labels = np.repeat(np.arange(4), 1000)
+    own = labels == np.arange(8)[one_class_a_client(labels, 8, 0, similarity=0.2)] % 4
+    assert own.mean() == pytest.approx(0.8 + 0.2 / 4, abs=0.02)
+    everywhere = one_class_a_client(labels, 8, 0, similarity=1.0)
+    assert (np.bincount(everywhere) == 500).all()
+
+
 @settings(max_examples=30, deadline=None)
 @given(num_clients=st.integers(5, 20), per_client=st.integers(1, 5), seed=seeds)
 def test_pathological_clients_hold_so_many_classes_and_all_are_held_alike(num_clients, per_client, seed):

@@ -11,11 +11,12 @@ from turnout.availability.finite_chain import FiniteChain, finite_chain
 from turnout.availability.markov import Markov, markov
 from turnout.availability.mathematics.conditional_poisson import inclusion_probabilities
 from turnout.availability.minimum_separation import MinimumSeparation, SeparatedSampling, minimum_separation
+from turnout.availability.periodic import Periodic, periodic
 from turnout.availability.trace import Trace, trace
 from turnout.availability.two_classes import two_classes
 
 __all__ = ["ErgodicProcess", "Process", "inclusion_probabilities"]
 __all__ += ["Bernoulli", "BoundedAbsence", "Clustered", "Cyclic", "Diurnal", "FiniteChain", "Markov"]
-__all__ += ["MinimumSeparation", "SeparatedSampling", "Trace"]
+__all__ += ["MinimumSeparation", "Periodic", "SeparatedSampling", "Trace"]
 __all__ += ["alternating", "bernoulli", "bounded_absence", "clustered", "cyclic", "diurnal", "finite_chain"]
-__all__ += ["markov", "minimum_separation", "trace", "two_classes"]
+__all__ += ["markov", "minimum_separation", "periodic", "trace", "two_classes"]

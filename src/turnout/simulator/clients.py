@@ -11,7 +11,7 @@ from turnout.metrics import on_split
 from turnout.simulator.client import Sent
 from turnout.simulator.cohort_work import train_cohort
 from turnout.simulator.lane import Lane
-from turnout.simulator.local_training import Jobs, Trained, probe
+from turnout.simulator.local_training import Jobs, Trained, probe_losses
 from turnout.streams import Stream, client_seeds, round_key
 from turnout.tasks.base import Task
 from turnout.types import Ask, Cohort, Download, Fleet, Mask, Params, PerClient, PerSlot, Round
@@ -60,7 +60,7 @@ class Trainees(Clients):
         present = Cohort.pack(everyone, lane.plan.most_available, lr=0.0)
         seeds = client_seeds(round_key(lane.root, Stream.PROBE, t), present.ids)
         clients = jnp.minimum(present.ids, task.num_clients - 1)
-        losses = probe(lane.trial.local, task, params, clients, seeds)
+        losses = probe_losses(lane.trial.local, task, params, clients, seeds)
         return jnp.zeros(task.num_clients).at[present.ids].set(losses, mode="drop")
 
     def work(self, lane: Lane, download: Download, jobs: Jobs, reach: PerSlot) -> Sent:

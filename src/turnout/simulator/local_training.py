@@ -134,7 +134,9 @@ def _step(
     return _Running(params, state, now.losses + loss, now.raw.add(gradient))
 
 
-def probe(local: Local, task: Task, params: Params, clients: SlotCounts, seeds: UInt32[Array, " slots"]) -> PerSlot:
+def probe_losses(
+    local: Local, task: Task, params: Params, clients: SlotCounts, seeds: UInt32[Array, " slots"]
+) -> PerSlot:
     """Loss of a model on one batch of each client, with no training."""
     batches, present = _samples(local, task, drawn, clients, seeds, jnp.zeros((), jnp.int32))
     return jax.vmap(task.loss, in_axes=(None, 0, 0))(params, batches, present)

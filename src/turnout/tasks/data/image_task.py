@@ -64,6 +64,7 @@ class ImageOptions:
     seed: Seed = 0
     per_client: Count = 2  # classes ("pathological") or shards ("shards") of a client
     exponent: NotNegative = 1.0  # of the power law of the clients' sizes
+    similarity: Share = 0.0  # of "one_class_a_client": share of the images that are dealt to all clients evenly
 
     def deal(self, images: Images) -> tuple[Images, ways.Owners]:
         """The training images that the partition gives to clients, and the owner of each."""
@@ -80,6 +81,7 @@ class ImageOptions:
             min_size=self.min_size * members,
             per_client=self.per_client,
             exponent=self.exponent,
+            similarity=self.similarity,
         )
         if (owners < 0).any():
             images, owners = Images(*(array[owners >= 0] for array in images)), owners[owners >= 0]

@@ -62,13 +62,22 @@ def fill_up(owners: Owners, num_clients: int, min_size: int, generator: np.rando
     return owners
 
 
-def one_class_a_client(labels: Labels, num_clients: int, seed: int = 0) -> Owners:
-    """Give client k samples of class k mod C only; clients of one class share its samples evenly."""
+def one_class_a_client(labels: Labels, num_clients: int, seed: int = 0, similarity: float = 0.0) -> Owners:
+    """Give client k samples of class k mod C only; clients of one class share its samples evenly.
+
+    With `similarity` a random share of all samples is dealt to all clients evenly instead.
+    """
     num_classes = np.unique(labels).size
     if num_clients < num_classes:
         raise ValueError(f"{num_clients} clients cannot hold {num_classes} classes, one each: ask for more clients")
-    holders = [np.arange(i, num_clients, num_classes) for i in range(num_classes)]
-    return _by_class(labels, holders, np.random.default_rng(seed))
+    holders, generator = (
+        [np.arange(i, num_clients, num_classes) for i in range(num_classes)],
+        np.random.default_rng(seed),
+    )
+    owners = _by_class(labels, holders, generator)
+    mixed = np.flatnonzero(generator.random(labels.shape[0]) < similarity)
+    owners[mixed] = generator.permutation(np.arange(mixed.size) % num_clients)
+    return owners
 
 
 def pathological(labels: Labels, num_clients: int, per_client: int = 2, seed: int = 0) -> Owners:

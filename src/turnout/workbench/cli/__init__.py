@@ -8,6 +8,7 @@ import typer
 from typer import Option
 
 from turnout.workbench.cli.audit import audit_command
+from turnout.workbench.cli.benchmark import benchmark_command
 from turnout.workbench.cli.choose import choose_command
 from turnout.workbench.cli.diagnose import diagnose_command
 from turnout.workbench.cli.listing import cite_command, list_command
@@ -29,6 +30,7 @@ COMMANDS = {  # in the order of the help
     "report": report_command,
     "plot": plot_command,
     "reproduce": reproduce_command,
+    "benchmark": benchmark_command,
     "verify": verify_command,
     "new": new_command,
     "choose": choose_command,

@@ -21,9 +21,14 @@ def claims(incomplete: str) -> Iterator[Offer]:
     yield from _files(incomplete, (".toml",))
 
 
+def strategies(incomplete: str) -> Iterator[Offer]:
+    """Strategies."""
+    yield from _of("strategies", incomplete)
+
+
 def citable(incomplete: str) -> Iterator[Offer]:
     """Strategies, shipped experiments, and TOML files from here."""
-    yield from _of("strategies", incomplete)
+    yield from strategies(incomplete)
     yield from experiments(incomplete)
 
 

@@ -34,7 +34,10 @@ SHIPPED = {
 }  # folders of TOML files
 LISTED_KINDS = (*PACKAGES, *MODULES, *SHIPPED)
 # Modules of ours whose builders have no shorter name:
-OURS = ("turnout.optimizers", "turnout.workbench.experiment.deployed", "turnout.workbench.reproduction.variants")
+OURS = (
+    *("turnout.optimizers", "turnout.workbench.experiment.deployed"),
+    *("turnout.workbench.reproduction.variants", "turnout.workbench.reproduction.regressions"),
+)
 read_at_import: dict[str, Digests] = {}  # the files that a user's modules read when they were imported
 FILLED = ("num_clients", "sizes", "batch_size")  # arguments that an experiment fills in itself
 COMMON_TABLES = ("task", "availability", "links", "compute", "durations", "local", "uploads", "server", "facts", "pace")
@@ -55,6 +58,11 @@ class Entry:
     module: str = ""
     attribute: str = ""
     traits: dict[str, Any] = field(default_factory=dict)  # constants of a strategy's class: needs, references, …
+
+    @property
+    def title(self) -> str:
+        """What papers call it."""
+        return self.traits.get("title") or self.attribute
 
 
 @functools.cache

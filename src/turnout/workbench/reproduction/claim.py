@@ -149,7 +149,7 @@ def read_claim(
     files = [path, *([registry.claim_path(document["same_runs_as"])] if "same_runs_as" in document else [])]
     document = _inherit(document, name)
     code = code or max((code_of(file, document) for file in files), key=[*Code].index)
-    document = toml.override(merge(document, _profiles(document, name).get(chosen, {})), settings)
+    document = toml.override(merge(document, take_profiles(document, name).get(chosen, {})), settings)
     if only_panels:
         document = _with_panels(document, only_panels, name)
     if changed := [*settings, *(f"{PANEL}{panel}" for panel in only_panels)]:
@@ -172,12 +172,12 @@ def _inherit(document: Document, name: str) -> Document:
     other = document.pop("same_runs_as", None)
     if other is None:
         return document
-    own = _profiles(document, name)
+    own = take_profiles(document, name)
     given = set(document).union(*own.values())
     if clash := sorted(given & set(RUNS)):
         raise ExperimentError(f"{name}: same_runs_as: {', '.join(clash)} would change the runs: leave it out")
     theirs = toml.read(registry.claim_path(other))
-    sizes = {size: _runs_of(table) for size, table in _profiles(theirs, other).items()}
+    sizes = {size: _runs_of(table) for size, table in take_profiles(theirs, other).items()}
     return _runs_of(theirs) | document | {"profiles": merge(sizes, own)}
 
 
@@ -204,7 +204,7 @@ def _named_panels(check: Document) -> Iterator[str]:
         yield from (label.partition(": ")[0] for label in ([labels] if isinstance(labels, str) else labels))
 
 
-def _profiles(document: Document, name: str) -> dict[str, Document]:
+def take_profiles(document: Document, name: str) -> dict[str, Document]:
     """What a claim changes in each size, taken out of its document."""
     profiles = document.pop("profiles", {})
     expect(isinstance(profiles, dict), profiles, f"{name}: profiles", "the tables quick and full")
@@ -237,8 +237,13 @@ def _read(name: str, profile: Profile, document: Document, code: Code) -> Claim:
         raise ExperimentError(f"paper: no reference is called {paper!r}: {nearest(paper, references())}")
     if ("experiment" in document) == ("procedure" in document):
         raise ExperimentError("give either an experiment or a procedure")
-    check_names(document)
     check_checks(document["checks"], alone=any(text.startswith(PANEL) for text in document.get("changed", [])))
+    return read_runs(name, profile, document, code)
+
+
+def read_runs(name: str, profile: Profile, document: Document, code: Code) -> Claim:
+    """The claim of a document with its size applied, of which only what decides the numbers is checked."""
+    check_names(document)
     procedure = _procedure(document["procedure"]) if "procedure" in document else None
     panels = {} if procedure else _panels(document, code)
     return Claim(name, profile, document, panels, procedure, _search(document.get("tuning")))

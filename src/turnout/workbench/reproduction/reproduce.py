@@ -70,10 +70,10 @@ def reproduce(
     if cells is not None and out is None:
         raise ValueError("cells are kept beside the folder of a claim: give out, too")
     folder = None if out is None else _free_or_reproduced(Path(out))
-    kept, asked = KeptPanels(folder), [_asked(claim, name) for name in claim.panels]
+    kept, asked = KeptPanels(folder), asked_of_panels(claim)
     if again:
         kept.forget(asked)
-    panels, skipped = _run_panels(claim, kept, progress, cells)
+    panels, skipped = run_panels(claim, kept, progress, cells)
     reproduced = Reproduced(claim, panels, skipped, ())
     reproduced = replace(reproduced, findings=claim.findings(reproduced.curves, skipped))
     if folder is not None:
@@ -88,9 +88,10 @@ def _free_or_reproduced(out: Path) -> Path:
     return out if is_reproduction(out) else free_folder(out)
 
 
-def _run_panels(
-    claim: Claim, kept: KeptPanels, progress: Progress | None, cells: RayCells | None
+def run_panels(
+    claim: Claim, kept: KeptPanels, progress: Progress | None = None, cells: RayCells | None = None
 ) -> tuple[dict[str, Panel], dict[str, str]]:
+    """The panels of a claim, and those that could not run, with the reason; an error if none could."""
     if claim.procedure is not None:
         begun = time.perf_counter()
         return {"": Panel(tuple(claim.procedure()), seconds=time.perf_counter() - begun)}, {}
@@ -110,6 +111,11 @@ def _run_panels(
     if not panels:
         raise ExperimentError(f"{claim.name}: {next(iter(skipped.values()))}")
     return panels, skipped
+
+
+def asked_of_panels(claim: Claim) -> list[str]:
+    """By what the panels of a claim are kept."""
+    return [_asked(claim, name) for name in claim.panels]
 
 
 def _asked(claim: Claim, panel: str) -> str:
@@ -215,17 +221,21 @@ def save(reproduced: Reproduced, out: str | Path, draw: Draw | None = None) -> P
     folder = _free_or_reproduced(Path(out))
     with replace_folder(folder) as work:
         (work / "claim.toml").write_text(reproduced.claim.to_toml(), encoding="utf-8")
-        for name, panel in reproduced.panels.items():
-            if panel.experiment is not None:
-                file = f"experiment-{name}.toml" if name else "experiment.toml"
-                (work / file).write_text(panel.experiment, encoding="utf-8")
-        write_curves(reproduced.curves, work / CURVES)
-        rows = ({"panel": name} | row for name, panel in reproduced.panels.items() for row in panel.grid)
-        write_rows(rows, work / "tuning.csv")
+        write_panels(reproduced.panels, work)
         write_result(work, result(reproduced) | circumstances() | {"command": reproduced.claim.command})
         if draw is not None:
             draw(work)
     return folder
+
+
+def write_panels(panels: dict[str, Panel], work: Path) -> None:
+    """Write experiments with the chosen rates, curves, and the grid."""
+    for name, panel in panels.items():
+        if panel.experiment is not None:
+            file = f"experiment-{name}.toml" if name else "experiment.toml"
+            (work / file).write_text(panel.experiment, encoding="utf-8")
+    write_curves([curve for panel in panels.values() for curve in panel.curves], work / CURVES)
+    write_rows(({"panel": name} | row for name, panel in panels.items() for row in panel.grid), work / "tuning.csv")
 
 
 def result(reproduced: Reproduced) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from jaxtyping import Array, Float, Int
 from turnout import tree
 from turnout.availability import two_classes
 from turnout.availability.base import Process
-from turnout.declarations import Count, CountOrZero, checked
+from turnout.declarations import Count, CountOrZero, Declared, LengthScalar, NotNegativeScalar, PositiveScalar, checked
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
+from turnout.strategies.fedawe import FedAWE, FedAWEState
 from turnout.strategies.last_updates import blend_rows
 from turnout.strategies.last_word import LastWord, LastWordState
 from turnout.strategies.memory_rows import rows_of_zeros
@@ -169,6 +170,49 @@ class Shared(Strategy[SharedState]):
         total, mass = tree.weighted_sum(rows, weight), jnp.sum(weight)
         direction = tree.scale(total, rate * divide(jnp.sum(weight * reach), mass * mass))
         return Move(cohort.factors, direction), SharedState(rows, weight, reach)
+
+
+class ClippedAWE(Strategy[FedAWEState]):
+    """FedAWE as its public code has it: the mean of the echoed updates is cut to a length, and no other is."""
+
+    server_memory = "O(N · model)"
+    plain_step = True
+
+    norm: LengthScalar = 0.5
+
+    def init(self, fleet: Fleet, params: Params) -> FedAWEState:
+        return FedAWE().init(fleet, params)
+
+    def start(self, state: FedAWEState, params: Params, client: Int[Array, ""]) -> Params:
+        return FedAWE().start(state, params, client)
+
+    def aggregate(
+        self, state: FedAWEState, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Move, FedAWEState]:
+        echo = jnp.where(cohort.arrived, averaged(cohort, "received"), 0.0) * (cohort.take(state.away) + 1.0)
+        length = tree.norm(tree.weighted_sum(reports.updates, echo))
+        cut = jnp.minimum(1.0, divide(jnp.asarray(self.norm, jnp.float32), length, otherwise=1.0))
+        return FedAWE().aggregate(
+            state, params, view, cohort, replace(reports, updates=tree.scale(reports.updates, cut))
+        )
+
+    def model(self, state: FedAWEState, params: Params) -> Params:
+        return FedAWE().model(state, params)
+
+
+class InverseRoot(Declared):
+    """A learning rate of `first` in round 0 that falls with the root of the round."""
+
+    first: NotNegativeScalar
+    length: PositiveScalar
+
+    def __call__(self, t: Round) -> Scalar:
+        return self.first / jnp.sqrt(1.0 + jnp.asarray(t, jnp.float32) / self.length)
+
+
+def inverse_root(first: float, length: float = 10.0) -> InverseRoot:
+    """The schedule first / √(1 + t / length) of FedAWE's paper."""
+    return InverseRoot(first, length)
 
 
 class Spell(Process[Mask]):

@@ -45,7 +45,7 @@ def _use_title(label: str, strategy: str) -> str:
     entry = registry.entries("strategies").get(strategy)
     if entry is None:
         return label
-    title = entry.traits.get("title") or entry.attribute
+    title = entry.title
     name, _, settings = label.partition(" ")
     if f"{label} ".startswith(f"{title} ") or name not in (strategy, entry.attribute):
         return label
