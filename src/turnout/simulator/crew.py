@@ -23,7 +23,7 @@ from turnout.simulator.lane import Lane
 from turnout.simulator.programs import once_per_kind
 from turnout.simulator.run_plan import Bounds, RunPlan
 from turnout.simulator.savepoint import Savepoint, SoFar
-from turnout.strategies import memory
+from turnout.strategies.memory_rows import GIB, bytes_of, device_memory
 from turnout.types import Params, PyTree, Tree
 
 Latest = dict[str, float]  # the newest value of each metric, mean over the lanes of a crew
@@ -77,11 +77,11 @@ def _check_places(lanes: Lane) -> None:
     """Refuse work under way that does not fit on the device, with all that was sent, before it is allocated."""
     if not lanes.trial.timed:
         return
-    needed, room = memory.bytes_of(eqx.filter_eval_shape(_begin, lanes).time) / lanes.root.size, memory.device_memory()
+    needed, room = bytes_of(eqx.filter_eval_shape(_begin, lanes).time) / lanes.root.size, device_memory()
     if room is not None and needed > room:
         raise ValueError(
-            f"work under way holds {needed / memory.GIB:.1f} GiB for {lanes.plan.places} clients at once, each seed as "
-            f"much again, but the device has {room / memory.GIB:.1f} GiB: give the pace a `concurrency`, or take a "
+            f"work under way holds {needed / GIB:.1f} GiB for {lanes.plan.places} clients at once, each seed as "
+            f"much again, but the device has {room / GIB:.1f} GiB: give the pace a `concurrency`, or take a "
             "smaller model"
         )
 

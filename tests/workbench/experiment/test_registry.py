@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from turnout.workbench.experiment import registry, schema
+from turnout.workbench.experiment import registry, signatures
 from turnout.workbench.experiment.errors import ExperimentError
 
 
@@ -41,9 +41,9 @@ def test_parameters_are_shown_as_in_the_source():
 def test_parameters_of_the_source_are_those_of_the_builder(kind):
     for name, entry in registry.entries(kind).items():
         skip = () if kind == "tasks" else registry.FILLED
-        arguments = schema.parameters(registry.find(kind, name, "here")).values()
+        arguments = signatures.parameters(registry.find(kind, name, "here")).values()
         assert list(entry.parameters) == [argument.name for argument in arguments if argument.name not in skip], name
-        given = {argument.name for argument in arguments if argument.default is schema.REQUIRED}
+        given = {argument.name for argument in arguments if argument.default is signatures.REQUIRED}
         assert {key for key, default in entry.parameters.items() if default is None} == given - set(skip), name
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from turnout.workbench.experiment import registry, schema
+from turnout.workbench.experiment import registry, signatures
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.experiment_file import Experiment, Tables
 from turnout.workbench.experiment.registry import COMMON_TABLES, check_experiment, check_names
@@ -23,7 +23,7 @@ def test_the_source_says_which_arguments_there_are(kind):
     for name, entry in registry.entries(kind).items():
         builder = registry.find(kind, name, "")
         known = set(entry.parameters)
-        assert set(schema.parameters(builder)) - set(registry.FILLED) <= known | set(registry.FILLED), name
+        assert set(signatures.parameters(builder)) - set(registry.FILLED) <= known | set(registry.FILLED), name
 
 
 def test_the_tables_of_an_experiment_are_known():

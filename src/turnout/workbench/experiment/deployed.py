@@ -11,7 +11,7 @@ from turnout.server.facts import Online
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client_optimizer import Local
 from turnout.strategies.base import Strategy
-from turnout.workbench.experiment import registry, schema
+from turnout.workbench.experiment import registry, signatures
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.parts import HIDDEN, read_part
@@ -89,7 +89,7 @@ def _table_of(kind: str, thing: Any) -> dict[str, Any]:
 def _arguments(thing: Any) -> dict[str, Any]:
     """Arguments that differ from the defaults, as TOML values."""
     arguments = {}
-    for name, parameter in schema.parameters(type(thing)).items():
+    for name, parameter in signatures.parameters(type(thing)).items():
         value = getattr(thing, name)
         if value is not None and value is not parameter.default:
             arguments[name] = _as_toml(value)

@@ -13,7 +13,7 @@ from turnout.server.settings import ServerSettings
 from turnout.simulator.client_optimizer import Local
 from turnout.strategies.base import Strategy
 from turnout.uploads import Upload
-from turnout.workbench.experiment import registry, schema
+from turnout.workbench.experiment import registry, signatures
 from turnout.workbench.experiment.errors import ExperimentError, check_keys, mistakes_at
 from turnout.workbench.experiment.trust import TRUST, Code
 
@@ -71,9 +71,9 @@ class Part:
         """The swept arguments, those of builders inside included, each with its values; unread code has none."""
         if self.is_unread:
             return
-        parameters = schema.parameters(self.builder)
+        parameters = signatures.parameters(self.builder)
         for name, value in self.arguments.items():
-            values = schema.sweep_values(parameters[name], value)
+            values = signatures.sweep_values(parameters[name], value)
             if values is not None:
                 yield (name,), values
             elif isinstance(value, dict):
@@ -95,10 +95,10 @@ class Part:
 
     def build(self, **filled: Any) -> Any:
         """The object; `filled` are arguments from the experiment, for those that the table leaves open."""
-        parameters = schema.parameters(self.builder)
+        parameters = signatures.parameters(self.builder)
         arguments = {name: value for name, value in filled.items() if name in parameters}
         for name, value in self.arguments.items():
-            arguments[name] = schema.as_argument(parameters[name].hint, self._build_argument(name, value, filled))
+            arguments[name] = signatures.as_argument(parameters[name].hint, self._build_argument(name, value, filled))
         with mistakes_at(self.where, self.builder.__module__):
             return self.builder(**arguments)
 
@@ -111,15 +111,15 @@ class Part:
 
     def _inside(self, name: str, table: dict[str, Any]) -> Part:
         arguments = {key: value for key, value in table.items() if key != "name"}
-        kind = kind_inside(schema.parameters(self.builder)[name])
+        kind = kind_inside(signatures.parameters(self.builder)[name])
         return Part(kind, table["name"], arguments, f"{self.where}.{name}", self.code)
 
 
-def kind_inside(parameter: schema.Parameter) -> str:
+def kind_inside(parameter: signatures.Parameter) -> str:
     """The kind of a table given for this argument: by its type a strategy or an upload, by its name part of optax."""
-    if schema.takes(parameter.hint, Strategy):
+    if signatures.takes(parameter.hint, Strategy):
         return "strategies"
-    if schema.takes(parameter.hint, Upload):
+    if signatures.takes(parameter.hint, Upload):
         return "uploads"
     return OF_OPTAX.get(parameter.name, "objects")
 
@@ -148,7 +148,7 @@ def read_part(kind: str, table: Any, where: str, required: bool = True, code: Co
     if part.is_unread:
         return replace(part, arguments=given)
     hidden = HIDDEN.get(kind, ())
-    parameters = schema.parameters(part.builder)
+    parameters = signatures.parameters(part.builder)
     check_keys(given, [key for key in parameters if key not in hidden], where)
     arguments: dict[str, Any] = {}
     for key, parameter in parameters.items():
@@ -156,40 +156,40 @@ def read_part(kind: str, table: Any, where: str, required: bool = True, code: Co
             arguments[key] = _read_argument(part, parameter, given[key])
         elif required and parameter.default_in_toml and key not in hidden:
             arguments[key] = list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default
-        elif required and parameter.default is schema.REQUIRED and not _is_filled(kind, key):
-            raise ExperimentError(f"{where}: {key!r} is missing, expected {schema.describe(parameter.hint)}")
+        elif required and parameter.default is signatures.REQUIRED and not _is_filled(kind, key):
+            raise ExperimentError(f"{where}: {key!r} is missing, expected {signatures.describe(parameter.hint)}")
     return replace(part, arguments=arguments)
 
 
 def _split(kind: str, table: Any, where: str) -> tuple[str, dict[str, Any]]:
     """Name and arguments of a table; a text alone is a name without arguments."""
     given: Any = table if kind in UNNAMED else _as_table(table)
-    schema.expect(isinstance(given, dict), given, where, "a table")
+    signatures.expect(isinstance(given, dict), given, where, "a table")
     if kind in UNNAMED:
         return "", given
     name = given.get("name")
     if not isinstance(name, str):
-        told = "nothing" if name is None else schema.excerpt(name)
+        told = "nothing" if name is None else signatures.excerpt(name)
         raise ExperimentError(f"{where}.name: given {told}, expected the name of one of the {kind}, as text")
     return name, {key: value for key, value in given.items() if key != "name"}
 
 
-def _read_argument(part: Part, parameter: schema.Parameter, value: Any) -> Any:
+def _read_argument(part: Part, parameter: signatures.Parameter, value: Any) -> Any:
     where = f"{part.where}.{parameter.name}"
     kind = kind_inside(parameter)
     if parameter.name == "seed" and part.kind in DRAWN and isinstance(value, str):
-        schema.expect(value == RUN_SEED, value, where, f'a whole number or "{RUN_SEED}"')
+        signatures.expect(value == RUN_SEED, value, where, f'a whole number or "{RUN_SEED}"')
         return value
     if kind in ("optimizers", "strategies", "uploads"):
         value = [_as_table(item) for item in value] if isinstance(value, list) else _as_table(value)
-    value = schema.read(parameter, value, where)
+    value = signatures.read(parameter, value, where)
     numbers = [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, int)]
     fits = parameter.name != "seed" or all(0 <= seed < NUM_SEEDS for seed in numbers)
-    schema.expect(fits, value, where, "a whole number from 0 to 2³² - 1")
+    signatures.expect(fits, value, where, "a whole number from 0 to 2³² - 1")
     if not isinstance(value, list):
         return _read_inside(kind, value, where, part.code)
     inside = [_read_inside(kind, item, f"{where}[{i}]", part.code) for i, item in enumerate(value)]
-    if schema.sweep_values(parameter, value) is None:
+    if signatures.sweep_values(parameter, value) is None:
         _refuse_sweeps_inside(kind, inside, where, part.code)
     return inside
 
@@ -214,7 +214,7 @@ def _read_inside(kind: str, value: Any, where: str, code: Code) -> Any:
     if not (isinstance(value, dict) and "name" in value):
         return value
     known = kind != "objects" or ":" in str(value["name"])
-    schema.expect(known, value["name"], f"{where}.name", '"module:attribute"')
+    signatures.expect(known, value["name"], f"{where}.name", '"module:attribute"')
     return read_part(kind, value, where, code=code).table()
 
 

@@ -1,6 +1,6 @@
 """Our builders as their source describes them. Nothing is imported, so that listings are instant.
 
-`schema` reads the same from a builder that is imported, with its types; a test holds them together.
+`signatures` reads the same from a builder that is imported, with its types; a test holds them together.
 """
 
 from __future__ import annotations
