@@ -40,6 +40,15 @@ def test_a_history_knows_its_fleet_and_its_time(history):
     assert history.seconds > 0
 
 
+def test_time_to_a_level_is_told_by_seed(history):
+    """600 rounds with two evaluations, at the beginning and at the end."""
+    final, loss = history.final("train_loss"), "train_loss"
+    assert history.rounds_to(loss, final).tolist() == [600, 600]
+    assert history.rounds_to(loss, np.array([np.inf, -1.0])).tolist() == [0, np.inf]
+    with pytest.raises(KeyError, match="no metric 'accuracy'"):
+        history.rounds_to("accuracy", 0.5)
+
+
 def test_of_a_large_fleet_some_are_watched():
     chosen = watched_clients(10_000)
     assert len(set(chosen.tolist())) == MAX_CLIENTS

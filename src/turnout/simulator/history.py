@@ -77,9 +77,21 @@ class History(Tabular):
 
     def final(self, metric: str) -> np.ndarray:
         """Value of a metric after the last round, one per seed."""
+        return self._values(metric)[:, -1]
+
+    def rounds_to(self, metric: str, level: np.ndarray | float) -> np.ndarray:
+        """Rounds until a metric first reaches a level, one per seed; infinite where it never does.
+
+        Where work takes time these are ticks, and `hours` has their time. The level is one number, or one per seed.
+        """
+        values, levels = self._values(metric), np.broadcast_to(level, len(self.seeds))[:, None]
+        reached = values >= levels if metric_named(metric).higher_is_better else values <= levels
+        return np.where(reached.any(axis=1), self.evaluated[np.argmax(reached, axis=1)].astype(float), np.inf)
+
+    def _values(self, metric: str) -> np.ndarray:
         if metric not in self.metrics:
             raise KeyError(f"no metric {metric!r}; this task has {', '.join(sorted(self.metrics))}")
-        return self.metrics[metric][:, -1]
+        return self.metrics[metric]
 
     def frame(self) -> pl.DataFrame:
         """Tidy table: seed, round, kind, name, value. The kind is metric, or record of a round; rounds count from 1.

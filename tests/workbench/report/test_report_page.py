@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import turnout
+from every_strategy import ONE_EACH
 from page_walker import walked
 from turnout.simulator.attendance import Attendance
 from turnout.simulator.history import History
@@ -161,6 +162,11 @@ def test_the_picture_goes_from_rare_to_frequent(run):
     assert first.edges == (1, 2, 3)
     assert first.cells[:, 2].tolist() == [1, 0, 3, 2]
     assert "From the top: 10 % available, uncorrelated, then 10 % available, correlated, then" in picture.note
+
+
+@pytest.mark.parametrize(("name", "tell"), [("fedbuff", True), ("fedasync", False), ("area", False)])
+def test_whether_weights_tell_whom_it_trains_for_is_known_also_of_what_is_told_the_starts(name, tell):
+    assert curves.sums_fresh_updates(ONE_EACH[name], 7) == tell
 
 
 def test_cells_are_packed_four_a_byte():

@@ -155,10 +155,10 @@ def told_by_weights(outcome: Outcome) -> bool:
         strategy = (part if outcome.point is None else outcome.point.strategy).build()
     except ExperimentError:
         return False
-    return _sums_fresh_updates(strategy, outcome.history.clients["weight"].shape[-1])
+    return sums_fresh_updates(strategy, outcome.history.clients["weight"].shape[-1])
 
 
-def _sums_fresh_updates(strategy: Strategy[Any], num_clients: int) -> bool:
+def sums_fresh_updates(strategy: Strategy[Any], num_clients: int) -> bool:
     """Whether the model moves along the weighted sum of what has just arrived, seen from the form of a round's move."""
     server = Server.of(Fleet(jnp.ones(num_clients)), strategy, slots=strategy.capacity(num_clients))
 
@@ -169,7 +169,8 @@ def _sums_fresh_updates(strategy: Strategy[Any], num_clients: int) -> bool:
         view = server.view(state, t, everybody, 0.1, Known(ones, ones, ones, ones), losses)
         cohort, state = server.ask(state, view, jr.key(0))
         rows = jnp.zeros(cohort.ids.shape)
-        reports = Reports.of(cohort, Answer(rows[:, None]), rows, rows)
+        starts = rows[:, None] if strategy.needs_starts else None
+        reports = Reports.of(cohort, Answer(rows[:, None]), rows, rows, starts)
         return strategy.aggregate(state.strategy, params, view, cohort, reports)[0].direction
 
     return strategy.client_side is None and not jax.tree.leaves(eqx.filter_eval_shape(direction))

@@ -68,13 +68,6 @@ def _first(points: Points, metric: Metric | None) -> Outcome | None:
     return first
 
 
-def time_to(history: History, metric: Metric, levels: np.ndarray) -> np.ndarray:
-    """Ticks until the metric first reaches a level, seed by seed; infinite where it never does."""
-    values = history.metrics[metric.name]
-    reached = values >= levels[:, None] if metric.higher_is_better else values <= levels[:, None]
-    return np.where(reached.any(axis=1), history.evaluated[np.argmax(reached, axis=1)].astype(float), np.inf)
-
-
 def time_columns(points: Points, metric: Metric | None) -> list[Column]:
     """Columns of the table of results; none where no work takes time."""
     if not any_timed(points):
@@ -97,7 +90,7 @@ def time_columns(points: Points, metric: Metric | None) -> list[Column]:
 def _time(points: Points, outcome: Outcome, metric: Metric, reference: Outcome) -> Cell:
     """Time until as good as the reference is at its end, seed by seed, with the interval of the mean."""
     _, length = clock_of(points)
-    times = length * time_to(outcome.history, metric, reference.history.final(metric.name))
+    times = length * outcome.history.rounds_to(metric.name, reference.history.final(metric.name))
     never = int(np.isinf(times).sum())
     if never:
         return Cell(f"never in {never} of {times.size}")
@@ -131,7 +124,7 @@ def time_words(points: Points, metric: Metric | None, best: Outcome | None) -> s
     if metric is None or best is None or reference is None or reference.label == best.label:
         return ""
     clock, length = clock_of(points)
-    times = length * time_to(best.history, metric, reference.history.final(metric.name))
+    times = length * best.history.rounds_to(metric.name, reference.history.final(metric.name))
     if not np.isfinite(times).all():
         return ""
     interval = Interval.of(times)
