@@ -111,3 +111,25 @@ def test_networks_with_convolutions():
     assert lead("last_word_convolutions", panel, "plain").low > 0
     for other in ("MIFA", "FedVARP"):
         assert lead("last_word_convolutions", panel, other).low < 0 < lead("last_word_convolutions", panel, other).high
+
+
+def test_quiet_rounds_with_a_linear_model():
+    quiet = functools.partial(percent, "last_word_quiet")
+    late = {rival: lead("last_word_quiet", "late starts", rival) for rival in ("MIFA", "FedVARP", "FedAvg")}
+    assert all(each.low > 0 for each in late.values())
+    assert f"{min(each.mean for each in late.values()):.1f} points ahead of MIFA and FedVARP" in MATRIX
+    lost = {
+        label: quiet("one of a hundred", label, lost_between, since=150.0, until=250.0).mean()
+        for label in ("LastWord", "FedAvg", "FedVARP")
+    }
+    assert lost["LastWord"] < 0
+    assert f"FedAvg and FedVARP lose {lost['FedVARP']:.0f} to {lost['FedAvg']:.0f} points" in MATRIX
+    thin = lead("last_word_quiet", "one of a hundred", "MIFA")
+    assert f"ends that world {-thin.mean:.1f} points ahead ({-thin.high:.1f} to {-thin.low:.1f})" in MATRIX
+    falls = {label: quiet("nights", label, largest_fall, last=8) for label in ("LastWord", "MIFA")}
+    assert f"falls by {falls['LastWord'].mean():.1f} points in the mean and by {falls['LastWord'].max():.1f}" in MATRIX
+    assert falls["MIFA"].mean() < falls["LastWord"].mean() < 1.5
+    day = lead("last_word_quiet", "nights", "MIFA", last=8)
+    assert f"over the last day it is {-day.mean:.1f} points behind MIFA" in MATRIX
+    empty = [quiet("nobody", "LastWord", at, x=x) for x in (150.0, 250.0)]
+    assert (empty[0] == empty[1]).all()

@@ -83,6 +83,7 @@ def test_clients_that_start_late_count_by_the_target_from_then_on():
 
 WORLDS = {
     "nights": nights.days(COUNT, count=60),
+    "outage": np.concatenate([nights.usual(COUNT, 500), nights.nobody(COUNT), nights.usual(COUNT, 600, seed=1)]),
     "one per round": np.eye(COUNT, dtype=bool)[np.random.default_rng(3).integers(0, COUNT, 1200)],
     "late starts": np.concatenate([nights.late(COUNT, 20), nights.usual(COUNT, 1180, share=0.3)]),
 }
