@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from turnout.declarations import Seed, checked
 from turnout.flower.server import compiled
 from turnout.flower.server.compiled import Opening
 from turnout.flower.server.fleet_server import FleetServer
@@ -31,6 +32,7 @@ class Driver(FleetServer):
     client's place, so a simulation with the same absences gives the same model.
     """
 
+    @checked
     def __init__(
         self,
         strategy: Strategy,
@@ -38,7 +40,7 @@ class Driver(FleetServer):
         *,
         local: Local | None = None,
         settings: ServerSettings | None = None,
-        seed: int = 0,
+        seed: Seed = 0,
     ) -> None:
         super().__init__(strategy, arrays, settings)
         self.local = Local() if local is None else local
