@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +26,17 @@ from turnout.types import Cohort
 log = logging.getLogger("turnout.flower")
 
 
+def _check_arrays(arrays: Mapping[str, Any]) -> None:
+    for name, values in arrays.items():
+        if (
+            not isinstance(name, str)
+            or not isinstance(values, np.ndarray | np.generic)
+            or values.dtype.kind in "OUScMm"
+        ):
+            given = type(values).__name__
+            raise TypeError(f"arrays must be a dict of arrays of numbers by name, but {name!r} is {given}")
+
+
 class Driver(FleetServer):
     """The one object with state: model, strategy state, estimates, round, and the directory of clients.
 
@@ -36,12 +48,13 @@ class Driver(FleetServer):
     def __init__(
         self,
         strategy: Strategy,
-        arrays: Mapping[str, np.ndarray],
+        arrays: Mapping[str, Any],  # of numpy
         *,
         local: Local | None = None,
         settings: ServerSettings | None = None,
         seed: Seed = 0,
     ) -> None:
+        _check_arrays(arrays)
         super().__init__(strategy, arrays, settings)
         self.local = Local() if local is None else local
         self.seed = seed
