@@ -41,6 +41,7 @@ NOTHING = [
     ...,
     [NAN, 1.0],
 ]
+NOTHING += [np.full(public_calls.CLIENTS, NAN), [NAN] * public_calls.CLIENTS]
 NOTHING += [[None, None], jax.random.key(0), [[1.0], [1.0, 2.0]], np.array(1j), iter([1])]
 NUMBERS = [-1, -0.5, 0, 0.5, 1, 2, 2.5, 3, 3.0, 7, 1e-30, 1e30, 2**24, 2**31, 2**32, 2**63, INF, -INF]
 SCALARS = [np.int64(2), np.int64(-1), np.float32(0.5), np.float64(-1), np.array(2), np.array(0.5), np.array(-1.0)]
@@ -49,6 +50,7 @@ TRUTHS = [True, False, np.True_, jnp.array(True)]
 TEXTS = ["", "x", "12", "sgd", "1.0"]
 LISTS = [[], [1], [1.5], [0.5, 0.5], [1, 1], [-1.0], [True, False], ["x"], (1, 2), range(3), np.ones(2), jnp.ones(3)]
 LISTS += [np.ones((2, 2)), [[1.0]], {"a": 1}, {}, [0.5] * public_calls.CLIENTS, [[0.5, 0.5], [0.5, 0.5]]]
+LISTS += [np.full(public_calls.CLIENTS, -1.0), np.full(public_calls.CLIENTS, 7.5), [-1] * public_calls.CLIENTS]
 OBJECTS = [None, strategies.FedAvg(), strategies.FedAvg, public_calls.WORLD, public_calls.TASK, public_calls.PROCESS]
 OBJECTS += [float, print, len, lambda t: 0.1, lambda t: NAN, lambda: 1, np, jnp.zeros, [strategies.FedAvg()]]
 VALUES = [NOTHING, NUMBERS, SCALARS, TRUTHS, TEXTS, LISTS, OBJECTS]
@@ -59,6 +61,13 @@ SIGNED |= {"gap", "spread", "curvature", "optimum", "amplitude", "tail"} - {"gap
 
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_row(value: Any) -> bool:
+    """Whether this is a row of numbers."""
+    if isinstance(value, list | tuple):
+        return bool(value) and all(map(is_number, value))
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.size > 0 and value.dtype.kind in "iuf"
 
 
 def plain(value: Any) -> Any:
@@ -83,6 +92,8 @@ def has_no_meaning(name: str, right: Any, value: Any) -> str:
             return "a float for a count"
         if is_number(value) and value < 0 and name not in SIGNED:
             return "below zero"
+    if is_row(right) and is_row(value) and np.min(value) < 0 and name not in SIGNED:
+        return "below zero"
     if isinstance(right, str) and is_number(value):
         return "a number for a text"
     if isinstance(right, list) and is_number(right[0]) and isinstance(value, str):
