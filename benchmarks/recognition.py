@@ -4,14 +4,14 @@
     python benchmarks/recognition.py --seeds 5
     python benchmarks/recognition.py --first 1000     # fleets on which no limit was chosen
     python benchmarks/recognition.py --quick          # five seeds of the fleets of churn and of the unseen ones
-    python benchmarks/recognition.py --seeds 200 --only churn      # or: worlds, shifting, unseen, later
+    python benchmarks/recognition.py --seeds 200 --only churn  # or: worlds, shifting, unseen, later, last
 
 Prints the confusion matrix with its error rate, how often each detector sees what is not there, and how often the 95 %
 intervals of π and λ hold the truth, over all clients and by group of λ. Fleets have 50 to 200 clients with rates and
 correlations of their own, logs 500 to 2,000 slots. Then come the fleets of `shifting_fleets.py`, as many of each, with
 60 clients and 600 slots: how often what is true of them is found, and what is not. So do those of `churn_fleets.py`,
 written from studies of churn, those of `unseen_fleets.py`, of kinds on which first no limit was chosen, and those of
-`later_fleets.py`, written after all limits.
+`later_fleets.py` and `last_fleets.py`, written after the limits.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import churn_fleets
+import last_fleets
 import later_fleets
 import numpy as np
 import shifting_fleets
@@ -41,6 +42,7 @@ SETS = {
     "churn": churn_fleets.FLEETS,
     "unseen": unseen_fleets.FLEETS,
     "later": later_fleets.FLEETS,
+    "last": last_fleets.FLEETS,
 }
 GROUPS = ((-1.0, 0.0), (0.0, 0.3), (0.3, 0.6), (0.6, 0.9), (0.9, 1.0))  # of λ
 

@@ -111,6 +111,29 @@ class PrefersTheFirst(Strategy[None]):
         return Ask.of(view.available, view.target * jnp.arange(view.num_clients, dtype=jnp.float32)), state
 
 
+class FavoursPlaces(Strategy[None]):
+    def aggregate(self, state, params, view, cohort, reports):
+        return Move(cohort.factors * (1.0 + cohort.ids.astype(jnp.float32) / view.num_clients)), state
+
+
+class Wrapped(Strategy[object]):
+    """Another strategy with all of its methods handed on, so that it also seems to narrow who may upload."""
+
+    inner: Strategy
+
+    def init(self, fleet, params):
+        return self.inner.init(fleet, params)
+
+    def select(self, state, view, key):
+        return self.inner.select(state, view, key)
+
+    def admit(self, state, view, cohort, norms, key):
+        return self.inner.admit(state, view, cohort, norms, key)
+
+    def aggregate(self, state, params, view, cohort, reports):
+        return self.inner.aggregate(state, params, view, cohort, reports)
+
+
 class CountsPlaces(Strategy[None]):
     def select(self, state, view, key):
         return Ask.of(view.available, jnp.full_like(view.target, 1.0 / view.num_clients)), state
@@ -166,6 +189,8 @@ class ChangesItsState(Strategy[object]):
         (PrefersTheFirst(), "alike"),
         (DividesByZero(), "stay finite"),
         (ChangesItsState(), "form of the state"),
+        (FavoursPlaces(), "relabelling the clients must not change the model"),
+        (Wrapped(FavoursPlaces()), "relabelling the clients must not change the model"),
         (AsksTheAbsent(), "only available"),
         (CountsPlaces(), "vacant places"),
         (LeapsWhenFewCome(), "stay near the fleet"),

@@ -26,7 +26,7 @@ OF_LOG |= {"shows": "availability"}
 
 
 def write_files() -> None:
-    """The files that the calls read, in the working folder."""
+    """The files that the calls read."""
     rows = "".join(f"{t},c{k}\n" for t in range(60) for k in range(8) if PRESENT[k, t])
     Path(LOG).write_text("round,who\n" + rows)
     Path(CLIENT_LIST).write_text("client,size\n" + "".join(f"c{k},{k + 1}\n" for k in range(8)))
@@ -90,13 +90,14 @@ WORKBENCH = {
     ),
     "reproduce": Call(
         workbench.reproduce,
-        {"claim": workbench.read_claim("ca_fed_fig1a"), "out": None, "progress": print, "draw": None, "again": False}
+        {"claim": workbench.read_claim("ca_fed_fig1a"), "out": None, "progress": print, "again": False}
+        | {"draw": print}
         | {"cells": None},
     ),
-    "run": Call(workbench.run, EXPERIMENTS | {"out": None, "progress": print, "watch": None}),
+    "run": Call(workbench.run, EXPERIMENTS | {"out": None, "progress": print, "watch": print}),
     "run_table": Call(workbench.run_table, POINTS),
     "run_words": Call(workbench.run_words, {"run": RUN}),
-    "save": Call(written(workbench.save), {"run": RUN, "out": FRESH, "extra": None}),
+    "save": Call(written(workbench.save), {"run": RUN, "out": FRESH, "extra": lambda run, folder: None}),
     "save_audit": Call(
         written(workbench.save_audit), {"audit": AUDIT, "out": FRESH, "experiment": "rounds = 9", "title": "t"}
     ),

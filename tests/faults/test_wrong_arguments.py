@@ -14,12 +14,16 @@ SHORT, LONG = 500, 10_000
 
 @pytest.mark.parametrize(
     ("calls", "groups"),
-    [(SHORT, "AVAILABILITY,WORLDS,RESULTS,IN_TIME"), pytest.param(LONG, "ALL", marks=pytest.mark.faults)],
+    [
+        (SHORT, "AVAILABILITY,WORLDS,RESULTS,IN_TIME"),
+        (SHORT, "WITH_DATA,WORKBENCH"),
+        pytest.param(LONG, "ALL", marks=pytest.mark.faults),
+    ],
 )
-def test_a_call_with_wrong_arguments_works_or_is_refused(calls, groups):
+def test_a_call_with_wrong_arguments_works_or_is_refused(calls, groups, tmp_path):
     seed = random.SystemRandom().randrange(2**32)
     command = [sys.executable, PROGRAM, str(calls), str(seed), groups]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PROGRAM.parent)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     found = json.loads(done.stdout.splitlines()[-1])
     print(f"seed {seed}: {found['counts']}")
     assert not found["faults"], f"seed {seed}: {json.dumps(found['faults'], indent=1)[:5000]}"

@@ -1,13 +1,14 @@
 """Public calls with wrong arguments: each works, or is refused by an error of our own; as JSON, what came of them.
 
 A program of its own, since tests check types at every call, which users do not. Its arguments are the number of calls,
-the seed, and the groups of `public_calls`.
+the seed, and the groups of calls. It writes files into the working folder.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import importlib
 import io
 import json
 import random
@@ -16,15 +17,10 @@ import traceback
 import warnings
 from typing import Any
 
-import calls_of_workbench
-import calls_with_data
 import jax
 import jax.numpy as jnp
 import numpy as np
 import public_calls
-from calls_in_time import IN_TIME
-from calls_of_workbench import WORKBENCH
-from calls_with_data import WITH_DATA
 from counts import SECONDS, limited
 
 from turnout import strategies
@@ -45,6 +41,7 @@ NOTHING = [
     ...,
     [NAN, 1.0],
 ]
+NOTHING += [np.full(public_calls.CLIENTS, NAN), [NAN] * public_calls.CLIENTS]
 NOTHING += [[None, None], jax.random.key(0), [[1.0], [1.0, 2.0]], np.array(1j), iter([1])]
 NUMBERS = [-1, -0.5, 0, 0.5, 1, 2, 2.5, 3, 3.0, 7, 1e-30, 1e30, 2**24, 2**31, 2**32, 2**63, INF, -INF]
 SCALARS = [np.int64(2), np.int64(-1), np.float32(0.5), np.float64(-1), np.array(2), np.array(0.5), np.array(-1.0)]
@@ -53,6 +50,7 @@ TRUTHS = [True, False, np.True_, jnp.array(True)]
 TEXTS = ["", "x", "12", "sgd", "1.0"]
 LISTS = [[], [1], [1.5], [0.5, 0.5], [1, 1], [-1.0], [True, False], ["x"], (1, 2), range(3), np.ones(2), jnp.ones(3)]
 LISTS += [np.ones((2, 2)), [[1.0]], {"a": 1}, {}, [0.5] * public_calls.CLIENTS, [[0.5, 0.5], [0.5, 0.5]]]
+LISTS += [np.full(public_calls.CLIENTS, -1.0), np.full(public_calls.CLIENTS, 7.5), [-1] * public_calls.CLIENTS]
 OBJECTS = [None, strategies.FedAvg(), strategies.FedAvg, public_calls.WORLD, public_calls.TASK, public_calls.PROCESS]
 OBJECTS += [float, print, len, lambda t: 0.1, lambda t: NAN, lambda: 1, np, jnp.zeros, [strategies.FedAvg()]]
 VALUES = [NOTHING, NUMBERS, SCALARS, TRUTHS, TEXTS, LISTS, OBJECTS]
@@ -63,6 +61,13 @@ SIGNED |= {"gap", "spread", "curvature", "optimum", "amplitude", "tail"} - {"gap
 
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_row(value: Any) -> bool:
+    """Whether this is a row of numbers."""
+    if isinstance(value, list | tuple):
+        return bool(value) and all(map(is_number, value))
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.size > 0 and value.dtype.kind in "iuf"
 
 
 def plain(value: Any) -> Any:
@@ -87,6 +92,8 @@ def has_no_meaning(name: str, right: Any, value: Any) -> str:
             return "a float for a count"
         if is_number(value) and value < 0 and name not in SIGNED:
             return "below zero"
+    if is_row(right) and is_row(value) and np.min(value) < 0 and name not in SIGNED:
+        return "below zero"
     if isinstance(right, str) and is_number(value):
         return "a number for a text"
     if isinstance(right, list) and is_number(right[0]) and isinstance(value, str):
@@ -94,13 +101,12 @@ def has_no_meaning(name: str, right: Any, value: Any) -> str:
     return ""
 
 
+# Each group with the file of its calls; some need files in the working folder, some need packages of their own.
 OF_CALLS = ("ENGINE", "STRATEGIES", "UPLOADS", "AVAILABILITY", "WORLDS", "BUILDERS", "RESULTS")
-GROUPS = {group: getattr(public_calls, group) for group in OF_CALLS} | {
-    "IN_TIME": IN_TIME,
-    "WITH_DATA": WITH_DATA,
-    "WORKBENCH": WORKBENCH,
-}
-GROUPS["ALL"] = public_calls.CALLS | IN_TIME | WITH_DATA | WORKBENCH
+GROUPS = dict.fromkeys(OF_CALLS, "public_calls") | {"IN_TIME": "calls_in_time", "WITH_DATA": "calls_with_data"}
+GROUPS |= {"CHECKS": "calls_with_data", "WORKBENCH": "calls_of_workbench"}
+ALL = tuple(GROUPS)
+GROUPS["ON_NODES"] = "calls_on_nodes"
 FORGET = 500  # calls after which compiled programs are forgotten, since each may hold memory
 
 
@@ -117,6 +123,8 @@ class Campaign:
         count = 1 if self.draw.random() < 0.8 else 2
         for argument in self.draw.sample(sorted(arguments), min(count, len(arguments))):
             value = self.draw.choice(self.draw.choice(VALUES))
+            if callable(value) and callable(call.arguments[argument]):
+                continue  # what a function of the user raises is the user's
             meant = meant or has_no_meaning(argument, call.arguments[argument], value)
             arguments[argument] = value
         shown = ", ".join(
@@ -162,13 +170,22 @@ def short(value: Any) -> str:
         return "10**400"
 
 
+def calls_of(groups: str) -> dict[str, public_calls.Call]:
+    """The calls of groups, and the files that they read in the working folder."""
+    calls: dict[str, public_calls.Call] = {}
+    for group in ALL if groups == "ALL" else groups.split(","):
+        file = importlib.import_module(GROUPS[group])
+        calls |= getattr(file, group)
+        if hasattr(file, "write_files"):
+            file.write_files()
+    return calls
+
+
 def main() -> None:
     count, seed, groups = sys.argv[1:]
     campaign = Campaign(int(seed))
-    calls = {name: call for group in groups.split(",") for name, call in GROUPS[group].items()}
+    calls = calls_of(groups)
     public_calls.stub()
-    for files in (calls_with_data, calls_of_workbench):
-        files.write_files()
     for name, call in calls.items():  # with nothing wrong
         campaign.judge(f"{name}()", call, dict(call.arguments), "")
     if campaign.counts["accepted"] != len(calls):

@@ -12,7 +12,7 @@ import pytest
 from turnout.server.server import Server
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
-from turnout.strategies import MIFA, FedLaAvg, FedVARP, LastWord, last_updates
+from turnout.strategies import ACE, CA2FL, MIFA, FedLaAvg, FedVARP, LastWord, last_updates
 from turnout.strategies.last_updates import Words
 from turnout.strategies.memory_rows import unpack
 from turnout.types import Answer, Fleet, Known, Reports
@@ -54,7 +54,7 @@ def drift(heard):
 
 
 @pytest.mark.parametrize(
-    "strategy", [MIFA(), MIFA(bits=8), FedVARP(), FedLaAvg(), LastWord(), LastWord(bits=16)], ids=repr
+    "strategy", [MIFA(), MIFA(bits=8), FedVARP(), FedLaAvg(), LastWord(), LastWord(bits=16), ACE(), CA2FL()], ids=repr
 )
 def test_a_sum_does_not_drift_from_its_words(strategy):
     assert drift(played(strategy, ROUNDS)) < 3e-7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,7 +52,39 @@ def greet(
         side: the class of a client side of your own, for strategies that are not shipped; no code travels.
 
     """
+    if not isinstance(app, ClientApp):
+        raise TypeError(f"greet takes a ClientApp, not an object of {type(app).__name__}")
+    _check_functions(name=name, size=size, loss=loss)
+    _check_reach(reach)
+    _check_place(state)
     return Greeted(app, name=name, size=size, loss=loss, reach=reach, state=state, side=side)
+
+
+# Beside `turnout.declarations`, which imports jax: a client that sends models does without it.
+def _check_functions(**given: object) -> None:
+    for name, one in given.items():
+        if one is not None and (not callable(one) or isinstance(one, type)):
+            raise TypeError(f"{name} must be a function, not an object of {type(one).__name__}")
+
+
+def _check_reach(reach: object) -> None:
+    number = isinstance(reach, int | float | np.number) and not isinstance(reach, bool) and 0 <= float(reach) < np.inf
+    if not (reach is None or number or (isinstance(reach, str) and reach) or callable(reach)):
+        raise TypeError("reach must be a number of 0 or more, the name of a metric, or a function of the metrics")
+
+
+def _check_place(state: object) -> None:
+    if not (state is None or (isinstance(state, str) and state) or isinstance(state, Path) or callable(state)):
+        raise TypeError("state must be a path, or a function of the context that names one")
+
+
+def _check_uploads(uploads: object) -> None:
+    if uploads is None:
+        return
+    from turnout.uploads import Upload  # imports jax
+
+    if not isinstance(uploads, Upload):
+        raise TypeError(f"uploads must be a transform such as Clip(1.0), not an object of {type(uploads).__name__}")
 
 
 def client_app(
@@ -81,6 +114,9 @@ def client_app(
         side: the class of a client side of your own, for strategies that are not shipped; no code travels.
 
     """
+    _check_functions(train=train, loss=loss, evaluate=evaluate, size=size)
+    _check_uploads(uploads)
+    _check_place(state)
     app = ClientApp()
 
     @app.train()

@@ -11,6 +11,8 @@ def leave(context: Context) -> None:
     The client does no more work: it answers its order of now, or else its next one, by a goodbye. Then nothing of it
     counts any more. A goodbye that is lost is said again at the next order. A node that starts again is a new client.
     """
+    if not isinstance(context, Context):
+        raise TypeError(f"leave takes the context of a function of the app, not an object of {type(context).__name__}")
     context.state[LEFT] = ConfigRecord({LEFT: True})
 
 

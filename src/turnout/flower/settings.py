@@ -5,10 +5,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
+from turnout.declarations import Numbers, check_fields
 from turnout.errors import nearest
 
+Seconds = Annotated[float, Numbers(infinite=True)]  # for ever is allowed
+Bound = Annotated[float, Numbers(infinite=True)]
 Target = Literal["uniform", "size", "examples"] | Mapping[str, float] | Callable[[str], float]
 Identity = Literal["declared", "key", "node"]
 Standing = Literal["unknown", "available"]
@@ -32,13 +35,14 @@ class Waiting:
     The time for training and for evaluation is the `timeout` of `start`.
     """
 
-    greeting: float = 30.0  # for new nodes to say who they are, if no other client is there
-    probe: float = 60.0  # for losses, if the strategy asks for them before it selects
-    poll: float = 1.0  # between two checks for replies
-    patience: float = 600.0  # for which a failed call to the SuperLink is repeated, before the round goes on without it
+    greeting: Seconds = 30.0  # for new nodes to say who they are, if no other client is there
+    probe: Seconds = 60.0  # for losses, if the strategy asks for them before it selects
+    poll: Seconds = 1.0  # between two checks for replies
+    patience: Seconds = 600.0  # of calls to the SuperLink that fail: so long they are repeated, then the round goes on
     clock: Clock = field(default_factory=Clock)  # gives the time, and sleeps
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.poll > 0:
             raise ValueError(f"poll of Waiting must be above 0 seconds, not {self.poll}")
         for name in ("greeting", "probe", "patience"):
@@ -57,10 +61,11 @@ class Members:
     """
 
     identity: Identity = "declared"
-    retire_after: float | None = None  # seconds after which a client that is not listed any more leaves for good
+    retire_after: Seconds | None = None  # seconds after which a client that is not listed any more leaves for good
     listed: Standing = "unknown"  # what a listed client counts as that was not asked: its node may not be running
 
     def __post_init__(self) -> None:
+        check_fields(self)
         _check_choice("identity", self.identity, Identity)
         _check_choice("listed", self.listed, Standing)
         if self.retire_after is not None and not self.retire_after >= 0:
@@ -77,6 +82,7 @@ class Files:
     every: int = 1  # rounds between two writes of checkpoint and record; a crash loses the rounds since the last
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.every < 1:
             raise ValueError(f"every of Files must be 1 or more rounds, not {self.every}")
 
@@ -85,12 +91,13 @@ class Files:
 class Limits:
     """Bounds that a reply must satisfy, besides its form."""
 
-    norm: float | None = None  # longest update, ‖Δ‖
-    second: float | None = None  # longest second vector, where clients send one
-    loss: float = 1e12  # largest absolute value of a loss
-    reach: float = 1e9  # most local work
+    norm: Bound | None = None  # longest update, ‖Δ‖
+    second: Bound | None = None  # longest second vector, where clients send one
+    loss: Bound = 1e12  # largest absolute value of a loss
+    reach: Bound = 1e9  # most local work
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("norm", "second", "loss", "reach"):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise ValueError(f"the limit of {name} must be above 0, not {value}")
@@ -105,16 +112,17 @@ class Guard:
     client of three cannot move a bound, nor can two of eight. No bound holds before three clients have replied.
     """
 
-    clip: float | None = 4.0  # longest update, per step length; it is halved for each round in a row that exceeds it
-    reach: float | None = 10.0  # furthest claim of local work, in either direction, that is believed
-    size: float | None = 4.0  # largest number of samples that is believed
-    window: int = 10  # rounds
+    clip: Bound | None = 4.0  # longest update, per step length; it is halved for each round in a row that exceeds it
+    reach: Bound | None = 10.0  # furthest claim of local work, in either direction, that is believed
+    size: Bound | None = 4.0  # largest number of samples that is believed
+    window: Annotated[int, Numbers(high=10_000)] = 10  # rounds
     rollback: bool | None = None  # to the last good model; None: unless its copy has one model per client
     robust: Robust | None = None  # centre that stands for every update of a round, in place of the updates themselves
     strikes: int | None = 3  # dropped replies in a row after which a client rests; not where everyone is asked anyway
     rest: int = 10  # rounds for which it is not asked
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("clip", "reach", "size"):
             if (factor := getattr(self, name)) is not None and not factor >= 1:
                 raise ValueError(f"{name} of a guard must be a factor of 1 or more, or None, not {factor}")

@@ -12,6 +12,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
 from flwr.serverapp.strategy import Strategy as Base
 
+from turnout.declarations import Seed, checked
 from turnout.flower.fleet.directory import Sessions
 from turnout.flower.fleet.gathering import Gathering, Listed, Shares
 from turnout.flower.fleet.presence import Presence
@@ -78,13 +79,14 @@ class FlowerStrategy(Base):
     """
 
     # Long: what is set once, argument by argument.
+    @checked
     def __init__(  # noqa: PLR0913 (the user's settings, most by name)
         self,
         strategy: Strategy,
         *,
         target: Target = "uniform",
         local: Local | None = None,
-        seed: int = 0,
+        seed: Seed = 0,
         server: ServerSettings | None = None,
         members: Members | None = None,
         waiting: Waiting | None = None,

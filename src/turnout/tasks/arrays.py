@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 from turnout.declarations import Count, NotNegative, Seed, Share, checked
+from turnout.declarations.kinds import as_array
 from turnout.tasks.data import checks, partition
 from turnout.tasks.data.checks import Samples
 from turnout.tasks.data.data_task import ClientNames, DataTask, Factor, Split
@@ -129,7 +130,10 @@ def importance_of(importance: Importance, sizes: np.ndarray) -> PerClient:
         if values is None:
             raise ValueError(f"importance is {importance!r}; it must be 'size', 'uniform' or one number per client")
     else:
-        values = np.asarray(importance, np.float64)
+        numbers = as_array(importance)
+        if numbers is None or numbers.dtype.kind == "b":
+            raise TypeError(f"importance must be 'size', 'uniform' or numbers, not {type(importance).__name__}")
+        values = numbers.astype(np.float64)
     if values.shape != sizes.shape:
         raise ValueError(f"importance has shape {values.shape}; {sizes.size} clients need one number each")
     if not np.isfinite(values).all() or values.min() < 0 or values.sum() == 0:

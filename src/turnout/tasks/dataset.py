@@ -90,6 +90,10 @@ def dataset_table(
         kept = owners >= 0
         columns, owners, client = {name: column[kept] for name, column in columns.items()}, owners[kept], ROW
         columns[ROW] = owners
+    elif not isinstance(client, str):
+        raise TypeError(
+            f"client must be the name of a column or a partitioner, not an object of {type(client).__name__}"
+        )
     for name in (client, label, part):
         if name in columns and columns[name].ndim > 1:
             raise ValueError(f"{SOURCE}: {name!r} holds arrays; a client, a label and a part are one value per row")

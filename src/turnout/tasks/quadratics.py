@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from turnout.declarations import Count, Numbers, Seed, checked
+from turnout.declarations.kinds import as_array
 from turnout.metrics import TRAIN_LOSS
 from turnout.tasks.arrays import Importance, importance_of
 from turnout.tasks.base import Task, in_a_line
@@ -56,7 +57,9 @@ class Quadratics(Task):
             curvature=jnp.asarray(bends, jnp.float32),
             offsets=jnp.asarray(noise - noise.mean(axis=0), jnp.float32),
             worth=importance_of(importance, np.ones(num_clients)),
-            start=jnp.asarray(np.zeros(dimension) if start is None else start, jnp.float32),
+            start=jnp.asarray(
+                np.zeros(dimension) if start is None else check_finite("start", start, (1,)), jnp.float32
+            ),
         )
 
     def __repr__(self) -> str:
@@ -114,7 +117,10 @@ def bend_all(curvature: Array, gaps: Float[Array, "clients dimension"]) -> Float
 
 
 def check_finite(name: str, values: object, ranks: tuple[int, ...]) -> np.ndarray:
-    array = np.asarray(values, np.float64)
+    numbers = as_array(values)
+    if numbers is None or numbers.dtype.kind == "b":
+        raise TypeError(f"{name} must be numbers, not {type(values).__name__}")
+    array = numbers.astype(np.float64)
     if array.ndim not in ranks or array.size == 0 or not np.isfinite(array).all():
         raise ValueError(
             f"{name} has shape {array.shape}; it must be a finite array of rank {' or '.join(map(str, ranks))}"

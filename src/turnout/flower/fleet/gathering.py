@@ -5,6 +5,7 @@ import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from turnout.declarations import check_fields
 from turnout.flower.fleet.presence import Presence
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.inspector import Inspector
@@ -26,6 +27,7 @@ class Shares:
     min_available_nodes: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("fraction_train", "fraction_evaluate"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be a share from 0 to 1, not {getattr(self, name)}")

@@ -10,6 +10,7 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from turnout.availability import Process
+from turnout.declarations import Seed, checked
 from turnout.flower.settings import Waiting
 from turnout.flower.wire.retries import PollingGrid
 from turnout.world import World
@@ -22,7 +23,8 @@ class ImposedGrid(PollingGrid):
     those of a simulation with the same seed, also if a training continues from a checkpoint.
     """
 
-    def __init__(self, grid: Grid, process: Process, seed: int = 0, waiting: Waiting | None = None) -> None:
+    @checked
+    def __init__(self, grid: Grid, process: Process, seed: Seed = 0, waiting: Waiting | None = None) -> None:
         super().__init__(grid, waiting)
         self._world, self._root, self._t = World(process), jr.key(seed), 0
         self._state = self._world.init(self._root)

@@ -4,12 +4,14 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from turnout.declarations import Seed, checked
 from turnout.flower.server import compiled
 from turnout.flower.server.compiled import Opening
 from turnout.flower.server.fleet_server import FleetServer
@@ -25,6 +27,17 @@ from turnout.types import Cohort
 log = logging.getLogger("turnout.flower")
 
 
+def _check_arrays(arrays: Mapping[str, Any]) -> None:
+    for name, values in arrays.items():
+        if (
+            not isinstance(name, str)
+            or not isinstance(values, np.ndarray | np.generic)
+            or values.dtype.kind in "OUScMm"
+        ):
+            given = type(values).__name__
+            raise TypeError(f"arrays must be a dict of arrays of numbers by name, but {name!r} is {given}")
+
+
 class Driver(FleetServer):
     """The one object with state: model, strategy state, estimates, round, and the directory of clients.
 
@@ -32,15 +45,17 @@ class Driver(FleetServer):
     client's place, so a simulation with the same absences gives the same model.
     """
 
+    @checked
     def __init__(
         self,
         strategy: Strategy,
-        arrays: Mapping[str, np.ndarray],
+        arrays: Mapping[str, Any],  # of numpy
         *,
         local: Local | None = None,
         settings: ServerSettings | None = None,
-        seed: int = 0,
+        seed: Seed = 0,
     ) -> None:
+        _check_arrays(arrays)
         super().__init__(strategy, arrays, settings)
         self.local = Local() if local is None else local
         self.seed = seed

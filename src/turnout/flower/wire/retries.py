@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
+from turnout.declarations import check_fields
 from turnout.flower.settings import Clock, Waiting
 from turnout.flower.wire.messages import bytes_in
 
@@ -46,6 +47,7 @@ class Closing:
     stretch: float | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not 0 < self.quorum <= 1:
             raise ValueError(f"quorum must be a share above 0 and at most 1, not {self.quorum}")
         if self.stretch is not None and not self.stretch >= 1:

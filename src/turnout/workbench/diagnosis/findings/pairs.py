@@ -25,7 +25,9 @@ Pairs = Float[np.ndarray, "rows rows"]
 PerPair = Float[np.ndarray, " pairs"]
 Places = Int[np.ndarray, " pairs"]  # rows of the pairs
 
-FALSE_LINK_RATE = 0.01  # false discovery rate among pairs
+# False discovery rate among pairs, as if p-values were exact. Those of long memory and of weeks are too small by far:
+# at a rate of 1 % one of ten such fleets had company by chance. Company that is there is certain beyond any such rate.
+FALSE_LINK_RATE = 1e-5
 MIN_SHARED = 10  # slots in which two clients are watched, for them to be compared
 MAX_SHIFTED, MAX_SHIFTS = 500, 8  # clients, and whole cycles, by which courses are shifted against each other
 MIN_SCORE = 3.0  # standard deviations from which on a pair is suspected
