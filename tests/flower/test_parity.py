@@ -41,7 +41,7 @@ def loss(arrays, config, context):
 
 
 STEERED = [name for name, strategy in ONE_EACH.items() if strategy.client_side is not None]
-PLAIN = [name for name in ONE_EACH if name not in STEERED]
+PLAIN = [name for name, strategy in ONE_EACH.items() if name not in STEERED and not strategy.needs_lost]
 APP, STEPWISE = client_app(train=train, loss=loss), client_app(train=train_step_by_step)
 TARGET = {name.removeprefix("id:"): worth for name, worth in stage.IMPORTANCE.items()}
 

@@ -60,6 +60,9 @@ def test_who_keeps_a_model_per_client_is_known():
         "ace",
         "area",
         "fedstaleasync",
+        "fedstale",
+        "fedar",
+        "fedpbc",
     }
     assert not MIFA(memory="clients").remembers_models
     assert not LastWord(memory="clients").remembers_models
