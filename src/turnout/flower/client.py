@@ -54,6 +54,7 @@ def greet(
     return Greeted(app, name=name, size=size, loss=loss, reach=reach, state=state, side=side)
 
 
+# Long: most of it documents the arguments.
 def client_app(
     *,
     train: Train,
