@@ -25,6 +25,9 @@ class Corrected(ClientSide[PyTree]):
     def init(self, params: Params) -> Params:
         return tree.zeros_like(params)
 
+    def receives(self, params: Params) -> Params:
+        return tree.zeros_like(params)
+
     def push(self, kept: Params, shared: Params) -> Params:
         return tree.subtract(shared, kept)
 

@@ -10,8 +10,9 @@ from flwr.app import Context, RecordDict
 from inprocess import InProcessGrid
 
 from turnout.flower import FlowerStrategy, Waiting
-from turnout.flower.wire.messages import to_record
-from turnout.strategies import CAFed, FedAvg, LastWord
+from turnout.flower.wire.messages import to_numpy, to_record
+from turnout.simulator.client_optimizer import Local
+from turnout.strategies import SCAFFOLD, CAFed, FedAvg, LastWord
 from turnout.workbench import load
 from turnout.workbench.experiment.registry import entries
 
@@ -20,7 +21,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "flower.md"
 
 def test_the_apps_of_the_page_work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    server, client, guarded, smaller, leaving = (
+    server, client, guarded, smaller, steered, leaving = (
         compile(code, str(PAGE), "exec") for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
     )
     there, here = {"__name__": "docs"}, {"__name__": "docs"}
@@ -46,6 +47,14 @@ def test_the_apps_of_the_page_work(tmp_path, monkeypatch):
     assert [record.arrived for record in flower.records] == [("id:a", "id:b")] * 2
     assert {path.name for path in (tmp_path / "memory").iterdir()} == {"a.npz", "b.npz"}
     assert flower.records[0].bytes_uploaded < 2 * 4 * 1000
+    exec(steered, here)
+    flower, grid = (
+        FlowerStrategy(SCAFFOLD(), local=Local(learning_rate=0.1), waiting=Waiting(poll=0.01), evaluate_every=0),
+        InProcessGrid(here["app"], lambda _t: ["one", "four"]),
+    )
+    trained = flower.start(grid, to_record({"w": np.zeros(2, np.float32)}), num_rounds=30, timeout=1.0)
+    np.testing.assert_allclose(to_numpy(trained.arrays)["w"], 3.5, atol=0.01)
+    assert {path.name for path in (tmp_path / "memory").iterdir()} >= {"one.npz", "four.npz"}
     exec(leaving, here)
     strategy = FlowerStrategy(LastWord(memory="clients"), waiting=Waiting(poll=0.01), evaluate_every=0)
 

@@ -15,7 +15,7 @@ from inprocess import InProcessGrid
 from turnout.flower import FlowerStrategy, Waiting
 from turnout.flower.wire.messages import to_numpy
 from turnout.simulator.client_optimizer import Local
-from turnout.strategies import CAFed, FedAU
+from turnout.strategies import SCAFFOLD, CAFed, FedAU
 
 PAGE = Path(__file__).parents[2] / "docs" / "flower_pytorch.md"
 
@@ -29,7 +29,7 @@ def page():
     return told
 
 
-@pytest.mark.parametrize("strategy", [FedAU(), CAFed()], ids=["fedau", "ca_fed"])
+@pytest.mark.parametrize("strategy", [FedAU(), CAFed(), SCAFFOLD()], ids=["fedau", "ca_fed", "scaffold"])
 def test_the_client_of_the_page_learns(page, strategy):
     grid = InProcessGrid(page["app"], lambda _t: ["a", "b", "c"])
     flower = FlowerStrategy(

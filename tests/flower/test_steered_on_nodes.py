@@ -230,11 +230,15 @@ def test_gradients_that_are_not_finite_are_lost_and_nothing_of_them_is_kept(kind
     np.testing.assert_allclose(model, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("strategy", [SCAFFOLD(), FedProx()], ids=["scaffold", "fedprox"])
-def test_a_loop_that_does_not_steer_is_refused_in_one_line(strategy, caplog):
+@pytest.mark.parametrize(
+    ("strategy", "told"),
+    [(SCAFFOLD(), {"reach": 2}), (SCAFFOLD(), {}), (FedProx(), {})],
+    ids=["scaffold", "reach unknown", "fedprox"],
+)
+def test_a_loop_that_does_not_steer_is_refused_in_one_line(strategy, told, caplog):
     def plain(arrays, config, context):
         if context.node_config["client-id"] == "2":
-            return {**arrays, "w": 0.9 * arrays["w"] + 1.0}, {"loss": 1.0, "reach": 2}
+            return {**arrays, "w": 0.9 * arrays["w"] + 1.0}, {"loss": 1.0, **told}
         return train(arrays, config, context)
 
     flower, _ = play(strategy, client_app(train=plain), grid=everybody(client_app(train=plain)), rounds=1)

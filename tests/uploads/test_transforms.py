@@ -1,5 +1,7 @@
 """Each transform by numbers worked out by hand, and its contract."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -7,7 +9,9 @@ import numpy as np
 import pytest
 
 from turnout.testing import check_upload
+from turnout.types import Answer
 from turnout.uploads import Chain, Clip, EightBit, ErrorFeedback, Noise, Plain, TopK, Upload, UploadContext
+from turnout.uploads.base import encode_answer
 
 UPLOADS = {
     "plain": Plain(),
@@ -33,6 +37,16 @@ def sent_by(upload, update, state=None, seed=0):
 @pytest.mark.parametrize("name", UPLOADS)
 def test_contract(name):
     check_upload(UPLOADS[name])
+
+
+@pytest.mark.parametrize("key", [None, jr.key(5)], ids=["seed", "own key"])
+def test_the_second_vector_of_an_answer_has_draws_of_its_own(key):
+    zeros, context = jnp.zeros(6), replace(context_of(3), noise_key=key)
+    sent, _ = encode_answer(Noise(1.0), Answer(zeros, zeros), None, context)
+    assert np.abs(np.asarray(sent.update - sent.second)).min() > 1e-3
+    alone, _ = encode_answer(Noise(1.0), Answer(zeros), None, context)
+    assert alone.second is None
+    np.testing.assert_array_equal(alone.update, sent.update)
 
 
 class Shrinks(Upload[None]):

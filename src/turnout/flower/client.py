@@ -87,6 +87,7 @@ def _check_uploads(uploads: object) -> None:
         raise TypeError(f"uploads must be a transform such as Clip(1.0), not an object of {type(uploads).__name__}")
 
 
+# Long: most of it documents the arguments.
 def client_app(
     *,
     train: Train,

@@ -180,7 +180,7 @@ class Greeted(ClientApp):
         """Replace the trained model by what is to be sent."""
         key, record = next(iter(content.array_records.items()))
         start, config = read_order(message)  # read again, since a model may be trained in place
-        reach: Any = own.get("reach", 1.0 if begun.steer is None else begun.steer.calls)
+        reach: Any = own.get("reach", 1.0 if begun.steer is None else begun.steer.calls or 1.0)
         usable = float(reach) if np.isfinite(reach) and reach >= 0 else 1.0  # as the server takes it
         if begun.steer is not None:
             usable = own["reach"] = begun.steer.reach(usable, config["lr"] / (config.get("step-scale") or 1.0))

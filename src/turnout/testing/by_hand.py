@@ -157,6 +157,8 @@ class HandDriven:
         """What the client in a slot would keep, and what it sends."""
         client, side = int(cohort.ids[slot]), self._side
         own, kept = jax.tree.map(lambda rows: rows[slot], download), self._kept[client]
+        if (form := side.receives(self.task.start)) is not None:
+            require_same_form(form, own.shared, "receives must have the form of what the strategy shares")
         push, start = side.push(kept, own.shared), np.asarray(own.model)
         pull = np.float32(0.0 if side.pull is None else side.pull)
         gradients, place, centre = [], start.copy(), np.asarray(self.task.centres[client])

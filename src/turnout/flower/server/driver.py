@@ -63,6 +63,7 @@ class Driver(FleetServer):
         self._buffer: UpdateBuffer | None = None
         self._compiled: tuple[int, int] | None = None  # places and slots for which the end of a round is compiled
         self._compiling: Future | None = None
+        self._shares_well = False  # clients can read what the strategy shares with them, as the first round has shown
 
     def open_round(self, available: Collection[str], losses: Mapping[str, float] | None = None) -> list[Order]:
         """One order per selected client, given who is available; `losses` are answers to a probe, if there was one."""
@@ -81,7 +82,9 @@ class Driver(FleetServer):
         self._state = opened.state
         if int(opened.cohort.overflow) != 0:
             raise RuntimeError(f"{self.demands.name} asked {int(opened.cohort.overflow)} clients too many")
-        check_shared(self.strategy, opened.shared, opened.state.params)
+        if not self._shares_well:
+            check_shared(self.strategy, opened.shared, opened.state.params)
+            self._shares_well = True
         find_start = self._find_starts(opened.cohort)
         orders = orders_of(opened, self.directory.by_place, self._acknowledged_rounds(), find_start)
         self._turn = turn = Turn.of(opened, orders, [here[place] for place in sorted(here)])
