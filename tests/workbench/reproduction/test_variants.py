@@ -11,7 +11,7 @@ from turnout.strategies import FedVARP, LastWord
 from turnout.tasks import quadratics
 from turnout.testing import check_strategy
 from turnout.types import Answer, Ask, Cohort, Fleet, Known, Reports, View
-from turnout.workbench.reproduction.variants import Compensated, Corrected, Pooled, Shared
+from turnout.workbench.reproduction.variants import Compensated, Corrected, Pooled, Shared, inverse_root
 from turnout.world import World, compute
 
 TASK = quadratics(4, 2, spread=2.0, seed=1)
@@ -88,3 +88,8 @@ def test_pooled_words_are_the_mean_over_recent_work():
 def test_work_of_earlier_rounds_is_pooled_unless_none_is_kept():
     np.testing.assert_allclose(end(Pooled(0.0), UNEQUAL), end(PLAIN, UNEQUAL), rtol=1e-6)
     assert np.abs(end(Pooled(0.5), UNEQUAL) - end(PLAIN, UNEQUAL)).max() > 1e-3
+
+
+def test_a_rate_falls_with_the_root_of_the_round():
+    rate = inverse_root(0.1)
+    assert [float(rate(t)) for t in (0, 30, 990)] == pytest.approx([0.1, 0.05, 0.01])
