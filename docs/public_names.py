@@ -25,7 +25,7 @@ PACKAGES = {  # with the page of the reference that has the details
     "turnout.flower": "flower.md",
 }
 # Public modules that are no packages of their own.
-MODULES = {"compute": "world.md", "durations": "world.md", "links": "world.md"}
+MODULES = {"compute": "world.md", "durations": "world.md", "links": "world.md", "optimizers": "optimizers.md"}
 # What results and arguments of public names are made of: described in the reference, imported by nobody.
 BESIDE = {
     "turnout": (

@@ -61,7 +61,7 @@ def traits() -> str:
     rows = []
     for name, entry in registry.entries("strategies").items():
         traits = entry.traits
-        told = ", ".join(need for need in traits["needs"] if need not in ("losses", "starts")) or "nothing"
+        told = ", ".join(need for need in traits["needs"] if need not in ("losses", "starts", "lost")) or "nothing"
         asks = "; a loss of everyone first" if "losses" in traits["needs"] else ""
         rows.append([f"[`{name}`](strategies/{name}.md)", told + asks, traits["server_memory"], traits["consistent"]])
     return table(("strategy", "must be told", "server memory", "consistent"), rows)

@@ -56,7 +56,8 @@ class Play:
         second = None
         if "seconds" in old:
             second = cohort.take(jnp.asarray(old["seconds"], jnp.float32))[:, None]
-        reports = Reports.of(self.cohort, Answer(rows, second), rows[:, 0], cohort.take(self.known.reach), starts)
+        reach, keep_lost = cohort.take(self.known.reach), self.server.strategy.needs_lost
+        reports = Reports.of(self.cohort, Answer(rows, second), rows[:, 0], reach, starts, keep_lost)
         tally = Tally.empty(self.cohort.num_clients)
         self.state = self.server.close(state, view, self.cohort, reports, tally).state
         self.t += 1

@@ -28,11 +28,24 @@ def optimum(fleet):
     return np.linalg.solve(np.einsum("k,kij->ij", fleet.share, fleet.curvature), pull)
 
 
-def distances(strategy, twin, fleet, rate=RATE):
-    """How far simulator and twin end from the optimum, over its norm."""
-    task = Quadratics.of(fleet.centres, fleet.curvature, importance=fleet.importance.tolist())
-    world = World(bernoulli(COUNT, PRESENT.tolist()), compute=STEPS)
-    run = simulate(task, world, strategy, rounds=ROUNDS, local=Local(learning_rate=rate, batch_size=1))
+def task(fleet):
+    return Quadratics.of(fleet.centres, fleet.curvature, importance=fleet.importance.tolist())
+
+
+def settled(fleet, rate=RATE):
+    """Where the updates of all clients, by their targets, sum to zero: off the optimum by the drift of their steps."""
+    eye = np.eye(DIMENSION)
+    pulls = [
+        share * (eye - np.linalg.matrix_power(eye - rate * bend, STEPS))
+        for share, bend in zip(fleet.share, fleet.curvature, strict=True)
+    ]
+    return np.linalg.solve(sum(pulls), sum(pull @ centre for pull, centre in zip(pulls, fleet.centres, strict=True)))
+
+
+def distances(strategy, twin, fleet, rate=RATE, goal=None, world=None):
+    """How far simulator and twin end from the optimum or another goal, over the norm of that."""
+    world = world or World(bernoulli(COUNT, PRESENT.tolist()), compute=STEPS)
+    run = simulate(task(fleet), world, strategy, rounds=ROUNDS, local=Local(learning_rate=rate, batch_size=1))
     plain = play(world, fleet, Rounds(), twin, ROUNDS, lambda version: rate, start=np.zeros(DIMENSION))
-    best = optimum(fleet)
+    best = optimum(fleet) if goal is None else goal
     return [np.linalg.norm(model - best) / np.linalg.norm(best) for model in (run.params[0], plain.model)]

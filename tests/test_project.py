@@ -102,6 +102,12 @@ def test_a_strategy_is_listed(stem):
     assert f"`{stem}`" in (ROOT / "CHANGELOG.md").read_text()
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_pages_say_how_many_strategies_there_are(page):
+    said = re.findall(r"(\d+) strategies", (ROOT / page).read_text())
+    assert set(said) == {str(len(STRATEGIES))}
+
+
 @pytest.mark.parametrize("stem", PROCESSES)
 def test_a_process_has_its_page_and_says_what_is_known_of_it(stem):
     assert (ROOT / "docs" / "processes" / f"{stem}.md").is_file()

@@ -6,7 +6,7 @@ from turnout.lazy import lazy_names
 from turnout.presented import Presented
 
 if TYPE_CHECKING:
-    from turnout import availability, strategies, tasks, theory, uploads
+    from turnout import availability, optimizers, strategies, tasks, theory, uploads
     from turnout.auditor import Audit, audit, effective_weights
     from turnout.paces import Buffered, Clocked, Rounds
     from turnout.server.facts import Online, Oracle
@@ -46,6 +46,7 @@ __all__ = [
     "durations",
     "effective_weights",
     "links",
+    "optimizers",
     "plots",
     "read_log",
     "simulate",

@@ -1,22 +1,100 @@
-"""An optimizer and a schedule that optax lacks, and a trial of what any transformation does to a step."""
+"""Optimizers and a schedule that optax lacks, and a trial of what any transformation does to a step."""
 
 from __future__ import annotations
 
 import functools
+from typing import Annotated, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
-from turnout.declarations import Declared, NotNegativeScalar, PositiveScalar, hold
-from turnout.types import Round, Scalar, Schedule
+from turnout.declarations import (
+    Declared,
+    NotNegative,
+    NotNegativeScalar,
+    Numbers,
+    Positive,
+    PositiveScalar,
+    checked,
+    hold,
+)
+from turnout.types import Array, Params, Round, Scalar, Schedule
+
+Decay = Annotated[float, Numbers(0, 1, below=True)]
+Rule = Literal["adagrad", "adam", "yogi"]
 
 
 def heavy_ball(learning_rate: float = 1.0, momentum: float = 0.9, decay: float = 0.0) -> optax.GradientTransformation:
     """SGD as PyTorch has it: the decay is added to the gradient, then comes the momentum, then the learning rate."""
     parts = [optax.trace(momentum), optax.scale(-learning_rate)]
     return optax.chain(*([optax.add_decayed_weights(decay)] if decay else []), *parts)
+
+
+@checked
+def fedavgm(learning_rate: NotNegative = 1.0, momentum: Decay = 0.9) -> optax.GradientTransformation:
+    """FedAvgM's server step (Hsu et al. 2019): m ← momentum · m + d, w ← w + learning_rate · m."""
+    return _kept_momentum(float(learning_rate), float(momentum))
+
+
+@checked
+def fedadagrad(learning_rate: NotNegative = 1.0, b1: Decay = 0.0, tau: Positive = 1e-3) -> optax.GradientTransformation:
+    """FedAdagrad's server step (Reddi et al. 2021): v ← v + d², w ← w + learning_rate · m / (√v + τ)."""
+    return _adaptive("adagrad", float(learning_rate), float(b1), 0.0, float(tau))
+
+
+@checked
+def fedadam(
+    learning_rate: NotNegative = 1.0, b1: Decay = 0.9, b2: Decay = 0.99, tau: Positive = 1e-3
+) -> optax.GradientTransformation:
+    """FedAdam's server step (Reddi et al. 2021): v ← b2 v + (1 - b2) d², w ← w + learning_rate · m / (√v + τ)."""
+    return _adaptive("adam", float(learning_rate), float(b1), float(b2), float(tau))
+
+
+@checked
+def fedyogi(
+    learning_rate: NotNegative = 1.0, b1: Decay = 0.9, b2: Decay = 0.99, tau: Positive = 1e-3
+) -> optax.GradientTransformation:
+    """FedYogi's server step (Reddi et al. 2021): v ← v - (1 - b2) d² sign(v - d²), else as FedAdam."""
+    return _adaptive("yogi", float(learning_rate), float(b1), float(b2), float(tau))
+
+
+class Moments(NamedTuple):
+    """State of an adaptive server step."""
+
+    m: Params  # m ← b1 m + (1 - b1) d, at first 0
+    v: Params  # of squares, at first τ²
+
+
+# One object for equal arguments, so that it is one key of the compilation cache.
+@functools.lru_cache(maxsize=256)
+def _kept_momentum(learning_rate: float, momentum: float) -> optax.GradientTransformation:
+    return optax.sgd(learning_rate, momentum=momentum)
+
+
+@functools.lru_cache(maxsize=256)
+def _adaptive(rule: Rule, learning_rate: float, b1: float, b2: float, tau: float) -> optax.GradientTransformation:
+    """The paper's algorithm 2, without a correction of the moments for their start."""
+
+    def squares(v: Array, d: Array) -> Array:
+        if rule == "adagrad":
+            return v + d**2
+        if rule == "adam":
+            return b2 * v + (1 - b2) * d**2
+        return v - (1 - b2) * d**2 * jnp.sign(v - d**2)
+
+    def init(params: Params) -> Moments:
+        return Moments(
+            jax.tree.map(jnp.zeros_like, params), jax.tree.map(lambda leaf: jnp.full_like(leaf, tau**2), params)
+        )
+
+    def update(updates: Params, state: Moments, params: Params | None = None) -> tuple[Params, Moments]:
+        m = jax.tree.map(lambda held, d: b1 * held + (1 - b1) * d, state.m, updates)
+        v = jax.tree.map(squares, state.v, updates)
+        return jax.tree.map(lambda along, size: -learning_rate * along / (jnp.sqrt(size) + tau), m, v), Moments(m, v)
+
+    return optax.GradientTransformation(init, update)  # pyright: ignore[reportArgumentType]
 
 
 class InverseTime(Declared):

@@ -327,18 +327,28 @@ class Reports(eqx.Module):
     reach: PerSlot  # ‖a‖₁ of the work that was done
     second: Params | None = None  # the second vector of each answer, where clients send one
     starts: Params | None = None  # the models that were sent, where the strategy needs them and they were other ones
+    lost: Params | None = None  # updates that did not arrive, zero elsewhere; only in simulations that need them
 
     @classmethod
     def of(
-        cls, cohort: Cohort, answers: Answer, losses: PerSlot, reach: PerSlot, starts: Params | None = None
+        cls,
+        cohort: Cohort,
+        answers: Answer,
+        losses: PerSlot,
+        reach: PerSlot,
+        starts: Params | None = None,
+        keep_lost: bool = False,
     ) -> Reports:
         """What a cohort has sent, with every row that did not arrive set to zero, whatever it holds."""
 
         def keep(rows: Array) -> Array:
             return where_rows(cohort.arrived, rows, jnp.zeros_like(rows))
 
-        kept = jax.tree.map(keep, answers)
-        return cls(kept.update, keep(losses), keep(reach), kept.second, jax.tree.map(keep, starts))
+        def drop(rows: Array) -> Array:
+            return where_rows(cohort.uploading & ~cohort.arrived, rows, jnp.zeros_like(rows))
+
+        kept, lost = jax.tree.map(keep, answers), jax.tree.map(drop, answers.update) if keep_lost else None
+        return cls(kept.update, keep(losses), keep(reach), kept.second, jax.tree.map(keep, starts), lost)
 
 
 class Move(eqx.Module):

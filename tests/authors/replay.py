@@ -3,13 +3,15 @@
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
 from turnout.server.server import Server
 from turnout.server.tally import Tally
-from turnout.types import Answer, Fleet, Known, Reports
+from turnout.strategies.client_side import ClientSide
+from turnout.types import Answer, Fleet, Known, Reports, Work
 
 FOLDER = Path(__file__).parent
 
@@ -48,13 +50,19 @@ class Clients:
         return np.array([len(labels) for _, labels in self.data])
 
     def update(self, client, start, rate):
-        """Change of the model by a client's local work."""
+        """Change of the model by a client's plain local work."""
+        return self.work(client, start, rate)[0]
+
+    def work(self, client, start, rate, push=0.0, pull=0.0):
+        """Change of the model by a client's local work, and the mean and the last of its raw gradients."""
         inputs, labels = self.data[client]
-        model = np.asarray(start, float).reshape(self.start.shape)
+        model, gradients = np.asarray(start, float), []
         for _ in range(self.steps):
-            surplus = probabilities(model, inputs) - np.eye(len(model))[labels]
-            model = model - rate * self.stretch[client] * (surplus.T @ inputs / len(labels) + self.decay * model)
-        return model.ravel() - start
+            shaped = model.reshape(self.start.shape)
+            surplus = probabilities(shaped, inputs) - np.eye(len(shaped))[labels]
+            gradients.append((surplus.T @ inputs / len(labels) + self.decay * shaped).ravel())
+            model = model - rate * self.stretch[client] * (gradients[-1] + push + pull * (model - start))
+        return model - start, np.mean(gradients, axis=0), gradients[-1]
 
     def losses(self, params):
         """Cross-entropy of the server's model at each client."""
@@ -80,6 +88,8 @@ class Replay:
         self.server = Server.of(fleet, strategy, settings, slots=count)
         self.server.settings.check(strategy)
         self.state = self.server.init(jnp.asarray(clients.start.ravel()))
+        self.side = strategy.client_side or ClientSide()
+        self.kept = [self.side.init(self.state.params) for _ in range(count)]
         self.tally = Tally.empty(count)
         self.models, self.shipped = [np.asarray(self.state.params)], [np.asarray(self.server.model(self.state))]
         self.asked, self.weights, self.scales = [], [], []
@@ -99,12 +109,13 @@ class Replay:
         view = self.server.view(self.state, jnp.asarray(t), available, rate_told, self.known, losses)
         cohort, state = self.server.ask(self.state, view, jr.key(0))
         cohort = replace(cohort, arrived=cohort.uploading)
-        starts, scales = np.asarray(self.server.download(state, view, cohort).model), np.asarray(cohort.scale)
-        updates = np.zeros(starts.shape, np.float32)
+        download = self.server.download(state, view, cohort)
+        vectors = np.zeros((2 if self.side.sends_second else 1, *download.model.shape), np.float32)
         for slot in np.flatnonzero(cohort.uploading):
-            updates[slot] = self.clients.update(int(cohort.ids[slot]), starts[slot], rate * float(scales[slot]))
-        ones = jnp.ones(len(starts))
-        reports = Reports.of(cohort, Answer(jnp.asarray(updates)), ones, ones)
+            answer = self._train(cohort, download, slot, t, rate * float(cohort.scale[slot]))
+            vectors[:, slot] = jax.tree.leaves(answer)
+        ones = jnp.ones(vectors.shape[1])
+        reports = Reports.of(cohort, Answer(*jnp.asarray(vectors)), ones, ones * self.clients.steps)
         closed = self.server.close(state, view, cohort, reports, self.tally)
         self.state, self.tally = closed.state, closed.tally
         self.models.append(np.asarray(self.state.params))
@@ -112,6 +123,21 @@ class Replay:
         self.asked.append(np.asarray(cohort.asked))
         self.weights.append(np.asarray(cohort.put(closed.weight)))
         self.scales.append(np.asarray(cohort.put(cohort.scale)))
+
+    def _train(self, cohort, download, slot, t, rate):
+        """What a client sends; it keeps what its side wants, since no upload is lost."""
+        client, own = int(cohort.ids[slot]), jax.tree.map(lambda rows: rows[slot], download)
+        side, kept = self.side, self.kept[client]
+        push = side.push(kept, own.shared)
+        steering = 0.0 if push is None else np.asarray(push, float), 0.0 if side.pull is None else float(side.pull)
+        update, mean, last = (
+            jnp.asarray(rows, jnp.float32) for rows in self.clients.work(client, np.asarray(own.model), rate, *steering)
+        )
+        numbers = (jnp.asarray(number, jnp.float32) for number in (cohort.lr[slot], self.clients.steps, t))
+        work = Work(update, *numbers, own.shared, mean, last)
+        answer = side.say(kept, work)
+        self.kept[client] = side.keep(kept, work, answer)
+        return answer
 
 
 def apart(models, others):

@@ -30,7 +30,7 @@ def loss(arrays, config, context):
     return stage.probe(int(context.node_config["client-id"]), arrays["x"], config["seed"])
 
 
-ON_NODES = [name for name, strategy in ONE_EACH.items() if strategy.client_side is None]
+ON_NODES = [name for name, strategy in ONE_EACH.items() if strategy.client_side is None and not strategy.needs_lost]
 APP = client_app(train=train, loss=loss)
 TARGET = {name.removeprefix("id:"): worth for name, worth in stage.IMPORTANCE.items()}
 

@@ -59,6 +59,9 @@ def test_who_keeps_a_model_per_client_is_known():
         "ca2fl",
         "ace",
         "fedstaleasync",
+        "fedstale",
+        "fedar",
+        "fedpbc",
     }
     assert not MIFA(memory="clients").remembers_models
     assert not LastWord(memory="clients").remembers_models

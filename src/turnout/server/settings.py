@@ -22,9 +22,9 @@ PLAIN_STEP = optax.sgd(1.0)  # one object, so that it is one key of the compilat
 class ServerSettings(Declared):
     """How the server moves the model, and what it knows of its clients.
 
-    The optimizer is any optax transformation; it gets minus the direction as its gradient, and its result is scaled
-    by the learning rate of the round. With a radius the model is then projected onto the ball of that size around the
-    origin.
+    The optimizer is any optax transformation, such as those of papers in `turnout.optimizers`. It gets minus the
+    direction as its gradient, and its result is scaled by the learning rate of the round. With a radius the model is
+    then projected onto the ball of that size around the origin.
 
     With `rest` the strategy sees only clients that were not asked in the last R rounds. Rests make participation more
     even: with room for all it tends to a fixed rotation, and effective weights move towards uniform ones. Facts still

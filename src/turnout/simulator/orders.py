@@ -45,9 +45,9 @@ class DoneWork(eqx.Module):
     jobs: Jobs  # with the state that the clients kept before
     sent: Sent
 
-    def reports(self, orders: Orders, starts: Params | None = None) -> Reports:
-        """What has arrived; with the models that were sent, if they are wanted."""
-        return Reports.of(orders.cohort, self.sent.answers, self.sent.losses, orders.reach, starts)
+    def reports(self, orders: Orders, starts: Params | None = None, keep_lost: bool = False) -> Reports:
+        """What has arrived; with the models that were sent, or with what did not arrive, if these are wanted."""
+        return Reports.of(orders.cohort, self.sent.answers, self.sent.losses, orders.reach, starts, keep_lost)
 
     def commit(self, kept: ClientState | None, cohort: Cohort) -> ClientState | None:
         """What clients keep after this work, of which some arrived."""

@@ -14,6 +14,7 @@ from turnout.strategies.delay_adaptive import DelayAdaptive
 from turnout.strategies.f3ast import F3AST
 from turnout.strategies.fair_choice import FairChoice
 from turnout.strategies.fedacs import FedACS
+from turnout.strategies.fedar import FedAR
 from turnout.strategies.fedasync import FedAsync
 from turnout.strategies.fedau import FedAU
 from turnout.strategies.fedavg import FedAvg
@@ -23,7 +24,9 @@ from turnout.strategies.feddyn import FedDyn
 from turnout.strategies.fedfix import FedFix
 from turnout.strategies.fedlaavg import FedLaAvg
 from turnout.strategies.fednova import FedNova
+from turnout.strategies.fedpbc import FedPBC
 from turnout.strategies.fedprox import FedProx
+from turnout.strategies.fedstale import FedStale
 from turnout.strategies.fedstaleasync import FedStaleAsync
 from turnout.strategies.fedvarp import FedVARP
 from turnout.strategies.focus import FOCUS
@@ -56,6 +59,7 @@ __all__ = [
     "DelayAdaptive",
     "FairChoice",
     "FedACS",
+    "FedAR",
     "FedAU",
     "FedAWE",
     "FedAsync",
@@ -65,7 +69,9 @@ __all__ = [
     "FedFix",
     "FedLaAvg",
     "FedNova",
+    "FedPBC",
     "FedProx",
+    "FedStale",
     "FedStaleAsync",
     "FedVARP",
     "ImportanceSampling",

@@ -71,7 +71,8 @@ class Strategy(Declared, Generic[State]):
     consistent: ClassVar[str] = ""  # in which worlds the limit is the optimum, in a few words
     references: ClassVar[tuple[str, ...]] = ()  # keys of references.bib
 
-    # Fields of `Known`; "losses": a probe of every available client; "starts": the models that were sent.
+    # Fields of `Known`; "losses": a probe of every available client; "starts": the models that were sent; "lost": the
+    # updates that did not arrive, which only a simulation has, and only where work takes no time.
     needs: ClassVar[tuple[str, ...]] = ()
     plain_step: ClassVar[bool] = False  # sets the model itself: the server must have rate 1, no optimizer, no radius
 
@@ -143,6 +144,11 @@ class Strategy(Declared, Generic[State]):
     def starts_shared(self) -> bool:
         """Whether every client starts from the server's own model."""
         return type(self).start is Strategy.start
+
+    @property
+    def needs_lost(self) -> bool:
+        """Whether updates that did not arrive are wanted, which real nodes do not have."""
+        return "lost" in self.needs
 
     @property
     def admits_all(self) -> bool:

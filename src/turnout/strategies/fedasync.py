@@ -7,8 +7,8 @@ import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.staleness import Discount, check_discount, check_not_negative, hinge, polynomial
-from turnout.types import Cohort, Fleet, Move, Params, PerSlot, Reports, Scalar, View, divide
+from turnout.strategies.staleness import Discount, check_discount, check_not_negative, discounted
+from turnout.types import Cohort, Fleet, Move, Params, Reports, Scalar, View, divide
 
 
 class FedAsync(Strategy[None]):
@@ -48,17 +48,11 @@ class FedAsync(Strategy[None]):
             raise ValueError(f"mixing must be above 0 and at most 1, not {self.mixing}")
 
     def aggregate(self, state: None, params: Params, view: View, cohort: Cohort, reports: Reports) -> tuple[Move, None]:
-        rate = jnp.asarray(self.mixing, jnp.float32) * self._trust(cohort.age)
+        trust = discounted(self.discount, cohort.age, self.exponent, self.slope, self.within)
+        rate = jnp.asarray(self.mixing, jnp.float32) * trust
         fair = cohort.take(view.target) * view.num_members * cohort.copies
         each = jnp.where(cohort.arrived, jnp.minimum(rate * fair, 1.0), 0.0)
         mixed_in = 1.0 - jnp.prod(1.0 - each)
         weight = each * divide(mixed_in, jnp.sum(each))
         models = tree.weighted_sum(tree.add(reports.starts, reports.updates), weight)
         return Move(weight, tree.subtract(models, tree.scale(params, jnp.sum(weight)))), state
-
-    def _trust(self, age: PerSlot) -> PerSlot:
-        if self.discount == "polynomial":
-            return polynomial(age, self.exponent)
-        if self.discount == "hinge":
-            return hinge(age, self.slope, self.within)
-        return jnp.ones_like(age)

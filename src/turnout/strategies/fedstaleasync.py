@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 
 from turnout import tree
-from turnout.strategies.base import Strategy, listed, per_client
-from turnout.strategies.intervals import Intervals, check_cutoff
+from turnout.strategies.base import Strategy, per_client
+from turnout.strategies.intervals import Intervals, Rates, as_rates, check_cutoff, check_rates
 from turnout.strategies.memory import rows_of_zeros, sum_rows
 from turnout.strategies.staleness import check_not_negative, hinge
-from turnout.types import Array, Cohort, Fleet, Mask, Move, Params, PerClient, PerSlot, Reports, Scalar, View, divide
-
-
-def _as_rates(rates: Sequence[float] | PerClient | Scalar | None) -> PerClient | Scalar | None:
-    return listed(PerClient)(rates) if isinstance(rates, Sequence) else rates
+from turnout.types import Cohort, Fleet, Mask, Move, Params, PerClient, PerSlot, Reports, Scalar, View
 
 
 class Remembered(eqx.Module):
@@ -60,7 +53,7 @@ class FedStaleAsync(Strategy[Remembered]):
     fresh_slope: Scalar = 0.0  # of a, beyond `within`
     stale_slope: Scalar = 0.0  # of b
     within: Scalar = 0.0  # age up to which a and b do not fall
-    rates: PerClient | Scalar | None = per_client(converter=_as_rates)  # p, one number or one per client
+    rates: Rates = per_client(converter=as_rates)  # p, one number or one per client
     cutoff: Scalar = 50.0  # longest interval, where p is estimated
 
     def check(self, fleet: Fleet) -> None:
@@ -68,16 +61,7 @@ class FedStaleAsync(Strategy[Remembered]):
         check_cutoff(self.cutoff)
         check_not_negative(fresh=self.fresh, stale=self.stale, within=self.within)
         check_not_negative(fresh_slope=self.fresh_slope, stale_slope=self.stale_slope)
-        if self.rates is None:
-            return
-        rates = np.asarray(self.rates)
-        if rates.shape not in ((), (fleet.num_clients,)):
-            raise ValueError(
-                f"rates must be one number or {fleet.num_clients}, one per client, not shape {rates.shape}"
-            )
-        if not np.all((rates > 0) & (rates <= 1)):
-            wrong = rates[~((rates > 0) & (rates <= 1))].flat[0]
-            raise ValueError(f"rates must be above 0 and at most 1, not {wrong}")
+        check_rates(self.rates, fleet)
 
     def init(self, fleet: Fleet, params: Params) -> Remembered:
         zeros = jnp.zeros_like(fleet.importance)
@@ -91,7 +75,7 @@ class FedStaleAsync(Strategy[Remembered]):
         t = jnp.asarray(view.t, jnp.float32)
         counts = jnp.asarray(self.stale, jnp.float32) * hinge(t - state.version, self.stale_slope, self.within)  # b
         counted, steps = state.counted + counts, state.steps + 1.0
-        interval = cohort.take(self._interval(state))  # 1 / p
+        interval = cohort.take(state.intervals.usual(self.rates))  # 1 / p
         fair = jnp.where(cohort.arrived, cohort.take(view.target) * cohort.copies, 0.0)
         fresh = jnp.asarray(self.fresh, jnp.float32) * hinge(cohort.age, self.fresh_slope, self.within)  # a
         weight: PerSlot = fair * fresh * interval
@@ -110,9 +94,3 @@ class FedStaleAsync(Strategy[Remembered]):
             intervals=state.intervals.after(cohort.mask, self.cutoff),
         )
         return Move(weight, tree.scale(direction, view.lr)), after
-
-    def _interval(self, state: Remembered) -> PerClient:
-        if self.rates is None:
-            return state.intervals.mean
-        rates: Array = jnp.broadcast_to(jnp.asarray(self.rates, jnp.float32), state.version.shape)
-        return divide(jnp.ones_like(rates), rates)

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 
+from turnout.strategies.base import listed
 from turnout.types import Fleet, Mask, PerClient, Scalar, divide
+
+Rates = PerClient | Scalar | None  # p, one number or one per client; None where it is estimated
+
+
+def as_rates(rates: Sequence[float] | Rates) -> Rates:
+    """Converter of a field of rates: a list is one per client."""
+    return listed(PerClient)(rates) if isinstance(rates, Sequence) else rates
+
+
+def check_rates(rates: Rates, fleet: Fleet) -> None:
+    """Raise a ValueError if given rates are not those of this fleet."""
+    if rates is None:
+        return
+    given = np.asarray(rates)
+    if given.shape not in ((), (fleet.num_clients,)):
+        raise ValueError(f"rates must be one number or {fleet.num_clients}, one per client, not shape {given.shape}")
+    if not np.all((given > 0) & (given <= 1)):
+        wrong = given[~((given > 0) & (given <= 1))].flat[0]
+        raise ValueError(f"rates must be above 0 and at most 1, not {wrong}")
 
 
 def check_cutoff(cutoff: Scalar) -> None:
@@ -30,6 +53,13 @@ class Intervals(eqx.Module):
     def mean(self) -> PerClient:
         """Of the closed intervals, 1 before the first."""
         return divide(self.total, self.count, otherwise=1.0)
+
+    def usual(self, rates: Rates) -> PerClient:
+        """1 / p of each client: by the given rates, or else the mean of its intervals."""
+        if rates is None:
+            return self.mean
+        given = jnp.broadcast_to(jnp.asarray(rates, jnp.float32), self.gap.shape)
+        return divide(jnp.ones_like(given), given)
 
     def after(self, came: Mask, cutoff: Scalar) -> Intervals:
         """The counts after a round in which these clients took part."""

@@ -44,6 +44,15 @@ def hinge(age: Array, slope: Scalar, within: Scalar) -> Array:
     return 1.0 / (jnp.asarray(slope, jnp.float32) * beyond + 1.0)
 
 
+def discounted(discount: Discount, age: Array, exponent: Scalar, slope: Scalar, within: Scalar) -> Array:
+    """The factor of an update of this age, by the discount of that name."""
+    if discount == "polynomial":
+        return polynomial(age, exponent)
+    if discount == "hinge":
+        return hinge(age, slope, within)
+    return jnp.ones_like(age)
+
+
 def num_arrived(cohort: Cohort) -> Number:
     """M, the updates that this step uses."""
     return jnp.sum(cohort.arrived, dtype=jnp.float32)

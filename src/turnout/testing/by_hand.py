@@ -203,7 +203,7 @@ def _close(
     cohort = server.admit(state, view, cohort, jnp.linalg.norm(came.answers.update, axis=1), root)
     cohort = replace(cohort, arrived=cohort.uploading & cohort.take(came.delivers))
     reach = jnp.where(cohort.uploading, cohort.take(came.reach), jnp.nan)
-    reports = Reports.of(cohort, came.answers, reach, reach, came.starts)
+    reports = Reports.of(cohort, came.answers, reach, reach, came.starts, server.strategy.needs_lost)
     return server.close(state, view, cohort, reports, Tally.empty(cohort.num_clients)).state, cohort
 
 

@@ -14,6 +14,7 @@ from page_walker import walked
 from turnout.errors import FolderError
 from turnout.workbench.diagnosis.diagnose import diagnose
 from turnout.workbench.diagnosis.findings.all_findings import examine
+from turnout.workbench.diagnosis.findings.cycles import Cycle, Cycles
 from turnout.workbench.diagnosis.findings.fedavg_weights import FedAvgWeights, total_variation
 from turnout.workbench.diagnosis.reading.log import Log
 from turnout.workbench.diagnosis.world.ranking import Rank, Ranking
@@ -86,6 +87,25 @@ def test_the_first_sentence_says_whom_the_model_is_trained_for(diagnosis):
         "; in all, 40 % of the weight goes to the wrong clients."
     )
     assert "about as asked: 0 %" in diagnosis_words.headline(weighted(diagnosis, [1 / 7] * 7, [1 / 7] * 7))
+
+
+def test_the_longest_cycle_is_the_window_of_those_that_amplify(diagnosis):
+    nobody = np.zeros(diagnosis.log.num_clients)
+    day = Cycle("daily", 23.8, 1e-6, 0.5, 0.3, 0.2, 12.0, np.linspace(0.2, 0.8, 24), nobody, nobody, nobody, nobody > 0)
+    week = replace(day, name="weekly", period=168.2)
+
+    def words(*cycles, seconds):
+        log = replace(diagnosis.log, slot_seconds=seconds)
+        return diagnosis_words.diagnosis_words(
+            replace(diagnosis, log=log, findings=replace(diagnosis.findings, cycles=Cycles(*cycles)))
+        )["cycles"]
+
+    assert words(day, week, None, seconds=3600.0)[-1].endswith("per cycle: window = 168, if a round lasts 60 minutes.")
+    assert words(day, replace(week, p_value=0.9), None, seconds=3600.0)[-1].endswith(
+        "window = 24, if a round lasts 60 minutes."
+    )
+    assert words(None, None, replace(day, name="unnamed"), seconds=None)[-1].endswith("window = 24.")
+    assert "window" not in words(replace(day, p_value=0.9), None, None, seconds=3600.0)[-1]
 
 
 def test_the_recommendation_comes_first(diagnosis, html):

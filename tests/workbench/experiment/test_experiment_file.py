@@ -76,7 +76,7 @@ def test_steps_is_short_for_fixed_compute(tiny):
         ("availability={ gap = 0.1 }", "availability.name: given nothing"),
         ("local.batch_sizes=3", "local: unknown key 'batch_sizes': did you mean 'batch_size'"),
         ("local.precision=float16", 'local.precision: given "float16", expected one of "float32", "bfloat16"'),
-        ("local.optimizer=addam", "local.optimizer: there is no 'addam' among optax's optimizers: did you mean 'adam'"),
+        ("local.optimizer=addam", "local.optimizer: there is no 'addam' among the optimizers: did you mean 'adam'"),
         ("local.optimizer={ name = 'sgd', learning_rate = 0.1 }", "local.optimizer: unknown key 'learning_rate'"),
         ("local.optimizer={ momentum = 0.9 }", "local.optimizer: given"),
         ("compute={ name = 'fixed' }", "local.steps: compute is given too"),

@@ -93,10 +93,14 @@ def test_third_party_mistakes_say_what_is_wrong(name, complaint):
         registry.find("strategies", name, "here")
 
 
-def test_optimizers_are_those_of_optax():
+def test_optimizers_are_those_of_optax_and_ours():
     import optax
 
+    from turnout import optimizers
+
     assert registry.find("optimizers", "adam", "here") is optax.adam
+    for name in ("fedavgm", "fedadagrad", "fedadam", "fedyogi", "heavy_ball"):
+        assert registry.find("optimizers", name, "here") is getattr(optimizers, name)
     with pytest.raises(ExperimentError, match="did you mean 'adam'"):
         registry.find("optimizers", "addam", "here")
 

@@ -67,6 +67,8 @@ def for_real_nodes(settings: ServerSettings | None, strategy: Strategy) -> Serve
     settings = (settings or ServerSettings()).with_facts(Online())
     settings.check(strategy)
     check_side(strategy)
+    if strategy.needs_lost:
+        raise ValueError(f"{type(strategy).__name__} needs the updates that are lost, which only a simulation has")
     if isinstance(settings.facts, Oracle):
         raise ValueError("an Oracle needs the true availability, which is unknown for a real fleet: use Online")
     return settings

@@ -84,9 +84,9 @@ def find(kind: str, name: str, where: str) -> Callable[..., Any]:
     if ":" in name:
         return _import(name, where)
     if kind in ("optimizers", "schedules"):
-        builders = _of_optax(kind)
+        builders = _of_optax_and_ours(kind)
         if name not in builders:
-            raise ExperimentError(f"{where}: there is no {name!r} among optax's {kind}: {nearest(name, builders)}")
+            raise ExperimentError(f"{where}: there is no {name!r} among the {kind}: {nearest(name, builders)}")
         return builders[name]
     entry = entry_named(kind, name, where)
     return getattr(importlib.import_module(entry.module), entry.attribute)
@@ -159,12 +159,14 @@ def _import(name: str, where: str) -> Callable[..., Any]:
 
 
 @functools.cache
-def _of_optax(kind: str) -> dict[str, Callable[..., Any]]:
+def _of_optax_and_ours(kind: str) -> dict[str, Callable[..., Any]]:
     import optax
 
     if kind == "schedules":
         return {name: getattr(optax, name) for name in dir(optax) if name.endswith(("_schedule", "_decay"))}
     plain = {name: getattr(optax, name) for name in dir(optax) if name.islower() and not name.startswith("_")}
+    ours = importlib.import_module("turnout.optimizers")
+    plain |= {name: getattr(ours, name) for name in names_defined(ours.__name__) if not name.startswith("_")}
     functions = {name: value for name, value in plain.items() if inspect.isfunction(value)}
     return {
         name: function

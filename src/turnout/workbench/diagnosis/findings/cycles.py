@@ -73,6 +73,11 @@ class Cycles:
         """The significant cycles."""
         return [cycle for cycle in self.tested if cycle.found]
 
+    @property
+    def window(self) -> int | None:
+        """Slots of the longest cycle, in which all others are over, too; None if there is no cycle."""
+        return max((round(cycle.period) for cycle in self.found), default=None)
+
 
 def cycles(log: Log, rates: Rates) -> Cycles:
     """Look for cycles in the fleet as a whole and in its clients, whatever their phases."""

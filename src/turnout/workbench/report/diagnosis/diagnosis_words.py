@@ -32,8 +32,7 @@ def diagnosis_words(diagnosis: Diagnosis) -> dict[str, list[str]]:
         "log": [*_log(diagnosis), *_outages(diagnosis)],
         "availability": _availability(diagnosis),
         "company": _company(diagnosis),
-        "cycles": [_cycle(cycle, diagnosis.log) for cycle in diagnosis.findings.cycles.tested]
-        or ["The log is too short to show a cycle."],
+        "cycles": _cycles(diagnosis),
         "separation": _separation(diagnosis),
         "drift": _drift(diagnosis),
         "uploads": _uploads(diagnosis),
@@ -214,6 +213,18 @@ def _peak(cycle: Cycle, log: Log) -> str:
         return f"{clock}{in_zone(log)}"
     day = minutes // (24 * 60) % 7
     return f"{WEEKDAYS[day]}, {clock}{in_zone(log)}" if log.dated else f"{clock} of day {day + 1} of the week"
+
+
+def _cycles(diagnosis: Diagnosis) -> list[str]:
+    found, log = diagnosis.findings.cycles, diagnosis.log
+    if not found.tested:
+        return ["The log is too short to show a cycle."]
+    lines = [_cycle(cycle, log) for cycle in found.tested]
+    if found.window is None:
+        return lines
+    unit = "" if log.slot_seconds is None else f", if a round lasts {duration(log.slot_seconds)}"
+    window = f"window = {found.window:,}{unit}"
+    return [*lines, f"Amplified FedAvg and Amplified SCAFFOLD should go further once per cycle: {window}."]
 
 
 def _cycle(cycle: Cycle, log: Log) -> str:
