@@ -12,7 +12,15 @@ from turnout.strategies import FedVARP, LastWord
 from turnout.tasks import quadratics
 from turnout.testing import check_strategy
 from turnout.types import Answer, Ask, Cohort, Fleet, Known, Reports, View
-from turnout.workbench.reproduction.variants import Compensated, Corrected, Pooled, Shared, late_starts, spell
+from turnout.workbench.reproduction.variants import (
+    Compensated,
+    Corrected,
+    Pooled,
+    Shared,
+    inverse_root,
+    late_starts,
+    spell,
+)
 from turnout.world import World, compute
 
 TASK = quadratics(4, 2, spread=2.0, seed=1)
@@ -117,3 +125,8 @@ def test_every_second_client_starts_late():
     assert not found[:3, 1::2].any()
     np.testing.assert_array_equal(found[:, ::2], always[:, ::2])
     np.testing.assert_array_equal(found[3:], always[3:])
+
+
+def test_a_rate_falls_with_the_root_of_the_round():
+    rate = inverse_root(0.1)
+    assert [float(rate(t)) for t in (0, 30, 990)] == pytest.approx([0.1, 0.05, 0.01])

@@ -59,9 +59,9 @@ class Worlds:
 
     def runs_of(self, entry: Table, code: Code = Code.IMPORTED) -> Claim:
         """What is to be run for one strategy: the search of its rates and the test seeds in every world."""
-        own = entry
-        if "server" in entry or _strategy(entry["name"]).plain_step:
-            own = entry | {"local": self.plain_step["local"], "server": self.plain_step["server"]}
+        own, server = entry, entry.get("server", {})
+        if _strategy(entry["name"]).plain_step or isinstance(server.get("learning_rate"), int | float):
+            own = entry | {"local": self.plain_step["local"], "server": self.plain_step["server"] | server}
         experiment = self.document["experiment"] | {"strategies": [own]}
         return read_runs(label_of(entry), self.size, self.document | {"experiment": experiment}, code)
 
