@@ -1,4 +1,5 @@
 """The client's side: any ClientApp made to answer the server's questions, and one around functions of numpy arrays."""
+# Long: a fifth of it says what the arguments of two public functions are, and refuses others without jax.
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Run an experiment: check and build everything, then simulate, then return the outcomes with labels."""
+# Long: what a run is, as tables, stands beside how it comes about.
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """The results of a run, or of several side by side, as one table, in plain words, and as numbers for a program."""
+# Long: one table, and the words and numbers that belong to it, column by column.
 
 from __future__ import annotations
 
