@@ -133,3 +133,9 @@ def test_quiet_rounds_with_a_linear_model():
     assert f"over the last day it is {-day.mean:.1f} points behind MIFA" in MATRIX
     empty = [quiet("nobody", "LastWord", at, x=x) for x in (150.0, 250.0)]
     assert (empty[0] == empty[1]).all()
+
+
+def test_on_fresh_partitions_and_with_a_wider_grid_steps_by_client_cost_nothing():
+    leads = {rival: lead("last_word_by_client", "MNIST", rival) for rival in ("MIFA", "FedVARP")}
+    assert all(-0.3 < each.low < 0 < each.high for each in leads.values())
+    assert "LastWord is level with both there, and less than 0.3 points behind either." in MATRIX
