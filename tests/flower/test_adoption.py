@@ -1,5 +1,6 @@
 """What a user of Flower meets first: an app of one's own, nodes that restart, long rounds, slow clients."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -272,7 +273,7 @@ def test_a_late_update_is_about_the_round_in_which_it_was_asked_for():
 
     takes, falling = (
         on_train({"1": 10.0, "2": 10.0, "3": 10.0, "4": 45.0}),
-        Local(learning_rate=lambda t: 0.5 / (1 + t)),
+        Local(learning_rate=lambda t: 0.5 / (1.0 + jnp.asarray(t, jnp.float32))),
     )
     flower, _, _ = play(
         client_app(train=work), MIFA(), names=("1", "2", "3", "4"), rounds=12, takes=takes, stretch=1.5, local=falling

@@ -297,7 +297,8 @@ def test_bytes_of_both_vectors_are_counted():
         model = {"w": np.zeros(3 * 4000, np.float32)}
 
         def long(arrays, config, context):
-            along = config["steer"]({"w": arrays["w"] - 1}, arrays)
+            own = np.random.default_rng(config["seed"]).normal(size=12_000).astype(np.float32)
+            along = config["steer"]({"w": arrays["w"] - own}, arrays)
             return {"w": arrays["w"] - np.float32(0.1) * along["w"]}, {"reach": 1}
 
         flower.start(everybody(client_app(train=long)), to_record(model), num_rounds=1, timeout=1.0)
