@@ -230,9 +230,7 @@ def outcomes(
         run_plan = RunPlan(experiment.rounds, experiment.evaluate_every, segment, experiment.metrics)
         seeds = check_seeds(experiment.seeds)
         for batch in batches:
-            check_metrics(batch.tasks[0], [*(run_plan.metrics or ()), *needed])
-            for trial in (trial for setup in batch.setups for trial in setup.trials):
-                check_length(trial, experiment.rounds)
+            _check(batch, run_plan, needed)
         programs = list(_programs(batches, labels))
         shares = None if progress is None else lambda done, total: progress(done / total)
         for number, (batch, group, wanted) in enumerate(programs):
@@ -246,6 +244,14 @@ def outcomes(
                 started = time.perf_counter()
             for i, point in finished.items():
                 yield _outcome(batch, i, point), point.seconds
+
+
+def _check(batch: Batch, run_plan: RunPlan, needed: Collection[str]) -> None:
+    """Refuse metrics that a task does not have, and runs that are over before anybody can answer."""
+    check_metrics(batch.tasks[0], [*(run_plan.metrics or ()), *needed])
+    for setup in batch.setups:
+        for trial in setup.trials:
+            check_length(trial, run_plan.rounds)
 
 
 def _build(experiment: Experiment, grid: Sequence[Point], kept: KeptPoints | None) -> tuple[Batch, ...]:
