@@ -131,7 +131,7 @@ def million() -> str:
 
 
 def arrivals() -> str:
-    """Time per simulated arrival beside FLGo and APPFL: `python benchmarks/arrivals.py --store`."""
+    """Time per simulated arrival beside other simulators: `python benchmarks/arrivals.py --store`."""
     numbers = json.loads((NUMBERS / "arrivals.json").read_text())
     columns = ("processor", "times", "wall", "times of wall")
     rows = [[name, *(f"{row[column]:,.0f}" for column in columns)] for name, row in numbers["rows"].items()]
