@@ -14,7 +14,7 @@ import numpy as np
 from in_time import same_time, whom
 from last_word_runs import lead_of_variants, nights
 from public_names import PACKAGES, listed, reference
-from speeds import intervals, million, performance, precision, speed
+from speeds import arrivals, intervals, million, performance, precision, speed
 from tables import NUMBERS, RESULTS, ROOT, final_accuracy, folder_of, points, size_of, table
 
 from turnout.statistics import Interval
@@ -246,6 +246,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "performance": performance,
     "precision": precision,
     "million": million,
+    "arrivals": arrivals,
     "whom": whom,
     "same time": same_time,
     "intervals": intervals,

@@ -128,3 +128,20 @@ def million() -> str:
             f"Strategies with one model per client were not run. Their memory would take, in GiB: {memories}.",
         ]
     )
+
+
+def arrivals() -> str:
+    """Time per simulated arrival beside other simulators: `python benchmarks/arrivals.py --store`."""
+    numbers = json.loads((NUMBERS / "arrivals.json").read_text())
+    columns = ("processor", "times", "wall", "times of wall")
+    rows = [[name, *(f"{row[column]:,.0f}" for column in columns)] for name, row in numbers["rows"].items()]
+    head = ("simulator", "µs of the processor per arrival", "times ours", "µs by the wall's clock", "times ours")
+    about = numbers["about"]
+    return "\n".join(
+        [
+            table(head, rows),
+            "",
+            f"`benchmarks/arrivals.py`, medians of {about['turns']} turns on {about['cores']} cores, which about",
+            f"{about['load']} running programs shared: compare the processor's times.",
+        ]
+    )

@@ -13,8 +13,9 @@ from turnout.auditor import Audit, audit_trials, calibrate
 from turnout.auditor.auditing import ROUNDS
 from turnout.declarations import NumRounds, checked
 from turnout.simulator.mesh import Spread
-from turnout.simulator.simulate import Seeds
-from turnout.simulator.trial import Trial, check_trial
+from turnout.simulator.run_plan import RunPlan
+from turnout.simulator.simulate import Seeds, check_metrics
+from turnout.simulator.trial import Trial, check_length, check_trial
 from turnout.tasks.base import Task
 from turnout.workbench.experiment.errors import ExperimentError, mistakes_at
 from turnout.workbench.experiment.experiment_file import Experiment
@@ -115,6 +116,14 @@ def _world(task: Task, point: Point, batch_size: int) -> World:
     with mistakes_at("availability, links, compute, durations"):
         links, durations = (part.build(num_clients=task.num_clients) for part in (point.links, point.durations))
         return World(availability, links, point.compute.build(**filled), durations)
+
+
+def check_batch(batch: Batch, run_plan: RunPlan, needed: Sequence[str]) -> None:
+    """Refuse metrics that a task does not have, and runs that are over before anybody can answer."""
+    check_metrics(batch.tasks[0], [*(run_plan.metrics or ()), *needed])
+    for setup in batch.setups:
+        for trial in setup.trials:
+            check_length(trial, run_plan.rounds)
 
 
 def calibrate_batch(batch: Batch, reference: str, rounds: int) -> Batch:

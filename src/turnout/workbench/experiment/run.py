@@ -20,10 +20,10 @@ from turnout.metrics import DISTANCE
 from turnout.simulator.batching import run_group
 from turnout.simulator.history import History
 from turnout.simulator.run_plan import RunPlan
-from turnout.simulator.simulate import Watcher, check_metrics, check_seeds, report_share
-from turnout.simulator.trial import TrialGroup, check_length, group_trials
+from turnout.simulator.simulate import Watcher, check_seeds, report_share
+from turnout.simulator.trial import TrialGroup, group_trials
 from turnout.tasks.base import Task
-from turnout.workbench.experiment.build import Batch, build, calibrate_batch
+from turnout.workbench.experiment.build import Batch, build, calibrate_batch, check_batch
 from turnout.workbench.experiment.circumstances import circumstances
 from turnout.workbench.experiment.errors import mistakes_at
 from turnout.workbench.experiment.experiment_file import Experiment
@@ -233,9 +233,7 @@ def outcomes(
         run_plan = RunPlan(experiment.rounds, experiment.evaluate_every, segment, experiment.metrics)
         seeds = check_seeds(experiment.seeds)
         for batch in batches:
-            check_metrics(batch.tasks[0], [*(run_plan.metrics or ()), *needed])
-            for trial in (trial for setup in batch.setups for trial in setup.trials):
-                check_length(trial, experiment.rounds)
+            check_batch(batch, run_plan, needed)
         programs = list(_programs(batches, labels))
         shares = None if progress is None else lambda done, total: progress(done / total)
         for number, (batch, group, wanted) in enumerate(programs):
