@@ -60,7 +60,7 @@ def greet(
             memory on the clients. If not given, it is lost when the node restarts.
 
     """
-    if not isinstance(app, ClientApp):
+    if not isinstance(app, ClientApp):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"greet takes a ClientApp, not an object of {type(app).__name__}")
     _check_functions(name=name, size=size, loss=loss)
     _check_reach(reach)
