@@ -53,7 +53,7 @@ def greet(
         side: the class of a client side of your own, for strategies that are not shipped; no code travels.
 
     """
-    if not isinstance(app, ClientApp):
+    if not isinstance(app, ClientApp):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"greet takes a ClientApp, not an object of {type(app).__name__}")
     _check_functions(name=name, size=size, loss=loss)
     _check_reach(reach)

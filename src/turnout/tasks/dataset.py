@@ -90,7 +90,7 @@ def dataset_table(
         kept = owners >= 0
         columns, owners, client = {name: column[kept] for name, column in columns.items()}, owners[kept], ROW
         columns[ROW] = owners
-    elif not isinstance(client, str):
+    elif not isinstance(client, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(
             f"client must be the name of a column or a partitioner, not an object of {type(client).__name__}"
         )

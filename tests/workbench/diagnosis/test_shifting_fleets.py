@@ -51,6 +51,18 @@ def test_empty_nights_are_no_outage():
     assert not findings.outages.found
 
 
+def test_closed_hours_of_a_week_are_no_outage():
+    """By rounding some slots of a week were taken for those an hour earlier, and closed hours for open ones."""
+    week = np.zeros(168)
+    for day in range(5):
+        week[24 * day + 9 : 24 * day + 17] = 0.6
+    week[5 * 24 + 11 : 5 * 24 + 20] = 0.3
+    present = np.random.default_rng(0).random((60, 6 * 168)) < np.tile(week, 6)
+    findings = examine(Log.from_matrix(present, slot_seconds=3600.0, dated=True))
+    assert findings.cycles.weekly.found
+    assert not findings.outages.found
+
+
 def test_a_fleet_that_often_stays_away_as_a_whole_has_no_outages():
     draw = np.random.default_rng(2)
     open_slot = np.repeat(draw.random(300) < 0.5, 2)

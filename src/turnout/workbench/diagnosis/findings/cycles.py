@@ -97,7 +97,8 @@ def hours_of_cycle(log: Log, cycles: Cycles) -> tuple[Int[np.ndarray, " slots"],
         period = DAY / log.slot_seconds
     if period is None or round(period) < 2 or log.num_slots < 2 * period:
         return np.zeros(log.num_slots, np.int64), None
-    return np.mod(np.arange(log.num_slots) / period * round(period), round(period)).astype(np.int64), round(period)
+    places = np.arange(log.num_slots) * (round(period) / period)  # exact where the period is a whole number of slots
+    return np.mod(places, round(period)).astype(np.int64), round(period)
 
 
 def _of_length(log: Log, rates: Rates, name: str, period: float) -> Cycle | None:

@@ -6,12 +6,12 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int32, Shaped
 
-from turnout.declarations import Positive, hold
+from turnout.declarations import Numbers, hold
 from turnout.errors import nearest
 
 Clients = Sequence[int] | Int[np.ndarray, " selected"]
@@ -96,14 +96,19 @@ class Runs:
 
 
 _OF_FLEET = {
-    "slot_seconds": Positive | None,
+    "slot_seconds": Annotated[float | None, Numbers(0, above=True)],
     "clock_start": float | int,
     "first_round": int,
     "dated": bool,
     "zone": str,
 }
-_OF_CLIENTS = {"sizes": (0, math.inf), "losses": (-math.inf, math.inf), "arrived": (0, 1), "steps": (0, math.inf)}
-_OF_CLIENTS |= {"target": (0, 1)}
+_OF_CLIENTS = {
+    "sizes": (0, math.inf),
+    "losses": (-math.inf, math.inf),
+    "arrived": (0, 1),
+    "steps": (0, math.inf),
+    "target": (0, 1),
+}
 
 
 def _check_given(

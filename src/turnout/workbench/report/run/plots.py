@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import altair as alt
 import numpy as np
@@ -179,7 +179,7 @@ def save_plot(chart: alt.TopLevelMixin, out: str | Path, form: str | None = None
     if form_of not in get_args(Format):
         raise ExperimentError(f"{file}: give --format, or a file that ends in {', '.join(get_args(Format))}")
     with whole_file(file) as draft:
-        chart.save(draft, format=form_of, scale_factor=PAPER_PIXELS if form_of == "png" else 1)
+        chart.save(draft, format=cast(Format, form_of), scale_factor=PAPER_PIXELS if form_of == "png" else 1)
     return file
 
 
