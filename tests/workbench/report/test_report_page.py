@@ -23,12 +23,13 @@ from turnout.workbench.experiment.run import Outcome, Run
 from turnout.workbench.experiment.store import load, save
 from turnout.workbench.experiment.sweep import points
 from turnout.workbench.report.page import colours
+from turnout.workbench.report.page.chart import Axis, Chart, Series
 from turnout.workbench.report.page.shell import for_script, pack
 from turnout.workbench.report.run import curves, plots
 from turnout.workbench.report.run import run_charts as run_charts_module
 from turnout.workbench.report.run import run_page as run_page_module
 from turnout.workbench.report.run.compared import join_runs, of_history
-from turnout.workbench.report.run.curves import error_splits
+from turnout.workbench.report.run.curves import ErrorSplit, error_splits, with_floors
 from turnout.workbench.report.run.run_charts import attendance_picture, curve_charts, weight_by_group
 from turnout.workbench.report.run.run_page import RunReport, Source, write_report
 
@@ -248,6 +249,15 @@ def test_the_error_is_split_where_the_optimum_is_known(run):
 def test_unequal_work_is_not_split():
     unequal = DOCUMENT | {"compute": {"name": "redrawn", "low": 1, "high": 3}, "local": {}}
     assert error_splits(made_up(unequal)) == {}
+
+
+def test_a_bias_that_is_not_a_number_is_no_line():
+    """That of a strategy whose updates have never counted; JSON could not hold it."""
+    whole, nothing = np.ones(2), np.full(2, np.nan)
+    lines = tuple(Series(label, colours.Style("#000", "#fff"), whole) for label in ("A", "B"))
+    chart = Chart("lines", "Distance", Axis("Round"), Axis("Distance"), lines)
+    splits = {"A": ErrorSplit(whole, whole, whole), "B": ErrorSplit(nothing, nothing, nothing)}
+    assert [rule.label for rule in with_floors(chart, splits).rules] == ["A"]
 
 
 def test_several_runs_side_by_side(run, folder, tmp_path):

@@ -74,7 +74,8 @@ def spread_note(seeds: int) -> str:
 def with_floors(chart: Chart, splits: Mapping[str, ErrorSplit]) -> Chart:
     """The chart of the distance to the optimum with the bias of each run, where its error was split."""
     styles = {series.label: series.style for series in chart.series}
-    floors = tuple(Rule(float(split.bias.mean()), label, styles[label]) for label, split in splits.items())
+    biases = {label: float(split.bias.mean()) for label, split in splits.items()}
+    floors = tuple(Rule(bias, label, styles[label]) for label, bias in biases.items() if np.isfinite(bias))
     return replace(chart, rules=floors, note=f"{chart.note} {FLOORS}") if floors else chart
 
 
