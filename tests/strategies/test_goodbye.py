@@ -14,7 +14,7 @@ from steered import Corrected, Steered
 from turnout.server.places import take_back, vacate
 from turnout.server.server import Server, ServerState
 from turnout.server.tally import Tally
-from turnout.strategies import MIFA, FedAvg, FedVARP, LastWord
+from turnout.strategies import FOCUS, MIFA, SCAFFOLD, FedAvg, FedDyn, FedVARP, LastWord
 from turnout.strategies.client_side import ClientSide
 from turnout.strategies.last_updates import Words
 from turnout.types import Fleet, Known, PyTree, Reports, Work, where_rows
@@ -93,7 +93,7 @@ def gap(one, other):
     return float(jnp.max(jnp.abs(one.total - other.total)) / jnp.max(jnp.abs(other.total)))
 
 
-ON_CLIENTS = [LastWord(memory="clients"), MIFA(memory="clients"), Steered()]
+ON_CLIENTS = [LastWord(memory="clients"), MIFA(memory="clients"), Steered(), SCAFFOLD(), FedDyn(), FOCUS()]
 ON_SERVER = [LastWord(), LastWord(bits=8), FedVARP()]
 
 

@@ -15,7 +15,7 @@ from turnout.strategies.staleness import Discount, discounted
 from turnout.types import Cohort, Fleet, Mask, Move, Params, PerClient, Reports, Scalar, View, divide
 
 
-class Table(eqx.Module):
+class LastSent(eqx.Module):
     """What each client sent last."""
 
     rows: Params  # G, one update per client, zero before its first
@@ -23,7 +23,7 @@ class Table(eqx.Module):
     round: PerClient  # of which the update is
 
 
-class FedAR(Strategy[Table]):
+class FedAR(Strategy[LastSent]):
     """w ← w + η_t Σ_k α_k ψ(age_k) u_k / Σ_k α_k, both sums over all clients heard so far.
 
     u_k = Δ_k / η is what client k sent last, per unit of the rate it was made with, and its age the rounds since its
@@ -52,13 +52,13 @@ class FedAR(Strategy[Table]):
     slope: NotNegativeScalar = 0.5  # of `hinge`
     within: Annotated[Scalar, Numbers(0)] = 10.0  # of `hinge`, rounds
 
-    def init(self, fleet: Fleet, params: Params) -> Table:
+    def init(self, fleet: Fleet, params: Params) -> LastSent:
         nothing = jnp.zeros_like(fleet.importance)
-        return Table(rows_of_zeros(fleet, params), jnp.zeros(nothing.shape, bool), nothing)
+        return LastSent(rows_of_zeros(fleet, params), jnp.zeros(nothing.shape, bool), nothing)
 
     def aggregate(
-        self, state: Table, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Move, Table]:
+        self, state: LastSent, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Move, LastSent]:
         cohort, t = cohort.speaking(reports), jnp.asarray(view.t, jnp.float32)
         _, rows = cohort.swap(state.rows, tree.rows_per_unit(reports.updates, cohort.lr))
         heard = state.heard | cohort.mask
@@ -67,4 +67,4 @@ class FedAR(Strategy[Table]):
         share = divide(share, jnp.broadcast_to(jnp.sum(share), share.shape))
         trust = discounted(self.discount, t - made, self.exponent, self.slope, self.within)
         direction = tree.scale(sum_rows(rows, share * trust), view.lr)
-        return Move(cohort.factors, direction), Table(rows, heard, made)
+        return Move(cohort.factors, direction), LastSent(rows, heard, made)

@@ -19,8 +19,8 @@ from turnout.workbench.diagnosis.findings.fedavg_weights import FedAvgWeights, t
 from turnout.workbench.diagnosis.reading.log import Log
 from turnout.workbench.diagnosis.world.ranking import Rank, Ranking
 from turnout.workbench.experiment.experiment_file import read_experiment
+from turnout.workbench.report.diagnosis import cycle_words, diagnosis_words, readable
 from turnout.workbench.report.diagnosis import diagnosis_page as pages
-from turnout.workbench.report.diagnosis import diagnosis_words, readable
 from turnout.workbench.report.diagnosis.diagnosis_charts import _profile, diagnosis_charts
 from turnout.workbench.report.diagnosis.diagnosis_page import diagnosis_page
 from turnout.workbench.report.diagnosis.world_file import document
@@ -203,16 +203,16 @@ def test_peaks_are_times_of_day(peak, name, dated, text):
     present = np.random.default_rng(0).random((12, 800)) < 0.5
     log = replace(Log.from_matrix(present, slot_seconds=3600.0), dated=dated)
     cycle = replace(examine(log).cycles.daily, name=name, peak=peak)
-    assert diagnosis_words._peak(cycle, log) == text
+    assert cycle_words._peak(cycle, log) == text
     in_utc = replace(log, zone="UTC")
-    assert ("(UTC)" in diagnosis_words._peak(cycle, in_utc)) == (dated or name == "daily")
+    assert ("(UTC)" in cycle_words._peak(cycle, in_utc)) == (dated or name == "daily")
     assert ("(UTC)" in _profile(cycle, in_utc).x.title) == (dated or name == "daily")
 
 
 def test_of_no_cycle_the_likeliest_is_named():
     log = Log.from_matrix(np.random.default_rng(0).random((12, 800)) < 0.5)
     (cycle,) = examine(log).cycles.tested
-    text = diagnosis_words._cycle(replace(cycle, p_value=1.0, period=37.0), log)
+    text = cycle_words._cycle(replace(cycle, p_value=1.0, period=37.0), log)
     assert text == "No cycle is seen; the likeliest has 37 rounds (p = 1)."
 
 

@@ -6,19 +6,18 @@ import numpy as np
 
 from turnout.declarations import checked
 from turnout.workbench.diagnosis.diagnose import Diagnosis
-from turnout.workbench.diagnosis.findings.cycles import Cycle
 from turnout.workbench.diagnosis.findings.rates import lag_one
 from turnout.workbench.diagnosis.findings.recorded_time import EVERY_SLOT
-from turnout.workbench.diagnosis.reading.log import AVAILABILITY, PARTICIPATION, Log, Shows
+from turnout.workbench.diagnosis.reading.log import AVAILABILITY, PARTICIPATION, Shows
 from turnout.workbench.diagnosis.world.ranking import FAIR
 from turnout.workbench.report.audit import who_is_fair, with_half
 from turnout.workbench.report.diagnosis.advice import recommendation
-from turnout.workbench.report.diagnosis.readable import duration, in_zone, moment, percent, stretch
+from turnout.workbench.report.diagnosis.cycle_words import cycle_words
+from turnout.workbench.report.diagnosis.readable import duration, moment, percent, stretch
 from turnout.workbench.report.diagnosis.work_words import pace_advice, pace_words, work_words
 from turnout.workbench.report.page.labels import paper_label
 
 FORGOTTEN = 0.1  # share of its target below which a client hardly counts
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MOST_NAMED = 3  # clients in a sentence
 MOST_OUTAGES = 5  # located in a sentence
 
@@ -34,7 +33,7 @@ def diagnosis_words(diagnosis: Diagnosis) -> dict[str, list[str]]:
         "log": [*_log(diagnosis), *_outages(diagnosis)],
         "availability": _availability(diagnosis),
         "company": _company(diagnosis),
-        "cycles": _cycles(diagnosis),
+        "cycles": cycle_words(diagnosis),
         "separation": _separation(diagnosis),
         "drift": _drift(diagnosis),
         "uploads": _uploads(diagnosis),
@@ -203,44 +202,6 @@ def _company(diagnosis: Diagnosis) -> list[str]:
         f"{percent(clusters.share)} of the clients move together with others, in {groups} {int(clusters.sizes[0]):,}; "
         f"two clients of a group have a correlation of {strength:.2f} on average.{sample}"
     ]
-
-
-def _peak(cycle: Cycle, log: Log) -> str:
-    """When a cycle is at its height, to ten minutes."""
-    if cycle.name == "unnamed":
-        return f"round {cycle.peak:.0f} of it"
-    minutes = round(cycle.peak * 6) * 10
-    clock = f"{minutes // 60 % 24:02d}:{minutes % 60:02d}"
-    if cycle.name == "daily":
-        return f"{clock}{in_zone(log)}"
-    day = minutes // (24 * 60) % 7
-    return f"{WEEKDAYS[day]}, {clock}{in_zone(log)}" if log.dated else f"{clock} of day {day + 1} of the week"
-
-
-def _cycles(diagnosis: Diagnosis) -> list[str]:
-    found, log = diagnosis.findings.cycles, diagnosis.log
-    if not found.tested:
-        return ["The log is too short to show a cycle."]
-    lines = [_cycle(cycle, log) for cycle in found.tested]
-    if found.window is None:
-        return lines
-    unit = "" if log.slot_seconds is None else f", if a round lasts {duration(log.slot_seconds)}"
-    window = f"window = {found.window:,}{unit}"
-    return [*lines, f"Amplified FedAvg and Amplified SCAFFOLD should go further once per cycle: {window}."]
-
-
-def _cycle(cycle: Cycle, log: Log) -> str:
-    unnamed = cycle.name == "unnamed"
-    name = f"cycle of {cycle.period:.4g} rounds" if unnamed else f"{cycle.name} cycle"
-    if not cycle.found:
-        none = f"No cycle is seen; the likeliest has {cycle.period:.4g} rounds" if unnamed else f"No {name} is seen"
-        return f"{none} (p = {cycle.p_value:.2g})."
-    at = _peak(cycle, log)
-    low, high = percent(float(np.nanmin(cycle.profile))), percent(float(np.nanmax(cycle.profile)))
-    return (
-        f"There is a {name}: the fleet is fullest at {at}, with {high} of it there, and {low} when it is emptiest. "
-        f"The cycle explains {percent(cycle.variance_share)} of the fleet's ups and downs (p = {cycle.p_value:.2g})."
-    )
 
 
 def _separation(diagnosis: Diagnosis) -> list[str]:
