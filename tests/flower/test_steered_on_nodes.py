@@ -367,8 +367,13 @@ def test_a_side_of_ones_own_is_given_to_the_app(caplog):
     flower, model = play(Steered(0.3), grid=grid, rounds=6)
     assert difference(flower, grid, "own") < 1e-6
     assert np.abs(model).max() > 0.1
-    flower, _ = play(Steered(0.3), grid=everybody(client_app(train=train)), rounds=1)
-    assert flower.records[0].members == ()
+    known, unknown = client_app(train=train, side=Corrected), client_app(train=train)
+
+    def mixed(message, context):
+        return (unknown if context.node_config["client-id"] == "2" else known)(message, context)
+
+    flower, _ = play(Steered(0.3), grid=everybody(mixed), rounds=1)
+    assert flower.records[0].members == ("id:1", "id:3", "id:4", "id:5")
     assert "this node knows only last_update, control_variate" in caplog.text
     assert "greet(app, side=…)" in caplog.text
     with pytest.raises(TypeError, match="side must be a class derived from ClientSide, not"):
