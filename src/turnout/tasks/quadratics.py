@@ -112,8 +112,7 @@ def bend(curvature: Array, gap: Point) -> Point:
 def bend_all(curvature: Array, gaps: Float[Array, "clients dimension"]) -> Float[Array, "clients dimension"]:
     """H_m v_m for every client."""
     if curvature.ndim == 3:
-        # No batched product: on a CPU two programs at once, each with one in a loop, may wait for each other for ever.
-        return jnp.sum(curvature * gaps[:, None, :], axis=2)
+        return jnp.einsum("mij,mj->mi", curvature, gaps, precision="highest")
     return (curvature[:, None] if curvature.ndim == 1 else curvature) * gaps
 
 
