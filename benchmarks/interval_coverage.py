@@ -32,7 +32,8 @@ from turnout.types import Fleet
 from turnout.workbench.diagnosis.findings.lost_uploads import interval_of_share
 from turnout.workbench.diagnosis.findings.rates import rates
 from turnout.workbench.diagnosis.reading.log import Log
-from turnout.workbench.reproduction.measures import Curve, Measured, StrategyCurves, rounds_to
+from turnout.workbench.reproduction.curve_table import Curve, Measured
+from turnout.workbench.reproduction.measures import StrategyCurves, rounds_to
 from turnout.workbench.reproduction.verdicts import verdict_of_equality, verdict_of_lead
 from turnout.world import World
 

@@ -4,7 +4,7 @@ import numpy as np
 from tables import folder_of, size_of, table
 
 from turnout.statistics import Interval
-from turnout.workbench.reproduction.measures import CURVES, Measured, read_curves
+from turnout.workbench.reproduction.curve_table import CURVES, Measured, read_curves
 
 WORLDS = ("always there", "two classes")
 

@@ -6,16 +6,8 @@ import numpy as np
 from tables import final_accuracy, folder_of, points, size_of, table
 
 from turnout.statistics import Interval
-from turnout.workbench.reproduction.measures import (
-    CURVES,
-    Measured,
-    StrategyCurves,
-    at,
-    final,
-    largest_fall,
-    lost_between,
-    read_curves,
-)
+from turnout.workbench.reproduction.curve_table import CURVES, Measured, read_curves
+from turnout.workbench.reproduction.measures import StrategyCurves, at, final, largest_fall, lost_between
 
 MIDNIGHT = 300.0  # the last one of the claims, in rounds
 LAST_DAY = 8  # evaluations of the claims in a day

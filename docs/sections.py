@@ -20,7 +20,8 @@ from tables import NUMBERS, RESULTS, ROOT, final_accuracy, folder_of, points, si
 from turnout.statistics import Interval
 from turnout.workbench.experiment import registry
 from turnout.workbench.report.claims.claims_page import count_verdicts, stored_results
-from turnout.workbench.reproduction.measures import CURVES, Measured, StrategyCurves, read_curves, rounds_to
+from turnout.workbench.reproduction.curve_table import CURVES, Measured, read_curves
+from turnout.workbench.reproduction.measures import StrategyCurves, rounds_to
 from turnout.workbench.reproduction.verdicts import Reproduction
 
 PAGES = (

@@ -7,7 +7,7 @@ import numpy as np
 
 from turnout.statistics import Interval
 from turnout.workbench.report.claims.claims_page import stored_results
-from turnout.workbench.reproduction.measures import Measured
+from turnout.workbench.reproduction.curve_table import Measured
 from turnout.workbench.reproduction.stored import read_result
 
 ROOT = Path(__file__).parent.parent

@@ -6,16 +6,8 @@ import sys
 from pathlib import Path
 
 from turnout.statistics import Interval
-from turnout.workbench.reproduction.measures import (
-    CURVES,
-    Measured,
-    StrategyCurves,
-    at,
-    final,
-    largest_fall,
-    lost_between,
-    read_curves,
-)
+from turnout.workbench.reproduction.curve_table import CURVES, Measured, read_curves
+from turnout.workbench.reproduction.measures import StrategyCurves, at, final, largest_fall, lost_between
 
 ROOT = Path(__file__).parent.parent
 MATRIX, README = (" ".join((ROOT / page).read_text().split()) for page in ("docs/matrix.md", "README.md"))

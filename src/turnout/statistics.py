@@ -47,18 +47,24 @@ def student_factor(freedom: int, comparisons: int = 1, level: float = LEVEL) -> 
 
 def deviation(values: np.ndarray) -> float:
     """Standard deviation over the seeds, zero for a single seed."""
-    return float(values.std(ddof=1)) if values.size > 1 else 0.0
+    return float(_bounded(values).std(ddof=1)) if values.size > 1 else 0.0
 
 
 def minus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Differences a - b; equal infinities (never reached) differ by 0."""
+    if a.shape != b.shape and 1 not in (a.size, b.size):
+        raise ValueError(f"differences are taken seed by seed, but there are {a.size} and {b.size} numbers")
     both = np.isinf(a) & np.isinf(b) & (np.sign(a) == np.sign(b))
-    return np.subtract(a, b, out=np.zeros_like(a), where=~both)
+    return np.subtract(a, b, out=np.zeros(both.shape), where=~both)
 
 
 def mean(values: np.ndarray) -> float:
     """A mean in which infinities count as ±1e12, so that two signs do not make a NaN."""
-    return float(np.clip(values, -1e12, 1e12).mean())
+    return float(_bounded(values).mean())
+
+
+def _bounded(values: np.ndarray) -> np.ndarray:
+    return np.clip(values, -1e12, 1e12)
 
 
 def rank_correlation(a: list[float], b: list[float]) -> float:

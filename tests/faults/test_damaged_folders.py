@@ -32,7 +32,7 @@ from turnout.workbench.experiment.run import run
 from turnout.workbench.experiment.unfinished import START, UNFINISHED, Unfinished, begin_run, read_unfinished
 from turnout.workbench.report.run.run_page import write_report
 from turnout.workbench.reproduction.claim import read_claim
-from turnout.workbench.reproduction.measures import read_curves
+from turnout.workbench.reproduction.curve_table import read_curves
 from turnout.workbench.reproduction.reproduce import reproduce
 from turnout.workbench.reproduction.stored import read_result, refresh
 

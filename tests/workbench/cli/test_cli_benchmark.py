@@ -13,7 +13,8 @@ from turnout.workbench.benchmark import worlds as frozen
 from turnout.workbench.benchmark.scores import Ranked, Scored, lead
 from turnout.workbench.benchmark.worlds import Worlds, listed_strategies, stored_scores
 from turnout.workbench.experiment.run import run
-from turnout.workbench.reproduction.measures import Curve, Measured, measure_values
+from turnout.workbench.reproduction.curve_table import Curve, Measured
+from turnout.workbench.reproduction.measures import measure_values
 
 # A change of a world, a rate or a seed makes another benchmark: it needs another version, and all scores anew.
 DIGEST = "66604445"

@@ -10,7 +10,8 @@ from turnout.workbench.report.claims import claim_figure as figures
 from turnout.workbench.report.claims import claim_figure as reproduced
 from turnout.workbench.report.page import colours
 from turnout.workbench.reproduction.claim import claim_names, read_claim
-from turnout.workbench.reproduction.measures import MEASURES, Curve, write_curves
+from turnout.workbench.reproduction.curve_table import Curve, write_curves
+from turnout.workbench.reproduction.measures import MEASURES
 
 FINAL = {"name": "final", "metric": "test_accuracy"}
 FINAL_LOSS = {"name": "final", "metric": "loss"}

@@ -15,7 +15,7 @@ from turnout.workbench.reproduction.checks import (
     table,
     within_bound,
 )
-from turnout.workbench.reproduction.measures import Curve, Measured
+from turnout.workbench.reproduction.curve_table import Curve, Measured
 from turnout.workbench.reproduction.verdicts import Finding, by_step, in_words, overall, verdict_of_lead
 
 FINAL = {"name": "final", "metric": "test_accuracy"}

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from turnout.workbench.reproduction.measures import Measured
+from turnout.workbench.reproduction.curve_table import Measured
 from turnout.workbench.reproduction.procedures.fleet_million import OWN_HALF, fleet_million, fleet_task, frequent
 
 

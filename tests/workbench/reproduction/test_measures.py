@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from turnout.workbench import ExperimentError
+from turnout.workbench.reproduction.curve_table import Curve, Measured, read_curves, write_curves
 from turnout.workbench.reproduction.measures import (
-    Curve,
-    Measured,
     StrategyCurves,
     asked_share,
     at,
@@ -17,13 +16,11 @@ from turnout.workbench.reproduction.measures import (
     largest_rise,
     late_deviation,
     measure_words,
-    read_curves,
     rounds_to,
     slope,
     time_average,
     weight_over_target,
     weight_share,
-    write_curves,
 )
 
 X = np.array([0, 10, 20, 30])

@@ -11,7 +11,7 @@ from turnout.workbench.experiment import run as running
 from turnout.workbench.reproduction import reproduce as reproducing
 from turnout.workbench.reproduction import stored
 from turnout.workbench.reproduction.claim import read_claim
-from turnout.workbench.reproduction.measures import read_curves
+from turnout.workbench.reproduction.curve_table import read_curves
 from turnout.workbench.reproduction.reproduce import reproduce
 from turnout.workbench.reproduction.stored import folder_of_same_runs, is_done, read_result, refresh, reproduce_from
 

@@ -11,7 +11,8 @@ import numpy as np
 from turnout.metrics import BYTES_UPLOADED
 from turnout.statistics import Interval
 from turnout.workbench.reproduction.claim import Claim
-from turnout.workbench.reproduction.measures import Measured, measure_values
+from turnout.workbench.reproduction.curve_table import Measured
+from turnout.workbench.reproduction.measures import measure_values
 from turnout.workbench.reproduction.stored import Panel
 
 Table = dict[str, Any]

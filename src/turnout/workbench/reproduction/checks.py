@@ -14,9 +14,10 @@ import numpy as np
 
 from turnout.metrics import metric_named
 from turnout.statistics import mean, minus, rank_correlation
-from turnout.workbench.experiment.errors import ExperimentError
+from turnout.workbench.experiment.errors import ExperimentError, mistakes_at
 from turnout.workbench.experiment.signatures import function_and_arguments
-from turnout.workbench.reproduction.measures import Curve, Measured, measure_values, measure_words
+from turnout.workbench.reproduction.curve_table import Curve, Measured
+from turnout.workbench.reproduction.measures import measure_values, measure_words
 from turnout.workbench.reproduction.verdicts import (
     Finding,
     Unit,
@@ -49,7 +50,7 @@ def ahead(
     It must exceed `by`: above zero, the strategy is ahead by that much; below, it is not behind by more.
     """
     values = measure_values(measured, measure, panel, label)
-    rivals = [other for other in (of or measured.labels(panel)) if other != label]
+    rivals = measured.rivals(panel, label, of)
     sign = -1.0 if smaller_is_better else 1.0
     leads = {rival: sign * minus(values, measure_values(measured, measure, panel, rival)) for rival in rivals}
     second = min(rivals, key=lambda rival: mean(leads[rival]))
@@ -199,7 +200,7 @@ def best_is(
     values = {each: measure_values(measured, measure, panel, each) for each in measured.labels(panel)}
     sign = 1.0 if smaller_is_better else -1.0
     means = {each: sign * mean(of_seeds) for each, of_seeds in values.items()}
-    second = min((each for each in means if each != label), key=means.__getitem__)
+    second = min(measured.rivals(panel, label), key=means.__getitem__)
     lead = minus(values[label], values[second]) * -sign
     yield Finding(
         says=_in_panel(f"{label} is best in {measure_words(measure)}", panel),
@@ -229,12 +230,12 @@ def table(
     if len(run) < 2:
         yield Finding(_in_panel("the order of the strategies", panel), "", "fewer than two of them ran", "not run")
         return
-    ours = {label: measure_values(measured, measure, panel, label) for label in run}
+    num_seeds = measured.num_seeds(panel)
+    ours = {label: np.broadcast_to(measure_values(measured, measure, panel, label), num_seeds) for label in run}
 
     def order(seeds: np.ndarray) -> float:
         return rank_correlation([theirs[label] for label in run], [mean(ours[label][seeds]) for label in run])
 
-    num_seeds = len(ours[run[0]])
     words = {label: spread_in_words(ours[label], unit) if label in ours else "not run" for label in theirs}
     yield Finding(
         says=_in_panel("the order of the strategies", panel),
@@ -276,9 +277,10 @@ def all_findings(
             findings.append(Finding(f"{panel}: {table['name']}", "", skipped[panel], "not run", panel))
             continue
         for name in measured.panels if panel is None else [panel]:
-            own = [curve for curve in curves if curve.panel == name] or curves  # it may name panels in its labels
-            seeds = max(len(curve.seeds) for curve in own)
-            for finding in function(measured, **arguments | {"panel": name}):
+            seeds = measured.num_seeds(name)
+            with mistakes_at(f"checks[{number}], {table['name']}"):
+                found = list(function(measured, **arguments | {"panel": name}))
+            for finding in found:
                 undecided = seeds < 2 and not exact and finding.verdict != "not run"
                 verdict = "undecided" if undecided else finding.verdict
                 says = _in_panel(table["says"], "" if panel else name) if "says" in table else finding.says

@@ -26,7 +26,7 @@ from turnout.workbench.experiment.trust import Code, code_of
 from turnout.workbench.experiment.tuning import check_metric
 from turnout.workbench.reproduction.checks import all_findings
 from turnout.workbench.reproduction.claim_types import OF_SEARCH, STEP, TEXTS, check_checks, check_names, check_types
-from turnout.workbench.reproduction.measures import Curve
+from turnout.workbench.reproduction.curve_table import Curve
 from turnout.workbench.reproduction.verdicts import ASIDE, STEPS, Finding
 
 Profile = Literal["quick", "full"]

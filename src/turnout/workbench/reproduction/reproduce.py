@@ -23,7 +23,7 @@ from turnout.workbench.experiment.run import Outcome, Progress, run_points
 from turnout.workbench.experiment.sweep import points
 from turnout.workbench.experiment.tuning import RATES, tune, write_rows
 from turnout.workbench.reproduction.claim import Claim
-from turnout.workbench.reproduction.measures import CURVES, Curve, write_curves
+from turnout.workbench.reproduction.curve_table import CURVES, Curve, write_curves
 from turnout.workbench.reproduction.stored import Draw, KeptPanels, Panel, is_reproduction, write_result
 from turnout.workbench.reproduction.verdicts import Finding, conclusion, overall
 

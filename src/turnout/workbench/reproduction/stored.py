@@ -21,7 +21,7 @@ from turnout.workbench.experiment.inputs import Inputs, changed_since
 from turnout.workbench.experiment.kept import KeptPoints, identity_of
 from turnout.workbench.experiment.trust import Code
 from turnout.workbench.reproduction.claim import Claim, read_claim
-from turnout.workbench.reproduction.measures import CURVES, Curve, parse_curves, read_curves, write_curves
+from turnout.workbench.reproduction.curve_table import CURVES, Curve, parse_curves, read_curves, write_curves
 from turnout.workbench.reproduction.verdicts import conclusion
 
 Draw = Callable[[Path], Any]  # draws the figure of a folder into it

@@ -20,7 +20,8 @@ from turnout.workbench.report.page.colours import Style, colour, guess_strategy,
 from turnout.workbench.report.page.on_paper import PANEL, figure
 from turnout.workbench.report.run.compared import groups_of, weight_shares
 from turnout.workbench.report.run.curves import mean_and_band, mean_and_spread
-from turnout.workbench.reproduction.measures import CURVES, Curve, Measured, measure_values, measure_words, read_curves
+from turnout.workbench.reproduction.curve_table import CURVES, Curve, Measured, read_curves
+from turnout.workbench.reproduction.measures import measure_values, measure_words
 
 SHARES = ("weight_share", "asked_share")
 ON_THE_WAY = {"best": "best", "time_average": "mean over the rounds", "late_deviation": "late deviation"}

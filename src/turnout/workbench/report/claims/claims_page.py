@@ -13,7 +13,7 @@ from turnout.statistics import LEVEL
 from turnout.workbench.experiment.errors import ExperimentError
 from turnout.workbench.report.claims.claim_figure import source
 from turnout.workbench.report.page.table import Cell, Column, Table, markdown_text
-from turnout.workbench.reproduction.measures import CURVES
+from turnout.workbench.reproduction.curve_table import CURVES
 from turnout.workbench.reproduction.stored import read_result, reproductions
 from turnout.workbench.reproduction.verdicts import ASIDE, Reproduction
 

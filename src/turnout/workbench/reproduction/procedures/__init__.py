@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from turnout.workbench.reproduction.measures import Curve
+from turnout.workbench.reproduction.curve_table import Curve
 from turnout.workbench.reproduction.procedures.fedlaavg import alternating_pair, speedup, staleness
 from turnout.workbench.reproduction.procedures.fleet_million import fleet_million
 from turnout.workbench.reproduction.procedures.separation import separation_bias, separation_mixing

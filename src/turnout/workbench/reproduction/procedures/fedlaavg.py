@@ -27,7 +27,7 @@ from turnout.tasks.quadratics import quadratics
 from turnout.tasks.two_clients import two_clients
 from turnout.theory import alternating_limit, fedlaavg_alternating_bound, fedlaavg_learning_rate, longest_staleness
 from turnout.types import Params
-from turnout.workbench.reproduction.measures import Curve
+from turnout.workbench.reproduction.curve_table import Curve
 from turnout.world import World
 
 SMOOTHNESS = 1.0  # L: a sample curves by at most ‖a‖² in its own direction, and features have variance 1

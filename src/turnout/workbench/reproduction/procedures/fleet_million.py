@@ -18,7 +18,7 @@ from turnout.tasks import linear
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.partition import TEST, TRAIN
-from turnout.workbench.reproduction.measures import Curve
+from turnout.workbench.reproduction.curve_table import Curve
 from turnout.world import World
 
 NUM_FEATURES, NUM_CLASSES = 20, 10

@@ -15,7 +15,7 @@ from turnout.availability.base import Process
 from turnout.theory import minimum_separation as long_run_shares
 from turnout.theory import order_chain, separation_curve, total_variation_over_time
 from turnout.types import RandomKey
-from turnout.workbench.reproduction.measures import Curve
+from turnout.workbench.reproduction.curve_table import Curve
 
 Distances = Callable[[np.ndarray, int, int], np.ndarray]  # of weights, a separation and a seed
 

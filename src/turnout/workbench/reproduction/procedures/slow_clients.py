@@ -15,7 +15,7 @@ from turnout.paces import Buffered, Pace, Rounds
 from turnout.simulator.trial import Trial
 from turnout.theory import total_variation
 from turnout.types import Fleet
-from turnout.workbench.reproduction.measures import Curve
+from turnout.workbench.reproduction.curve_table import Curve
 from turnout.world import World
 from turnout.world.durations import drawn
 

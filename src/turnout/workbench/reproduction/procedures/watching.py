@@ -15,7 +15,7 @@ from turnout.availability import two_classes
 from turnout.availability.markov import Markov
 from turnout.server.facts import Online
 from turnout.types import Fleet, PerClient, RandomKey
-from turnout.workbench.reproduction.measures import Curve
+from turnout.workbench.reproduction.curve_table import Curve
 
 BySeed = Float[Array, "seeds clients"]
 
