@@ -109,7 +109,7 @@ def ordered(
     unit: Unit = "",
 ) -> Iterator[Finding]:
     """A measure rises, or falls, along a list of strategies; steps back within the slack are allowed."""
-    row = labels or measured.labels(panel)
+    row = measured.row(panel, labels)
     values = [measure_values(measured, measure, panel, label) for label in row]
     yield Finding(
         says=_in_panel(f"{'rises' if rising else 'falls'} along {_and(row)}", panel),

@@ -63,6 +63,12 @@ class Measured:
     def labels(self, panel: str) -> list[str]:
         return list(dict.fromkeys(curve.label for curve in self.curves if curve.panel == panel))
 
+    def row(self, panel: str, of: Sequence[str] | None = None) -> list[str]:
+        """These strategies, or all, in an order."""
+        if len(row := list(of or self.labels(panel))) < 2:
+            raise ExperimentError(f"panel {panel!r} has {len(row)} strategies, and an order needs two or more")
+        return row
+
     def rivals(self, panel: str, label: str, of: Sequence[str] | None = None) -> list[str]:
         """The strategies, of these or of all, that one is compared with."""
         labels = self.labels(panel)
