@@ -29,8 +29,8 @@ from flwr.proto.node_pb2 import NodeInfo
 from flower import Crowd
 from turnout import tasks
 from turnout.flower import FlowerStrategy, Guard, Waiting, client_app
+from turnout.flower.wire.client_metrics import OWN_NORM
 from turnout.flower.wire.messages import to_numpy, to_record
-from turnout.flower.wire.replies import OWN_NORM
 from turnout.metrics import TEST_ACCURACY, TEST_LOSS
 from turnout.simulator.client_optimizer import Local
 from turnout.simulator.local_training import Jobs, train_locally

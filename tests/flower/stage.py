@@ -13,7 +13,7 @@ from turnout.availability import markov
 from turnout.server.facts import Online
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client_optimizer import Local
-from turnout.simulator.local_training import Jobs, probe_losses, train_locally
+from turnout.simulator.local_training import Jobs, draw_batches, probe_losses, train_locally
 from turnout.simulator.minibatches import drawn, noise
 from turnout.simulator.trial import Trial
 from turnout.uploads import Plain
@@ -90,7 +90,7 @@ def work(place, start, steps, rate, seed):
 
 @eqx.filter_jit
 def _gradient(params, place, seed, s):
-    batch, present = jax.tree.map(lambda rows: rows[0], LOCAL._samples(TASK, drawn, place[None], seed[None], s))
+    batch, present = jax.tree.map(lambda rows: rows[0], draw_batches(LOCAL, TASK, drawn, place[None], seed[None], s))
     return jax.value_and_grad(TASK.training_loss)(params, batch, present, noise(seed, s))
 
 

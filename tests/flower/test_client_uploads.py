@@ -16,10 +16,11 @@ from test_client_memory import FEEDBACK, MODEL, STEP, by_feedback, losing, play,
 
 from turnout.files.archive import read_archive, write_archive
 from turnout.flower import FlowerStrategy, Waiting, client_app
+from turnout.flower.wire.client_metrics import Dropped
 from turnout.flower.wire.compact import INDICES, LEVELS, SCALES, VALUES, check_parts, most_bytes
 from turnout.flower.wire.layout import Layout, pack
 from turnout.flower.wire.messages import COMPACT, parts_in, to_numpy, to_record
-from turnout.flower.wire.replies import Dropped, Reply, Rules
+from turnout.flower.wire.replies import Reply, Rules
 from turnout.strategies import FedAvg, OptimalSampling
 from turnout.uploads import Chain, Clip, EightBit, ErrorFeedback, Noise, TopK
 from turnout.workbench import load

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from turnout.flower import Limits
+from turnout.flower.wire.client_metrics import Dropped
 from turnout.flower.wire.compact import INDICES, LEVELS, SCALES, VALUES, check_parts, compact, most_bytes
 from turnout.flower.wire.layout import Layout
-from turnout.flower.wire.replies import Dropped, Reply, Rules
+from turnout.flower.wire.replies import Reply, Rules
 from turnout.uploads import Chain, Clip, EightBit, Noise, Plain, TopK, UploadContext
 from turnout.uploads.eight_bit import as_levels
 

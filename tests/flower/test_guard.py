@@ -18,8 +18,9 @@ from turnout.flower.server.centre import fill_with_centre
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.inspector import Inspector, Recent, Suspicion, high_quartile
 from turnout.flower.server.rollback import Rollback, badness_of, typical
+from turnout.flower.wire.client_metrics import OWN_NORM
 from turnout.flower.wire.messages import to_numpy, to_record
-from turnout.flower.wire.replies import OWN_NORM, Reply
+from turnout.flower.wire.replies import Reply
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client_optimizer import Local
 from turnout.strategies import MIFA, FedAvg, FedAWE, FedNova, FedVARP, LastWord, NormSampling

@@ -8,8 +8,9 @@ from hypothesis.extra import numpy as arrays_of
 
 from turnout.flower import Limits
 from turnout.flower.server.driver import Driver
+from turnout.flower.wire.client_metrics import Dropped
 from turnout.flower.wire.layout import Layout
-from turnout.flower.wire.replies import LONGEST, Dropped, Reply, Rules, check_loss, check_reply, check_size
+from turnout.flower.wire.replies import LONGEST, Reply, Rules, check_loss, check_reply, check_size
 from turnout.strategies import FedAvg
 
 MODEL = {"w": np.ones((2, 3), np.float32), "b": np.zeros(2, np.float64), "count": np.array([3, 4])}

@@ -45,7 +45,7 @@ def test_once_all_have_come_again_a_memory_is_that_of_the_new_importance(strateg
 
 def test_the_sum_by_hand():
     """Updates -2 and 3 by 1 : 3, whatever was sent by 1 : 1 before."""
-    driver = driver_of(MIFA(), a=1.0, b=1.0)
+    driver = driver_of(MIFA(moves_when_empty=True), a=1.0, b=1.0)
     play(driver, a=8.0, b=2.0)
     driver.weigh({"b": 3.0})
     assert play(driver, a=-2.0, b=3.0) == pytest.approx((-2.0 + 3 * 3.0) / 4)

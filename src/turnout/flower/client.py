@@ -69,7 +69,7 @@ def _check_functions(**given: object) -> None:
 
 
 def _check_reach(reach: object) -> None:
-    number = isinstance(reach, int | float | np.number) and not isinstance(reach, bool) and 0 <= float(reach) < np.inf
+    number = isinstance(reach, int | float | np.number) and not isinstance(reach, bool) and 0 <= reach < 1e300
     if not (reach is None or number or (isinstance(reach, str) and reach) or callable(reach)):
         raise TypeError("reach must be a number of 0 or more, the name of a metric, or a function of the metrics")
 

@@ -12,8 +12,8 @@ from flwr.clientapp import ClientApp
 from turnout.flower.leaving import has_left
 from turnout.flower.steering import steering
 from turnout.flower.wire import messages as wire
+from turnout.flower.wire.client_metrics import OWN_BASE, OWN_NORM, OWN_ROUND, length
 from turnout.flower.wire.layout import Arrays
-from turnout.flower.wire.replies import OWN_BASE, OWN_NORM, OWN_ROUND, length
 from turnout.flower.wire.side_names import KNOWN_SIDES, SIDE, SIDES, check_side_known
 from turnout.metrics import TEST_LOSS, is_loss
 

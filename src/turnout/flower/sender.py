@@ -14,10 +14,10 @@ from flwr.app import Context
 from turnout.flower.memory import Memory, Place, States
 from turnout.flower.steering import Steer
 from turnout.flower.wire import side
+from turnout.flower.wire.client_metrics import length
 from turnout.flower.wire.compact import compact
 from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.messages import ACKNOWLEDGED, DURABLE, KEEP, ROUND, RUN_ID, SHARED, UPLOAD_SEED
-from turnout.flower.wire.replies import length
 from turnout.strategies.client_side import ClientSide, answer
 from turnout.types import Answer, Params, PyTree, Work
 from turnout.uploads import Plain, Upload, UploadContext

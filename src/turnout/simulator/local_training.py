@@ -90,7 +90,7 @@ def train_locally(
     step = jax.vmap(functools.partial(_step, local, task), in_axes=(0, 0, 0, 0, None, 0))
 
     def body(s: Step, now: _Running) -> _Running:
-        after = step(start, push, jobs, _samples(local, task, choose, jobs.clients, jobs.seeds, s), s, now)
+        after = step(start, push, jobs, draw_batches(local, task, choose, jobs.clients, jobs.seeds, s), s, now)
         return tree.where_rows(s < jobs.steps, after, now) if masked else after
 
     end, optimizer, losses, raw = jax.lax.fori_loop(0, most, body, begin)
@@ -100,7 +100,7 @@ def train_locally(
     return Trained(updates, losses / counts, optimizer, mean, raw.last)
 
 
-def _samples(
+def draw_batches(
     local: Local, task: Task, choose: Chooser, clients: SlotCounts, seeds: UInt32[Array, " slots"], s: Step
 ) -> tuple[PyTree, Float[Array, "slots batch"]]:
     """One batch per slot for step s, and which of its samples are no padding."""
@@ -138,5 +138,5 @@ def probe_losses(
     local: Local, task: Task, params: Params, clients: SlotCounts, seeds: UInt32[Array, " slots"]
 ) -> PerSlot:
     """Loss of a model on one batch of each client, with no training."""
-    batches, present = _samples(local, task, drawn, clients, seeds, jnp.zeros((), jnp.int32))
+    batches, present = draw_batches(local, task, drawn, clients, seeds, jnp.zeros((), jnp.int32))
     return jax.vmap(task.loss, in_axes=(None, 0, 0))(params, batches, present)

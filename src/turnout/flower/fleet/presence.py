@@ -13,9 +13,10 @@ from turnout.flower.server.driver import Driver
 from turnout.flower.server.places import WORTHS, can_count
 from turnout.flower.settings import Members, Target
 from turnout.flower.wire import messages, side
+from turnout.flower.wire.client_metrics import Dropped
 from turnout.flower.wire.exchange import Settings
 from turnout.flower.wire.layout import Arrays
-from turnout.flower.wire.replies import Dropped, check_size
+from turnout.flower.wire.replies import check_size
 from turnout.flower.wire.retries import PollingGrid
 from turnout.flower.wire.side_names import SIDE
 from turnout.strategies.base import Strategy

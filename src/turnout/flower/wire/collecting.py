@@ -11,6 +11,7 @@ from turnout.flower.fleet.directory import Directory
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.turn import Order
 from turnout.flower.settings import Limits
+from turnout.flower.wire.client_metrics import OWN_BASE, Dropped
 from turnout.flower.wire.compact import check_parts, check_second, most_bytes
 from turnout.flower.wire.layout import Arrays
 from turnout.flower.wire.messages import (
@@ -23,7 +24,7 @@ from turnout.flower.wire.messages import (
     metrics_in,
     parts_in,
 )
-from turnout.flower.wire.replies import OWN_BASE, Dropped, Reply, Rules, check_length, check_loss, check_reply, reach_in
+from turnout.flower.wire.replies import Reply, Rules, check_length, check_loss, check_reply, reach_in
 
 log = logging.getLogger("turnout.flower")
 _ALIKE = 1e-3  # relative difference allowed between the announced and the actual length of an update

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from turnout.flower.wire.client_metrics import Dropped, length
 from turnout.flower.wire.layout import Arrays, Layout
-from turnout.flower.wire.replies import Dropped, Reply, Rules, accept, length, no_records, of_another_round, too_long
+from turnout.flower.wire.replies import Reply, Rules, accept, no_records, of_another_round, too_long
 from turnout.uploads.eight_bit import as_levels
 
 INDICES, VALUES, LEVELS, SCALES = "indices", "values", "levels", "scales"

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 
+from turnout.flower.wire.client_metrics import Dropped
 from turnout.flower.wire.layout import HEADER, Arrays, Layout, pack, unpack
-from turnout.flower.wire.replies import Dropped
 from turnout.flower.wire.side_names import SIDES
 from turnout.metrics import TRAIN_LOSS
 

@@ -8,11 +8,9 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from turnout.flower.settings import Limits
+from turnout.flower.wire.client_metrics import OWN_NORM, OWN_ROUND, Dropped, length
 from turnout.flower.wire.layout import Arrays, Layout
 
-# Metrics of our own client, which no user's can be taken for.
-OWN_ROUND, OWN_NORM = "turnout.round", "turnout.norm"
-OWN_BASE = "turnout.based-on"  # the round of the update to which this one is the difference, 0 if it is none
 LONGEST = 1e15  # of any update: beyond it squares and sums leave the range of 32-bit floats
 _SIZE = "'num-examples' is %s; it must be a whole number of 1 or more"
 _MOST = 2**53  # of any count: whole numbers up to here are exact
@@ -31,13 +29,6 @@ class Reply:
     second: Arrays | None = None  # a second vector of the model's form, where the strategy's clients send one
     age: int = 0  # rounds since it was asked for
     lr: float | None = None  # η of the round in which it was asked for, where that is an earlier one
-
-
-@dataclass(frozen=True)
-class Dropped:
-    """The reason why a reply is dropped."""
-
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -81,11 +72,6 @@ def accept(update: Arrays, norm: float, metrics: Mapping[Any, Any], rules: Rules
     loss = None if loss is None or _no_loss(loss, limits) else float(loss)
     size = 0 if size is None or _no_size(size) else int(size)
     return Reply(update, norm, loss, reach_in(metrics, limits, rules.reach), size, ignored)
-
-
-def length(update: Mapping[str, np.ndarray]) -> float:
-    """Euclidean length of an update; infinite or NaN if an entry is, or if it is far beyond any limit."""
-    return math.sqrt(sum(_square(part) for part in update.values()))
 
 
 def check_length(metrics: object, *, t: int, limits: Limits) -> float | Dropped:
@@ -194,8 +180,3 @@ def _difference(end: np.ndarray, start: np.ndarray, room: np.ndarray | None) -> 
     with np.errstate(all="ignore"):
         ends = (end.astype(np.float32, copy=False), start.astype(np.float32, copy=False))
         return np.asarray(np.subtract(*ends, out=room))
-
-
-def _square(part: np.ndarray) -> float:
-    with np.errstate(all="ignore"):
-        return float(np.dot(part.ravel(), part.ravel()))
