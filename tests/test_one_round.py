@@ -33,7 +33,7 @@ strategies = [{ name = "optimal_sampling", cohort = 2 }]
 STOPS = (
     *("run_command", "open_experiment", "Experiment.read", "begin_run", "Unfinished.run", "run_points", "outcomes"),
     *("group_trials", "run_group", "begin", "advance", "play_round", "World.step", "Server.view", "Server.ask"),
-    *("Strategy.select", "Server.download", "Client.work", "Local.train", "Server.admit", "Nature.deliver"),
+    *("Strategy.select", "Server.download", "Client.work", "train_locally", "Server.admit", "Nature.deliver"),
     *("Server.close", "Strategy.aggregate", "Crew.run", "renew", "write_run", "RunReport.write"),
 )
 

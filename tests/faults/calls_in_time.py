@@ -76,7 +76,7 @@ IN_TIME = (
         "World in time": Call(
             turnout.World,
             {"availability": PROCESS, "durations": np.int64(2)},
-            lambda world: turnout.simulate(TASK, world, strategies.FedAvg(), rounds=2),
+            lambda world: turnout.simulate(TASK, world, strategies.FedAvg(), rounds=4),
         ),
     }
 )

@@ -87,7 +87,7 @@ PARTS = {
     "Fixed": Call(compute.Fixed, {"steps": 2, "num_clients": CLIENTS}, count_steps),
     "PerClientSteps": Call(compute.PerClientSteps, {"steps": same(2)}, count_steps),
     "RedrawnSteps": Call(compute.RedrawnSteps, {"low": same(1), "high": same(2), "unit": same(1)}, count_steps),
-    "FixedDurations": Call(durations.FixedDurations, {"ticks": same(2), "leaving": "pause"}, last),
+    "FixedDurations": Call(durations.FixedDurations, {"ticks": same(1), "leaving": "pause"}, last),
     "LognormalDurations": Call(
         durations.LognormalDurations, {"median": same(2.0), "sigma": same(0.5), "most": same(9.0)}, last
     ),

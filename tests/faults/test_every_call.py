@@ -10,14 +10,25 @@ BY_RULE = ("turnout.strategies", "turnout.uploads")  # all of their names, but f
 BASES = "Compute Durations ErgodicProcess Links Loss Model Pace Process Strategy ClientSide Task Upload Words"
 RESULTS = "Audit History Diagnosis Claim Experiment ExperimentError HistoryPlots LogError Outcome Reproduced Run Server"
 RESULTS += " StrategyComparison Tuned DataTask Split Terms UploadContext WireSize Log Quadratics"
-MADE_BY_A_BUILDER = "Diurnal FiniteChain MinimumSeparation SeparatedSampling Trace"
+MADE_BY_A_BUILDER = "Diurnal FiniteChain MinimumSeparation Periodic SeparatedSampling Trace"
 OF_LIBRARIES = "from_flax from_torch"  # that are not installed
 OF_DATA_SETS = "cifar10 cinic10 fashion_mnist femnist mnist"  # that are not here; arguments as those of `digits`
 WITHOUT_ARGUMENTS = "Oracle use_compilation_cache"
 OF_A_RESULT = "save_tuned"  # of `tune`, where the campaign ends
+IN_A_TRAINING = "steer"  # which only a node with an order can call; tests/flower/test_steering.py has wrong calls
+ALONE = (WITHOUT_ARGUMENTS, OF_A_RESULT, IN_A_TRAINING)
 LEFT_OUT = {
     name
-    for names in (BASES, RESULTS, MADE_BY_A_BUILDER, OF_LIBRARIES, OF_DATA_SETS, WITHOUT_ARGUMENTS, OF_A_RESULT)
+    for names in (
+        BASES,
+        RESULTS,
+        MADE_BY_A_BUILDER,
+        OF_LIBRARIES,
+        OF_DATA_SETS,
+        WITHOUT_ARGUMENTS,
+        OF_A_RESULT,
+        IN_A_TRAINING,
+    )
     for name in names.split()
 }
 PARTS_OF_ROUNDS = "turnout.types"  # what the library hands to strategies

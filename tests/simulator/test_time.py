@@ -236,7 +236,7 @@ def test_work_under_way_that_does_not_fit_is_refused_before_it_is_held(monkeypat
     local = Local(learning_rate=0.1, batch_size=1)
 
     def run(strategy, room):
-        monkeypatch.setattr("turnout.strategies.memory_rows.device_memory", lambda: room)
+        monkeypatch.setattr("turnout.simulator.crew.device_memory", lambda: room)
         return simulate(large, world("continue"), strategy, rounds=10, local=local, pace=Buffered(size=3))
 
     for strategy, room in ((FedAvg(), 0.9 * models), (AmplifiedFedAvg(2), 0.9 * models), (Steered(0.1), 1.9 * models)):

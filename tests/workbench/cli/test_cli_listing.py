@@ -79,7 +79,7 @@ def test_citations_for_another_program(turnout, tmp_path):
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("turnout cite feda", {"fedacs", "fedasync", "fedau", "fedavg", "fedawe"}),
+        ("turnout cite feda", {"fedacs", "fedar", "fedasync", "fedau", "fedavg", "fedawe"}),
         ("turnout run ", {"demo", "slow_clients", "tiny.toml"}),
         ("turnout audit ti", {"tiny.toml"}),
         ("turnout list ex", {"experiments"}),

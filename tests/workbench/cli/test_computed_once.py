@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from turnout.simulator import trial
-from turnout.workbench.experiment import run, sweep
+from turnout.workbench.experiment import build, run, sweep
 from turnout.workbench.experiment.experiment_file import Experiment
 from turnout.workbench.experiment.parts import Part
 from turnout.world import World
@@ -36,8 +36,10 @@ def calls(monkeypatch):
     count(Part, "build", lambda part, **_: part.kind)
     count(World, "law")
     count(trial, "check_memory", lambda *_: "check_trial")
-    for module in (run, importlib.import_module("turnout.simulator.simulate")):
+    simulating = importlib.import_module("turnout.simulator.simulate")
+    for module in (run, simulating):
         count(module, "group_trials")
+    for module in (build, simulating):
         count(module, "check_metrics")
     count(Experiment, "to_toml")
     for name in ("read_text", "read_bytes"):

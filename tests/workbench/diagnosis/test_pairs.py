@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnout.workbench.diagnosis.findings.cycles import Cycles
-from turnout.workbench.diagnosis.findings.pairs import Deviations, compare, correlations, significant
+from turnout.workbench.diagnosis.findings.pairs import FALSE_LINK_RATE, Deviations, compare, correlations, false_rates
 from turnout.workbench.diagnosis.reading.log import Log
 
 NONE = Cycles(None, None, None)
@@ -34,7 +34,7 @@ def test_independent_clients_are_hardly_ever_linked(chains, chance, lam):
     for seed in range(5):
         log = Log.from_matrix(chains(seed, np.full(40, chance), np.full(40, lam), 500))
         compared = compare(log, NONE, np.arange(40))
-        linked += significant(compared, correlations(compared)).any()
+        linked += (false_rates(compared, correlations(compared)) <= FALSE_LINK_RATE).any()
     assert linked <= 1
 
 

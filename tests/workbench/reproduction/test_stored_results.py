@@ -12,7 +12,7 @@ from turnout.workbench.reproduction.claim import FORMAT, read_claim
 from turnout.workbench.reproduction.stored import current_claim, is_done, read_result, read_stored_claim, refresh
 
 RESULTS = Path(__file__).parents[3] / "experiments" / "results" / "full"
-OF_VARIANTS = ("last_word_memory", "last_word_plain", "last_word_variants")  # name modules by their homes of before
+OF_VARIANTS = ("last_word_memory", "last_word_variants")  # name modules by their homes of before
 
 
 @pytest.mark.parametrize("name", sorted(folder.name for folder in RESULTS.iterdir()))

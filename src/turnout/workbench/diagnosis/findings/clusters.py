@@ -12,7 +12,15 @@ from scipy.special import xlogy
 
 from turnout.statistics import evenly
 from turnout.workbench.diagnosis.findings.cycles import Cycles
-from turnout.workbench.diagnosis.findings.pairs import Deviations, Matrix, compare, correlations, significant
+from turnout.workbench.diagnosis.findings.pairs import (
+    FALSE_LINK_RATE,
+    STRICT_LINK_RATE,
+    Deviations,
+    Matrix,
+    compare,
+    correlations,
+    false_rates,
+)
 from turnout.workbench.diagnosis.findings.rates import Rates, transitions
 from turnout.workbench.diagnosis.findings.run_sums import excess_of, over_runs, per_slot, watched_runs
 from turnout.workbench.diagnosis.reading.log import Log
@@ -20,7 +28,7 @@ from turnout.workbench.diagnosis.reading.log import Log
 Labels = Int[np.ndarray, " clients"]
 
 MAX_CELLS, MAX_CLIENTS = 15_000_000, 3000  # of the matrix whose rows are compared
-MIN_CORRELATION = 0.2  # of a cluster, however significant
+MIN_CORRELATION = 0.2  # of a cluster, however false_rates
 MIN_RELATIVE_MATCH = 0.7  # of a recruit with the course of a cluster, relative to that of its members
 MAX_RECRUITING, MAX_MEASURED = 32, 200  # clusters that recruit, and whose strength is measured
 MIN_ROWS = 3  # of a cluster in a sample, as among millions of pairs one is alike by chance, and would recruit others
@@ -139,7 +147,9 @@ def _link(log: Log, rates: Rates, cycles: Cycles, pattern: Labels) -> tuple[Labe
 def _groups(compared: Deviations) -> Int[np.ndarray, " rows"]:
     """Clusters of rows; -1 for rows that move alone."""
     correlation = correlations(compared)
-    linked = significant(compared, correlation) & (correlation >= MIN_CORRELATION)
+    rate = false_rates(compared, correlation)
+    most = STRICT_LINK_RATE if compared.period is None else FALSE_LINK_RATE
+    linked = (rate <= most) & (correlation >= MIN_CORRELATION)
     group = np.full(len(correlation), -1, np.int64)
     member = np.flatnonzero(linked.any(axis=1))
     if len(member) < 2:
@@ -149,7 +159,10 @@ def _groups(compared: Deviations) -> Int[np.ndarray, " rows"]:
     distance = np.clip(1 - correlation[np.ix_(member, member)], 0, 2)
     np.fill_diagonal(distance, 0.0)
     cluster = fcluster(linkage(squareform(distance, checks=False), "average"), 1 - cut, "distance")
-    joined = np.bincount(cluster)[cluster] > 1
+    surest = np.ones(cluster.max() + 1)
+    np.minimum.at(surest, cluster, np.where(linked, rate, 1.0)[np.ix_(member, member)].min(axis=1))
+    size = np.bincount(cluster)
+    joined = ((size > 2) | ((size == 2) & (surest <= STRICT_LINK_RATE)))[cluster]
     group[member[joined]] = cluster[joined]
     return group
 

@@ -25,9 +25,10 @@ Pairs = Float[np.ndarray, "rows rows"]
 PerPair = Float[np.ndarray, " pairs"]
 Places = Int[np.ndarray, " pairs"]  # rows of the pairs
 
-# False discovery rate among pairs, as if p-values were exact. Those of long memory and of weeks are too small by far:
-# at a rate of 1 % one of ten such fleets had company by chance. Company that is there is certain beyond any such rate.
-FALSE_LINK_RATE = 1e-5
+FALSE_LINK_RATE = 0.01  # false discovery rate among pairs, with a cycle
+# The same without a cycle, and for a pair that is a cluster by itself, as if p-values were exact. Those of long memory
+# and of single pairs in a week are too small: at a rate of 1 % up to one of six such fleets had company by chance.
+STRICT_LINK_RATE = 1e-5
 MIN_SHARED = 10  # slots in which two clients are watched, for them to be compared
 MAX_SHIFTED, MAX_SHIFTS = 500, 8  # clients, and whole cycles, by which courses are shifted against each other
 MIN_SCORE = 3.0  # standard deviations from which on a pair is suspected
@@ -138,8 +139,8 @@ def correlations(first: Deviations, second: Deviations | None = None) -> Pairs:
     return correlation
 
 
-def significant(compared: Deviations, correlation: Pairs) -> Bool[np.ndarray, "rows rows"]:
-    """Pairs that are together more often than chance allows, at a false discovery rate."""
+def false_rates(compared: Deviations, correlation: Pairs) -> Pairs:
+    """The false discovery rate from which on each pair is together more often than chance allows; 1 for the others."""
     inflation = _bartlett(compared.residual)
     if compared.period is not None:
         inflation = _cyclic(compared, inflation, compared.period)
@@ -147,10 +148,9 @@ def significant(compared: Deviations, correlation: Pairs) -> Bool[np.ndarray, "r
     row, column, p_value, tests = _suspected(compared, compared, correlation, inflation, upper)
     if compared.period is None:  # with a cycle the variance has been measured in such a way
         p_value = _beyond_shifted(compared, inflation, p_value)
-    kept = adjust(p_value, tests) <= FALSE_LINK_RATE
-    linked = np.zeros(correlation.shape, bool)
-    linked[row[kept], column[kept]] = linked[column[kept], row[kept]] = True
-    return linked
+    rate = np.ones(correlation.shape)
+    rate[row, column] = rate[column, row] = adjust(p_value, tests)
+    return rate
 
 
 def _suspected(

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int32, Shaped
 
 from turnout.declarations import Numbers, hold
+from turnout.declarations.kinds import as_array
 from turnout.errors import nearest
 
 Clients = Sequence[int] | Int[np.ndarray, " selected"]
@@ -129,9 +130,11 @@ def _check_given(
         if name in _OF_FLEET:
             hold(name, value, _OF_FLEET[name])
         elif name in _OF_CLIENTS and value is not None:
-            numbers = np.asarray(hold(name, value, np.ndarray | Sequence[float]), np.float64)
-            low, high = _OF_CLIENTS[name]
-            if numbers.shape != present.shape[:1] or ((numbers < low) | (numbers > high)).any():
+            numbers, (low, high) = as_array(value), _OF_CLIENTS[name]
+            if numbers is None or numbers.dtype.kind == "b":
+                raise TypeError(f"{name} must be numbers, one per client, not {type(value).__name__}")
+            # NaN is a client of which it is not known.
+            if numbers.shape != present.shape[:1] or ((numbers < low) | (numbers > high) | np.isinf(numbers)).any():
                 raise ValueError(f"{name} must be {len(present)} numbers from {low} to {high}, one per client")
 
 
