@@ -18,12 +18,12 @@ ASYNC = theory.buffered_arrivals(0.5, 0.2, [1] * CLIENTS, size=1, exponent=0.5)
 
 
 def keep(pace: Any) -> Any:
-    return turnout.simulate(TASK, WORLD, strategies.FedAvg(), rounds=2, pace=pace)
+    return turnout.simulate(TASK, WORLD, strategies.FedAvg(), rounds=12, pace=pace)
 
 
 def last(law: Any) -> Any:
     world = turnout.World(PROCESS, durations=law)
-    return turnout.simulate(TASK, world, strategies.FedAvg(), rounds=2)
+    return turnout.simulate(TASK, world, strategies.FedAvg(), rounds=12)
 
 
 DURATIONS = {

@@ -44,7 +44,7 @@ def count_steps(part: Any) -> Any:
 
 
 def last(law: Any) -> Any:
-    return turnout.simulate(TASK, turnout.World(PROCESS, durations=law), strategies.FedAvg(), rounds=2)
+    return turnout.simulate(TASK, turnout.World(PROCESS, durations=law), strategies.FedAvg(), rounds=12)
 
 
 def train(task: Any) -> Any:
