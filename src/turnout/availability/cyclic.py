@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from turnout.availability.base import ErgodicProcess
-from turnout.declarations import Count, Counts, Numbers, StepCounts, checked
+from turnout.declarations import MAX_COUNT, Count, Counts, Numbers, StepCounts, checked
 from turnout.declarations.arrays import membership, refuse, spread_whole
 from turnout.types import Mask, PerClient, RandomKey, Round, divide
 
@@ -19,7 +19,7 @@ class Cyclic(ErgodicProcess[tuple[()]]):
     Nothing is drawn, and round 0 is always the same. The stationary law and the correlation are averages over a period.
     """
 
-    period: Annotated[Int[Array, ""], Numbers(1)]
+    period: Annotated[Int[Array, ""], Numbers(1, MAX_COUNT)]
     offset: StepCounts  # the round of the period in which a client's turn begins
     duration: Counts  # how many rounds a turn lasts
 

@@ -244,6 +244,8 @@ def whole_file(out: Path) -> Generator[Path]:
 
     If the folder of the file has a manifest, that lists the new file.
     """
+    if not out.name:
+        raise FolderError(f"{str(out)!r} is no name of a file")
     if not out.absolute().parent.is_dir():
         raise FolderError(f"{out}: there is no folder {out.parent}")
     if (out.parent / MANIFEST).is_file() and not out.name.startswith("."):

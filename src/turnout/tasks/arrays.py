@@ -98,7 +98,7 @@ def from_pool(  # noqa: PLR0913 (all but data by name)
     checks.check_names(names, num_clients)
     checks.check_finite("pool", "inputs", inputs)
     checks.check_owners(owners, parts, num_clients, names)
-    checks.check_rows(pool_rows, len(inputs))
+    checks.check_rows(pool_rows, len(inputs), owners.size)
     labels = checks.check_labels("pool", labels, judge, checks.num_outputs(model, inputs))
     pool = jnp.asarray(inputs)
 

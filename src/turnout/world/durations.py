@@ -145,7 +145,7 @@ class Timed(Durations):
     @property
     def _tick(self) -> float:
         assert self.tick_seconds is not None  # `timed` wants it
-        return self.tick_seconds
+        return float(self.tick_seconds)
 
     @property
     def num_clients(self) -> int:

@@ -56,8 +56,10 @@ def check_parts(given: dict[str, Samples], model: Model, judge: Loss) -> dict[st
     return checked
 
 
-def check_rows(rows: np.ndarray, num_rows: int) -> None:
-    """Entries must point at rows of the pool."""
+def check_rows(rows: np.ndarray, num_rows: int, num_entries: int) -> None:
+    """Every entry must point at a row of the pool."""
+    if rows.shape != (num_entries,) or rows.dtype.kind not in "iu":
+        raise ValueError(f"rows must be {num_entries} whole numbers, one per entry, not {rows.dtype} {rows.shape}")
     if rows.min() < 0 or rows.max() >= num_rows:
         raise ValueError(f"rows go from {rows.min()} to {rows.max()}; the pool has rows 0 to {num_rows - 1}")
 
@@ -127,7 +129,9 @@ def check_labels(name: str, labels: np.ndarray, judge: Loss, outputs: int) -> np
 
 
 def check_owners(owners: np.ndarray, parts: np.ndarray, num_clients: int, names: Sequence[str] | None = None) -> None:
-    """Owners must be clients, and every client must have something to train on."""
+    """Owners must be clients, each entry in a part, and every client must have something to train on."""
+    if owners.size == 0 or owners.shape != parts.shape:
+        raise ValueError(f"there must be one owner and one part per entry, not {owners.shape} and {parts.shape}")
     if owners.min() < 0 or owners.max() >= num_clients:
         raise ValueError(
             f"owners go from {owners.min()} to {owners.max()}; "
