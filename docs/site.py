@@ -11,6 +11,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
@@ -54,7 +55,7 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         if "://" in target or target.startswith("mailto:"):
             return link[0]
         found = _in_site(_resolved(page.file.src_uri, target))
-        return opening + posixpath.relpath(found, posixpath.dirname(page.file.src_uri) or ".") + end
+        return opening + quote(posixpath.relpath(found, posixpath.dirname(page.file.src_uri) or ".")) + end
 
     return "".join(part if part.startswith("`") else LINK.sub(moved, part) for part in CODE.split(markdown))
 
@@ -98,7 +99,7 @@ def _outside(file: File) -> Iterator[str]:
 def _resolved(src_uri: str, target: str) -> str:
     """The path in the repository that a link on a page of the site means; a folder means its README."""
     inside = src_uri.removeprefix(f"{OUTSIDE}/") if src_uri.startswith(f"{OUTSIDE}/") else f"docs/{src_uri}"
-    path = posixpath.normpath(posixpath.join(posixpath.dirname(inside), target))
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(inside), unquote(target)))
     return f"{path}/README.md" if (ROOT / path).is_dir() else path
 
 
