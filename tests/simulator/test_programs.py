@@ -120,8 +120,9 @@ from turnout.workbench import Experiment
 from turnout.workbench.experiment.run import run
 
 task = {"name": "turnout.workbench.reproduction.regressions:shared_regression", "rows": 60, "seed": "run"}
-crews = {"task": task, "rounds": 64, "seeds": 10, "metrics": ["distance"], "strategies": [{"name": "focus"}]}
-run(Experiment.read(crews | {"local": {"learning_rate": 1e-4}, "availability": {"name": "bernoulli", "pi": 1.0}}))
+world = {"task": task, "availability": {"name": "bernoulli", "pi": 1.0}, "strategies": [{"name": "focus"}]}
+length = {"rounds": 64, "seeds": 10, "evaluate_every": 1, "metrics": ["distance"]}
+run(Experiment.read(world | length | {"local": {"learning_rate": 1e-4, "batch_size": 1}}))
 """
 
 
