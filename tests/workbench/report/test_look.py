@@ -73,7 +73,6 @@ def test_logarithms_and_the_first_round(run):
     [
         ("curves", {"labels": {"Fedavg": "x"}}, "no 'Fedavg' to rename: did you mean 'FedAvg'"),
         ("curves", {"order": ("mifa",)}, "no 'mifa' to put in order"),
-        ("curves", {"order": np.array(["mifa"])}, "no 'mifa' to put in order"),
         ("curves", {"labels": {"FedAvg": "AdaFed"}}, "the same label"),
         ("curves", {"log": "x"}, "begins at 0: leave out log, or begin later"),
         ("curves", {"from_round": 99}, "from round 99: FedAvg ends with round 30"),
