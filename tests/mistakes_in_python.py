@@ -94,6 +94,7 @@ MISTAKES = {
     "more samples than positions": lambda: tasks.synthetic_leaf(4, samples_per_client=2**31 - 1),
     "more clients than positions": lambda: tasks.robust_regression(2**31 - 1),
     "matrices too large": lambda: tasks.quadratics(CLIENTS, 10**5, condition=2.0),
+    "a pool without inputs": lambda: tasks.from_pool(INPUTS[:0], LABELS, OWNERS, OWNERS, model=tasks.linear(3, 2)),
     "entries without labels": lambda: pool(labels=LABELS[:5]),
     "no entry": lambda: pool(labels=LABELS[:0], owners=OWNERS[:0], parts=OWNERS[:0]),
     "numbers for samples": lambda: tasks.from_arrays((1.0, 1.0, 1.0), model=tasks.linear(3, 2)),

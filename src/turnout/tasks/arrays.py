@@ -93,7 +93,7 @@ def from_pool(  # noqa: PLR0913 (all but data by name)
     `names` are those of the clients, if they have any: results are shown and stored with them.
     """
     judge = loss_named(loss)
-    checks.check_entries(labels, owners, parts)
+    checks.check_entries(inputs, labels, owners, parts)
     num_clients = int(owners.max()) + 1 if num_clients is None else num_clients
     pool_rows = np.arange(owners.size) if rows is None else rows
     checks.check_names(names, num_clients)

@@ -136,8 +136,10 @@ def check_labels(name: str, labels: np.ndarray, judge: Loss, outputs: int) -> np
     return labels.astype(np.int32)
 
 
-def check_entries(labels: np.ndarray, owners: np.ndarray, parts: np.ndarray) -> None:
-    """Each entry must have a label, an owner and a part."""
+def check_entries(inputs: np.ndarray, labels: np.ndarray, owners: np.ndarray, parts: np.ndarray) -> None:
+    """Each entry must have a label, an owner and a part, and there must be inputs for them."""
+    if len(inputs) == 0:
+        raise ValueError("inputs: there is no row; the pool must have one or more")
     if owners.size == 0 or not labels.shape == owners.shape == parts.shape:
         raise ValueError(
             f"labels, owners and parts are of shape {labels.shape}, {owners.shape} and {parts.shape}; "
