@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+from typing import Any
 
 import jax.numpy as jnp
 import jax.random as jr
@@ -31,7 +32,7 @@ from turnout.world import compute, links
 CLIENTS, SPELL, SHARE = 100, 100, 0.6
 BEGINNINGS, MOST_STEPS = (1, 2, 5, 10, 20, 60, 150), (1, 4, 19)
 RATES = (0.01, 0.05, 0.2)
-STRATEGIES: dict[str, Strategy] = {
+STRATEGIES: dict[str, Strategy[Any]] = {
     "LastWord": LastWord(),
     "LastWord, never fading": LastWord(fading=0.0),
     "MIFA": MIFA(),
@@ -73,7 +74,7 @@ def main() -> None:
 
 
 def grown(
-    strategy: Strategy, rate: float, settings: list[tuple[int, int, bool]], seeds: int
+    strategy: Strategy[Any], rate: float, settings: list[tuple[int, int, bool]], seeds: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The farthest distance in the spell over that before it, and over 5 % of the first one at least."""
     steps = {most: compute.per_client(CLIENTS, (1 + np.arange(CLIENTS) % most).tolist()) for most in MOST_STEPS}
