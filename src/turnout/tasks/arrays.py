@@ -114,12 +114,13 @@ def from_pool(  # noqa: PLR0913 (all but data by name)
         train,
         validation,
         test,
-        model=model,
+        model=model if model.shared is None else model.shared.model,
         judge=judge,
         worth=importance_of(importance, np.asarray(train.sizes)),
         ridge=checks.check_ridge(ridge),
         chunk=int(np.clip(CHUNK_NUMBERS // max(1, inputs[0].size), 256, 8192)),
         client_names=None if names is None else ClientNames(names),
+        frozen=None if model.shared is None else model.shared.params,
     )
 
 

@@ -1,6 +1,7 @@
 """Networks for sequences of tokens, which predict the token that comes next."""
 
 import functools
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -85,7 +86,8 @@ class TransformerNetwork(eqx.Module):
 @functools.cache
 def lstm(vocabulary: Count, width: Count = 64) -> Model:
     """An LSTM for tokens below `vocabulary`."""
-    return Model.from_module(lambda key: LstmNetwork(vocabulary, width, key))
+    model = Model.from_module(lambda key: LstmNetwork(vocabulary, width, key))
+    return replace(model, sample=jax.ShapeDtypeStruct((1,), jnp.int32))  # of any length
 
 
 @checked
@@ -94,4 +96,5 @@ def transformer(vocabulary: Count, context: Count, width: Count = 64, heads: Cou
     """A small transformer for `context` tokens below `vocabulary`."""
     if width % heads:
         raise ValueError(f"width is {width}; it must be a multiple of the {heads} heads")
-    return Model.from_module(lambda key: TransformerNetwork(vocabulary, context, width, heads, layers, key))
+    model = Model.from_module(lambda key: TransformerNetwork(vocabulary, context, width, heads, layers, key))
+    return replace(model, sample=jax.ShapeDtypeStruct((context,), jnp.int32))
