@@ -5,13 +5,14 @@ from turnout.tasks.base import Task
 from turnout.tasks.cifar10 import cifar10
 from turnout.tasks.cinic10 import cinic10
 from turnout.tasks.csv import csv as from_csv
+from turnout.tasks.data.augmentation import Augment
 from turnout.tasks.data.data_task import DataTask, Split
 from turnout.tasks.dataset import from_dataset
 from turnout.tasks.digits import digits
 from turnout.tasks.fashion_mnist import fashion_mnist
 from turnout.tasks.femnist import femnist
 from turnout.tasks.mnist import mnist
-from turnout.tasks.models.adapters import adapt, adapted_paths, merge_adapters
+from turnout.tasks.models.adapters import Adapt, adapt, adapted_paths, merge_adapters
 from turnout.tasks.models.from_libraries import from_flax, from_torch
 from turnout.tasks.models.model import Loss, Model, linear, mlp
 from turnout.tasks.models.networks import model_named, network
@@ -31,10 +32,10 @@ from turnout.tasks.synthetic_leaf import synthetic_leaf
 from turnout.tasks.text import text
 from turnout.tasks.two_clients import two_clients
 
-__all__ = ["DataTask", "Loss", "Model", "Quadratics", "Split", "Task"]
+__all__ = ["Augment", "DataTask", "Loss", "Model", "Quadratics", "Split", "Task"]
 __all__ += ["from_arrays", "from_csv", "from_dataset", "from_flax", "from_pool", "from_torch"]
 __all__ += ["linear", "lstm", "mlp", "model_named", "network", "transformer"]
-__all__ += ["adapt", "adapted_paths", "merge_adapters"]
+__all__ += ["Adapt", "adapt", "adapted_paths", "merge_adapters"]
 __all__ += ["load_params", "save_params"]
 __all__ += ["params_from_flax", "params_from_torch", "params_to_flax", "params_to_torch"]
 __all__ += ["cifar10", "cinic10", "digits", "fashion_mnist", "femnist", "mnist", "quadratics", "robust_regression"]

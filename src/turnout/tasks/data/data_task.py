@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from turnout.metrics import on_split
 from turnout.tasks.base import Task, in_a_line
+from turnout.tasks.data.augmentation import Augment
 from turnout.tasks.models.model import Loss, Model, Seed
 from turnout.types import Params, PerClient, RandomKey, Scalar, divide
 
@@ -121,6 +122,7 @@ class DataTask(Task):
     chunk: int = eqx.field(static=True, default=4096)  # samples evaluated at once
     client_names: ClientNames | None = eqx.field(static=True, default=None)
     frozen: Params | None = None  # of a model with adapters: its base, shared by all clients
+    augment: Augment | None = eqx.field(static=True, default=None)
 
     def __repr__(self) -> str:
         splits = {"train": self.train, "validate": self.validation, "test": self.test}
@@ -184,7 +186,9 @@ class DataTask(Task):
     def training_loss(
         self, params: Params, batch: DataBatch, present: Float[Array, " batch"], seed: Seed
     ) -> Float[Array, ""]:
-        """The loss, with the model's own noise where it has any."""
+        """The loss, with the model's own noise where it has any, and of augmented inputs where that is wanted."""
+        if self.augment is not None:
+            batch = self.augment.apply(batch[0], self.train.shift, seed), batch[1]
         if self.model.apply_noisily is None:
             return self.loss(params, batch, present)
         return self._mean_loss(params, self.model.apply_noisily(self._all(params), batch[0], seed), batch[1], present)

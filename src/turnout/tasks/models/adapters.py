@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -19,14 +19,44 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array
 
-from turnout.declarations import Count, Positive, checked
+from turnout.declarations import Count, Positive, check_fields, checked
+from turnout.declarations.kinds import as_array
 from turnout.tasks.models.model import Model, Seed, Shared, in_type_of
 from turnout.tasks.models.products import Product, low_rank, paths_of, products_of, run_meeting
+from turnout.tasks.models.state_dicts import check_params, load_params
 from turnout.types import Params, PyTree, RandomKey
 
 Patterns = str | Sequence[str]
 Precision = Literal["float32", "bfloat16"]
 SHOWN = 6  # paths that an error lists
+
+
+@dataclass(frozen=True)
+class Adapt:
+    """The adapters of a task, as a table of an experiment gives them: the arguments of `adapt`, and where the base is.
+
+    In Python, too: `text(model="transformer", adapt=Adapt(base="folder"))`.
+    """
+
+    unnamed: ClassVar[bool] = True  # a table of an experiment without a name
+    base: str  # a folder with model.safetensors, or such a file
+    rank: Count = 8
+    where: str | Sequence[str] = ()
+    whole: str | Sequence[str] = ()
+    scale: Positive = 1.0
+    precision: Precision | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def on_base(model: Model, options: Adapt | None) -> Model:
+    """The model with adapters of the base that the options name; without options as it is."""
+    if options is None:
+        return model
+    base = load_params(options.base, model)
+    settings = {"whole": options.whole, "scale": options.scale, "precision": options.precision}
+    return adapt(model, base, options.rank, options.where, **settings)
 
 
 # Long: the docstring explains many arguments.
@@ -70,31 +100,21 @@ def adapt(
     return _with_base(bare, adapters, base)
 
 
-def merge_adapters(model: Model, params: Params) -> Params:
+@checked
+def merge_adapters(model: Model, params: PyTree) -> Params:
     """The parameters of the base with those of a model of `adapt` added, for the model without adapters."""
     if model.shared is None:
         raise ValueError("the model has no adapters: give one that adapt returned")
+    check_params(model, params)
     return model.shared.merge(model.shared.params, params)
 
 
+@checked
 def adapted_paths(model: Model, params: PyTree, sample: Any = None) -> list[str]:
     """The paths of all parameters that a model multiplies by: what `where` chooses from."""
+    check_params(model, params)
     example = _sample(model, sample)
-    batch = jax.ShapeDtypeStruct((2, *example.shape), example.dtype)
-    return list(dict.fromkeys(product.weight.path for product in products_of(model.apply, params, batch)))
-
-
-def check_params(model: Model, params: PyTree) -> None:
-    """Refuse parameters of another model."""
-    expected = jax.eval_shape(model.init, jr.key(0))
-    wanted = dict(zip(paths_of(expected), (leaf.shape for leaf in jax.tree.leaves(expected)), strict=True))
-    given = dict(zip(paths_of(params), (np.shape(leaf) for leaf in jax.tree.leaves(params)), strict=True))
-    for path, shape in wanted.items():
-        if given.get(path) != shape:
-            told = f"of shape {given[path]}" if path in given else "missing"
-            raise ValueError(f"params: {path} is {told}, expected shape {shape} as the model's init makes it")
-    if len(given) > len(wanted):
-        raise ValueError(f"params: the model has no {next(path for path in given if path not in wanted)}")
+    return list(dict.fromkeys(product.weight.path for product in _products(model, params, example)))
 
 
 def _patterns(given: Patterns) -> tuple[str, ...]:
@@ -106,10 +126,22 @@ def _sample(model: Model, given: Any) -> jax.ShapeDtypeStruct:
         if model.sample is None:
             raise ValueError("sample is missing: give one input without batch axis, or its shape as a tuple")
         return model.sample
-    if isinstance(given, tuple):
+    if isinstance(given, tuple) and all(isinstance(size, int) and size > 0 for size in given):
         return jax.ShapeDtypeStruct(given, jnp.float32)
-    array = np.asarray(given)
+    array = as_array(given)
+    if array is None or array.dtype.kind == "b":
+        raise TypeError(f"sample is {given!r:.40}; it must be one input without batch axis, or its shape as a tuple")
     return jax.ShapeDtypeStruct(array.shape, jnp.int32 if array.dtype.kind in "iu" else jnp.float32)
+
+
+def _products(model: Model, params: PyTree, sample: jax.ShapeDtypeStruct) -> list[Product]:
+    """The products of a model, for a batch of such inputs."""
+    batch = jax.ShapeDtypeStruct((2, *sample.shape), sample.dtype)
+    try:
+        return products_of(model.apply, params, batch)
+    except (TypeError, ValueError, IndexError) as error:
+        first = str(error).partition("\n")[0]
+        raise ValueError(f"sample: the model takes no {sample.dtype} input of shape {sample.shape}: {first}") from error
 
 
 def _matches(pattern: str, path: str) -> bool:
@@ -142,8 +174,7 @@ def _adapted(
     """
     like = jax.tree.unflatten(form, shapes)
     in_full = _chosen(paths_of(like), whole, "whole")
-    batch = jax.ShapeDtypeStruct((2, *sample.shape), sample.dtype)
-    products = [each for each in products_of(model.apply, like, batch) if each.weight.path not in in_full]
+    products = [each for each in _products(model, like, sample) if each.weight.path not in in_full]
     if where:
         chosen = _chosen(list(dict.fromkeys(each.weight.path for each in products)), where, "where")
         products = [each for each in products if each.weight.path in chosen]

@@ -18,6 +18,7 @@ import jax.random as jr
 import numpy as np
 
 from turnout.declarations import checked
+from turnout.declarations.kinds import as_array
 from turnout.files.downloads import given
 from turnout.files.safetensors import read_safetensors, write_safetensors
 from turnout.tasks.models.blocks import Depthwise, GlobalAverage, GroupNorm, Residual
@@ -97,7 +98,8 @@ def params_from_torch(model: Model, state: Mapping[str, Any]) -> Params:
     Entries are found by the names that `params_to_torch` gives them. Where others have chosen other names, entries are
     taken in their order, which is that of the layers. Running statistics of batch norms are left out.
     """
-    arrays = {name: _array(value) for name, value in state.items() if name.rpartition(".")[2] not in STATISTICS}
+    kept = {str(name): value for name, value in state.items() if str(name).rpartition(".")[2] not in STATISTICS}
+    arrays = {name: _array(value, name) for name, value in kept.items()}
     entries = [(place, part, f"{place.name}.{name}") for place, part, name in _names(model)]
     if not all(name in arrays for _, _, name in entries):
         if len(arrays) != len(entries):
@@ -160,11 +162,24 @@ def params_from_flax(model: Model, variables: Mapping[str, Any]) -> Params:
     return _filled(model, found)
 
 
+def check_params(model: Model, params: PyTree) -> None:
+    """Refuse parameters of another model, and what are no numbers."""
+    wanted, given = dict(_leaves(model)), dict(zip(paths_of(params), jax.tree.leaves(params), strict=True))
+    for path, shape in wanted.items():
+        if path not in given or np.shape(given[path]) != shape:
+            told = f"of shape {np.shape(given[path])}" if path in given else "missing"
+            raise ValueError(f"params: {path} is {told}, expected shape {shape} as the model's init makes it")
+        _array(given[path], f"params: {path}")
+    if len(given) > len(wanted):
+        raise ValueError(f"params: the model has no {next(path for path in given if path not in wanted)}")
+
+
 @checked
 def save_params(params: PyTree, folder: str | Path) -> Path:
     """Write parameters into a folder, as model.safetensors, by their paths; returns the file."""
     arrays = {
-        path: np.asarray(leaf, np.float32) for path, leaf in zip(paths_of(params), jax.tree.leaves(params), strict=True)
+        path: _array(leaf, f"params: {path or 'the only one'}")
+        for path, leaf in zip(paths_of(params), jax.tree.leaves(params), strict=True)
     }
     file = Path(folder) / FILE
     write_safetensors(file, arrays)
@@ -203,9 +218,12 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
 
 
-def _array(value: Any) -> np.ndarray:
+def _array(value: Any, name: str) -> np.ndarray:
     """An array of numpy of an array or a tensor."""
-    return np.asarray(value.detach().cpu().float() if hasattr(value, "detach") else value, np.float32)
+    array = as_array(value.detach().cpu().float() if hasattr(value, "detach") else value)
+    if array is None or array.dtype.kind not in "fiu":
+        raise TypeError(f"{name} is {value!r:.40}, expected an array of numbers")
+    return array.astype(np.float32)
 
 
 def _leaves(model: Model) -> list[tuple[str, Shape]]:
@@ -220,6 +238,7 @@ def _filled(model: Model, arrays: Mapping[str, np.ndarray]) -> Params:
 
 def _in_order(model: Model, params: PyTree, names: tuple[str, str]) -> Iterator[tuple[Place, str, str, np.ndarray]]:
     """Every parameter with its layer and its names, in the order of the layers."""
+    check_params(model, params)
     arrays = dict(zip(paths_of(params), map(np.asarray, jax.tree.leaves(params)), strict=True))
     for place in _places(model):
         for part, theirs in zip(place.parts, names, strict=False):
@@ -321,7 +340,11 @@ def _in_flax(place: Place, part: str) -> str:
 
 def _tables(path: str, table: Mapping[str, Any]) -> Iterator[tuple[str, State]]:
     """The modules that hold arrays, each with its path."""
-    arrays = {name: _array(value) for name, value in table.items() if not isinstance(value, Mapping)}
+    arrays = {
+        str(name): _array(value, f"{path}/{name}".lstrip("/"))
+        for name, value in table.items()
+        if not isinstance(value, Mapping)
+    }
     if arrays:
         if "scale" not in arrays and "kernel" not in arrays:
             raise ValueError(f"{path or 'variables'} has neither a kernel nor a scale, but {', '.join(arrays)}")
