@@ -193,7 +193,7 @@ def test_adapters_train_while_the_base_stays_and_only_they_are_remembered():
 
     def remembered(task):
         """Numbers that LastWord's memory holds for its twenty clients."""
-        state = jax.eval_shape(lambda: LastWord().init(task.init(jr.key(0)), task.fleet))
+        state = jax.eval_shape(lambda: LastWord().init(task.fleet, task.init(jr.key(0))))
         return sum(leaf.size for leaf in jax.tree.leaves(state) if leaf.ndim > 1)
 
     assert numbers(whole) / numbers(task) > 20

@@ -27,7 +27,8 @@ class Block(nn.Module):
         self.conv2, self.bn2 = nn.Conv2d(channels, channels, 3, 1, 1, bias=False), nn.GroupNorm(2, channels)
         self.downsample = nn.Identity()
         if stride > 1 or before != channels:
-            self.downsample = nn.Sequential(nn.Conv2d(before, channels, 1, stride, bias=False), nn.GroupNorm(2, channels))
+            convolution = nn.Conv2d(before, channels, 1, stride, bias=False)
+            self.downsample = nn.Sequential(convolution, nn.GroupNorm(2, channels))
     def forward(self, x):
         y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
         return F.relu(y + self.downsample(x))
