@@ -99,7 +99,7 @@ def ours(name: str) -> Callable[[], float]:
 
     def seconds(length: int) -> float:
         begin = time.perf_counter()
-        options = {"evaluate_every": length, "metrics": ["test_loss"]}
+        options: dict[str, Any] = {"evaluate_every": length, "metrics": ["test_loss"]}
         simulate(task, world, FedAvg(), rounds=length, seeds=1, local=local, **options)
         return time.perf_counter() - begin
 

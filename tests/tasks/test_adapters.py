@@ -88,21 +88,28 @@ def test_adapters_do_what_the_merged_parameters_do_and_begin_at_the_base(name):
     sample = None if model.sample is not None else (6,)
     adapted = adapt(model, params, rank=2, sample=sample)
     trained = adapted.init(jr.key(1))
-    np.testing.assert_allclose(adapted.apply(trained, inputs), model.apply(params, inputs), atol=1e-5)
-    trained = moved(trained)
-    merged = merge_adapters(adapted, trained)
-    expected = model.apply(merged, inputs)
-    np.testing.assert_allclose(adapted.apply(trained, inputs), expected, rtol=1e-4, atol=1e-4)
-    assert float(jnp.abs(expected - model.apply(params, inputs)).max()) > 1e-3
     assert set(trained["adapters"]) >= set(adapted_paths(model, params, sample))
 
-    def gradient(apply, at):
-        return jax.grad(lambda trained: jnp.sum(apply(trained) ** 2))(at)
+    def beside(at):
+        return adapted.apply(at, inputs)
 
-    found = gradient(lambda trained: adapted.apply(trained, inputs), trained)
-    wanted = gradient(lambda trained: model.apply(merge_adapters(adapted, trained), inputs), trained)
-    for ours, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3 * float(jnp.abs(theirs).max()) + 1e-6)
+    def within(at):
+        return model.apply(merge_adapters(adapted, at), inputs)
+
+    @jax.jit
+    def everything(at):
+        gradients = [
+            jax.grad(lambda at, function=function: jnp.sum(function(at) ** 2))(at) for function in (beside, within)
+        ]
+        return beside(trained), beside(at), within(at), gradients
+
+    start, found, expected, gradients = everything(moved(trained))
+    base = model.apply(params, inputs)
+    np.testing.assert_allclose(start, base, atol=1e-5)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    assert float(jnp.abs(expected - base).max()) > 1e-3
+    for ours, theirs in zip(*map(jax.tree.leaves, gradients), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3 * float(jnp.abs(theirs).max()) + 1e-5)
 
 
 def test_paths_choose_and_what_is_trained_in_full_starts_at_the_base():

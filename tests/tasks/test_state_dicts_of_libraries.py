@@ -84,7 +84,10 @@ class ResNet8(nn.Module):
         norm = lambda: nn.GroupNorm(2, epsilon=1e-5)
         x = nn.relu(norm()(conv(16)(x)))
         for c, s in ((16, 1), (32, 2), (64, 2)):
-            y = norm()(conv(c)(nn.relu(norm()(conv(c, 3, s)(x)))))
+            y = conv(c, 3, s)(x)  # one by one: modules are numbered as they are made, outer ones first
+            y = nn.relu(norm()(y))
+            y = conv(c)(y)
+            y = norm()(y)
             x = nn.relu(y + (x if s == 1 else norm()(conv(c, 1, s)(x))))
         return nn.Dense(10)(x.mean((1, 2)))
 

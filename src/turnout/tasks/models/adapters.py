@@ -55,8 +55,9 @@ def on_base(model: Model, options: Adapt | None) -> Model:
     if options is None:
         return model
     base = load_params(options.base, model)
-    settings = {"whole": options.whole, "scale": options.scale, "precision": options.precision}
-    return adapt(model, base, options.rank, options.where, **settings)
+    return adapt(
+        model, base, options.rank, options.where, whole=options.whole, scale=options.scale, precision=options.precision
+    )
 
 
 # Long: the docstring explains many arguments.
@@ -184,11 +185,13 @@ def _adapted(
     noisily = model.apply_noisily
 
     def apply(pair: Any, inputs: Array) -> Array:
-        return adapters.run(model.apply, *pair, inputs)
+        base, trained = pair
+        return adapters.run(model.apply, base, trained, inputs)
 
     def apply_noisily(pair: Any, inputs: Array, seed: Seed) -> Array:
-        assert noisily is not None
-        return adapters.run(lambda params, inputs: noisily(params, inputs, seed), *pair, inputs)
+        (base, trained), draw = pair, noisily
+        assert draw is not None
+        return adapters.run(lambda params, inputs: draw(params, inputs, seed), base, trained, inputs)
 
     noisy = None if noisily is None else apply_noisily
     return replace(model, init=adapters.init, apply=apply, apply_noisily=noisy, layers=()), adapters

@@ -169,7 +169,8 @@ def check_params(model: Model, params: PyTree) -> None:
         if path not in given or np.shape(given[path]) != shape:
             told = f"of shape {np.shape(given[path])}" if path in given else "missing"
             raise ValueError(f"params: {path} is {told}, expected shape {shape} as the model's init makes it")
-        _array(given[path], f"params: {path}")
+        if not isinstance(given[path], jax.Array):  # which may be traced
+            _array(given[path], f"params: {path}")
     if len(given) > len(wanted):
         raise ValueError(f"params: the model has no {next(path for path in given if path not in wanted)}")
 

@@ -128,8 +128,8 @@ def kind_inside(parameter: signatures.Parameter) -> str:
         return "strategies"
     if signatures.takes(parameter.hint, Upload):
         return "uploads"
-    for kind in ("augment", "adapt"):
-        if signatures.takes(parameter.hint, UNNAMED[kind]):
+    for kind, table in (("augment", Augment), ("adapt", Adapt)):
+        if signatures.takes(parameter.hint, table):
             return kind
     return OF_OPTAX.get(parameter.name, "objects")
 
