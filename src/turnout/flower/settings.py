@@ -24,6 +24,10 @@ class Clock:
     def now(self) -> float:
         return time.monotonic()
 
+    def wall(self) -> float:
+        """Seconds since 1970, as messages are stamped; they may jump."""
+        return time.time()
+
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 

@@ -304,6 +304,7 @@ class FlowerStrategy(Base):
             silent,
             collection.reach,
             unknown=self._listed.unknown(heard, self.members.listed == "unknown"),
+            listed=[name for name in self._listed.names if name in driver.directory],
             span=self._tempo.span,
             forgotten=collection.forgotten,
         )

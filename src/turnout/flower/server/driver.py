@@ -22,7 +22,7 @@ from turnout.flower.wire.side import check_shared
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client_optimizer import Local
 from turnout.strategies.base import Strategy
-from turnout.types import Cohort
+from turnout.types import Array, Cohort
 
 log = logging.getLogger("turnout.flower")
 
@@ -126,6 +126,7 @@ class Driver(FleetServer):
         worked: Mapping[str, float] | None = None,
         *,
         unknown: Collection[str] = (),
+        listed: Collection[str] | None = None,
         span: float = 1.0,
         forgotten: Collection[str] = (),
     ) -> RoundRecord:
@@ -134,14 +135,16 @@ class Driver(FleetServer):
         `absent` are clients that were listed and asked, but gave no sign: they count as not available, since only a
         reply proves that a client was there. Clients that are neither absent nor in `replies` were available, but their
         upload failed. `worked` is the reach of clients that have trained, but need not upload. `unknown` are clients of
-        which nothing is known in this round, `span` is its length in usual rounds. `forgotten` are clients that have
-        lost their memory of what they have sent: their replies cannot count, and a new epoch begins.
+        which nothing is known in this round, although they are `listed`; if not given, that are the unknown and those
+        with which the round was opened. `span` is its length in usual rounds. `forgotten` are clients that have lost
+        their memory of what they have sent: their replies cannot count, and a new epoch begins.
         """
         if self._turn is None:
             self.t += 1
             return RoundRecord(self.t - 1, (), (), (), (), {}, True)
+        here = self._listed_mask(self._turn, unknown, listed)
         self._leave_out(absent)
-        self._turn = self._turn.observe(unknown, self.places.find(unknown), span)
+        self._turn = self._open_turn().observe(unknown, self.places.mask(self.places.find(unknown)), here, span)
         if self.demands.lengths and not self._turn.admitted:
             self.admit_round({name: reply.norm for name, reply in replies.items()})
         turn, ended = self._turn, self._close(replies)
@@ -156,6 +159,12 @@ class Driver(FleetServer):
             self._reweighed = False
             self.begin_epoch()
         return replace(record, steady=steady, steps=float(sum(reach.values())))
+
+    def _listed_mask(self, turn: Turn, unknown: Collection[str], listed: Collection[str] | None) -> Array:
+        if listed is None:
+            assert turn.view.listed is not None  # a turn begins with those that are available
+            return turn.view.listed | self.places.mask(self.places.find(unknown))
+        return self.places.mask(self.places.find({*listed, *unknown}))
 
     def _leave_out(self, absent: Collection[str]) -> None:
         if absent:

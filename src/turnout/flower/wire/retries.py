@@ -101,11 +101,12 @@ class PollingGrid(Grid):
         """Ids of the messages that were sent; a failed call may have sent some, so those keep their ids.
 
         A link that takes no more at once gets them one by one; if it refuses even one as too large, that is an error.
+        The life of a message begins when it is sent: to write a thousand, or to wait for the link, may take longer.
         """
         sent = list(messages)
         if not sent:
             return []
-        numbers = self._patiently("send messages", lambda: list(self.inner.push_messages(sent)), None)
+        numbers = self._patiently("send messages", lambda: self._push(sent), None)
         if numbers == [] and len(sent) > 1:
             return [number for message in sent for number in self.push_messages([message])]
         if numbers == []:
@@ -115,6 +116,11 @@ class PollingGrid(Grid):
                 "raise its limit, or that of the proxy before it"
             )
         return [number or message.metadata.message_id for number, message in zip(numbers or [], sent, strict=False)]
+
+    def _push(self, sent: list[Message]) -> list[Any]:
+        for message in sent:
+            message.metadata.created_at = self.clock.wall()
+        return list(self.inner.push_messages(sent))
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Replies so far; none if the call fails, since it is repeated at the next poll anyway."""
