@@ -52,6 +52,10 @@ class Places:
         """How much a client counts."""
         return self.importance[self.directory.place(name)]
 
+    def share(self, name: str) -> float:
+        """Share of a client in the target."""
+        return self.worth(name) / sum(self.importance)
+
     def mask(self, chosen: Collection[int]) -> Array:
         """These places as a mask over all of them, vacant ones included."""
         mask = np.zeros(self.count, bool)

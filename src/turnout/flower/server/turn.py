@@ -90,7 +90,8 @@ class Turn:
         by_client = {order.client: order for order in orders.values()}
         slots = {order.client: slot for slot, order in orders.items()}
         turn = cls(opened.view, opened.cohort, by_client, slots, tuple(available))
-        return turn.observe((), jnp.zeros_like(opened.view.available), opened.view.available, 1.0)
+        here = np.asarray(opened.view.available)
+        return turn.observe((), np.zeros_like(here), here, 1.0)
 
     def names_in(self, mask: Any) -> tuple[str, ...]:
         """The clients whose slots are marked."""
@@ -106,12 +107,13 @@ class Turn:
         cohort = replace(self.cohort, uploading=self.cohort.uploading & self.cohort.take(here))
         return replace(self, view=view, cohort=cohort, available=tuple(n for n in self.available if n not in absent))
 
-    def observe(self, unknown: Collection[str], doubted: Array, listed: Array, span: float) -> Turn:
+    def observe(self, unknown: Collection[str], doubted: np.ndarray, listed: np.ndarray, span: float) -> Turn:
         """The same round, of this length, in which some clients are listed, and nothing is known of some of these.
 
         `doubted` and `listed` are masks over the places.
         """
-        view = replace(self.view, watched=~doubted, listed=listed, span=jnp.asarray(span, jnp.float32))
+        masks = {"watched": jnp.asarray(~doubted), "listed": jnp.asarray(listed)}
+        view = replace(self.view, **masks, span=jnp.asarray(span, jnp.float32))
         certain = tuple(name for name in self.available if name not in unknown)
         return replace(self, view=view, available=certain, unknown=tuple(unknown))
 

@@ -3,17 +3,17 @@
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from flwr.app import ArrayRecord, Message, Metadata, RecordDict
 
 from turnout.flower.fleet.directory import Directory
-from turnout.flower.server.driver import Driver
+from turnout.flower.server.demands import Demands
 from turnout.flower.server.turn import Order
 from turnout.flower.settings import Limits
 from turnout.flower.wire.client_metrics import OWN_BASE, Dropped
 from turnout.flower.wire.compact import check_parts, check_second, most_bytes
-from turnout.flower.wire.layout import Arrays
+from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.messages import (
     COMPACT,
     LEAVING,
@@ -74,11 +74,38 @@ class LateOrders:
         return list(self._orders)
 
 
+class Receiver(Protocol):
+    """What checks of replies ask the server."""
+
+    @property
+    def t(self) -> int: ...
+    @property
+    def layout(self) -> Layout: ...
+    @property
+    def demands(self) -> Demands: ...
+    def room_for(self, name: str) -> Arrays: ...
+    def second_room_for(self, name: str) -> Arrays: ...
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where the answer to one order is checked, apart from all others; its arrays are its own."""
+
+    t: int  # steps before the order was sent
+    layout: Layout
+    demands: Demands
+
+    def room_for(self, name: str) -> Arrays:
+        return {part: rows[0, ...] for part, rows in self.layout.rows(1).items()}
+
+    second_room_for = room_for
+
+
 @dataclass
 class Collection:
     """The replies of one round, each checked as it comes and written to its row; none is kept."""
 
-    driver: Driver
+    driver: Receiver
     orders: Mapping[str, Order]
     limits: Limits
     good: dict[str, Reply] = field(default_factory=dict)

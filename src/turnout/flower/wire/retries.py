@@ -150,7 +150,7 @@ class PollingGrid(Grid):
         answered: list[float] = []  # seconds after which replies came
         while waiting or (older and not asked):
             now, known = self.clock.now() - begun, len(older)
-            fresh = self._fetch(sorted(waiting | older), replies.append if on_reply is None else on_reply)
+            fresh = self.fetch(sorted(waiting | older), replies.append if on_reply is None else on_reply)
             answered += [now] * len(waiting & fresh)
             waiting, older = waiting - fresh, older - fresh
             end = min(math.inf if timeout is None else timeout, (closing or Closing()).end(max(asked, 1), answered))
@@ -162,7 +162,7 @@ class PollingGrid(Grid):
         self.unanswered = waiting
         return replies
 
-    def _fetch(self, numbers: Sequence[str], hand_on: Callable[[Message], None]) -> set[str]:
+    def fetch(self, numbers: Sequence[str], hand_on: Callable[[Message], None]) -> set[str]:
         """Fetch what is there for these messages, a few at a time, and hand it on; returns which were answered."""
         answered: set[str] = set()
         for first in range(0, len(numbers), _TOGETHER):
