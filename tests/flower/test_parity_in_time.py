@@ -11,8 +11,8 @@ from every_strategy import ONE_EACH
 pytest.importorskip("flwr")
 
 from inprocess import FakeClock, InProcessGrid
-
 from test_parity import APP, STEERED, STEPWISE, TARGET, relative
+
 from turnout import simulate_trials
 from turnout.availability import bernoulli
 from turnout.flower import FlowerStrategy, Members, Waiting

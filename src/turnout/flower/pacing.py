@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
+import jax.numpy as jnp
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 
 from turnout.flower.fleet.gathering import Shares
@@ -37,6 +37,7 @@ shown = logging.getLogger("flwr")  # only Flower's own log shows messages below 
 
 _LISTING = 3.0  # seconds for which a list of nodes is good
 _LOOK = 30.0  # seconds between two notes of who is there: no fleet changes within less
+_MISSED = 1000  # ticks without a look that are still gone through
 _PATIENT_LOG = 60.0  # seconds between two lines that say that clients are waited for
 
 
@@ -62,7 +63,7 @@ class Evaluating:
 class Pacing:
     """The loop of one training."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (the parts of one training)
         self,
         flow: Flow,
         grid: PollingGrid,
@@ -74,14 +75,17 @@ class Pacing:
         waiting: Waiting,
         mailbox: Callable[[], Mailbox],
         size_key: str,
+        on_evaluated: Callable[[int, dict[str, dict[str, Any]]], None],
     ) -> None:
         self.flow = flow
         self._grid, self._presence, self._inspector, self._books = grid, presence, inspector, books
         self._shares, self._limits, self._waiting, self._size_key = shares, limits, waiting, size_key
-        self._mailbox = mailbox
+        self._mailbox, self._on_evaluated = mailbox, on_evaluated
         self._listed: list[str] = []
         self._listed_at = self._said_at = -math.inf
-        self._seen, self._backlog, self._looked_at = Seen(), [], -math.inf
+        self._seen, self._looked_at = Seen(), -math.inf
+        self._backlog: list[tuple[str, float | None]] = []
+        self._checked: int | None = None  # the last tick of which it is known whether the server stepped
         self._tempo = Tempo()
         self._refused: list[str] = []
         self._forgotten = False
@@ -89,16 +93,11 @@ class Pacing:
         self._bytes = 0
         self._warned: set[str] = set()
         self._evaluating: Evaluating | None = None
-        self.bytes_of_step = 0
+        self.dropped = 0  # replies that were refused before the last step
 
     @property
     def driver(self) -> Driver:
         return self.flow.driver
-
-    @property
-    def listed(self) -> tuple[str, ...]:
-        """The clients that were listed at the last look."""
-        return tuple(self._listed)
 
     @property
     def _now(self) -> float:
@@ -110,22 +109,18 @@ class Pacing:
         waiting, lost = len(self.flow.jobs), self.flow.leave_former_run(run)
         if waiting:
             shown.info(
-                "Going on with %d orders under way, and %d answers that wait; %d orders of a former run of Flower are lost",
+                "Going on with %d orders under way and %d answers that wait; %d orders of a former run are lost",
                 len(self.flow.working),
                 waiting - lost - len(self.flow.working),
                 lost,
             )
-        for client in self.flow.busy:  # who was at work before is known, though not at which node
-            self._seen.heard.discard(client)
 
     # One turn of the loop
 
-    def play_until_step(
-        self, config: ConfigRecord, timeout: float, on_evaluated: Callable[[int, dict], None]
-    ) -> tuple[RoundRecord, dict[str, dict[str, Any]]]:
+    def play_until_step(self, config: ConfigRecord, timeout: float) -> tuple[RoundRecord, dict[str, dict[str, Any]]]:
         """Ask, collect and wait until the server has stepped; returns the step, and the metrics of its clients."""
         while True:
-            self.collect(on_evaluated)
+            self.collect()
             tick = self._ended_tick()
             if self.flow.origin is not None and self._is_due(tick):
                 return self._step(tick)
@@ -143,10 +138,11 @@ class Pacing:
 
     def _is_due(self, tick: int) -> bool:
         """Whether the server steps now; ticks in which nobody looked count, too."""
-        first, self._checked = getattr(self, "_checked", tick - 1) + 1, tick
-        return any(self.flow.is_due(one) for one in range(min(max(first, tick - 1000), tick), tick + 1))
+        first = tick if self._checked is None else min(self._checked + 1, tick)
+        self._checked = tick
+        return any(self.flow.is_due(one) for one in range(max(first, tick - _MISSED), tick + 1))
 
-    def collect(self, on_evaluated: Callable[[int, dict], None]) -> None:
+    def collect(self) -> None:
         """Take in what has come, and give up what takes too long."""
         numbers = [job.number for job in self.flow.working if job.number]
         evaluating = self._evaluating
@@ -161,7 +157,7 @@ class Pacing:
             if moved or now - job.begun >= job.limit:
                 self._give_up(job, moved)
         if evaluating is not None and (not evaluating.clients or now >= evaluating.end):
-            self.finish_evaluation(on_evaluated)
+            self.finish_evaluation()
 
     def _give_up(self, job: Job, moved: bool) -> None:
         log.info("%s has not answered in %.0f s: its order is given up", job.client, self._now - job.begun)
@@ -240,13 +236,9 @@ class Pacing:
         record = replace(flow.step(tick, good, here), bytes_uploaded=self._bytes)
         if driver.take_reweighed() or self._forgotten:
             driver.begin_epoch()
+        self.dropped = len(self._refused)
         self._bytes, self._refused, self._forgotten = 0, [], False
         return record, metrics
-
-    @property
-    def dropped(self) -> int:
-        """Replies refused since the last step."""
-        return len(self._refused)
 
     def _let_leave(self) -> None:
         goodbyes, self._goodbyes = self._goodbyes, {}
@@ -335,7 +327,7 @@ class Pacing:
         came = {name: reach for name, reach in ended.items() if reach is not None}
         available = heard if self._presence_is_doubted else listed - silent
         watched = mask([name for name in members if name not in doubted])
-        span = np.float32(self._tempo.span)
+        span = jnp.asarray(self._tempo.span, jnp.float32)
         reach = driver.places.column(came)
         self.flow.observe(Look(mask(available), watched, mask(listed | heard), span, mask(ended), mask(came), reach))
         self._seen, backlog, self._backlog = Seen(), self._backlog, []
@@ -366,28 +358,24 @@ class Pacing:
         }
         self._evaluating = Evaluating(t, clients, self._now + timeout)
 
-    def finish_evaluation(self, on_evaluated: Callable[[int, dict], None]) -> None:
+    def finish_evaluation(self) -> None:
         """End an evaluation with the answers that have come."""
         done, self._evaluating = self._evaluating, None
         if done is not None:
-            on_evaluated(done.t, done.metrics)
-
-    @property
-    def evaluates(self) -> bool:
-        return self._evaluating is not None
+            self._on_evaluated(done.t, done.metrics)
 
     # The end
 
-    def close(self, on_evaluated: Callable[[int, dict], None]) -> None:
+    def close(self) -> None:
         """Wait for what is under way, or give it up, as `Waiting.at_end` says."""
         while self._evaluating is not None or (self._waiting.at_end == "wait" and self.flow.working):
-            self.collect(on_evaluated)
+            self.collect()
             if self._evaluating is not None or self.flow.working:
                 self._grid.clock.sleep(self._grid.interval)
         if self.flow.origin is not None:
             self.look()
         left, waiting = len(self.flow.working), len(self.flow.jobs) - len(self.flow.working)
-        said: Mapping[str, int] = self.flow.counts
+        said = self.flow.counts
         shown.info(
             "The end: %d orders under way are given up, %d answers wait for no step; in all %s never counted",
             left,

@@ -1,10 +1,11 @@
 """Any strategy of ours as a Flower strategy."""
 # Long: Flower wants one class, and a quarter of it declares and documents the arguments.
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
@@ -20,7 +21,7 @@ from turnout.flower.pacing import Pacing
 from turnout.flower.run.books import Books, Evaluations, Tempo, means_by_target, numbers_in
 from turnout.flower.run.checkpoint import hold
 from turnout.flower.run.estimates import Estimate, estimates_of
-from turnout.flower.run.live import line_of
+from turnout.flower.run.live import MetricsPage, line_of, live_numbers
 from turnout.flower.server.demands import for_real_nodes
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.flow import Flow
@@ -46,6 +47,17 @@ EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 Aggregate = Callable[[list[RecordDict], str], MetricRecord]
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What `start` was asked for."""
+
+    num_steps: int
+    timeout: float
+    train_config: ConfigRecord
+    evaluate_config: ConfigRecord
+    evaluate_fn: EvaluateFn | None
+
+
 class FlowerStrategy(Base):
     """A strategy of ours, unchanged, on Flower's nodes.
 
@@ -64,6 +76,7 @@ class FlowerStrategy(Base):
         limits: bounds that every reply must satisfy.
         files: what is written, to go on after a crash and to read later.
         evaluate_every: rounds between evaluations on the clients, the first and the last model included; never if 0.
+        metrics_address: "host:port" at which Prometheus finds the numbers of a server with a pace while it runs.
         pace: when the server asks and when it steps, such as `Buffered(size=10, concurrency=50)` or
             `Rounds(quorum=0.8)`, in ticks of a second; if not given, in rounds that wait for all.
         quorum: share of the asked clients whose answers close a round; the others are late.
@@ -100,6 +113,7 @@ class FlowerStrategy(Base):
         limits: Limits | None = None,
         files: Files | None = None,
         evaluate_every: int = 1,
+        metrics_address: str | None = None,
         pace: Pace | None = None,
         quorum: float = 1.0,
         stretch: float | None = None,
@@ -131,6 +145,7 @@ class FlowerStrategy(Base):
         self.weighted_by_key = weighted_by_key
         self._closing = Closing(quorum, stretch)
         self.pace = pace
+        self._metrics = None if metrics_address is None else MetricsPage(metrics_address)
         if pace is not None:
             check_pace(pace, strategy, quorum, stretch, fraction_train)
         elif quorum < 1:
@@ -217,7 +232,8 @@ class FlowerStrategy(Base):
                     self._evaluate(done, arrays, evaluate_config, polled, timeout, result)
                 self._evaluate_centrally(evaluate_fn, done, arrays, result)
             if self.pace is not None and num_rounds > done:
-                self._play_in_time(num_rounds, timeout, train_config, evaluate_config, evaluate_fn, polled, result)
+                wanted = Wanted(num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
+                self._play_in_time(wanted, polled, result)
             for t in range(driver.t + 1, num_rounds + 1):
                 shown.info("")
                 shown.info("[ROUND %d/%d]", t, num_rounds)
@@ -228,19 +244,17 @@ class FlowerStrategy(Base):
             self._books.close(driver, self.evaluate_every)
         return result
 
-    def _play_in_time(
-        self,
-        num_steps: int,
-        timeout: float,
-        train_config: ConfigRecord,
-        evaluate_config: ConfigRecord,
-        evaluate_fn: EvaluateFn | None,
-        grid: PollingGrid,
-        result: Result,
-    ) -> None:
+    def _play_in_time(self, wanted: Wanted, grid: PollingGrid, result: Result) -> None:
         """Train as the pace says, without waiting for the slowest, until the server has made so many steps."""
         driver, flow = self._require_driver(), self._flow
         assert flow is not None  # it is made with the driver
+
+        def evaluated(t: int, metrics: dict[str, dict[str, Any]]) -> None:
+            combined = self._combine("evaluate", metrics, self._evaluations.add(driver, metrics, t))
+            if combined:
+                result.evaluate_metrics_clientapp[t] = MetricRecord(combined)
+                shown.info("\t└──> Evaluation after step %d: %s", t, combined)
+
         pacing = Pacing(
             flow,
             grid,
@@ -252,35 +266,34 @@ class FlowerStrategy(Base):
             self.waiting,
             lambda: Mailbox(*self._keys),
             self.weighted_by_key,
+            evaluated,
         )
-
-        def evaluated(t: int, metrics: dict[str, dict[str, Any]]) -> None:
-            combined = self._combine("evaluate", metrics, self._evaluations.add(driver, metrics, t))
-            if combined:
-                result.evaluate_metrics_clientapp[t] = MetricRecord(combined)
-                shown.info("\t└──> Evaluation after step %d: %s", t, combined)
-
         pacing.begin()
-        while driver.t < num_steps:
-            begun = time.perf_counter()
-            self._rollback.keep_good(driver)
-            if self.local is None:
-                driver.local = _read_local(train_config, driver.local)
-            record, reported = pacing.play_until_step(train_config, timeout, evaluated)
-            self.records.append(record)
-            self._books.add(driver, record, time.perf_counter() - begun, pacing.dropped)
-            means = means_by_target(numbers_in(reported), driver)
-            result.train_metrics_clientapp[driver.t] = MetricRecord(
-                {**record.summary(), **self._combine("train", reported, means)}
-            )
-            shown.info("%s", line_of(flow, record))
-            if self._evaluations.is_due(driver.t):
-                pacing.finish_evaluation(evaluated)
-                pacing.begin_evaluation(evaluate_config, driver.t, self.seed, timeout)
-            else:
-                self._books.write(driver, self.evaluate_every)
-            self._evaluate_centrally(evaluate_fn, driver.t, to_record(driver.model()), result)
-        pacing.close(evaluated)
+        with contextlib.nullcontext() if self._metrics is None else self._metrics.served():
+            while driver.t < wanted.num_steps:
+                self._step_in_time(pacing, wanted, result)
+                if self._evaluations.is_due(driver.t):
+                    pacing.finish_evaluation()
+                    pacing.begin_evaluation(wanted.evaluate_config, driver.t, self.seed, wanted.timeout)
+                else:
+                    self._books.write(driver, self.evaluate_every)
+                self._evaluate_centrally(wanted.evaluate_fn, driver.t, to_record(driver.model()), result)
+            pacing.close()
+
+    def _step_in_time(self, pacing: Pacing, wanted: Wanted, result: Result) -> None:
+        driver, begun = pacing.driver, time.perf_counter()
+        self._rollback.keep_good(driver)
+        if self.local is None:
+            driver.local = _read_local(wanted.train_config, driver.local)
+        record, reported = pacing.play_until_step(wanted.train_config, wanted.timeout)
+        self.records.append(record)
+        self._books.add(driver, record, time.perf_counter() - begun, pacing.dropped)
+        means = means_by_target(numbers_in(reported), driver)
+        combined = self._combine("train", reported, means)
+        result.train_metrics_clientapp[driver.t] = MetricRecord({**record.summary(), **combined})
+        shown.info("%s", line_of(pacing.flow, record))
+        if self._metrics is not None:
+            self._metrics.numbers = live_numbers(pacing.flow, record)
 
     def _train(
         self, t: int, arrays: ArrayRecord, config: ConfigRecord, grid: PollingGrid, timeout: float
@@ -426,7 +439,7 @@ class FlowerStrategy(Base):
             local = _read_local(config) if self.local is None else self.local
             driver = Driver(self.strategy, to_numpy(arrays), local=local, settings=self.settings, seed=self.seed)
             if self.pace is not None:
-                self._flow = self._books.flow = Flow(driver, self.pace, self.waiting.clock)
+                self._flow = self._books.chronicle.flow = Flow(driver, self.pace, self.waiting.clock)
             self._books.open(driver)
             self._presence.enrol(driver)
             self._driver = driver

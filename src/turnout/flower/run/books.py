@@ -39,8 +39,12 @@ class Books:
         self._folder = None if files.record is None else RunFolder(files.record, notes)
         self._participation = None if files.participation is None else ParticipationLog(files.participation)
         self._inspector = inspector
-        self.flow: Flow | None = None  # work under way, where the server does not wait for rounds
         self._saved = -1  # round of the last checkpoint
+
+    @property
+    def flow(self) -> Flow | None:
+        """Work under way, where the server does not wait for rounds."""
+        return self.chronicle.flow
 
     def durable_round(self, t: int) -> int:
         """Number of the t rounds so far that a restarted server would remember.

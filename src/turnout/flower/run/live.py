@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import numpy as np
 
 from turnout.flower.server.flow import Flow
 from turnout.flower.server.turn import RoundRecord
+
+_PORTS = 2**16
 
 
 def live_numbers(flow: Flow, record: RoundRecord) -> dict[str, float]:
@@ -31,3 +38,53 @@ def line_of(flow: Flow, record: RoundRecord) -> str:
     numbers = {name: value for name, value in live_numbers(flow, record).items() if name != "silent"}
     silent = ",".join(sorted(flow.driver.directory.silent)[:5]) or "nobody"
     return " ".join(f"{name}={value:g}" for name, value in numbers.items()) + f" silent={silent}"
+
+
+class MetricsPage:
+    """The last numbers in the text format of Prometheus, at an address, while a training runs."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit() or int(port) >= _PORTS:
+            raise ValueError(f"metrics_address must be like '127.0.0.1:9100', a host and a port, not {address!r}")
+        self._place = (host.strip("[]"), int(port))
+        self.numbers: dict[str, float] = {}
+        self.port = 0  # at which it is served
+
+    def text(self) -> str:
+        """The page."""
+        lines = []
+        for name, value in self.numbers.items():
+            lines += [f"# TYPE turnout_{name} gauge", f"turnout_{name} {value:g}"]
+        return "\n".join(lines) + "\n"
+
+    @contextlib.contextmanager
+    def served(self) -> Iterator[None]:
+        """Serve the page in a thread of its own."""
+        page = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                found = self.path == "/metrics"
+                content = (page.text() if found else "the numbers are at /metrics\n").encode()
+                self.send_response(200 if found else 404)
+                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Say nothing: a line every few seconds would hide the log."""
+
+        try:
+            server = ThreadingHTTPServer(self._place, Handler)
+        except OSError as error:
+            raise RuntimeError(f"metrics_address {self._place[0]}:{self._place[1]} cannot be used: {error}") from error
+        self.port = server.server_address[1]
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.server_close()

@@ -93,7 +93,8 @@ def ask(question: tuple[Moment, Array, Array | None], state: ServerState) -> Ope
         client_seeds(round_key(root, stream, view.now), cohort.ids) for stream in (Stream.TRAIN, Stream.UPLOAD)
     )
     shared = moment.server.strategy.shared(state.strategy, view)
-    return Opened(view, cohort, state, seeds, upload_seeds, view.lr, shared)
+    rate = jnp.asarray(view.lr, jnp.float32)
+    return Opened(view, cohort, state, seeds, upload_seeds, rate, shared)
 
 
 @eqx.filter_jit

@@ -88,7 +88,9 @@ class Flow:
         self.jobs: list[Job] = []
         self.arrivals: list[Arrival] = []
         self.tick = -1  # the last in which clients were asked
-        self.counts = dict.fromkeys(("silent", "late", "lost", "dropped"), 0)  # answers that never counted
+        self.counts: dict[str, int] = dict.fromkeys(
+            ("silent", "late", "lost", "dropped"), 0
+        )  # answers that never counted
         self._opened, self._asked = -1, 0  # of the round, where the pace has rounds
         self._starts: tuple[object, Arrays] | None = None  # the model as it was last sent, and of which state it is
         self._since_step: dict[str, set[str]] = {"asked": set(), "heard": set()}
@@ -277,7 +279,7 @@ class Flow:
                 _fill(second, slot, reply.second or {})
                 _fill(starts, slot, job.start)
         rows = {"updates": updates, "second": second, "starts": starts}
-        used = jax.device_put(Used(ids, arrived=arrived, **columns, **rows))
+        used = Used(**jax.device_put({"ids": ids, "arrived": arrived, **columns, **rows}))
         roll = Roll(self._mask("heard"), self._mask("asked"), jnp.asarray(versions))
         return jax.block_until_ready(compiled_in_time.step(moment, state, driver.tally, used, roll))
 
@@ -380,8 +382,22 @@ class Flow:
         return len(lost)
 
     def table(self) -> dict[str, list[Any]]:
-        """All answers so far, and what never was one, by column."""
-        return _columns(self.arrivals)
+        """All answers so far, and what never was one, by column; `place` counts clients as `clients.parquet` does."""
+        places = {name: place for place, name in enumerate(self.driver.directory.names)}
+        columns = _columns(self.arrivals)
+        return {"place": [places.get(name, -1) for name in columns["client"]], **columns}
+
+    def by_client(self) -> dict[str, np.ndarray]:
+        """What was learned of each client by the clock, in the order of the directory's names."""
+        names = self.driver.directory.names
+        seconds = np.array([self.speeds.median(name) for name in names], np.float64).reshape(len(names), 3)
+        ages: dict[str, list[int]] = {name: [] for name in names}
+        for one in self.arrivals:
+            if one.outcome == "used" and one.client in ages:
+                ages[one.client].append(one.age)
+        mean_age = np.array([np.mean(ages[name]) if ages[name] else np.nan for name in names], np.float64)
+        columns = {"seconds": seconds[:, 0], "seconds_low": seconds[:, 1], "seconds_high": seconds[:, 2]}
+        return columns | {"answers_used": np.array([float(len(ages[name])) for name in names]), "mean_age": mean_age}
 
 
 _PLAIN = ("node", "version", "tick", "begun", "limit", "copies", "share", "number", "status", "late", "seconds")

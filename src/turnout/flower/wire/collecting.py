@@ -3,12 +3,13 @@
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from flwr.app import ArrayRecord, Message, Metadata, RecordDict
 
 from turnout.flower.fleet.directory import Directory
 from turnout.flower.server.demands import Demands
+from turnout.flower.server.driver import Driver
 from turnout.flower.server.turn import Order
 from turnout.flower.settings import Limits
 from turnout.flower.wire.client_metrics import OWN_BASE, Dropped
@@ -74,38 +75,32 @@ class LateOrders:
         return list(self._orders)
 
 
-class Receiver(Protocol):
-    """What checks of replies ask the server."""
-
-    @property
-    def t(self) -> int: ...
-    @property
-    def layout(self) -> Layout: ...
-    @property
-    def demands(self) -> Demands: ...
-    def room_for(self, name: str) -> Arrays: ...
-    def second_room_for(self, name: str) -> Arrays: ...
-
-
-@dataclass(frozen=True)
 class Desk:
-    """Where the answer to one order is checked, apart from all others; its arrays are its own."""
+    """Where the answer to one order is checked, apart from all others; the rows that it is written to are its own."""
 
-    t: int  # steps before the order was sent
-    layout: Layout
-    demands: Demands
+    def __init__(self, t: int, layout: Layout, demands: Demands) -> None:
+        self.t = t  # steps before the order was sent
+        self.layout = layout
+        self.demands = demands
+        self._rows: dict[str, Arrays] = {}
 
     def room_for(self, name: str) -> Arrays:
-        return {part: rows[0, ...] for part, rows in self.layout.rows(1).items()}
+        return self._room(f"update {name}")
 
-    second_room_for = room_for
+    def second_room_for(self, name: str) -> Arrays:
+        return self._room(f"second {name}")
+
+    def _room(self, which: str) -> Arrays:
+        if which not in self._rows:
+            self._rows[which] = {part: rows[0, ...] for part, rows in self.layout.rows(1).items()}
+        return self._rows[which]
 
 
 @dataclass
 class Collection:
     """The replies of one round, each checked as it comes and written to its row; none is kept."""
 
-    driver: Receiver
+    driver: Driver | Desk
     orders: Mapping[str, Order]
     limits: Limits
     good: dict[str, Reply] = field(default_factory=dict)
