@@ -257,7 +257,7 @@ def _on_nodes(draws: int, asked: float, lam: float, rounds: int) -> Iterator[Row
     chosen = rng.random(present.shape) < asked
     facts = Online()
     watched = ~present | chosen  # who is listed and not asked may be there or not
-    state = _watched(facts, jnp.asarray(present), jnp.asarray(watched))
+    state = _watched(facts, *map(jnp.asarray, (present, watched, present)))
     sent = (present & chosen).sum(axis=0)
     sums = [jnp.asarray(number, jnp.float32) for number in (sent, rng.binomial(sent, success))]
     state = replace(state, asked=sums[0], arrived=sums[1])
@@ -269,11 +269,13 @@ def _on_nodes(draws: int, asked: float, lam: float, rounds: int) -> Iterator[Row
 
 
 @eqx.filter_jit
-def _watched(facts: Online, present: jax.Array, watched: jax.Array) -> Any:
+def _watched(facts: Online, present: jax.Array, watched: jax.Array, listed: jax.Array) -> Any:
     def step(state: Any, seen: Any) -> tuple[Any, None]:
-        return facts.watch(state, seen[0], seen[1]), None
+        available, certain, here = seen
+        return facts.watch(state, available, certain, listed=here), None
 
-    return jax.lax.scan(step, facts.init(Fleet(jnp.ones(present.shape[1]))), (present, watched))[0]
+    fleet = Fleet(jnp.ones(present.shape[1]), jnp.ones(present.shape[1], bool))
+    return jax.lax.scan(step, facts.init(fleet), (present, watched, listed))[0]
 
 
 # Of runs
