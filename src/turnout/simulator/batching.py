@@ -175,10 +175,11 @@ def _plan(
         crowd, usual = crowd_sizes(list(worlds.values()), roots, _next_power(run_plan.rounds))
     slots, often = (max(trial.strategy.capacity(size) for trial in trials) for size in (crowd, usual))
     places = closing = 0
+    mean = None
     if trials[0].timed:
         most_steps = max(trial.world.compute.most for trial in trials)
         sizes = rehearse(task.fleet, trials, roots, _next_power(run_plan.rounds), most_steps)
-        slots, often = sizes.asked, sizes.usual
+        slots, often, mean = sizes.asked, sizes.usual, sizes.mean
         places, closing = (min(num_clients, side_by_side.slots_for(size)) for size in (sizes.busy, sizes.closing))
     steps = {trial.world.compute.common for trial in trials}
     common = steps.pop() if len(steps) == 1 else None
@@ -195,6 +196,7 @@ def _plan(
         chunk=side_by_side.slots_together(task, together, often, width, job, alike and not closing, devices),
         places=places,
         closing=closing,
+        first=side_by_side.first_pass(task, mean, closing, devices) if alike and mean is not None else None,
     )
     return plan, width
 

@@ -377,4 +377,4 @@ def as_durations(value: Durations | int | None, num_clients: int) -> Durations |
 def _check_range(name: str, values: np.ndarray, lowest: float, highest: float | int, of: str = "client") -> None:
     bad = ~((values >= lowest) & (values <= highest))
     rule = f"must be from {lowest:g} to {highest:,.0f}, so that work ends"
-    refuse(bad, lambda k: f"durations: {of} {k} has {name} = {values[k]:g}", rule)
+    refuse(bad, lambda k: f"{of} {k} has durations with {name} = {values[k]:g}", rule)
