@@ -22,30 +22,44 @@ MEANING = (
 
 
 def standing_table(shown: Ranked, own: Sequence[Scored], title: str = "") -> Table:
-    """All records, the best first; on a page with the lead of the one new record over each."""
-    new = own[0] if len(own) == 1 else None
+    """All records, the best first."""
     records = shown.records
     columns = [
         Column("strategy", tuple(Cell(record.label, record.label, best=record in own) for record in records), "label"),
         Column.of("mean rank", [f"{shown.mean_rank(record):.1f}" for record in records], key="mean_rank"),
         *(
-            Column(world, tuple(_cell(shown, record, world, new) for record in records), world, "worlds")
+            Column(world, tuple(_cell(shown, record, world, own) for record in records), world, "worlds")
             for world in shown.worlds
         ),
         Column.of("memory", [record.server_memory for record in records], key="server_memory", if_room=True),
         Column.of("up", [uploaded(record) for record in records], if_room=True),
     ]
-    below = "" if new is None else f" Below: the lead of {new.label} in points, 95 % interval over paired seeds."
-    return Table(tuple(columns), title, f"{MEANING}{below}")
+    return Table(tuple(columns), title, MEANING)
 
 
-def _cell(shown: Ranked, record: Scored, world: str, new: Scored | None) -> Cell:
+def _cell(shown: Ranked, record: Scored, world: str, own: Sequence[Scored]) -> Cell:
     if world not in record.scores:
         return Cell("–")
     mean = float(record.scores[world].mean())
-    ahead = None if new is None or record is new else lead(new, record, world)
-    text = f"{SCORE.number(mean)} ({shown.rank(record, world)})"
-    return Cell(text, mean, interval="" if ahead is None else _points(ahead), best=record is new)
+    return Cell(f"{SCORE.number(mean)} ({shown.rank(record, world)})", mean, best=record in own)
+
+
+def leads_table(shown: Ranked, new: Scored) -> Table:
+    """The lead of the new record over each other one in each world."""
+    others = [record for record in shown.records if record is not new]
+
+    def cell(other: Scored, world: str) -> Cell:
+        found = lead(new, other, world)
+        if found is None:
+            return Cell("–")
+        ends = f"[{SCORE.ends(found.low, found.high)}]"
+        return Cell(SCORE.number(found.mean, signed=True), found.mean, interval=ends)
+
+    columns = [
+        Column.of("over", [other.label for other in others], words=True),
+        *(Column(world, tuple(cell(other, world) for other in others)) for world in shown.worlds),
+    ]
+    return Table(tuple(columns), note="In points, with the 95 % interval over paired seeds. Above zero: ahead.")
 
 
 def _points(interval: Interval) -> str:
@@ -69,7 +83,7 @@ def standing_words(shown: Ranked, new: Scored) -> list[str]:
         ahead = lead(new, rival, world)
         if ahead is not None:
             level = "level with" if not ahead.excludes_zero else "ahead of" if ahead.mean > 0 else "behind"
-            sentences.append(f"{world}: {level} {rival.label}, by {_points(ahead)} points.")
+            sentences.append(f"{world}: {level} {rival.label}, {_points(ahead)} points.")
     sentences += [f"{world}: not run: {why}" for world, why in new.skipped.items()]
     return sentences
 
@@ -107,7 +121,7 @@ def benchmark_summary(shown: Ranked, own: Sequence[Scored], worlds: Worlds) -> d
 def benchmark_page(worlds: Worlds, result: dict[str, Any]) -> str:
     """The page of one strategy."""
     shown, (new,) = standing(worlds, [result])
-    table = standing_table(shown, [new])
+    table, leads = standing_table(shown, [new]), leads_table(shown, new)
     rank = f"{shown.mean_rank(new):.1f} of {len(shown.records)} strategies"
     chosen = [", ".join(f"{key} = {value:g}" for key, value in of_world.items()) for of_world in new.rates.values()]
     rates = Table((Column.of("world", new.rates), Column.of("chosen rates", chosen, words=True)))
@@ -116,6 +130,7 @@ def benchmark_page(worlds: Worlds, result: dict[str, Any]) -> str:
         paragraph([f"{new.label} has mean rank {rank}."], "lead"),
         paragraph([f"{worlds.title}. Rates were chosen on the frozen grid with the tuning seeds, as for all others."]),
         section("Beside the stored scores", table.html(), paragraph([table.note], "small soft")),
+        section(f"Lead of {new.label}", leads.html(), paragraph([leads.note], "small soft")),
         section("Against the best of the others", *(paragraph([each]) for each in standing_words(shown, new))),
         section("One line for a table", copyable("line", f"{head(shown)}\n{line(shown, new, worlds)}")),
         section("Rates", rates.html()),
