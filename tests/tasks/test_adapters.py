@@ -60,6 +60,11 @@ def heads(params, x):
     return jnp.einsum("bi,ihk->bhk", x, params["a"].reshape(6, 5, 1)).sum(2) @ params["b"].T
 
 
+def tied(params, x):
+    """A matrix that is also read row by row."""
+    return (x @ params["a"] + params["a"][:3].sum(0)[None, :]) @ params["b"].T
+
+
 TOKENS, NUMBERS, IMAGES = (
     jnp.arange(12).reshape(3, 4) % 7,
     jr.normal(jr.key(8), (3, 6)),
@@ -71,7 +76,7 @@ MODELS = {
     "lstm": (lstm(7, 8), TOKENS),
     "mlp": (mlp(6, (5, 4), 3), NUMBERS),
     "network": (NETWORK, IMAGES),
-    **{function.__name__: (by_hand(function), NUMBERS) for function in (repeated, chosen, heads)},
+    **{function.__name__: (by_hand(function), NUMBERS) for function in (repeated, chosen, heads, tied)},
     "again": (by_hand(again), NUMBERS),
 }
 

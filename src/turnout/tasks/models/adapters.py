@@ -22,7 +22,7 @@ from jaxtyping import Array
 from turnout.declarations import Count, Positive, check_fields, checked
 from turnout.declarations.kinds import as_array
 from turnout.tasks.models.model import Model, Seed, Shared, in_type_of
-from turnout.tasks.models.products import Product, low_rank, paths_of, products_of, run_meeting
+from turnout.tasks.models.products import Product, low_rank, paths_of, run_meeting, uses_of
 from turnout.tasks.models.state_dicts import check_params, load_params
 from turnout.types import Params, PyTree, RandomKey
 
@@ -115,7 +115,7 @@ def adapted_paths(model: Model, params: PyTree, sample: Any = None) -> list[str]
     """The paths of all parameters that a model multiplies by: what `where` chooses from."""
     check_params(model, params)
     example = _sample(model, sample)
-    return list(dict.fromkeys(product.weight.path for product in _products(model, params, example)))
+    return list(_products(model, params, example))
 
 
 def _patterns(given: Patterns) -> tuple[str, ...]:
@@ -135,14 +135,15 @@ def _sample(model: Model, given: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(array.shape, jnp.int32 if array.dtype.kind in "iu" else jnp.float32)
 
 
-def _products(model: Model, params: PyTree, sample: jax.ShapeDtypeStruct) -> list[Product]:
-    """The products of a model, for a batch of such inputs."""
+def _products(model: Model, params: PyTree, sample: jax.ShapeDtypeStruct) -> dict[str, Product]:
+    """For every parameter by which a model multiplies, the first product, for a batch of such inputs."""
     batch = jax.ShapeDtypeStruct((2, *sample.shape), sample.dtype)
     try:
-        return products_of(model.apply, params, batch)
+        uses = uses_of(model.apply, params, batch)
     except (TypeError, ValueError, IndexError) as error:
         first = str(error).partition("\n")[0]
         raise ValueError(f"sample: the model takes no {sample.dtype} input of shape {sample.shape}: {first}") from error
+    return {path: next(iter(products)) for path, products in uses.products.items()}
 
 
 def _matches(pattern: str, path: str) -> bool:
@@ -175,13 +176,12 @@ def _adapted(
     """
     like = jax.tree.unflatten(form, shapes)
     in_full = _chosen(paths_of(like), whole, "whole")
-    products = [each for each in _products(model, like, sample) if each.weight.path not in in_full]
+    products = {path: each for path, each in _products(model, like, sample).items() if path not in in_full}
     if where:
-        chosen = _chosen(list(dict.fromkeys(each.weight.path for each in products)), where, "where")
-        products = [each for each in products if each.weight.path in chosen]
+        products = {path: products[path] for path in _chosen(list(products), where, "where")}
     if not products:
         raise ValueError("the model multiplies by no parameter that is left to adapt; choose others by where or whole")
-    adapters = Adapters(like, tuple(in_full), _named(products), rank, scale)
+    adapters = Adapters(like, tuple(in_full), products, rank, scale)
     noisily = model.apply_noisily
 
     def apply(pair: Any, inputs: Array) -> Array:
@@ -209,53 +209,45 @@ class Adapters:
 
     def init(self, key: RandomKey) -> Params:
         adapters = {}
-        for place, (name, product) in enumerate(self.products.items()):
+        for place, (path, product) in enumerate(self.products.items()):
             inputs, outputs = math.prod(product.inputs), math.prod(product.outputs)
             width = min(self.rank, inputs, outputs)
             down = jr.normal(jr.fold_in(key, place), (*product.inputs, width)) / math.sqrt(inputs)
-            adapters[name] = {"down": down, "up": jnp.zeros((width, *product.outputs))}
+            adapters[path] = {"down": down, "up": jnp.zeros((width, *product.outputs))}
         sizes = dict(zip(paths_of(self.like), jax.tree.leaves(self.like), strict=True))
         return {"adapters": adapters, "whole": {path: jnp.zeros(sizes[path].shape) for path in self.whole}}
 
-    def shifted(self, base: Params, trained: Params, names: Sequence[str]) -> Params:
-        """The base with the differences of what is trained in full, and of the adapters of these names."""
-        paths, form = paths_of(self.like), jax.tree.structure(self.like)
-        leaves = dict(zip(paths, (leaf.astype(jnp.float32) for leaf in jax.tree.leaves(base)), strict=True))
+    def shifted(self, base: Params, trained: Params, paths: Sequence[str]) -> Params:
+        """The base with the differences of what is trained in full, and of the adapters of these paths."""
+        every, form = paths_of(self.like), jax.tree.structure(self.like)
+        leaves = dict(zip(every, (leaf.astype(jnp.float32) for leaf in jax.tree.leaves(base)), strict=True))
         for path, difference in trained["whole"].items():
             leaves[path] = leaves[path] + difference
-        for name in names:
-            matrices, product = trained["adapters"][name], self.products[name]
+        for path in paths:
+            matrices = trained["adapters"][path]
             added = self.scale * jnp.tensordot(matrices["down"], matrices["up"], 1)
-            leaves[product.weight.path] = leaves[product.weight.path] + product.as_stored(added)
-        return jax.tree.unflatten(form, [leaves[path] for path in paths])
+            leaves[path] = leaves[path] + self.products[path].as_stored(added)
+        return jax.tree.unflatten(form, [leaves[path] for path in every])
 
     def merged(self, base: Params, trained: Params) -> Params:
         return self.shifted(base, trained, list(self.products))
 
     def run(self, function: Callable[[Params, Array], Array], base: Params, trained: Params, inputs: Array) -> Array:
         """What a function of parameters and inputs returns, with adapters beside its products."""
-        names = {product: name for name, product in self.products.items()}
-        met = set(products_of(function, self.like, jax.ShapeDtypeStruct(inputs.shape, inputs.dtype)))
-        # A product that a kernel of its own does, on some devices only, is not met: its parameter is shifted.
-        params = self.shifted(base, trained, [name for product, name in names.items() if product not in met])
+        uses = uses_of(function, self.like, jax.ShapeDtypeStruct(inputs.shape, inputs.dtype))
+        beside = [path for path, product in self.products.items() if uses.only_product(path) == product]
+        # A parameter that is used in several ways, as by an embedding and by the output, or by a kernel of its own on
+        # some devices, is shifted for all of them.
+        params = self.shifted(base, trained, [path for path in self.products if path not in beside])
 
         def meet(product: Product, other: Array, first: bool, axes: tuple[int, ...], result: Array) -> Array:
-            if product not in names:
+            path = product.weight.path
+            if path not in beside:
                 return result
-            down, up = (in_type_of(other, trained["adapters"][names[product]][part]) for part in ("down", "up"))
+            down, up = (in_type_of(other, trained["adapters"][path][part]) for part in ("down", "up"))
             return result + (self.scale * low_rank(product, down, up, other, first, axes)).astype(result.dtype)
 
         return run_meeting(function, params, inputs, meet)
-
-
-def _named(products: Sequence[Product]) -> dict[str, Product]:
-    """Products by the path of their parameter; further ones by the same parameter, turned otherwise, are numbered."""
-    named: dict[str, Product] = {}
-    for product in products:
-        path = product.weight.path
-        times = sum(other.weight.path == path for other in named.values())
-        named[path if not times else f"{path}#{times + 1}"] = product
-    return named
 
 
 def _with_base(bare: Model, adapters: Adapters, base: Params) -> Model:

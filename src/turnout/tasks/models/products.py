@@ -7,9 +7,8 @@ alone, as their rule would be lost.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -70,6 +69,21 @@ class Product:
 Meet = Callable[[Product, Array, bool, tuple[int, ...], Array], Array]
 
 
+@dataclass
+class Uses:
+    """What a program does with its parameters, by their paths."""
+
+    products: dict[str, dict[Product, None]] = field(
+        default_factory=dict
+    )  # different ones, in the order of the program
+    elsewhere: set[str] = field(default_factory=set)  # parameters that are also used in another way
+
+    def only_product(self, path: str) -> Product | None:
+        """The product that is all that is done with a parameter, if so it is."""
+        products = list(self.products.get(path, ()))
+        return products[0] if len(products) == 1 and path not in self.elsewhere else None
+
+
 def paths_of(params: PyTree) -> list[str]:
     """The path of every parameter, in the order of the leaves: blocks/0/attention/query_proj/weight."""
     return [
@@ -80,99 +94,135 @@ def paths_of(params: PyTree) -> list[str]:
 
 def run_meeting(apply: Callable[[PyTree, Array], Array], params: PyTree, inputs: Array, meet: Meet) -> Array:
     """What `apply` returns, with `meet` called at every product by a parameter."""
+    return _run(apply, params, inputs, meet, Uses())
+
+
+def uses_of(apply: Callable[[PyTree, Array], Array], params: PyTree, inputs: Any) -> Uses:
+    """How a model uses its parameters."""
+    uses = Uses()
+
+    def meet(product: Product, other: Array, first: bool, axes: tuple[int, ...], result: Array) -> Array:
+        uses.products.setdefault(product.weight.path, {})[product] = None
+        return result
+
+    jax.eval_shape(lambda params, inputs: _run(apply, params, inputs, meet, uses), params, inputs)
+    return uses
+
+
+def _run(apply: Callable[[PyTree, Array], Array], params: PyTree, inputs: Array, meet: Meet, uses: Uses) -> Array:
     closed = jax.make_jaxpr(apply)(params, inputs)
     leaves = jax.tree.leaves(params)
     weights = [Weight(path, leaf.shape) for path, leaf in zip(paths_of(params), leaves, strict=True)]
-    return _Walk(meet).run(closed.jaxpr, closed.consts, [*leaves, inputs], [*weights, None])[0]
+    return _Walk(meet, uses).run(closed.jaxpr, closed.consts, [*leaves, inputs], [*weights, None])[0][0]
 
 
-def products_of(apply: Callable[[PyTree, Array], Array], params: PyTree, inputs: Any) -> list[Product]:
-    """All products by a parameter, each once, in the order of the program."""
-    found: dict[Product, None] = {}
-
-    def meet(product: Product, other: Array, first: bool, axes: tuple[int, ...], result: Array) -> Array:
-        found[product] = None
-        return result
-
-    jax.eval_shape(functools.partial(run_meeting, apply, meet=meet), params, inputs)
-    return list(found)
+Values = Sequence[Any]
+Weights = Sequence[Weight | None]
 
 
 class _Walk:
     """Runs a traced program equation by equation."""
 
-    def __init__(self, meet: Meet) -> None:
-        self.meet = meet
+    def __init__(self, meet: Meet, uses: Uses) -> None:
+        self.meet, self.uses = meet, uses
 
     def run(
-        self, jaxpr: Any, consts: Sequence[Any], values: Sequence[Any], weights: Sequence[Weight | None]
-    ) -> list[Any]:
+        self, jaxpr: Any, consts: Values, values: Values, weights: Weights
+    ) -> tuple[list[Any], list[Weight | None]]:
+        """The outputs of a program, and which of them are parameters."""
         known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *values], strict=True))
         on_the_way = {var: weight for var, weight in zip(jaxpr.invars, weights, strict=True) if weight is not None}
 
         def read(atom: Any) -> Any:
             return atom.val if hasattr(atom, "val") else known[atom]
 
+        def weight_of(atom: Any) -> Weight | None:
+            return None if hasattr(atom, "val") else on_the_way.get(atom)
+
         for equation in jaxpr.eqns:
-            given = [read(atom) for atom in equation.invars]
-            there = [None if hasattr(atom, "val") else on_the_way.get(atom) for atom in equation.invars]
-            outputs = self._inside(equation, given, there) if any(there) else None
-            if outputs is None:
-                outputs = _bind(equation, given)
+            given, there = [read(atom) for atom in equation.invars], [weight_of(atom) for atom in equation.invars]
+            outputs, moved = self._outputs(equation, given, there)
             known.update(zip(equation.outvars, outputs, strict=True))
-            if equation.primitive.name == "dot_general":
-                known[equation.outvars[0]] = self._product(equation, given, there, outputs[0])
-            elif there and there[0] is not None and (moved := _moved(there[0], equation)) is not None:
-                on_the_way[equation.outvars[0]] = moved
-        return [read(atom) for atom in jaxpr.outvars]
+            on_the_way.update(
+                {var: weight for var, weight in zip(equation.outvars, moved, strict=True) if weight is not None}
+            )
+        return [read(atom) for atom in jaxpr.outvars], [weight_of(atom) for atom in jaxpr.outvars]
 
-    def _product(self, equation: Any, given: list[Any], there: list[Weight | None], result: Array) -> Array:
-        summed, batched = equation.params["dimension_numbers"]
-        if any(batched[0]) or len(batched[0]) or (there[0] is None) == (there[1] is None):
-            return result
-        side = 0 if there[0] is not None else 1
-        weight = there[side]
-        assert weight is not None
-        if len(summed[side]) == len(weight.shape):  # a sum alone: there is no matrix
-            return result
-        product = Product(weight, tuple(summed[side]))
-        return self.meet(product, given[1 - side], side == 0, tuple(summed[1 - side]), result)
+    def _outputs(self, equation: Any, given: Values, there: Weights) -> tuple[list[Any], list[Weight | None]]:
+        """The outputs of one equation, and which of them are parameters."""
+        nowhere = [None] * len(equation.outvars)
+        if not any(there):
+            return _bind(equation, given), nowhere
+        inside = self._inside(equation, given, there)
+        if inside is not None:
+            return inside
+        outputs = _bind(equation, given)
+        if equation.primitive.name == "dot_general" and (side := _side_of_weight(equation, there)) is not None:
+            summed, weight = equation.params["dimension_numbers"][0], there[side]
+            assert weight is not None
+            product = Product(weight, tuple(summed[side]))
+            return [self.meet(product, given[1 - side], side == 0, tuple(summed[1 - side]), outputs[0])], nowhere
+        if there[0] is not None and (moved := _moved(there[0], equation)) is not None:
+            return outputs, [moved]
+        self._leave(there)
+        return outputs, nowhere
 
-    def _inside(self, equation: Any, given: list[Any], there: list[Weight | None]) -> list[Any] | None:
+    def _leave(self, weights: Weights) -> None:
+        """Parameters that are followed no further."""
+        self.uses.elsewhere |= {weight.path for weight in weights if weight is not None}
+
+    def _closed(self, program: Any, there: Weights) -> Callable[..., list[Any]]:
+        """A program as a function, out of which no parameter is followed."""
+
+        def function(*values: Any) -> list[Any]:
+            outputs, weights = self.run(*_parts(program), values, there)
+            self._leave(weights)
+            return outputs
+
+        return function
+
+    def _inside(self, equation: Any, given: Values, there: Weights) -> tuple[list[Any], list[Weight | None]] | None:
         """The outputs of an equation with a program inside, run likewise; None of any other."""
         name, params = equation.primitive.name, equation.params
         if name in ("jit", "pjit", "closed_call", "core_call"):
-            inner = params.get("jaxpr") or params["call_jaxpr"]
-            return self.run(*_parts(inner), given, there)
+            return self.run(*_parts(params.get("jaxpr") or params["call_jaxpr"]), given, there)
         if name in ("checkpoint", "remat", "remat2"):
-            again = jax.checkpoint(
-                lambda *values: self.run(*_parts(params["jaxpr"]), values, there),
-                prevent_cse=params["prevent_cse"],
-                policy=params["policy"],
-            )
-            return again(*given)
-        if name == "scan":
-            return self._scan(params, given, there)
-        if name == "cond":
-            branches = [
-                lambda *values, branch=branch: self.run(*_parts(branch), values, there[1:])
-                for branch in params["branches"]
-            ]
-            return jax.lax.switch(given[0], branches, *given[1:])
-        return None
+            options = {name: params[name] for name in ("prevent_cse", "policy")}
+            outputs = jax.checkpoint(self._closed(params["jaxpr"], there), **options)(*given)
+        elif name == "scan":
+            outputs = self._scan(params, given, there)
+        elif name == "cond":
+            self._leave(there[:1])
+            branches = [self._closed(branch, there[1:]) for branch in params["branches"]]
+            outputs = jax.lax.switch(given[0], branches, *given[1:])
+        else:
+            return None
+        return list(outputs), [None] * len(equation.outvars)
 
-    def _scan(self, params: Any, given: list[Any], there: list[Weight | None]) -> list[Any]:
+    def _scan(self, params: Any, given: Values, there: Weights) -> list[Any]:
         """A loop, in which parameters that do not change from turn to turn are followed."""
         fixed, carried = params["num_consts"], params["num_consts"] + params["num_carry"]
-        weights = [*there[:fixed], *[None] * (len(there) - fixed)]
+        self._leave(there[fixed:])
+        body = self._closed(params["jaxpr"], [*there[:fixed], *[None] * (len(there) - fixed)])
 
         def turn(carry: list[Any], row: list[Any]) -> tuple[list[Any], list[Any]]:
-            outputs = self.run(*_parts(params["jaxpr"]), [*given[:fixed], *carry, *row], weights)
+            outputs = body(*given[:fixed], *carry, *row)
             return outputs[: params["num_carry"]], outputs[params["num_carry"] :]
 
         options = {name: params[name] for name in ("length", "reverse", "unroll")}
-        carry, rows = jax.lax.scan(turn, given[fixed:carried], given[carried:], **options)
+        carry, rows = jax.lax.scan(turn, list(given[fixed:carried]), list(given[carried:]), **options)
         return [*carry, *rows]
+
+
+def _side_of_weight(equation: Any, there: Weights) -> int | None:
+    """Which factor of a product of matrices is a parameter, if one is, and the other is not."""
+    summed, batched = equation.params["dimension_numbers"]
+    if len(batched[0]) or (there[0] is None) == (there[1] is None):
+        return None
+    side = 0 if there[0] is not None else 1
+    weight = there[side]
+    assert weight is not None
+    return None if len(summed[side]) == len(weight.shape) else side  # a sum alone: there is no matrix
 
 
 def _parts(program: Any) -> tuple[Any, Sequence[Any]]:
@@ -180,7 +230,7 @@ def _parts(program: Any) -> tuple[Any, Sequence[Any]]:
     return (program.jaxpr, program.consts) if hasattr(program, "jaxpr") else (program, ())
 
 
-def _bind(equation: Any, given: list[Any]) -> list[Any]:
+def _bind(equation: Any, given: Values) -> list[Any]:
     params = equation.primitive.get_bind_params(equation.params)
     functions, params = ((), params) if isinstance(params, dict) else params  # older versions of jax give a pair
     outputs = equation.primitive.bind(*functions, *given, **params)

@@ -80,7 +80,7 @@ class TransformerNetwork(eqx.Module):
     def __call__(self, tokens: Tokens) -> Logits:
         features = jax.vmap(self.embedding)(tokens) + self.places
         for block in self.blocks:
-            features = jax.checkpoint(block)(features) if self.remat else block(features)
+            features = eqx.filter_checkpoint(block)(features) if self.remat else block(features)
         return self.output(self.norm(features[-1]))
 
 
