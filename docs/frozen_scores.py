@@ -49,6 +49,7 @@ def source(worlds: Worlds, shown: Ranked) -> str:
     stored = {record.label for record in shown.records}
     lacking = [entry["label"] for entry in listed_strategies() if entry["label"] not in stored]
     command = f"`turnout benchmark --all --{worlds.size}`, {worlds.document['experiment']['seeds']} seeds."
+    lacking += [f"the world {world}" for world in worlds.names if world not in shown.worlds]
     return command + (f" Not run yet: {', '.join(lacking)}." if lacking else "")
 
 
@@ -70,5 +71,5 @@ def leads(size: Profile) -> str:
 SECTIONS: dict[str, Callable[[], str]] = {
     "benchmark quick": lambda: stored_table("quick"),
     "benchmark full": lambda: stored_table("full"),
-    "benchmark leads": lambda: leads("quick"),
+    "benchmark leads": lambda: leads("full"),
 }

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-from tables import final_accuracy, folder_of, points, size_of, table
+from tables import folder_of, points, size_of, table
 
 from turnout.statistics import Interval
 from turnout.workbench.reproduction.curve_table import CURVES, Measured, read_curves
@@ -14,8 +14,8 @@ LAST_DAY = 8  # evaluations of the claims in a day
 SPELL = {"since": 150.0, "until": 250.0}  # rounds of the claims
 
 
-def lead_of_variants(claim: str) -> str:
-    """The lead of every other strategy of a claim over LastWord, paired by seed."""
+def lead_of_variants(claim: str, last: int = 1) -> str:
+    """The lead of every other strategy of a claim over LastWord, paired by seed: mean of the last evaluations."""
     measured = Measured(read_curves(folder_of(claim) / CURVES))
     panels = measured.panels
     labels = list(dict.fromkeys(label for panel in panels for label in measured.labels(panel) if label != "LastWord"))
@@ -23,8 +23,8 @@ def lead_of_variants(claim: str) -> str:
     def cell(panel: str, label: str) -> str:
         if label not in measured.labels(panel):
             return points(None)
-        lead = final_accuracy(measured, panel, label) - final_accuracy(measured, panel, "LastWord")
-        return points(Interval.of(100 * lead))
+        ends = (final(StrategyCurves(measured, panel, one), "test_accuracy", last) for one in (label, "LastWord"))
+        return points(Interval.of(100 * np.subtract(*ends)))
 
     rows = ([label, *(cell(panel, label) for panel in panels)] for label in labels)
     return table(("lead over LastWord", *panels), rows) + f"\n\n{size_of(claim)}."

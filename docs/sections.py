@@ -236,6 +236,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "variants": functools.partial(lead_of_variants, "last_word_variants"),
     "parts": functools.partial(lead_of_variants, "last_word_blend"),
     "networks": functools.partial(lead_of_variants, "last_word_networks"),
+    "steered networks": functools.partial(lead_of_variants, "matrix_networks", last=5),
     "convolutions": functools.partial(lead_of_variants, "last_word_plain"),
     "by client": functools.partial(lead_of_variants, "last_word_by_client"),
     "nights": functools.partial(nights, "last_word_nights"),

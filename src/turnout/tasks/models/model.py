@@ -26,6 +26,15 @@ Targets = Float[Array, " batch"]
 PerSample = Float[Array, " batch"]
 
 
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """Parameters that a model has beside those that are trained: held once, by the task."""
+
+    params: Params
+    model: Model  # whose functions take a pair: these parameters, and those that are trained
+    merge: Callable[[Params, Params], Params]  # of such a pair, the parameters of the model that was adapted
+
+
 @dataclass(frozen=True)
 class Model:
     """A pair of pure functions: parameters from a key, and outputs from parameters and a batch of inputs.
@@ -44,6 +53,12 @@ class Model:
     apply_noisily: Callable[[Params, Array, Seed], Array] | None = None
     # Whether clients train faster one after another on a CPU, because the step of one fills the cache.
     one_by_one_on_cpu: bool = False
+    # One input without its batch axis, where the model is for inputs of one shape.
+    sample: jax.ShapeDtypeStruct | None = None
+    # What a network is made of, in order; other libraries' parameters are read by it.
+    layers: tuple[Any, ...] = ()
+    # Of a model with adapters (`turnout.tasks.adapt`): its frozen base.
+    shared: Shared | None = None
 
     @classmethod
     def from_module(cls, build: Callable[[RandomKey], Any]) -> Model:
@@ -86,7 +101,7 @@ def linear(num_inputs: Count, num_outputs: Count, bias: bool = True) -> Model:
         params = {"weight": jnp.zeros((num_outputs, num_inputs))}
         return {**params, "bias": jnp.zeros(num_outputs)} if bias else params
 
-    return Model(init, linear_apply)
+    return Model(init, linear_apply, sample=jax.ShapeDtypeStruct((num_inputs,), jnp.float32))
 
 
 def linear_apply(params: Params, inputs: Inputs) -> Outputs:
@@ -114,7 +129,7 @@ def mlp(num_inputs: Count, hidden: tuple[Count, ...] = (200, 200), num_outputs: 
             layers.append({"weight": weight, "bias": jnp.zeros(after)})
         return layers
 
-    return Model(init, mlp_apply)
+    return Model(init, mlp_apply, sample=jax.ShapeDtypeStruct((num_inputs,), jnp.float32))
 
 
 def mlp_apply(params: Params, inputs: Inputs) -> Outputs:
