@@ -1,5 +1,6 @@
 """A server that does not wait: silence, kills, lies, the end, and what is written."""
 
+import re
 import urllib.request
 from collections import Counter
 
@@ -80,7 +81,7 @@ def test_a_client_is_given_up_by_its_own_speed(caplog):
     flower = server(clock)
     with caplog.at_level("INFO", "turnout.flower"):
         train(flower, fleet(clock, behave=behave), 50, timeout=600.0)
-    assert "id:1 has not answered in 9 s" in caplog.text  # answers are looked for every second
+    assert re.search("id:1 has not answered in (9|10) s", caplog.text)  # answers are looked for every second
     assert flower._flow.counts["silent"] >= 1
 
 
