@@ -1,5 +1,6 @@
 """A server that does not wait: silence, kills, lies, the end, and what is written."""
 
+import re
 import urllib.request
 from collections import Counter
 
@@ -70,15 +71,17 @@ def test_nobody_waits_for_a_dead_client():
 
 
 def test_a_client_is_given_up_by_its_own_speed(caplog):
-    """Client 1 answers in 2.5 seconds, and then never: its time-out is 7.5 seconds, not the 600 of all."""
+    """Client 1 answers in 2.5 seconds, and then never: its time-out is nine, not the 600 of all."""
     clock = FakeClock()
-    behave = lambda name, _t, m: (
-        "silent" if name == "1" and clock.time > 60 and m.metadata.message_type == "train" else "answer"
-    )  # noqa: E501, E731
+
+    def behave(name, _t, message):
+        works = message.metadata.message_type == "train"
+        return "silent" if name == "1" and clock.time > 60 and works else "answer"
+
     flower = server(clock)
     with caplog.at_level("INFO", "turnout.flower"):
         train(flower, fleet(clock, behave=behave), 50, timeout=600.0)
-    assert "id:1 has not answered in 8 s" in caplog.text
+    assert re.search("id:1 has not answered in (9|10) s", caplog.text)  # answers are looked for every second
     assert flower._flow.counts["silent"] >= 1
 
 
@@ -129,7 +132,7 @@ def test_a_killed_server_goes_on_with_what_was_under_way(tmp_path, strategy):
     assert len(used) == len(set(used))
 
 
-def test_orders_of_a_former_run_of_flower_are_lost_and_counted(tmp_path, monkeypatch, caplog):
+def test_orders_of_a_former_run_of_flower_are_lost_and_counted(tmp_path, caplog):
     from flwr.supercore.task_identity import TaskIdentity
 
     clock = FakeClock()
@@ -137,12 +140,15 @@ def test_orders_of_a_former_run_of_flower_are_lost_and_counted(tmp_path, monkeyp
     files = {"checkpoint": tmp_path / "checkpoint.npz"}
     with pytest.raises(Killed):
         train(server(clock, **files), grid, 8, evaluate_fn=killing(2))
-    monkeypatch.setattr(TaskIdentity, "run_id", 8)
     second = server(clock, **files)
     grid.timed.clear()
     grid.ready.clear()
-    with caplog.at_level("INFO", "flwr"):
-        train(second, grid, 8)
+    TaskIdentity.run_id = 8
+    try:
+        with caplog.at_level("INFO", "flwr"):
+            train(second, grid, 8)
+    finally:
+        TaskIdentity.run_id = 7
     assert "orders of a former run are lost" in caplog.text
     assert sum(one.outcome == "left" for one in second._flow.arrivals) >= 1
     assert len(second.history.records["arrived"][0]) == 8

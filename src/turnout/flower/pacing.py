@@ -85,7 +85,8 @@ class Pacing:
         self._listed_at = self._said_at = -math.inf
         self._seen, self._looked_at = Seen(), -math.inf
         self._backlog: list[tuple[str, float | None]] = []
-        self._checked: int | None = None  # the last tick of which it is known whether the server stepped
+        self._checked: int | None = None  # the last tick of which it is known whether a step was due
+        self._stepped: int | None = None  # the last tick with a step
         self._tempo = Tempo()
         self._refused: list[str] = []
         self._forgotten = False
@@ -138,6 +139,8 @@ class Pacing:
 
     def _is_due(self, tick: int) -> bool:
         """Whether the server steps now; ticks in which nobody looked count, too."""
+        if self._stepped == tick:  # once in a tick, as in simulations
+            return False
         first = tick if self._checked is None else min(self._checked + 1, tick)
         self._checked = tick
         return any(self.flow.is_due(one) for one in range(max(first, tick - _MISSED), tick + 1))
@@ -211,6 +214,7 @@ class Pacing:
 
     def _step(self, tick: int) -> tuple[RoundRecord, dict[str, dict[str, Any]]]:
         driver, flow = self.driver, self.flow
+        self._stepped = tick
         if self._goodbyes:
             self._let_leave()
         arrived = [job for job in flow.used_now() if job.status == "arrived"]

@@ -15,7 +15,7 @@ from turnout.flower.server.turn import RoundRecord
 _PORTS = 2**16
 
 
-def live_numbers(flow: Flow, record: RoundRecord) -> dict[str, float]:
+def live_numbers(flow: Flow, record: RoundRecord) -> dict[str, float | int]:
     """Numbers of the last step, and of what is under way."""
     hours = 0.0 if flow.origin is None else (flow.clock.now() - flow.origin) / 3600.0
     ages = [one.age for one in flow.arrivals[-len(record.arrived) :] if one.outcome == "used"] if record.arrived else []
@@ -48,14 +48,14 @@ class MetricsPage:
         if not host or not port.isdigit() or int(port) >= _PORTS:
             raise ValueError(f"metrics_address must be like '127.0.0.1:9100', a host and a port, not {address!r}")
         self._place = (host.strip("[]"), int(port))
-        self.numbers: dict[str, float] = {}
+        self.numbers: dict[str, float | int] = {}
         self.port = 0  # at which it is served
 
     def text(self) -> str:
         """The page."""
         lines = []
         for name, value in self.numbers.items():
-            lines += [f"# TYPE turnout_{name} gauge", f"turnout_{name} {value:g}"]
+            lines += [f"# TYPE turnout_{name} gauge", f"turnout_{name} {value}"]
         return "\n".join(lines) + "\n"
 
     @contextlib.contextmanager
