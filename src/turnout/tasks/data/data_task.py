@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -153,7 +154,14 @@ class DataTask(Task):
 
     @property
     def one_by_one_on_cpu(self) -> bool:
-        return self.model.one_by_one_on_cpu
+        return self.model.one_by_one_on_cpu or self._has_windows
+
+    @property
+    def _has_windows(self) -> bool:
+        return self.model.has_windows(jax.eval_shape(self.train.cut, jnp.zeros(2, jnp.int32))[0])
+
+    def as_written(self) -> DataTask | None:
+        return replace(self, model=self.model.as_written()) if self._has_windows else None
 
     def init(self, key: RandomKey) -> Params:
         return self.model.init(key)
@@ -162,7 +170,7 @@ class DataTask(Task):
         return self.train.cut(self.train.starts[client] + positions)
 
     def loss(self, params: Params, batch: DataBatch, present: Float[Array, " batch"]) -> Float[Array, ""]:
-        return self._mean_loss(params, self.model.apply(params, batch[0]), batch[1], present)
+        return self._mean_loss(params, self.model.outputs(params, batch[0]), batch[1], present)
 
     def shorten(self, batch: DataBatch) -> DataBatch:
         if not jnp.issubdtype(batch[0].dtype, jnp.inexact):
@@ -181,7 +189,7 @@ class DataTask(Task):
         """The loss, with the model's own noise where it has any."""
         if self.model.apply_noisily is None:
             return self.loss(params, batch, present)
-        return self._mean_loss(params, self.model.apply_noisily(params, batch[0], seed), batch[1], present)
+        return self._mean_loss(params, self.model.outputs(params, batch[0], seed), batch[1], present)
 
     def penalty(self, params: Params) -> Float[Array, ""]:
         if isinstance(self.ridge, float | int) and self.ridge == 0:
@@ -214,7 +222,7 @@ class DataTask(Task):
 
         def evaluate(entries: Int[Array, " batch"]) -> tuple[Array, Array | None]:
             inputs, labels = split.cut(entries)
-            outputs = self.model.apply(params, inputs)
+            outputs = self.model.outputs(params, inputs)
             correct = None if self.judge.correct is None else self.judge.correct(outputs, labels)
             return self.judge.per_sample(outputs, labels), correct
 

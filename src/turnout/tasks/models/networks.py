@@ -48,7 +48,7 @@ def network(image: Shape, layers: tuple[Layer, ...]) -> Model:
         return run(params, inputs, None)
 
     drops = any(isinstance(layer, Dropout) for layer in layers)
-    return Model(init, apply, apply_noisily=run if drops else None, one_by_one_on_cpu=True)
+    return Model(init, apply, apply_noisily=run if drops else None, one_by_one_on_cpu=True, rewrite=False)
 
 
 def cnn_ca_fed(num_classes: int) -> tuple[Layer, ...]:

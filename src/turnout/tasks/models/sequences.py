@@ -85,7 +85,7 @@ class TransformerNetwork(eqx.Module):
 @functools.cache
 def lstm(vocabulary: Count, width: Count = 64) -> Model:
     """An LSTM for tokens below `vocabulary`."""
-    return Model.from_module(lambda key: LstmNetwork(vocabulary, width, key))
+    return Model.from_module(lambda key: LstmNetwork(vocabulary, width, key), rewrite=False)
 
 
 @checked
@@ -94,4 +94,6 @@ def transformer(vocabulary: Count, context: Count, width: Count = 64, heads: Cou
     """A small transformer for `context` tokens below `vocabulary`."""
     if width % heads:
         raise ValueError(f"width is {width}; it must be a multiple of the {heads} heads")
-    return Model.from_module(lambda key: TransformerNetwork(vocabulary, context, width, heads, layers, key))
+    return Model.from_module(
+        lambda key: TransformerNetwork(vocabulary, context, width, heads, layers, key), rewrite=False
+    )

@@ -47,9 +47,7 @@ def _recomputed(walk: Walk, equation: Equation, values: Sequence[Value]) -> list
     (program,) = programs_inside(equation)
     inside, params = _Stored(walk, program, values), equation.params
     # A function of its own: what jax remembers of a function it has seen would leave the orders unknown.
-    again = jax.checkpoint(
-        lambda *arrays: inside(*arrays), prevent_cse=params["prevent_cse"], policy=params["policy"]
-    )
+    again = jax.checkpoint(lambda *arrays: inside(*arrays), prevent_cse=params["prevent_cse"], policy=params["policy"])
     return inside.results(again(*inside.arrays))
 
 

@@ -20,12 +20,7 @@ def sides_of(params: dict[str, Any], kernel_shape: tuple[int, ...]) -> list[Side
     """How the kernel moves along each axis of space."""
     sizes = [kernel_shape[axis] for axis in params["dimension_numbers"].rhs_spec[2:]]
     each = zip(
-        sizes,
-        params["window_strides"],
-        params["padding"],
-        params["rhs_dilation"],
-        params["lhs_dilation"],
-        strict=True,
+        sizes, params["window_strides"], params["padding"], params["rhs_dilation"], params["lhs_dilation"], strict=True
     )
     return [Side(size, stride, *padding, spread, gap) for size, stride, padding, spread, gap in each]
 
