@@ -25,8 +25,8 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jax import lax
-
 from performance import in_turn, machine, rounded
+
 from turnout.availability import bernoulli
 from turnout.simulator import simulate
 from turnout.simulator.client_optimizer import Local, Precision
@@ -100,11 +100,12 @@ def per_round(task: Task, clients: int, precision: Precision) -> Callable[[], fl
 
     def seconds(length: int) -> float:
         begin = time.perf_counter()
-        options = {"rounds": length, "seeds": 1, "evaluate_every": length, "metrics": ["test_accuracy"]}
+        options: dict[str, Any] = {"rounds": length, "evaluate_every": length, "metrics": ["test_accuracy"]}
         simulate(task, world, FedAvg(cohort=clients), local=local, **options)
         return time.perf_counter() - begin
 
-    seconds(short), seconds(long)
+    for length in (short, long):
+        seconds(length)
     return lambda: (seconds(long) - seconds(short)) / (long - short)
 
 

@@ -65,8 +65,8 @@ def run_group(
             count, plan, width, lambda plan, width: stacks[0].programs(plan, width, record_plan, run_plan)
         )
     except jax.errors.JaxRuntimeError as error:
-        plain = [task.as_written() for task in tasks]
-        if None in plain:
+        plain = [other for other in (task.as_written() for task in tasks) if other is not None]
+        if len(plain) < len(tasks):
             raise
         say_once(f"the rewritten model does not compile here, so it runs as it was written: {error}")
         return run_group(plain, group, seeds, run_plan, report, saved, chosen, spread)

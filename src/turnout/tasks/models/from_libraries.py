@@ -33,7 +33,8 @@ def from_flax(
     A linen module needs one `sample` without batch axis, or the shape of one as a tuple. `train` and `evaluate` are
     further arguments of its call, such as `{"deterministic": False}` and `{"deterministic": True}`; with `train`,
     dropout draws new random numbers in every step. For nnx, give a function from `nnx.Rngs` to the module. Modules that
-    keep state, such as the running statistics of a batch norm, do not fit: a group norm or a layer norm does. `rewrite` as in `Model`.
+    keep state, such as the running statistics of a batch norm, do not fit: a group norm or a layer norm does. `rewrite`
+    is that of `Model`.
     """
     if hasattr(module, "init") and hasattr(module, "apply"):
         if sample is None:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
-from turnout.tasks.models.rewriting.layout import Laid, Order, Spread, Value, as_written, places, reshaped, turned
+from turnout.tasks.models.rewriting.layout import Laid, Order, Spread, Value, places, reshaped, turned
 from turnout.tasks.models.rewriting.programs import Equation, run_as_written
 
-ELEMENTWISE = frozenset(
-    "abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy copy_p cos "
-    "cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt integer_pow is_finite le lgamma log log1p logistic "
-    "lt max min mul name ne neg nextafter not or pow reduce_precision rem round rsqrt select_n shift_left "
-    "shift_right_arithmetic shift_right_logical sign sin sinh sqrt square sub tan tanh xor".split()
-)
-REDUCTIONS = frozenset("argmax argmin reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum".split())
+_NUMERICAL = """
+    abs acos acosh add add_any asin asinh atan atan2 atanh cbrt ceil clamp cos cosh digamma div erf erf_inv erfc exp
+    exp2 expm1 floor integer_pow lgamma log log1p logistic max min mul neg nextafter pow reduce_precision rem round
+    rsqrt sign sin sinh sqrt square sub tan tanh
+"""
+_LOGICAL = """
+    and convert_element_type copy copy_p eq ge gt is_finite le lt name ne not or select_n shift_left
+    shift_right_arithmetic shift_right_logical xor
+"""
+_REDUCING = "argmax argmin reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum"
+ELEMENTWISE, REDUCTIONS = frozenset((_NUMERICAL + _LOGICAL).split()), frozenset(_REDUCING.split())
 
 
 def carry(equation: Equation, values: Sequence[Value]) -> list[Value] | None:
@@ -60,7 +61,7 @@ def _broadcast(equation: Equation, values: Sequence[Value]) -> list[Value] | Non
         return None  # sizes that are known at run time only
     (value,), params = values, equation.params
     laid = value if isinstance(value, Laid) else Laid(value.in_order(value.order), value.order)
-    return [Spread(laid, tuple(params["shape"]), tuple(params["broadcast_dimensions"]))]
+    return [Spread(laid, tuple(map(int, params["shape"])), tuple(map(int, params["broadcast_dimensions"])))]
 
 
 def _reduce(equation: Equation, values: Sequence[Value]) -> list[Value]:
@@ -74,7 +75,7 @@ def _reduce(equation: Equation, values: Sequence[Value]) -> list[Value]:
 
 
 def _transpose(equation: Equation, values: Sequence[Value]) -> list[Value]:
-    (value,), permutation = values, equation.params["permutation"]
+    (value,), permutation = values, tuple(map(int, equation.params["permutation"]))
     at = places(permutation)
     return [Laid(value.in_order(value.order), tuple(at[axis] for axis in value.order))]
 
@@ -140,8 +141,8 @@ def _cumulate(equation: Equation, values: Sequence[Value]) -> list[Value]:
 def _product(equation: Equation, values: Sequence[Value]) -> list[Value] | None:
     """A product sums over stored axes, wherever they are; what has samples last keeps them last."""
     left, right = values
-    (of_left, of_right), (batch_left, batch_right) = equation.params["dimension_numbers"]
-    if batch_left or equation.params.get("out_sharding") is not None:
+    (of_left, of_right), (batches, _) = equation.params["dimension_numbers"]
+    if batches or equation.params.get("out_sharding") is not None:
         return None
     free_left = [axis for axis in left.order if axis not in of_left]
     free_right = [axis for axis in right.order if axis not in of_right]
@@ -173,8 +174,3 @@ _RULES: dict[str, Callable[[Equation, Sequence[Value]], list[Value] | None]] = {
     "squeeze": _squeeze,
     "transpose": _transpose,
 }
-
-
-def literal(number: Any) -> Laid:
-    """A number of the program's text."""
-    return as_written(number if isinstance(number, np.ndarray | np.generic) else jnp.asarray(number))

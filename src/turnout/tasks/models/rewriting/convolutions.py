@@ -19,10 +19,9 @@ _FEW_OUTPUTS = 4  # per channel of a depthwise convolution, which is then no pro
 def sides_of(params: dict[str, Any], kernel_shape: tuple[int, ...]) -> list[Side]:
     """How the kernel moves along each axis of space."""
     sizes = [kernel_shape[axis] for axis in params["dimension_numbers"].rhs_spec[2:]]
-    each = zip(
-        sizes, params["window_strides"], params["padding"], params["rhs_dilation"], params["lhs_dilation"], strict=True
-    )
-    return [Side(size, stride, *padding, spread, gap) for size, stride, padding, spread, gap in each]
+    padding, apart = params["padding"], zip(params["rhs_dilation"], params["lhs_dilation"], strict=True)
+    each = zip(sizes, params["window_strides"], padding, apart, strict=True)
+    return [Side(size, stride, before, after, *both) for size, stride, (before, after), both in each]
 
 
 def why_not(params: dict[str, Any], images: Any, kernel: Any) -> str | None:
@@ -80,8 +79,9 @@ def _are_tiles(sides: list[Side]) -> bool:
 
 def _tiles(pictures: Array, sides: list[Side]) -> Array:
     channels, *lengths, samples = pictures.shape
-    kept = pictures[(slice(None), *(slice(0, n // side.size * side.size) for n, side in zip(lengths, sides)))]
-    split = [part for n, side in zip(lengths, sides) for part in (n // side.size, side.size)]
+    counts = [(length // side.size, side.size) for length, side in zip(lengths, sides, strict=True)]
+    kept = pictures[(slice(None), *(slice(0, count * size) for count, size in counts))]
+    split = [number for pair in counts for number in pair]
     tiles = kept.reshape(channels, *split, samples)
     inner, outer = range(2, 2 + len(split), 2), range(1, 1 + len(split), 2)
     moved = lax.transpose(tiles, (*inner, 0, *outer, tiles.ndim - 1))

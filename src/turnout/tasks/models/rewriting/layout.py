@@ -7,27 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array
 
 Order = tuple[int, ...]
+Stored = Array | np.ndarray | np.generic  # numbers of the program's text are numpy's
 
 
 @dataclass(frozen=True)
 class Laid:
     """An array, and the logical axis that is stored at each place."""
 
-    stored: Array
+    stored: Stored
     order: Order
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.stored.shape[place] for place in places(self.order))
 
-    def in_order(self, order: Order) -> Array:
+    def in_order(self, order: Order) -> Any:
         """The array with its axes stored in another order."""
         if order == self.order:
             return self.stored
@@ -50,7 +53,7 @@ class Spread:
         new = [axis for axis in range(len(self.shape)) if axis not in own]
         return (*range(len(self.shape)),) if own == sorted(own) else (*new, *own)
 
-    def in_order(self, order: Order) -> Array:
+    def in_order(self, order: Order) -> Any:
         at = places(order)
         own = sorted(range(len(self.axes)), key=lambda axis: at[self.axes[axis]])
         stored = self.value.in_order(tuple(own))
@@ -65,12 +68,12 @@ def places(order: Sequence[int]) -> Order:
     return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
-def as_written(array: Array) -> Laid:
+def as_written(array: Stored) -> Laid:
     """An array whose axes are stored as the program names them."""
     return Laid(array, tuple(range(jnp.ndim(array))))
 
 
-def logical(value: Value) -> Array:
+def logical(value: Value) -> Any:
     """The array with its axes as the program names them."""
     return value.in_order(tuple(range(len(value.shape))))
 

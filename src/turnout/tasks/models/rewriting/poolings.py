@@ -19,15 +19,9 @@ POOLINGS = ("reduce_window_max", "reduce_window_min", "reduce_window_sum")
 
 def sides_of(params: dict[str, Any]) -> list[Side]:
     """How the window moves along each axis."""
-    each = zip(
-        params["window_dimensions"],
-        params["window_strides"],
-        params["padding"],
-        params["window_dilation"],
-        params["base_dilation"],
-        strict=True,
-    )
-    return [Side(size, stride, *padding, spread, gap) for size, stride, padding, spread, gap in each]
+    padding, apart = params["padding"], zip(params["window_dilation"], params["base_dilation"], strict=True)
+    each = zip(params["window_dimensions"], params["window_strides"], padding, apart, strict=True)
+    return [Side(size, stride, before, after, *both) for size, stride, (before, after), both in each]
 
 
 def why_not(params: dict[str, Any], images: Any) -> str | None:

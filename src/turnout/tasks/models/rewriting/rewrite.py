@@ -34,7 +34,7 @@ def rewritten(function: Function) -> Function:
             results = run(traced, jax.tree.leaves(arguments))
         except Exception as error:  # a model that runs as written must never fail for being rewritten
             say_once(
-                f"the model could not be rewritten and runs as it was, which is slow ({type(error).__name__}: {error}); "
+                f"the model could not be rewritten and runs as it was ({type(error).__name__}: {error}); "
                 f"rewrite=False says that this is meant: see {PAGE}"
             )
             return function(*arguments)

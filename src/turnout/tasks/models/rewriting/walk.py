@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from jax.extend import core as jex
 from jaxtyping import Array
 
@@ -34,7 +35,7 @@ def walk(program: Program, values: Sequence[Value]) -> list[Value]:
     known |= dict(zip(jaxpr.invars, values, strict=True))
 
     def read(atom: Any) -> Value:
-        return as_written(atom.val) if isinstance(atom, jex.Literal) else known[atom]
+        return as_written(_number(atom)) if isinstance(atom, jex.Literal) else known[atom]
 
     for equation in jaxpr.eqns:
         found = _results(equation, [read(atom) for atom in equation.invars])
@@ -42,14 +43,18 @@ def walk(program: Program, values: Sequence[Value]) -> list[Value]:
     return [read(atom) for atom in jaxpr.outvars]
 
 
+def _number(literal: Any) -> Any:
+    """A number of the program's text, in its type."""
+    return np.asarray(literal.val, literal.aval.dtype)
+
+
 def _results(equation: Equation, values: Sequence[Value]) -> list[Value]:
     found = _rewritten(equation, values)
     if found is None:
         found = carry(equation, values)
-    if found is None:
-        arrays = [logical(value) for value in values]
-        found = [as_written(array) for array in run_as_written(equation, arrays)]
-    return found
+    if found is not None:
+        return found
+    return [as_written(array) for array in run_as_written(equation, [logical(value) for value in values])]
 
 
 def _rewritten(equation: Equation, values: Sequence[Value]) -> list[Value] | None:
@@ -57,7 +62,7 @@ def _rewritten(equation: Equation, values: Sequence[Value]) -> list[Value] | Non
     name, params = equation.primitive.name, equation.params
     if name == CONVOLUTION:
         if convolutions.why_not(params, abstract(values[0]), abstract(values[1])) is None:
-            return [convolutions.convolve(*values, params, equation.outvars[0].aval.dtype)]
+            return [convolutions.convolve(values[0], values[1], params, equation.outvars[0].aval.dtype)]
     elif name in POOLINGS:
         if poolings.why_not(params, abstract(values[0])) is None:
             return [poolings.pool(name, values[0], params)]
