@@ -17,6 +17,8 @@ import json
 import math
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -25,7 +27,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jax import lax
-from performance import in_turn, machine, rounded
+from performance import STORED, in_turn, machine, rounded
 
 from turnout.availability import bernoulli
 from turnout.simulator import simulate
@@ -54,25 +56,40 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--as-written", action="store_true", help="also without rewriting")
     parser.add_argument("--step", action="store_true", help="one local step of a ResNet, beside PyTorch")
+    parser.add_argument("--store", nargs="?", type=Path, const=STORED, metavar="FILE")
     options = parser.parse_args()
-    note({"machine": machine(), "jax": jax.__version__})
+    rows = Rows(options.store)
+    print(json.dumps({"machine": machine(), "jax": jax.__version__}), flush=True)
     for name in options.only.split(","):
         models = cnns() if name == "cnn" else {"plain JAX": resnet(*STAGES[name])}
         image = IMAGE if name == "cnn" else (32, 32, 3)
         for form, model in models.items():
             if model.rewrite:
-                note({f"{name}, {form}, rewritten beside as written": differences(model, image)})
+                print(json.dumps({f"{name}, {form}, beside as written": differences(model, image)}), flush=True)
         if options.step:
-            note({f"{name}, ms per local step": steps(name, models["plain JAX"], options.repeats)})
+            rows.add(f"{name}, one local step of 16", steps(name, models["plain JAX"], options.repeats))
             continue
         if options.as_written:
             models |= {f"{form}, as written": model.as_written() for form, model in models.items() if model.rewrite}
         for precision in options.precisions.split(","):
-            note({f"{name}, {precision}, ms per round": rounds(models, image, precision, name, options.repeats)})
+            found = rounds(models, image, precision, name, options.repeats)
+            rows.add(f"{name}, {precision}, a round", found)
 
 
-def note(found: dict[str, Any]) -> None:
-    print(json.dumps(found), flush=True)
+class Rows:
+    """Milliseconds, printed and kept as they come, each row with its date and version; those of other devices stay."""
+
+    def __init__(self, file: Path | None) -> None:
+        self.file = file
+
+    def add(self, name: str, milliseconds: dict[str, float]) -> None:
+        row = {"ms": milliseconds, "date": str(datetime.now(UTC).date()), "jax": jax.__version__}
+        print(json.dumps({name: row}), flush=True)
+        if self.file is not None:
+            kept = json.loads(self.file.read_text()) if self.file.exists() else {}
+            device = kept.setdefault(jax.devices()[0].platform, {"machine": machine()})
+            device.setdefault("own", {})[name] = row
+            self.file.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 def rounds(
