@@ -92,6 +92,20 @@ def _larger(numbers: dict) -> list[str]:
     return [table(head, rows), ""] if rows else []
 
 
+def own_models() -> str:
+    """Networks that people bring, beside `tasks.network`: `python benchmarks/own_models.py --store`."""
+    numbers = json.loads((NUMBERS / "performance.json").read_text())
+    rows = [
+        [f"{name}, {kind['machine']}", *(f"{form}: {value:.3g}" for form, value in [each]), entry["date"], entry["jax"]]
+        for kind in numbers.values()
+        for name, entry in kind.get("own", {}).items()
+        for each in entry["ms"].items()
+    ]
+    if not rows:
+        return "No figures are stored yet: `python benchmarks/own_models.py --store` measures the device at hand."
+    return table(("what, where", "milliseconds", "date", "jax"), rows)
+
+
 def _beside_rounds(gpu: dict) -> list[str]:
     """What the benchmark measured besides rounds, as far as it was asked for."""
     on, call, draw = f"On {gpu['machine']}", gpu["call"], gpu.get("availability")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -157,7 +158,15 @@ class DataTask(Task):
 
     @property
     def one_by_one_on_cpu(self) -> bool:
-        return self.model.one_by_one_on_cpu
+        return self.model.one_by_one_on_cpu or self._has_windows
+
+    @property
+    def _has_windows(self) -> bool:
+        inputs, _ = jax.eval_shape(self.train.cut, jnp.zeros(2, jnp.int32))
+        return self.model.has_windows(inputs, self.frozen)
+
+    def as_written(self) -> DataTask | None:
+        return replace(self, model=self.model.as_written()) if self._has_windows else None
 
     def init(self, key: RandomKey) -> Params:
         return self.model.init(key)
@@ -166,7 +175,7 @@ class DataTask(Task):
         return self.train.cut(self.train.starts[client] + positions)
 
     def loss(self, params: Params, batch: DataBatch, present: Float[Array, " batch"]) -> Float[Array, ""]:
-        return self._mean_loss(params, self.model.apply(self._all(params), batch[0]), batch[1], present)
+        return self._mean_loss(params, self.model.outputs(self._all(params), batch[0]), batch[1], present)
 
     def _all(self, params: Params) -> Params:
         """What the model takes: the parameters that are trained, with the frozen ones where there are some."""
@@ -191,7 +200,7 @@ class DataTask(Task):
             batch = self.augment.apply(batch[0], self.train.shift, seed), batch[1]
         if self.model.apply_noisily is None:
             return self.loss(params, batch, present)
-        return self._mean_loss(params, self.model.apply_noisily(self._all(params), batch[0], seed), batch[1], present)
+        return self._mean_loss(params, self.model.outputs(self._all(params), batch[0], seed), batch[1], present)
 
     def penalty(self, params: Params) -> Float[Array, ""]:
         if isinstance(self.ridge, float | int) and self.ridge == 0:
@@ -224,7 +233,7 @@ class DataTask(Task):
 
         def evaluate(entries: Int[Array, " batch"]) -> tuple[Array, Array | None]:
             inputs, labels = split.cut(entries)
-            outputs = self.model.apply(self._all(params), inputs)
+            outputs = self.model.outputs(self._all(params), inputs)
             correct = None if self.judge.correct is None else self.judge.correct(outputs, labels)
             return self.judge.per_sample(outputs, labels), correct
 

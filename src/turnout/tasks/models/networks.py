@@ -62,7 +62,7 @@ def network(image: Shape, layers: tuple[Layer, ...]) -> Model:
 
     noisy = run if any(layer.draws for layer in layers) else None
     sample = jax.ShapeDtypeStruct(image, jnp.float32)
-    return Model(init, apply, noisy, one_by_one_on_cpu=True, sample=sample, layers=layers)
+    return Model(init, apply, noisy, one_by_one_on_cpu=True, sample=sample, layers=layers, rewrite=False)
 
 
 def cnn_ca_fed(num_classes: int) -> tuple[Layer, ...]:

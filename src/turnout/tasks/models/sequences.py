@@ -88,7 +88,7 @@ class TransformerNetwork(eqx.Module):
 @functools.cache
 def lstm(vocabulary: Count, width: Count = 64) -> Model:
     """An LSTM for tokens below `vocabulary`."""
-    model = Model.from_module(lambda key: LstmNetwork(vocabulary, width, key))
+    model = Model.from_module(lambda key: LstmNetwork(vocabulary, width, key), rewrite=False)
     return replace(model, sample=jax.ShapeDtypeStruct((1,), jnp.int32))  # of any length
 
 
@@ -104,5 +104,7 @@ def transformer(
     """
     if width % heads:
         raise ValueError(f"width is {width}; it must be a multiple of the {heads} heads")
-    model = Model.from_module(lambda key: TransformerNetwork(vocabulary, context, width, heads, layers, remat, key))
+    model = Model.from_module(
+        lambda key: TransformerNetwork(vocabulary, context, width, heads, layers, remat, key), rewrite=False
+    )
     return replace(model, sample=jax.ShapeDtypeStruct((context,), jnp.int32))
