@@ -223,8 +223,9 @@ def _read_inside(kind: str, value: Any, where: str, code: Code) -> Any:
     """Check a table inside a table as a builder; anything else is returned as it is."""
     if not (isinstance(value, dict) and ("name" in value or kind in UNNAMED)):
         return value
-    known = kind != "objects" or ":" in str(value["name"])
-    signatures.expect(known, value["name"], f"{where}.name", '"module:attribute"')
+    if kind not in UNNAMED:
+        known = kind != "objects" or ":" in str(value["name"])
+        signatures.expect(known, value["name"], f"{where}.name", '"module:attribute"')
     return read_part(kind, value, where, code=code).table()
 
 
