@@ -239,9 +239,10 @@ def _filled(model: Model, arrays: Mapping[str, np.ndarray]) -> Params:
 
 def _in_order(model: Model, params: PyTree, names: tuple[str, str]) -> Iterator[tuple[Place, str, str, np.ndarray]]:
     """Every parameter with its layer and its names, in the order of the layers."""
+    places = _places(model)
     check_params(model, params)
     arrays = dict(zip(paths_of(params), map(np.asarray, jax.tree.leaves(params)), strict=True))
-    for place in _places(model):
+    for place in places:
         for part, theirs in zip(place.parts, names, strict=False):
             yield place, part, theirs, arrays[f"{place.path}{part}"]
 
