@@ -13,7 +13,8 @@ ROOT = Path(__file__).parent.parent
 STORED = json.loads((ROOT / "docs" / "results" / "coverage.json").read_text(encoding="utf-8"))["parts"]
 ROWS = list(itertools.chain(*STORED.values()))
 SMALL = [pytest.param(part, marks=pytest.mark.flower) if part == "on_nodes" else part for part in STORED]
-SMALL.remove("audits")
+OF_RUNS = ("audits", "audits_in_time")
+SMALL = [part for part in SMALL if part not in OF_RUNS]
 # What is too narrow, by what is printed and what was drawn; the page says why.
 TOLD = {
     ("mean over the seeds", "exponential"),
@@ -59,8 +60,9 @@ def test_intervals_hold_as_often_as_the_page_says_in_many_draws(coverage, part):
 
 
 @pytest.mark.slow
-def test_audits_hold_as_often_as_the_page_says_in_many_runs(coverage):
-    check_anew(coverage, "audits", coverage.RUNS)
+@pytest.mark.parametrize("part", OF_RUNS)
+def test_audits_hold_as_often_as_the_page_says_in_many_runs(coverage, part):
+    check_anew(coverage, part, coverage.RUNS)
 
 
 def test_what_is_too_narrow_is_what_the_page_tells_of(coverage):
