@@ -25,6 +25,7 @@ import torch
 CLIENTS, SAMPLES, FEATURES, CLASSES = 100, 90, 60, 10
 STEPS, BATCH, RATE, BUFFER = 5, 32, 0.05, 10
 TURN = 100  # arrivals of one turn, at least
+TURN_OF_APPFL = 10  # each takes a second or so: it has Python collect its garbage several times per training
 
 
 def lengths() -> list[int]:
@@ -97,7 +98,11 @@ def accuracy(truth, scores):
 
 
 def appfl_turns():
-    """APPFL's FedBuff under its driver in virtual time."""
+    """APPFL's FedBuff under its driver in virtual time.
+
+    Before the first answer it trains all clients that it asks, one after another. With Python 3.11 or newer it needs
+    omegaconf below 2.4.
+    """
     from appfl.agent import SimClientAgent, SimServerAgent
     from appfl.vsim import AsyncSimDriver, ClientProfile
 
@@ -144,9 +149,9 @@ def appfl_turns():
     settings = server.server_agent_config.server_configs
 
     def turn() -> int:
-        settings.num_global_epochs += TURN
+        settings.num_global_epochs += TURN_OF_APPFL
         driver.run()
-        return TURN
+        return TURN_OF_APPFL
 
     return f"appfl {version('appfl')}", turn
 

@@ -23,11 +23,12 @@ import numpy as np
 from turnout.auditor import Audited, auditing
 from turnout.auditor.voting import play_trials
 from turnout.availability import markov
+from turnout.paces import Buffered
 from turnout.server.facts import Online
 from turnout.simulator.client_optimizer import Local
 from turnout.simulator.trial import Trial
 from turnout.statistics import LEVEL, Interval
-from turnout.strategies import FedAU, FedAvg, LastWord
+from turnout.strategies import FedAsync, FedAU, FedAvg, FedBuff, LastWord
 from turnout.types import Fleet
 from turnout.workbench.diagnosis.findings.lost_uploads import interval_of_share
 from turnout.workbench.diagnosis.findings.rates import rates
@@ -36,9 +37,11 @@ from turnout.workbench.reproduction.curve_table import Curve, Measured
 from turnout.workbench.reproduction.measures import StrategyCurves, rounds_to
 from turnout.workbench.reproduction.verdicts import verdict_of_equality, verdict_of_lead
 from turnout.world import World
+from turnout.world.durations import lognormal
 
 STORED = Path(__file__).parent.parent / "docs" / "results" / "coverage.json"
 DRAWS, RUNS = 5_000, 500
+PI = [0.2, 0.8] * 5
 WITHIN, WITHIN_OF_RUNS = 0.02, 0.03  # that a row may be off its level
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
@@ -49,7 +52,8 @@ LAWS: dict[str, tuple[Draw, float]] = {  # each with its mean
     "t, 3 degrees": (lambda rng, shape: rng.standard_t(3, shape), 0.0),
 }
 SEEDS = (3, 5, 10)
-PARTS = ("means", "paired", "joint", "leads", "equalities", "times", "losses", "chains", "spells", "on_nodes", "audits")
+OVER_SEEDS = ("means", "paired", "joint", "leads", "equalities", "times")
+PARTS = (*OVER_SEEDS, "losses", "chains", "spells", "on_nodes", "audits", "audits_in_time")
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ def main() -> None:
     parts = {part: rows for part, rows in before.items() if part in PARTS}
     for part in options.parts:
         parts[part] = []
-        for row in globals()[part](RUNS if part == "audits" else DRAWS):
+        for row in globals()[part](RUNS if part.startswith("audits") else DRAWS):
             parts[part].append(asdict(row) | {"held": round(row.held, 4)})
             mark = "" if row.holds else "  !"
             print(f"{row.what:38}{row.draws:42}{row.size:14}{row.level:6.3f}{row.held:8.3f}{mark}", flush=True)
@@ -257,7 +261,7 @@ def _on_nodes(draws: int, asked: float, lam: float, rounds: int) -> Iterator[Row
     chosen = rng.random(present.shape) < asked
     facts = Online()
     watched = ~present | chosen  # who is listed and not asked may be there or not
-    state = _watched(facts, jnp.asarray(present), jnp.asarray(watched))
+    state = _watched(facts, *map(jnp.asarray, (present, watched, present)))
     sent = (present & chosen).sum(axis=0)
     sums = [jnp.asarray(number, jnp.float32) for number in (sent, rng.binomial(sent, success))]
     state = replace(state, asked=sums[0], arrived=sums[1])
@@ -269,11 +273,13 @@ def _on_nodes(draws: int, asked: float, lam: float, rounds: int) -> Iterator[Row
 
 
 @eqx.filter_jit
-def _watched(facts: Online, present: jax.Array, watched: jax.Array) -> Any:
+def _watched(facts: Online, present: jax.Array, watched: jax.Array, listed: jax.Array) -> Any:
     def step(state: Any, seen: Any) -> tuple[Any, None]:
-        return facts.watch(state, seen[0], seen[1]), None
+        available, certain, here = seen
+        return facts.watch(state, available, certain, listed=here), None
 
-    return jax.lax.scan(step, facts.init(Fleet(jnp.ones(present.shape[1]))), (present, watched))[0]
+    fleet = Fleet(jnp.ones(present.shape[1]), jnp.ones(present.shape[1], bool))
+    return jax.lax.scan(step, facts.init(fleet), (present, watched, listed))[0]
 
 
 # Of runs
@@ -286,25 +292,45 @@ def _of_run(entry: Audited, counted: np.ndarray) -> Audited:
 
 def audits(runs: int, rounds: int = 2_000, lams: tuple[float, ...] = (0.0, 0.9)) -> Iterator[Row]:
     """Audits: the share of each client, the chance that a distance is given, and false alarms."""
-    pi = np.tile([0.2, 0.8], 5)
-    fleet = Fleet(jnp.ones(10))
     for lam in lams:
-        world = World(markov(10, pi.tolist(), lam))
+        world = World(markov(10, PI, lam))
         named = {"FedAvg": FedAvg(), "FedAU": FedAU(), "LastWord": LastWord()}
-        trials = {label: Trial(strategy, world, Local()) for label, strategy in named.items()}
-        votes = play_trials(fleet, list(trials.values()), rounds=rounds, seeds=range(runs))
-        for (label, trial), played_votes in zip(trials.items(), votes, strict=True):
-            first = jax.tree.map(lambda leaf: leaf[:1], played_votes)
-            entry = replace(auditing._entry(label, trial, fleet, first, None), exact=None)
-            entries = [_of_run(entry, counted[None]) for counted in played_votes.counted.astype(np.float64)]
-            truth = np.mean([entry.weights for entry in entries], axis=0)
-            held = np.mean([(entry.low <= truth) & (truth <= entry.high) for entry in entries])
-            where = f"{label}, λ = {lam}"
-            yield Row("share of a client, audit", where, f"{rounds} rounds", LEVEL, float(held), is_run=True)
-            if label == "LastWord":
+        trials = {f"{label}, λ = {lam}": Trial(strategy, world, Local()) for label, strategy in named.items()}
+        for where, entries in _audited(trials, runs, rounds):
+            yield _shares_held(where, entries, f"{rounds} rounds")
+            if where.startswith("LastWord"):
                 fair = np.mean([entry.consistent for entry in entries])
                 what = "called consistent, audit"
                 yield Row(what, where, f"{rounds} rounds", 0.99, float(fair), one_sided=True, is_run=True)
+
+
+def audits_in_time(runs: int, ticks: int = 2_000, lams: tuple[float, ...] = (0.0, 0.9)) -> Iterator[Row]:
+    """Audits where work takes time: updates of earlier segments arrive in later ones."""
+    for lam in lams:
+        world = World(markov(10, PI, lam), durations=lognormal(10, median=3.0))
+        named = {"FedBuff": (FedBuff(), Buffered(3)), "FedAsync": (FedAsync(), Buffered(1))}
+        trials = {
+            f"{label}, work takes 3 ticks, λ = {lam}": Trial(strategy, world, Local(), pace=pace)
+            for label, (strategy, pace) in named.items()
+        }
+        for where, entries in _audited(trials, runs, ticks):
+            yield _shares_held(where, entries, f"{ticks} ticks")
+
+
+def _audited(trials: dict[str, Trial], runs: int, rounds: int) -> Iterator[tuple[str, list[Audited]]]:
+    """The audits of single runs, by what was played."""
+    fleet = Fleet(jnp.ones(10))
+    votes = play_trials(fleet, list(trials.values()), rounds=rounds, seeds=range(runs))
+    for (where, trial), played_votes in zip(trials.items(), votes, strict=True):
+        first = jax.tree.map(lambda leaf: leaf[:1], played_votes)
+        entry = replace(auditing._entry(where, trial, fleet, first, None), exact=None)
+        yield where, [_of_run(entry, counted[None]) for counted in played_votes.counted.astype(np.float64)]
+
+
+def _shares_held(where: str, entries: list[Audited], size: str) -> Row:
+    truth = np.mean([entry.weights for entry in entries], axis=0)
+    held = np.mean([(entry.low <= truth) & (truth <= entry.high) for entry in entries])
+    return Row("share of a client, audit", where, size, LEVEL, float(held), is_run=True)
 
 
 if __name__ == "__main__":

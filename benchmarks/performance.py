@@ -4,6 +4,7 @@
     python benchmarks/performance.py --peers ENV/bin/python --store  # beside PyTorch, where that environment has it
     python benchmarks/performance.py --only W1,W2 --repeats 3
     python benchmarks/performance.py --only W1 --availability 100000000
+    python benchmarks/performance.py --larger --peers ENV/bin/python  # also the rows of larger_models.py
 
 A round is timed by two lengths of run, so that what is paid once does not count. Contenders alternate, figures are
 medians. Operations and bytes are those that the work needs in whatever program: products of matrices; inputs, weights
@@ -27,6 +28,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import larger_models
 import numpy as np
 
 from turnout.availability import bernoulli
@@ -121,6 +123,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--peers", metavar="PYTHON", help="an interpreter that has PyTorch")
     parser.add_argument("--many", action="store_true", help="also 420 trainings of W1 as one program")
+    parser.add_argument("--larger", action="store_true", help="also the rows of larger_models.py")
     parser.add_argument("--availability", type=int, metavar="N", help="also the availability alone of N clients")
     parser.add_argument("--store", nargs="?", type=Path, const=STORED, metavar="FILE")
     options = parser.parse_args()
@@ -133,6 +136,8 @@ def main() -> None:
         note.add({"availability": availability_of(options.availability)})
     if "W1" in names:
         note.add({"call": whole_calls(options.many)})
+    if options.larger:
+        note.add({"larger": larger_models.measure(list(larger_models.ROWS), options.peers, options.repeats)})
     for name in names:
         note.add({"rounds": note.found.get("rounds", {}) | {name: round_of(name, options.repeats)}})
 
@@ -148,7 +153,8 @@ class Notes:
         self.found |= measured
         if self.file is not None:
             kept = json.loads(self.file.read_text()) if self.file.exists() else {}
-            self.file.write_text(json.dumps(kept | {jax.devices()[0].platform: self.found}, indent=1) + "\n")
+            device = jax.devices()[0].platform  # what other benchmarks stored of it stays
+            self.file.write_text(json.dumps(kept | {device: kept.get(device, {}) | self.found}, indent=1) + "\n")
 
 
 def machine() -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from in_time import same_time, whom
 from last_word_runs import lead_of_variants, nights
 from public_names import PACKAGES, listed, reference
-from speeds import arrivals, intervals, million, performance, precision, speed
+from speeds import arrivals, intervals, million, own_models, performance, precision, speed
 from tables import NUMBERS, RESULTS, ROOT, final_accuracy, folder_of, points, size_of, table
 
 from turnout.statistics import Interval
@@ -26,7 +26,10 @@ from turnout.workbench.reproduction.verdicts import Reproduction
 
 PAGES = (
     "README.md",
-    *(f"docs/{name}.md" for name in ("benchmark", "choose", "clusters", "matrix", "performance", "time", "api/README")),
+    *(
+        f"docs/{name}.md"
+        for name in ("benchmark", "choose", "clusters", "matrix", "performance", "own_models", "time", "api/README")
+    ),
     "docs/theory/intervals.md",
     *(f"docs/api/{page}" for page in PACKAGES.values()),
 )
@@ -246,6 +249,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "audit": audited,
     "speed": speed,
     "performance": performance,
+    "own models": own_models,
     "precision": precision,
     "million": million,
     "arrivals": arrivals,

@@ -74,7 +74,36 @@ def performance() -> str:
     peers = [f"{name}: {value:.3g} ms" for name, value in numbers["cpu"].get("peers", {}).items() if name != "version"]
     beside = [f"\nMeasured alternately on {numbers['cpu']['machine']}: {', '.join(peers)}."] if peers else []
     ceilings = ["Measured ceilings:", "", *(f"- {line}" for line in ceilings), *beside, ""]
-    return "\n".join([table(head, rows), "", *ceilings, *_beside_rounds(numbers["gpu"])])
+    return "\n".join([table(head, rows), "", *ceilings, *_larger(numbers), *_beside_rounds(numbers["gpu"])])
+
+
+def _larger(numbers: dict) -> list[str]:
+    """Local steps of larger models beside PyTorch's, as far as they were measured."""
+    rows = [
+        [
+            f"{name}, {kind['machine']}",
+            f"{times['turnout']:.3g}",
+            f"{times['pytorch']:.3g}" if "pytorch" in times else "",
+        ]
+        for kind in numbers.values()
+        for name, times in kind.get("larger", {}).items()
+    ]
+    head = ("local step", "turnout, ms", "PyTorch, ms")
+    return [table(head, rows), ""] if rows else []
+
+
+def own_models() -> str:
+    """Networks that people bring, beside `tasks.network`: `python benchmarks/own_models.py --store`."""
+    numbers = json.loads((NUMBERS / "performance.json").read_text())
+    rows = [
+        [f"{name}, {kind['machine']}", *(f"{form}: {value:.3g}" for form, value in [each]), entry["date"], entry["jax"]]
+        for kind in numbers.values()
+        for name, entry in kind.get("own", {}).items()
+        for each in entry["ms"].items()
+    ]
+    if not rows:
+        return "No figures are stored yet: `python benchmarks/own_models.py --store` measures the device at hand."
+    return table(("what, where", "milliseconds", "date", "jax"), rows)
 
 
 def _beside_rounds(gpu: dict) -> list[str]:

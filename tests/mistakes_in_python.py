@@ -36,6 +36,11 @@ def arrays(inputs=INPUTS, labels=LABELS, owners=OWNERS, **more):
     return tasks.from_arrays((inputs, labels, owners), model=tasks.linear(3, 2), **more)
 
 
+def pool(**entries):
+    entries = {"labels": LABELS, "owners": OWNERS, "parts": np.zeros(10, int), **entries}
+    return tasks.from_pool(INPUTS, **entries, model=tasks.linear(3, 2))
+
+
 MISTAKES = {
     "the name of a strategy": lambda: train("fedavg"),
     "the class of a strategy": lambda: train(FedAvg),
@@ -81,6 +86,18 @@ MISTAKES = {
     "labels that are too few": lambda: arrays(labels=LABELS[:5]),
     "a loss misspelt": lambda: arrays(loss="cross_entropie"),
     "an owner below zero": lambda: arrays(owners=OWNERS - 1),
+    "numbers for the name of a discount": lambda: strategies.FedAsync(discount=np.ones(3)),
+    "numbers for the name of a partition": lambda: tasks.digits(5, partition=np.ones(3)),
+    "a world for the name of a partition": lambda: tasks.digits(5, partition=WORLD),
+    "sizes of another fleet": lambda: compute.fixed(CLIENTS, 1, "epochs", np.ones(2, int), 2),
+    "a size below zero": lambda: compute.fixed(CLIENTS, 1, "epochs", np.full(CLIENTS, -1), 2),
+    "more samples than positions": lambda: tasks.synthetic_leaf(4, samples_per_client=2**31 - 1),
+    "more clients than positions": lambda: tasks.robust_regression(2**31 - 1),
+    "matrices too large": lambda: tasks.quadratics(CLIENTS, 10**5, condition=2.0),
+    "a pool without inputs": lambda: tasks.from_pool(INPUTS[:0], LABELS, OWNERS, OWNERS, model=tasks.linear(3, 2)),
+    "entries without labels": lambda: pool(labels=LABELS[:5]),
+    "no entry": lambda: pool(labels=LABELS[:0], owners=OWNERS[:0], parts=OWNERS[:0]),
+    "numbers for samples": lambda: tasks.from_arrays((1.0, 1.0, 1.0), model=tasks.linear(3, 2)),
     "a figure of no history": lambda: turnout.plots(WORLD),
 }
 

@@ -55,3 +55,9 @@ def days(num_clients, count=4, length=20):
 def late(num_clients, rounds=40, early=2):
     """Rounds in which only the first clients come."""
     return usual(num_clients, rounds) & (np.arange(num_clients) < early)
+
+
+def usual_share(shares):
+    """Ā of these shares of the target that came: their mean by round, or half of that by arrival, if this is more."""
+    shares = np.asarray(shares, np.float64)
+    return max(shares.mean(), 0.5 * (shares @ shares) / shares.sum())

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from nights import usual_share
 from turnout.paces import Buffered, Clocked, Rounds
 from turnout.strategies.sampling import without_replacement
 from turnout.streams import Stream, round_key
@@ -208,7 +209,7 @@ class LastWords:
         if not came:
             return model
         self.news.append(came)
-        length = 2 * came / (came + np.mean(self.news)) * self.shared()
+        length = 2 * came / (came + usual_share(self.news)) * self.shared()
         everybody = step.fleet.importance.sum() * (step.version + 1.0) ** 0.5
         return model + step.lr * length * sum(weight * word for weight, _, word in self.words.values()) / everybody
 

@@ -53,6 +53,13 @@ def own_strategy(text: str) -> None:
     assert off["FedAvg"] > off["Patience, 5 rounds"] > 5 > off["Patience, 100 rounds"]
 
 
+def adapters(text: str) -> None:
+    few, all_of_them = (int(number.replace(",", "")) for number in re.findall(r"([\d,]+) numbers", text)[:2])
+    assert all_of_them > 10 * few
+    after = shares(text, r"^(\w+) .*?([\d.]+) %")
+    assert after["LastWord"] > after["base"]
+
+
 SHOWN = {
     "01_first_run": first_run,
     "02_own_data": own_data,
@@ -60,6 +67,7 @@ SHOWN = {
     "04_diagnose_a_log": diagnosis,
     "05_tune_and_compare": comparison,
     "06_own_strategy": own_strategy,
+    "07_adapters": adapters,
 }
 
 

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parent.parent
 STORED = json.loads((ROOT / "docs" / "results" / "coverage.json").read_text(encoding="utf-8"))["parts"]
 ROWS = list(itertools.chain(*STORED.values()))
 SMALL = [pytest.param(part, marks=pytest.mark.flower) if part == "on_nodes" else part for part in STORED]
-SMALL.remove("audits")
+OF_RUNS = ("audits", "audits_in_time")
+SMALL = [part for part in SMALL if part not in OF_RUNS]
 # What is too narrow, by what is printed and what was drawn; the page says why.
 TOLD = {
     ("mean over the seeds", "exponential"),
@@ -21,17 +22,6 @@ TOLD = {
     ("difference of times to a target", "nearly equal speeds"),
     ("success of uploads, diagnosis", "99 % arrive"),
     ("π, diagnosis", "chains, π = 0.5, λ = 0.9"),
-    ("π, real nodes", "everybody asked, λ = 0.5"),
-    ("λ, real nodes", "everybody asked, λ = 0.9"),
-}
-# Likewise, and by far, on real nodes, until not asked is no longer taken for absent and a long memory counts in full.
-WEAK = {
-    ("π, real nodes", "everybody asked, λ = 0.9"),
-    ("π, real nodes", "30 % asked, λ = 0.0"),
-    ("π, real nodes", "30 % asked, λ = 0.5"),
-    ("λ, real nodes", "30 % asked, λ = 0.5"),
-    ("π, real nodes", "30 % asked, λ = 0.9"),
-    ("λ, real nodes", "30 % asked, λ = 0.9"),
 }
 
 
@@ -43,12 +33,6 @@ def coverage():
         return importlib.import_module("interval_coverage")
     finally:
         sys.path.remove(str(ROOT / "benchmarks"))
-
-
-@pytest.fixture(scope="module")
-def nodes(coverage):
-    """Estimates of real nodes, measured anew."""
-    return list(coverage.on_nodes(1000))
 
 
 def kind(row):
@@ -76,14 +60,15 @@ def test_intervals_hold_as_often_as_the_page_says_in_many_draws(coverage, part):
 
 
 @pytest.mark.slow
-def test_audits_hold_as_often_as_the_page_says_in_many_runs(coverage):
-    check_anew(coverage, "audits", coverage.RUNS)
+@pytest.mark.parametrize("part", OF_RUNS)
+def test_audits_hold_as_often_as_the_page_says_in_many_runs(coverage, part):
+    check_anew(coverage, part, coverage.RUNS)
 
 
 def test_what_is_too_narrow_is_what_the_page_tells_of(coverage):
     narrow = {kind(row) for row in ROWS if coverage.Row(**row).too_narrow}
-    assert narrow - WEAK == TOLD
-    assert min(row["held"] for row in ROWS if kind(row) not in WEAK) > 0.8
+    assert narrow == TOLD
+    assert min(row["held"] for row in ROWS) > 0.8
 
 
 def test_a_row_is_judged_by_its_own_level(coverage):
@@ -97,9 +82,8 @@ def test_a_row_is_judged_by_its_own_level(coverage):
 
 
 @pytest.mark.flower
-@pytest.mark.xfail(reason="estimates on real nodes are mended with servers that do not wait", strict=True)
-@pytest.mark.parametrize("weak", sorted(WEAK), ids=", ".join)
-def test_estimates_on_real_nodes_hold(coverage, nodes, weak):
-    rows = [row for row in nodes if (row.what, row.draws) == weak]
-    assert rows
-    assert not any(row.too_narrow for row in rows)
+def test_estimates_on_real_nodes_hold(coverage):
+    """Whoever is asked, and however long clients remember."""
+    for row in coverage.on_nodes(2000):
+        chance = 3 * np.sqrt(row.level * (1 - row.level) / 2000)
+        assert row.held > row.level - row.within - chance, row

@@ -140,6 +140,7 @@ class View(eqx.Module):
     losses: PerClient | None  # fresh loss of the available clients, if the strategy needs it
     slots: int = eqx.field(static=True)
     watched: Mask | None = None  # clients whose availability is certain; None for all, as in simulations
+    listed: Mask | None = None  # clients that are listed, whether there or not; None where nobody keeps a list
     span: Scalar | None = None  # length of the last round, in usual rounds; None for one
     members: Mask | None = None  # the places that hold a client; all of them if not given
     tick: Round | None = None  # of the world's time, where that is not t: t then counts the server's steps

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from public_calls import CLIENTS, PROCESS, TASK, WEIGHTS, WORLD, Call, N
 
 import turnout
@@ -26,6 +29,14 @@ def last(law: Any) -> Any:
     return turnout.simulate(TASK, world, strategies.FedAvg(), rounds=12)
 
 
+def arrivals_file():
+    """A table of answers of nodes, one row per client."""
+    path = Path(tempfile.mkdtemp()) / "arrivals.parquet"
+    rows = {"place": list(range(CLIENTS)), "tick": [0] * CLIENTS, "seconds": [2.5] * CLIENTS}
+    pl.DataFrame(rows | {"outcome": ["used"] * CLIENTS}).write_parquet(path)
+    return str(path)
+
+
 DURATIONS = {
     "fixed": N | {"ticks": [0, 1, 2, 3, 4, 5]} | TICKS,
     "drawn": N | {"median": 3.0, "sigma": 0.5, "low": 1, "high": 9, "seed": 0} | TICKS,
@@ -33,6 +44,7 @@ DURATIONS = {
     "timed": N
     | {"tick_seconds": 60.0, "per_step": 5.0, "download": 1.0, "upload": 2.0, "sigma": 0.1, "leaving": "abort"},
     "resampled": N | {"seconds": [[30.0, 90.0]] * CLIENTS, "tick_seconds": 60.0, "leaving": "continue"},
+    "recorded": N | {"arrivals": arrivals_file(), "tick_seconds": 1.0, "leaving": "continue"},
 }
 PACES = {
     "Rounds": {"quorum": 0.5, "deadline": 4, "late": "keep", "concurrency": 3},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from public_calls import CLIENTS, PROCESS, SAMPLES, TASK, Call, play
 
@@ -20,6 +21,10 @@ OF_TABLE |= {"model": "linear", "hidden": (4,), "standardise": True, "standardis
 OF_TABLE |= PART | {"validation": 0.2, "test": 0.2}
 ROWS = {"client": ["a", "a", "b", "b", "c", "c"] * 3, "label": [0, 1] * 9, "age": list(range(18))}
 LAYERS = (Dense(4), Relu(), Dense(3, last=True))
+SMALL = tasks.network((2, 2), LAYERS)
+PARAMS = SMALL.init(jax.random.key(0))
+TUNED = tasks.adapt(SMALL, PARAMS, 2)
+BASE = "base"
 
 
 def write_files() -> None:
@@ -28,6 +33,7 @@ def write_files() -> None:
     Path(TABLE).write_text("client,label,age\n" + rows)
     stays = "".join(f"c{k},{3600 * t},{3600 * t + 1800},1\n" for k in range(4) for t in range(8))
     Path(TRACE).write_text(INTERVALS + stays)
+    tasks.save_params(PARAMS, BASE)
     Path(TEXTS).write_text("client,text\n" + "ada,the wind came by the rocks\nbo,the lamp went out\n" * 5)
 
 
@@ -64,6 +70,23 @@ DATA = {
         | {"rows": np.arange(12), "model": tasks.linear(3, 2), "loss": "cross_entropy", "ridge": 0.1}
         | {"importance": "size", "num_clients": 3, "scale": 0.1, "shift": 0.0, "names": ["a", "b", "c"]},
         train,
+    ),
+    "Adapt": Call(tasks.Adapt, {"base": BASE, "rank": 2, "where": ["0"], "whole": ["2"], "scale": 1.0}),
+    "Augment": Call(tasks.Augment, {"crop": 2, "flip": True}),
+    "adapt": Call(
+        tasks.adapt,
+        {"model": SMALL, "params": PARAMS, "rank": 2, "where": ["0"], "whole": ["2"], "scale": 1.0, "sample": (2, 2)}
+        | {"precision": "float32"},
+    ),
+    "adapted_paths": Call(tasks.adapted_paths, {"model": SMALL, "params": PARAMS, "sample": (2, 2)}),
+    "merge_adapters": Call(tasks.merge_adapters, {"model": TUNED, "params": TUNED.init(jax.random.key(1))}),
+    "load_params": Call(tasks.load_params, {"folder": BASE, "model": SMALL}),
+    "save_params": Call(tasks.save_params, {"params": PARAMS, "folder": "another"}),
+    "params_to_torch": Call(tasks.params_to_torch, {"model": SMALL, "params": PARAMS}),
+    "params_from_torch": Call(tasks.params_from_torch, {"model": SMALL, "state": tasks.params_to_torch(SMALL, PARAMS)}),
+    "params_to_flax": Call(tasks.params_to_flax, {"model": SMALL, "params": PARAMS}),
+    "params_from_flax": Call(
+        tasks.params_from_flax, {"model": SMALL, "variables": tasks.params_to_flax(SMALL, PARAMS)}
     ),
     "network": Call(tasks.network, {"image": (4, 4), "layers": LAYERS}),
     "text": Call(

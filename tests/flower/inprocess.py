@@ -1,10 +1,12 @@
 """A grid in this process: it calls the ClientApp directly; clients may be away, silent, broken, slow or lying."""
 
+import datetime
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from itertools import count
 
+import flwr.app.message.message as flwr_message
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
@@ -13,6 +15,16 @@ from flwr.supercore.task_identity import TaskIdentity
 from turnout.flower import Files, Members, Waiting
 from turnout.flower.settings import Clock
 
+_real_now, _clock = flwr_message.now, {}
+
+
+def _now():
+    """What Flower stamps messages with: the time of the clock of the last grid, if that has one."""
+    clock = _clock.get("is")
+    return _real_now() if clock is None else datetime.datetime.fromtimestamp(clock.wall(), datetime.UTC)
+
+
+flwr_message.now = _now
 LINK = 1  # the node in whose name the link reports errors
 Listed = Callable[[int], list[str]]
 Behaviour = Callable[[str, int, Message], str]
@@ -40,6 +52,9 @@ class FakeClock(Clock):
     def now(self):
         return self.time
 
+    def wall(self):
+        return 1e9 + self.time
+
     def sleep(self, seconds):
         assert seconds >= 0
         self.time += max(seconds, 1e-6)
@@ -60,7 +75,7 @@ class InProcessGrid(Grid):
     after the first look), late (it comes when the next messages are sent), twice, or lie.
 
     With a clock messages expire: `takes` tells how many seconds the reply of a client takes, and what is fetched after
-    the life of the message is an error of the link, as on Flower.
+    the life of the message is an error of the link, as on Flower. That life counts from when the message was made.
     """
 
     app: object
@@ -80,6 +95,7 @@ class InProcessGrid(Grid):
         self.slow, self.late, self.timed = {}, {}, {}
         self.numbers, self.fresh = count(), count(100)
         self.seen = []
+        _clock["is"] = self.clock
 
     def node(self, name):
         if name not in self.nodes:
@@ -123,7 +139,9 @@ class InProcessGrid(Grid):
         if self.clock is not None:
             now = self.clock.now()
             ready = math.inf if manner == "silent" else now + self.takes(name, self.turn, message)
-            self.timed[number] = (message, ready, now + message.metadata.ttl)
+            self.timed[number] = (message, ready, now + self._life(message))
+            if self._life(message) <= 0:
+                return
         if manner == "silent":
             return
         if manner == "unreachable":
@@ -139,6 +157,10 @@ class InProcessGrid(Grid):
             reply = Message(Error(2, "ConnectionError: the reply is lost"), reply_to=message)
         shelf = {"slow": self.slow, "late": self.late}.get(manner, self.ready)
         shelf[number] = [reply, reply] if manner == "twice" else [reply]
+
+    def _life(self, message):
+        """Seconds that are left of it."""
+        return message.metadata.created_at + message.metadata.ttl - self.clock.wall()
 
     def _call(self, name, message):
         place = message.metadata.dst_node_id

@@ -1,6 +1,7 @@
 """Rounds in which nobody can be asked take their time, or a fleet that is away for a minute misses a whole training."""
 
 import numpy as np
+import optax
 import pytest
 
 pytest.importorskip("flwr")
@@ -9,8 +10,9 @@ from inprocess import FakeClock, InProcessGrid, TimeIsUp, grouped
 
 from turnout.availability import markov
 from turnout.flower import FlowerStrategy, ImposedGrid, client_app
-from turnout.flower.wire.messages import to_record
-from turnout.strategies import FedAvg
+from turnout.flower.wire.messages import to_numpy, to_record
+from turnout.server.settings import ServerSettings
+from turnout.strategies import MIFA, FedAvg, FedVARP, LastWord
 
 APP = client_app(train=lambda arrays, *_: (arrays, {"loss": 1.0}))
 
@@ -64,3 +66,29 @@ def test_absences_that_are_imposed_take_no_time():
     counts = arrivals(grid, clock, rounds=12)
     assert 0 < sum(counts) < 12
     assert clock.time == 0.0
+
+
+@pytest.mark.parametrize("strategy", [LastWord(), LastWord(memory="clients"), MIFA(), FedVARP()], ids=repr)
+def test_a_server_that_waits_for_its_fleet_moves_nothing(strategy):
+    clock, models = FakeClock(), []
+    app = client_app(train=lambda arrays, *_: ({"w": arrays["w"] + 1.0}, {"loss": 1.0}))
+    grid = InProcessGrid(app, lambda _t: [] if 1 <= clock.time < 250 else ["1", "2"])
+    grid.behave = lambda *_: clock.sleep(0.5) or "answer"
+    flower = FlowerStrategy(
+        strategy,
+        server=ServerSettings(optimizer=optax.sgd(0.5, momentum=0.9)) if not strategy.plain_step else None,
+        **grouped(poll=1.0, evaluate_every=0, clock=clock),
+    )
+    flower.start(
+        grid,
+        to_record({"w": np.zeros(2, np.float32)}),
+        num_rounds=6,
+        timeout=100.0,
+        evaluate_fn=lambda _t, arrays: models.append(to_numpy(arrays)["w"]) or None,
+    )
+    came = [len(record.arrived) > 0 for record in flower.records]
+    assert came.count(False) >= 2
+    assert came[0]
+    assert came[-1]
+    for moved, before, after in zip(came, models[:-1], models[1:], strict=True):
+        assert np.array_equal(before, after) == (not moved)

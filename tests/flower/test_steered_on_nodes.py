@@ -73,7 +73,7 @@ def difference(flower, grid, kind):
     """The server's mean of all words, less the mean of what the clients keep; relative to the largest of these."""
     driver = flower._require_driver()
     (words,) = words_in(driver.state.strategy)
-    acknowledged, kept, worth = driver._acknowledged_rounds(), {}, 0.0
+    acknowledged, kept, worth = driver.acknowledged_rounds(), {}, 0.0
     for name in driver.directory.names:
         place, short = driver.directory.place(name), name.removeprefix("id:")
         worth += driver.importance[place]

@@ -39,10 +39,10 @@ def jobs_of(steps, rates=0.1, clients=None):
     )
 
 
-def train(local, task, steps, common=None, chunk=2, **options):
+def train(local, task, steps, common=None, chunk=2, first=None, **options):
     jobs = jobs_of(steps, **options)
     start = jnp.broadcast_to(task.init(jr.key(0)), (len(steps), 2))
-    sent = train_cohort(Client(local), task, Download(start), jobs, common, chunk)
+    sent = train_cohort(Client(local), task, Download(start), jobs, common, chunk, first)
     return sent.answers.update, sent.losses
 
 
@@ -68,6 +68,14 @@ def test_one_by_one_is_the_same_as_side_by_side():
     together, alone = (train(local, task, [4] * 5, common=4, chunk=chunk) for chunk in (8, 1))
     for ours, theirs in zip(alone, together, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+@pytest.mark.parametrize("first", [1, 3, 5])
+def test_a_first_pass_of_another_width_changes_nothing(first):
+    task, local = Quadratics.of(CENTRES), Local(batch_size=1)
+    expected, _ = train(local, task, [4] * 5, common=4, chunk=8)
+    updates, _ = train(local, task, [4] * 5, common=4, chunk=2, first=first)
+    np.testing.assert_allclose(updates, expected, rtol=1e-6)
 
 
 def test_noise_is_new_in_every_step_and_for_every_client():

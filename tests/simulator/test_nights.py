@@ -59,10 +59,10 @@ def test_one_client_drawn_anew_costs_no_more_than_fading_does(usual):
     assert plain[usual:].max() <= 1.1 * plain[usual]
 
 
-def test_in_the_first_rounds_thin_ones_are_taken_for_usual_ones():
-    """After two rounds the mean news follows the thin ones, and clients that go most of their way at once go on."""
+def test_after_two_rounds_thin_ones_are_not_yet_the_usual_ones():
+    """Clients go most of their way at once, and were the mean by round what is usual, the model would go six times."""
     found = distances(LastWord(), nights.usual(100, 2), ANEW, most=19)
-    assert 3 * found[2] < found[2:].max() < 15 * found[2]
+    assert found[2:].max() < 1.5 * found[2] < found[0]
     later = distances(LastWord(), nights.usual(100, 60), ANEW, most=19)
     assert later[60:].max() < 1.5 * later[60] < 0.5 * later[0]
 

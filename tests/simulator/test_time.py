@@ -1,5 +1,7 @@
 """Slow clients and servers that do not wait: the compiled ticks against plain loops."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -14,12 +16,14 @@ from steered import Steered
 from turnout import Local, World, simulate, simulate_trials, types
 from turnout.availability import bernoulli, markov
 from turnout.paces import Buffered, Clocked, Rounds
+from turnout.simulator import crew
 from turnout.simulator.lane import Lane
 from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.rehearsal import rehearse
 from turnout.simulator.tick import begin_time
 from turnout.simulator.trial import Trial, as_arrays
 from turnout.strategies import MIFA, AmplifiedFedAvg, FedAvg, LastWord, OptimalSampling
+from turnout.tasks import synthetic_leaf
 from turnout.tasks.quadratics import Quadratics, quadratics
 from turnout.world import compute, durations, links
 
@@ -211,6 +215,7 @@ def test_a_pace_that_cannot_be_kept_is_refused(pace, given, words):
         (lambda: durations.fixed(3, 2**22), "at most 1,048,576"),
         (lambda: durations.lognormal(3, [1.0, float("nan"), 2.0]), r"median\[1\] must be a finite number, not nan"),
         (lambda: durations.lognormal(3, float("inf")), "median must be a finite number"),
+        (lambda: durations.lognormal(1, -1.0), "^client 0 has durations with median = -1: must be from 0 to"),
         (lambda: durations.timed(3, tick_seconds=0.0, per_step=1.0), "tick_seconds must be a finite number above 0"),
         (lambda: durations.timed(3, tick_seconds=1e-9, per_step=1e9), "ticks for one step: must be at most 1,048,576"),
         (lambda: durations.drawn(3, 2.0, 0.5, low=5, high=2), "0 ≤ low ≤ high"),
@@ -276,3 +281,25 @@ def test_models_are_held_for_busy_clients_only():
     assert sizes.busy <= 20 + 5 - 1
     assert sizes.closing <= 20 + 5 - 1
     assert sizes.asked == 20
+
+
+@pytest.mark.parametrize("strategy", [MIFA(), pytest.param(LastWord(), marks=pytest.mark.variant)])
+def test_a_memory_is_never_copied(strategy, monkeypatch):
+    """Its rows are read and written where clients have answered, in ticks with and without a step of the server."""
+    found, compiling = [], crew._compile_for
+
+    def compile_for(function, *arguments):
+        program = compiling(function, *arguments)
+        if function is crew._advance:
+            found.append(program.compiled.as_text())
+        return program
+
+    monkeypatch.setattr(crew, "_compile_for", compile_for)
+    count, features, classes = 37, 53, 3  # as nothing else has
+    data = synthetic_leaf(num_clients=count, num_features=features, num_classes=classes, samples_per_client=20)
+    slow = World(bernoulli(count, 0.9), durations=durations.fixed(count, 3))
+    simulate(data, slow, strategy, rounds=8, local=Local(batch_size=4), pace=Buffered(5), evaluate_every=8)
+    (text,) = found
+    memory = rf"f32\[(?:1,)?{count},(?:{features},{classes}|{classes},{features})\]"
+    assert re.search(memory, text)
+    assert not re.findall(rf"= {memory}\S* copy\(", text)

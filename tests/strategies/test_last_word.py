@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import nights
 from turnout.server import places
 from turnout.server.server import Server
 from turnout.strategies import MIFA, LastWord
@@ -101,7 +102,7 @@ def test_as_a_naive_server(play, weather, rule, fading, bits):
         if words and (share or rule != "news"):
             length = sum(weights[k] * work[k] for k in words) / sum(weights.values())
             if rule == "news":
-                length *= 2 * share / (share + np.mean(shares))
+                length *= 2 * share / (share + nights.usual_share(shares))
             everybody = sum(weather.importance) * (t + 1) ** fading
             mass = everybody if rule in ("all", "news") else sum(weights.values())
             model = model + weather.lrs[t] * length * sum(weights[k] * words[k] for k in words) / mass
@@ -127,6 +128,19 @@ def test_little_news_makes_a_short_step(play):
     assert game.round([1, 1, 1], [4.0, 4.0, 4.0]) == pytest.approx(4.0)
     mean = (1.0 + 0.25) / 2
     assert game.round([1, 0, 0], [4.0, 0.0, 0.0]) == pytest.approx(4.0 + 4.0 * 2 * 0.25 / (0.25 + mean))
+
+
+def test_many_rounds_with_little_news_are_not_soon_the_usual_ones(play):
+    game = play(LastWord(fading=0.0), importance=(0.01, 0.99))
+    model, walked = game.round([1, 1], [1.0, 1.0]), 0.0
+    for t in range(2, 102):
+        mean, among_arrivals = (1.0 + 0.01 * (t - 1)) / t, (1.0 + 0.0001 * (t - 1)) / (1.0 + 0.01 * (t - 1))
+        step = 2 * 0.01 / (0.01 + max(mean, 0.5 * among_arrivals))
+        after = game.round([1, 0], [1.0, 0.0])
+        assert after - model == pytest.approx(step, abs=1e-5)
+        model, walked = after, walked + step
+    bound = 4 * 1 * (1 + 1)  # 4n (1 + n / T₀), as many came in the spell as in the one round before
+    assert walked < bound < 45 < sum(2 * 0.01 / (0.01 + (1.0 + 0.01 * (t - 1)) / t) for t in range(2, 102))
 
 
 def test_who_is_not_heard_yet_shortens_the_step(play):

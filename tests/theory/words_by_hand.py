@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nights import usual_share
+
 PARTS = ("plain", "blend", "all", "news")
 
 
@@ -33,7 +35,7 @@ def play(came, work, target, fading=0.5, rule="news") -> Played:
         mass = (t + 1.0) ** fading if "all" in parts else weight.sum()
         share = alpha @ came[t]
         arrivals += [share] if share > 0 else []
-        news = 2 * share / (share + np.mean(arrivals)) if share > 0 else 0.0
+        news = 2 * share / (share + usual_share(arrivals)) if share > 0 else 0.0
         steps[t] = usual * (news if "news" in parts else 1.0) * (weight.sum() / mass if (heard >= 0).all() else 1.0)
         shares[t] = words * (weight / (weight.sum() if (heard >= 0).all() else max(mass, 1e-300)))[:, None]
     return Played(steps, shares)

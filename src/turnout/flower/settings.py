@@ -15,6 +15,7 @@ Bound = Annotated[float, Numbers(infinite=True)]
 Target = Literal["uniform", "size", "examples"] | Mapping[str, float] | Callable[[str], float]
 Identity = Literal["declared", "key", "node"]
 Standing = Literal["unknown", "available"]
+AtEnd = Literal["give up", "wait"]
 Robust = Literal["median", "trimmed", "geometric"]
 
 
@@ -23,6 +24,10 @@ class Clock:
 
     def now(self) -> float:
         return time.monotonic()
+
+    def wall(self) -> float:
+        """Seconds since 1970, as messages are stamped; they may jump."""
+        return time.time()
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -39,10 +44,12 @@ class Waiting:
     probe: Seconds = 60.0  # for losses, if the strategy asks for them before it selects
     poll: Seconds = 1.0  # between two checks for replies
     patience: Seconds = 600.0  # of calls to the SuperLink that fail: so long they are repeated, then the round goes on
+    at_end: AtEnd = "give up"  # what becomes of orders under way after the last step of a server that does not wait
     clock: Clock = field(default_factory=Clock)  # gives the time, and sleeps
 
     def __post_init__(self) -> None:
         check_fields(self)
+        _check_choice("at_end", self.at_end, AtEnd)
         if not self.poll > 0:
             raise ValueError(f"poll of Waiting must be above 0 seconds, not {self.poll}")
         for name in ("greeting", "probe", "patience"):

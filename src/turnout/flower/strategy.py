@@ -1,10 +1,11 @@
 """Any strategy of ours as a Flower strategy."""
 # Long: Flower wants one class, and a quarter of it declares and documents the arguments.
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
@@ -16,11 +17,14 @@ from turnout.declarations import Seed, checked
 from turnout.flower.fleet.directory import Sessions
 from turnout.flower.fleet.gathering import Gathering, Listed, Shares
 from turnout.flower.fleet.presence import Presence
+from turnout.flower.pacing import Pacing
 from turnout.flower.run.books import Books, Evaluations, Tempo, means_by_target, numbers_in
 from turnout.flower.run.checkpoint import hold
 from turnout.flower.run.estimates import Estimate, estimates_of
+from turnout.flower.run.live import MetricsPage, line_of, live_numbers
 from turnout.flower.server.demands import for_real_nodes
 from turnout.flower.server.driver import Driver
+from turnout.flower.server.flow import Flow
 from turnout.flower.server.inspector import Inspector, Suspicion
 from turnout.flower.server.rollback import Rollback
 from turnout.flower.server.turn import RoundRecord
@@ -30,6 +34,7 @@ from turnout.flower.wire.collecting import Collection
 from turnout.flower.wire.exchange import Exchange, Mailbox
 from turnout.flower.wire.messages import metrics_in, to_numpy, to_record, users_own
 from turnout.flower.wire.retries import Closing, PollingGrid
+from turnout.paces import Pace
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client_optimizer import Local
 from turnout.simulator.history import History
@@ -40,6 +45,17 @@ shown = logging.getLogger("flwr")  # only Flower's own log shows messages below 
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 Aggregate = Callable[[list[RecordDict], str], MetricRecord]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What `start` was asked for."""
+
+    num_steps: int
+    timeout: float
+    train_config: ConfigRecord
+    evaluate_config: ConfigRecord
+    evaluate_fn: EvaluateFn | None
 
 
 class FlowerStrategy(Base):
@@ -60,6 +76,9 @@ class FlowerStrategy(Base):
         limits: bounds that every reply must satisfy.
         files: what is written, to go on after a crash and to read later.
         evaluate_every: rounds between evaluations on the clients, the first and the last model included; never if 0.
+        metrics_address: "host:port" at which Prometheus finds the numbers of a server with a pace while it runs.
+        pace: when the server asks and when it steps, such as `Buffered(size=10, concurrency=50)` or
+            `Rounds(quorum=0.8)`, in ticks of a second; if not given, in rounds that wait for all.
         quorum: share of the asked clients whose answers close a round; the others are late.
         stretch: close a round at this many times the seconds after which half of the asked clients had answered; if
             not given, a round waits for all, at most until the timeout.
@@ -94,6 +113,8 @@ class FlowerStrategy(Base):
         limits: Limits | None = None,
         files: Files | None = None,
         evaluate_every: int = 1,
+        metrics_address: str | None = None,
+        pace: Pace | None = None,
         quorum: float = 1.0,
         stretch: float | None = None,
         fraction_train: float = 1.0,
@@ -123,13 +144,20 @@ class FlowerStrategy(Base):
         self.evaluate_every = evaluate_every
         self.weighted_by_key = weighted_by_key
         self._closing = Closing(quorum, stretch)
+        self.pace = pace
+        self._metrics = None if metrics_address is None else MetricsPage(metrics_address)
+        if pace is not None:
+            check_pace(pace, strategy, quorum, stretch, fraction_train)
+        elif quorum < 1:
+            shown.warning("quorum=%g is pace=Rounds(quorum=%g, late='keep' or 'drop') from now on", quorum, quorum)
         self._shares = Shares(
             fraction_train, fraction_evaluate, min_train_nodes, min_evaluate_nodes, min_available_nodes
         )
         self._aggregate = {"train": train_metrics_aggr_fn, "evaluate": evaluate_metrics_aggr_fn}
         self._presence = Presence(self.members, target, self.waiting.greeting, strategy)
         self._gathering = Gathering(self._presence, self._shares, seed)
-        self._mailbox = Mailbox(arrayrecord_key, configrecord_key)
+        self._keys = (arrayrecord_key, configrecord_key)
+        self._mailbox = Mailbox(*self._keys)
         self._grid: PollingGrid | None = None
         self._begun = time.perf_counter()
         self._listed = Listed()
@@ -146,6 +174,7 @@ class FlowerStrategy(Base):
         self._books = Books(self.files, notes, self._inspector, self._presence.sessions)
         self._rollback = Rollback(self._inspector.rolls_back)
         self._evaluations = Evaluations(self.evaluate_every, self._books, self._rollback)
+        self._flow: Flow | None = None
         self._exchange = Exchange(self._mailbox, self._closing, self.limits, self.weighted_by_key)
         self._tempo = Tempo()
 
@@ -202,7 +231,10 @@ class FlowerStrategy(Base):
                     self._presence.take(polled, driver, done + 1)
                     self._evaluate(done, arrays, evaluate_config, polled, timeout, result)
                 self._evaluate_centrally(evaluate_fn, done, arrays, result)
-            for t in range(done + 1, num_rounds + 1):
+            if self.pace is not None and num_rounds > done:
+                wanted = Wanted(num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
+                self._play_in_time(wanted, polled, result)
+            for t in range(driver.t + 1, num_rounds + 1):
                 shown.info("")
                 shown.info("[ROUND %d/%d]", t, num_rounds)
                 arrays, result.train_metrics_clientapp[t] = self._train(t, arrays, train_config, polled, timeout)
@@ -211,6 +243,57 @@ class FlowerStrategy(Base):
             result.arrays = to_record(driver.model())
             self._books.close(driver, self.evaluate_every)
         return result
+
+    def _play_in_time(self, wanted: Wanted, grid: PollingGrid, result: Result) -> None:
+        """Train as the pace says, without waiting for the slowest, until the server has made so many steps."""
+        driver, flow = self._require_driver(), self._flow
+        assert flow is not None  # it is made with the driver
+
+        def evaluated(t: int, metrics: dict[str, dict[str, Any]]) -> None:
+            combined = self._combine("evaluate", metrics, self._evaluations.add(driver, metrics, t))
+            if combined:
+                result.evaluate_metrics_clientapp[t] = MetricRecord(combined)
+                shown.info("\t└──> Evaluation after step %d: %s", t, combined)
+
+        pacing = Pacing(
+            flow,
+            grid,
+            self._presence,
+            self._inspector,
+            self._books,
+            self._shares,
+            self.limits,
+            self.waiting,
+            lambda: Mailbox(*self._keys),
+            self.weighted_by_key,
+            evaluated,
+        )
+        pacing.begin()
+        with contextlib.nullcontext() if self._metrics is None else self._metrics.served():
+            while driver.t < wanted.num_steps:
+                self._step_in_time(pacing, wanted, result)
+                if self._evaluations.is_due(driver.t):
+                    pacing.finish_evaluation()
+                    pacing.begin_evaluation(wanted.evaluate_config, driver.t, self.seed, wanted.timeout)
+                else:
+                    self._books.write(driver, self.evaluate_every)
+                self._evaluate_centrally(wanted.evaluate_fn, driver.t, to_record(driver.model()), result)
+            pacing.close()
+
+    def _step_in_time(self, pacing: Pacing, wanted: Wanted, result: Result) -> None:
+        driver, begun = pacing.driver, time.perf_counter()
+        self._rollback.keep_good(driver)
+        if self.local is None:
+            driver.local = _read_local(wanted.train_config, driver.local)
+        record, reported = pacing.play_until_step(wanted.train_config, wanted.timeout)
+        self.records.append(record)
+        self._books.add(driver, record, time.perf_counter() - begun, pacing.dropped)
+        means = means_by_target(numbers_in(reported), driver)
+        combined = self._combine("train", reported, means)
+        result.train_metrics_clientapp[driver.t] = MetricRecord({**record.summary(), **combined})
+        shown.info("%s", line_of(pacing.flow, record))
+        if self._metrics is not None:
+            self._metrics.numbers = live_numbers(pacing.flow, record)
 
     def _train(
         self, t: int, arrays: ArrayRecord, config: ConfigRecord, grid: PollingGrid, timeout: float
@@ -304,6 +387,7 @@ class FlowerStrategy(Base):
             silent,
             collection.reach,
             unknown=self._listed.unknown(heard, self.members.listed == "unknown"),
+            listed=[name for name in self._listed.names if name in driver.directory],
             span=self._tempo.span,
             forgotten=collection.forgotten,
         )
@@ -354,6 +438,8 @@ class FlowerStrategy(Base):
             use_compilation_cache()  # else every start of a ServerApp, a new process, would compile
             local = _read_local(config) if self.local is None else self.local
             driver = Driver(self.strategy, to_numpy(arrays), local=local, settings=self.settings, seed=self.seed)
+            if self.pace is not None:
+                self._flow = self._books.chronicle.flow = Flow(driver, self.pace, self.waiting.clock)
             self._books.open(driver)
             self._presence.enrol(driver)
             self._driver = driver
@@ -393,6 +479,19 @@ class FlowerStrategy(Base):
         polled = self._grid
         polled.meanwhile = lambda: self._presence.attend(polled, self._require_driver())
         return polled
+
+
+def check_pace(pace: Pace, strategy: Strategy, quorum: float, stretch: float | None, fraction_train: float) -> None:
+    """Raise a ValueError if a strategy cannot keep this pace on real nodes, or if other arguments contradict it."""
+    pace.check(2**31 - 1)
+    if quorum != 1 or stretch is not None:
+        raise ValueError("quorum and stretch are part of a pace: give pace=Rounds(quorum=…) alone")
+    if fraction_train != 1:
+        raise ValueError("fraction_train is of rounds that wait for all: with a pace, give the pace a concurrency")
+    name = type(strategy).__name__
+    if strategy.needs_losses or not strategy.admits_all:
+        what = "the losses of all clients" if strategy.needs_losses else "the lengths of all updates"
+        raise ValueError(f"{name} compares {what} of a round, and needs rounds that wait for all: leave out the pace")
 
 
 def _read_local(config: ConfigRecord, before: Local | None = None) -> Local:

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+from jaxtyping import Array, Float
 
 from turnout.availability.base import Process
 from turnout.declarations import CountOrZero, Declared, NotNegativeScalar
@@ -44,7 +45,14 @@ class Facts(Declared, Generic[State]):
         """Number of rounds before round 0 in which the server has watched availability."""
         return 0
 
-    def watch(self, state: State, available: Mask, watched: Mask | None = None, span: Scalar | None = None) -> State:
+    def watch(
+        self,
+        state: State,
+        available: Mask,
+        watched: Mask | None = None,
+        span: Scalar | None = None,
+        listed: Mask | None = None,
+    ) -> State:
         """State after a round with these clients available, also before round 0; arguments as in `View`."""
         return state
 
@@ -86,6 +94,58 @@ class Oracle(Facts[None]):
         return None
 
 
+class Listing(eqx.Module):
+    """How often a client that was listed was really there: in all rounds, after rounds on, and after rounds off.
+
+    A client that is not listed is surely absent, but one that is listed is only heard of if it was asked. To count the
+    sure rounds alone would take "not asked" for "absent". So a listed client that was not asked counts as available by
+    the share of the times that it was listed, asked, and answered.
+    """
+
+    answered: Float[Array, "clients 3"]
+    silent: Float[Array, "clients 3"]  # listed and asked, without an answer
+    doubted: Float[Array, "clients 3"]  # listed, and nothing is known of it
+
+    @classmethod
+    def empty(cls, num_clients: int) -> Listing:
+        return cls(*[jnp.zeros((num_clients, 3))] * 3)
+
+    def add(self, before: OnlineState, available: Mask, certain: Mask, listed: Mask, length: Scalar) -> Listing:
+        """The counts after one more round."""
+        after = [jnp.ones_like(certain), before.follows & before.last, before.follows & ~before.last]
+        groups = jnp.stack(after, axis=-1)
+
+        def count(event: Mask) -> Float[Array, "clients 3"]:
+            return (groups & event[:, None]).astype(jnp.float32)
+
+        return Listing(
+            self.answered + count(available & certain),
+            self.silent + count(listed & certain & ~available),
+            self.doubted + count(listed & ~certain) * length,
+        )
+
+    def presence(self) -> Float[Array, "clients 3"]:
+        """The share of the times that a listed client answers, with one pseudo-round of its fleet's, or its own, mean.
+
+        Shares after rounds on and off lean on the client's share over all rounds.
+        """
+        heard, asked = self.answered, self.answered + self.silent
+        fleet = divide(jnp.sum(heard[:, 0]), jnp.sum(asked[:, 0]), otherwise=1.0)
+        overall = (heard[:, :1] + fleet) / (asked[:, :1] + 1.0)
+        return jnp.concatenate([overall, (heard[:, 1:] + overall) / (asked[:, 1:] + 1.0)], axis=1)
+
+
+class Presence(eqx.Module):
+    """Rounds and transitions of each client, those in doubt by what is likely."""
+
+    rounds: PerClient
+    on: PerClient
+    from_on: PerClient
+    on_on: PerClient
+    from_off: PerClient
+    off_off: PerClient
+
+
 class OnlineState(eqx.Module):
     """Sums over the rounds so far, one entry per client; only rounds in which its availability was certain count."""
 
@@ -100,6 +160,22 @@ class OnlineState(eqx.Module):
     asked: PerClient
     arrived: PerClient
     reach: PerClient  # sum over arrived updates
+    listing: Listing | None = None  # what being listed says; on real nodes only
+
+    def presence(self) -> Presence:
+        """What the sums say, with the rounds in doubt."""
+        sure = Presence(self.rounds, self.on, self.from_on, self.on_on, self.transitions - self.from_on, self.off_off)
+        if self.listing is None:
+            return sure
+        there, (doubted, after_on, after_off) = self.listing.presence(), jnp.moveaxis(self.listing.doubted, -1, 0)
+        return Presence(
+            sure.rounds + doubted,
+            sure.on + doubted * there[:, 0],
+            sure.from_on + after_on,
+            sure.on_on + after_on * there[:, 1],
+            sure.from_off + after_off,
+            sure.off_off + after_off * (1.0 - there[:, 2]),
+        )
 
 
 class Online(Facts[OnlineState]):
@@ -109,8 +185,9 @@ class Online(Facts[OnlineState]):
     state, so that λ̂ = P̂(on→on) + P̂(off→off) - 1 is consistent. A client that was never asked has the prior mean, and
     the mean reach of the others.
 
-    On real nodes a client that was listed but not asked is neither on nor off, and rounds differ in length: each counts
-    by its length, so that λ̂ is the correlation over a round of usual length.
+    On real nodes a client that was listed but not asked counts as on by the share of the times that it was listed,
+    asked and answered (`Listing`). Rounds differ in length: each counts by its length, so that λ̂ is the
+    correlation over a round of usual length.
 
     With `past`, the server has watched the availability of that many rounds of the same world before round 0.
     """
@@ -130,16 +207,17 @@ class Online(Facts[OnlineState]):
     def init(self, fleet: Fleet) -> OnlineState:
         zeros = jnp.zeros_like(fleet.importance)
         never = jnp.zeros(zeros.shape, bool)
-        return OnlineState(zeros, never, never, *[zeros] * 8)
+        listing = None if fleet.members is None else Listing.empty(fleet.num_clients)
+        return OnlineState(zeros, never, never, *[zeros] * 8, listing=listing)
 
     def read(self, state: OnlineState, truth: Known | None) -> Known:
-        from_off = state.transitions - state.from_on
+        seen = state.presence()
         # Short rounds with a change count below zero: the rest of a usual round is still to come.
-        stay_on = _share(jnp.maximum(state.on_on, 0.0), state.from_on, self.prior_stay, self.prior_leave)
-        stay_off = _share(jnp.maximum(state.off_off, 0.0), from_off, self.prior_stay, self.prior_leave)
+        stay_on = _share(jnp.maximum(seen.on_on, 0.0), seen.from_on, self.prior_stay, self.prior_leave)
+        stay_off = _share(jnp.maximum(seen.off_off, 0.0), seen.from_off, self.prior_stay, self.prior_leave)
         overall = divide(jnp.sum(state.reach), jnp.sum(state.arrived), otherwise=1.0)
         return Known(
-            pi=_share(state.on, state.rounds, self.prior_on, self.prior_off),
+            pi=_share(seen.on, seen.rounds, self.prior_on, self.prior_off),
             lam=stay_on + stay_off - 1.0,
             success=_share(state.arrived, state.asked, self.prior_success, self.prior_failure),
             reach=jnp.where(state.arrived > 0, divide(state.reach, state.arrived), overall),
@@ -147,20 +225,29 @@ class Online(Facts[OnlineState]):
 
     def observe(self, state: OnlineState, view: View, cohort: Cohort, reports: Reports) -> OnlineState:
         return replace(
-            self.watch(state, view.available, view.watched, view.span),
+            self.watch(state, view.available, view.watched, view.span, view.listed),
             asked=_count(state.asked, cohort.asked),
             arrived=_count(state.arrived, cohort.mask),
             reach=state.reach + cohort.put(reports.reach),
         )
 
     def watch(
-        self, state: OnlineState, available: Mask, watched: Mask | None = None, span: Scalar | None = None
+        self,
+        state: OnlineState,
+        available: Mask,
+        watched: Mask | None = None,
+        span: Scalar | None = None,
+        listed: Mask | None = None,
     ) -> OnlineState:
         certain = jnp.ones_like(state.follows) if watched is None else watched
         length = 1.0 if span is None else span
         follows, on, off = state.follows & certain, available & certain, ~available & certain
+        listing = state.listing
+        if listing is not None and listed is not None:
+            listing = listing.add(state, available, certain, listed, length)
         return replace(
             state,
+            listing=listing,
             rounds=_count(state.rounds, certain, length),
             last=jnp.where(certain, available, state.last),
             follows=certain,

@@ -27,8 +27,11 @@ class Tally(eqx.Module):
         zeros, never = jnp.zeros(num_clients), jnp.full(num_clients, -1, jnp.int32)
         return cls(zeros, zeros, zeros, zeros, never, jnp.zeros(num_clients, jnp.int32))
 
-    def add(self, t: Round, available: Mask, asked: Mask, arrived: Mask) -> Tally:
-        """The sums after round t, or after a tick of time, without the weights of updates."""
+    def add(self, t: Round | Int[Array, " clients"], available: Mask, asked: Mask, arrived: Mask) -> Tally:
+        """The sums after round t, or after a tick of time, without the weights of updates.
+
+        `t` is one for all, or by client the round that its update is of.
+        """
         last = jnp.where(arrived, jnp.asarray(t, jnp.int32), self.last)
         return replace(
             self,

@@ -27,6 +27,7 @@ from turnout.simulator.run_plan import RunPlan
 from turnout.simulator.savepoint import Savepoint
 from turnout.simulator.trial import Trial, TrialGroup, as_arrays
 from turnout.tasks.base import Task
+from turnout.tasks.models.rewriting.rewrite import say_once
 from turnout.types import Law, PerClient, PyTree, RandomKeys, Tree
 from turnout.world import World
 
@@ -59,7 +60,16 @@ def run_group(
     count = len(group.members) * len(seeds) if side_by_side.on_cpu() else len(lanes)
     plan, width = _plan(tasks[0], group.all_trials, count, stacks[0].roots, run_plan, spread)
     record_plan = RecordPlan(_next_power(run_plan.blocks), _next_power(run_plan.rounds), run_plan.metrics)
-    plan, width = _fit(count, plan, width, lambda plan, width: stacks[0].programs(plan, width, record_plan, run_plan))
+    try:
+        plan, width = _fit(
+            count, plan, width, lambda plan, width: stacks[0].programs(plan, width, record_plan, run_plan)
+        )
+    except jax.errors.JaxRuntimeError as error:
+        plain = [other for other in (task.as_written() for task in tasks) if other is not None]
+        if len(plain) < len(tasks):
+            raise
+        say_once(f"the rewritten model does not compile here, so it runs as it was written: {error}")
+        return run_group(plain, group, seeds, run_plan, report, saved, chosen, spread)
     crews = [
         stacks[place % len(stacks)].crew(lanes[members], plan, record_plan, run_plan, saved)
         for place, members in enumerate(side_by_side.cut_into_crews(len(lanes), width))
@@ -175,10 +185,11 @@ def _plan(
         crowd, usual = crowd_sizes(list(worlds.values()), roots, _next_power(run_plan.rounds))
     slots, often = (max(trial.strategy.capacity(size) for trial in trials) for size in (crowd, usual))
     places = closing = 0
+    mean = None
     if trials[0].timed:
         most_steps = max(trial.world.compute.most for trial in trials)
         sizes = rehearse(task.fleet, trials, roots, _next_power(run_plan.rounds), most_steps)
-        slots, often = sizes.asked, sizes.usual
+        slots, often, mean = sizes.asked, sizes.usual, sizes.mean
         places, closing = (min(num_clients, side_by_side.slots_for(size)) for size in (sizes.busy, sizes.closing))
     steps = {trial.world.compute.common for trial in trials}
     common = steps.pop() if len(steps) == 1 else None
@@ -195,6 +206,7 @@ def _plan(
         chunk=side_by_side.slots_together(task, together, often, width, job, alike and not closing, devices),
         places=places,
         closing=closing,
+        first=side_by_side.first_pass(task, mean, closing, devices) if alike and mean is not None else None,
     )
     return plan, width
 

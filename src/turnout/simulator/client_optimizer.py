@@ -95,7 +95,7 @@ class Local(Declared):
             return steps.astype(jnp.float32)
         origin, lr = jnp.zeros(()), jnp.maximum(lr, 1e-12)  # the limit where a schedule has reached zero
 
-        def body(carry: tuple[Array, PyTree], s: Step) -> tuple[tuple[Array, PyTree], Array]:
+        def body(carry: tuple[Array, PyTree], s: Array) -> tuple[tuple[Array, PyTree], Array]:
             place, state = self.move(carry[0], origin, jnp.ones(()), carry[1], s, lr)
             return (place, state), -place / lr
 

@@ -65,7 +65,8 @@ class Trainees(Clients):
 
     def work(self, lane: Lane, download: Download, jobs: Jobs, reach: PerSlot) -> Sent:
         plan = lane.plan
-        return train_cohort(lane.trial.client, self.task, download, jobs, plan.common_steps, plan.chunk)
+        client, common = lane.trial.client, plan.common_steps
+        return train_cohort(client, self.task, download, jobs, common, plan.chunk, plan.first)
 
 
 class Voters(Clients):

@@ -15,16 +15,19 @@ from turnout.tasks.base import Task
 from turnout.types import Download, Tree
 
 
-def train_cohort(client: Client, task: Task, start: Download, jobs: Jobs, common: int | None, chunk: int) -> Sent:
+def train_cohort(
+    client: Client, task: Task, start: Download, jobs: Jobs, common: int | None, chunk: int, first: int | None = None
+) -> Sent:
     """What all jobs send, in their order; zero for a job without steps, unless its upload sends something nevertheless.
 
     Slots train in chunks, those with most steps first. Each chunk lasts as long as its longest job, and chunks without
     work are skipped. So the cost follows the sum of steps, and a chunk may be chosen to fit a cache. Chunks of one are
     clients one after another. Lanes side by side wait for the longest among them, so they too gain from the order.
-    Where all steps are equal there is nothing to sort: empty slots come last already.
+    Where all steps are equal there is nothing to sort: empty slots come last already. Then the `first` slots, as many
+    as a usual cohort fills, train in one go before the chunks.
     """
     if common is not None:
-        return _train_alike(client, task, start, jobs, common, chunk)
+        return _train_alike(client, task, start, jobs, common, chunk, first)
     slots = jobs.clients.shape[0]
     order = jnp.argsort(-jobs.steps)
     start, jobs = jax.tree.map(lambda leaf: leaf[order], (start, jobs))
@@ -37,17 +40,20 @@ def train_cohort(client: Client, task: Task, start: Download, jobs: Jobs, common
     return jax.tree.map(lambda leaf: leaf[jnp.argsort(order)], results)
 
 
-def _train_alike(client: Client, task: Task, start: Download, jobs: Jobs, common: int, chunk: int) -> Sent:
+def _train_alike(
+    client: Client, task: Task, start: Download, jobs: Jobs, common: int, chunk: int, first: int | None
+) -> Sent:
     """Jobs of equally many steps: the slots of a usual round in one go, the rest only if somebody is there."""
     if chunk == 1:
         return _train_one_by_one(client, task, start, jobs)
-    (start, more_start), (jobs, more_jobs) = _cut_at(chunk, start), _cut_at(chunk, jobs)
-    first = _train(client, task, start, jobs, common)
+    usual = chunk if first is None else first
+    (start, more_start), (jobs, more_jobs) = _cut_at(usual, start), _cut_at(usual, jobs)
+    done = _train(client, task, start, jobs, common)
     more = more_jobs.clients.shape[0]
     if more == 0:
-        return first
+        return done
     second = _train_in_chunks(client, task, more_start, more_jobs, common, min(chunk, more))
-    return jax.tree.map(lambda one, other: jnp.concatenate([one, other]), first, second)
+    return jax.tree.map(lambda one, other: jnp.concatenate([one, other]), done, second)
 
 
 def _cut_at(place: int, rows: Tree) -> tuple[Tree, Tree]:

@@ -7,6 +7,7 @@ one copy of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import equinox as eqx
@@ -23,6 +24,8 @@ VACANT, WORKING, ARRIVED, FAILED = range(4)
 Places = Bool[Array, " places"]
 Whole = Int[Array, " places"]
 RowOfSlot = Int[Array, " slots"]
+Write = Callable[[Download, Array], Download]
+Change = Callable[[Array, Write, Download], Download]  # of what is held, if a flag holds in any lane
 
 
 class Pending(eqx.Module):
@@ -89,11 +92,18 @@ class Pending(eqx.Module):
         return self.orders.cohort.take(values)
 
     def start(
-        self, orders: Orders, download: Download, alike: bool, ticks: Steps | None, tick: Array, version: Array
+        self,
+        orders: Orders,
+        download: Download,
+        alike: bool,
+        ticks: Steps | None,
+        tick: Array,
+        version: Array,
+        change_if: Change,
     ) -> tuple[Pending, Array]:
         """The rows with further orders in vacant places, and the number of clients that found none.
 
-        `alike`: all are sent the same.
+        `alike`: all are sent the same. What was sent is written by `change_if`.
         """
         slots, places = orders.cohort.ids.shape[0], self.status.shape[0]
         asked = orders.cohort.trained
@@ -105,11 +115,18 @@ class Pending(eqx.Module):
         def put_orders(held: Array, new: Array) -> Array:
             return put(held, new) if held.ndim else held
 
-        sent, downloads = rows, self.downloads
+        needed, sent = jnp.any(asked), rows
         if alike:
-            sent, downloads = self._send(download, version, jnp.any(asked))
+            sent = self._row_to_send(download, version)
+            first, written = jax.tree.map(lambda new: new[:1], download), jnp.where(needed, sent, places)[None]
         else:
-            downloads = jax.tree.map(put, downloads, download)
+            first, written = download, rows
+
+        def write(held: Download, on: Array) -> Download:
+            into = jnp.where(on, written, places)
+            return jax.tree.map(lambda leaf, new: leaf.at[into].set(new, mode="drop"), held, first)
+
+        downloads = change_if(needed, write, self.downloads)
         after = replace(
             self,
             orders=jax.tree.map(put_orders, self.orders, orders),
@@ -123,15 +140,14 @@ class Pending(eqx.Module):
         )
         return after, jnp.sum(asked & (rows == places), dtype=jnp.int32)
 
-    def _send(self, download: Download, version: Array, needed: Array) -> tuple[Array, Download]:
-        """The row for what all are sent, the present one if it holds just that, and the downloads with it."""
+    def _row_to_send(self, download: Download, version: Array) -> Array:
+        """The row for what all are sent, the present one if it holds just that."""
         busy, places = self.status != VACANT, self.status.shape[0]
         row = jnp.argmin(jnp.zeros(places, bool).at[jnp.where(busy, self.sent, places)].set(True, mode="drop"))
         if download.shared is None:  # or it may differ from tick to tick
             same = busy & (self.version == version)
             row = jnp.where(jnp.any(same), self.sent[jnp.argmax(same)], row)
-        written = jnp.where(needed, row, places)
-        return row, jax.tree.map(lambda held, new: held.at[written].set(new[0], mode="drop"), self.downloads, download)
+        return row
 
     def pass_time(self, here: Places, leaving: str) -> tuple[Pending, Places, Places]:
         """The rows at the end of a tick, whose work is over, and whose is lost since its client has left."""

@@ -16,6 +16,7 @@ class Plan:
     chunk: int  # slots trained together when numbers of steps differ
     places: int = 0  # rows for work under way, where work takes time
     closing: int = 0  # slots for the updates of one step, likewise
+    first: int | None = None  # slots trained before all others, if not `chunk`, where numbers of steps are equal
 
 
 @dataclass(frozen=True)

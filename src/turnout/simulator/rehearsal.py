@@ -35,19 +35,20 @@ class Sizes(NamedTuple):
     busy: int  # at work, or with an update that is not used yet
     closing: int  # of one step
     usual: int  # of one step, rarely exceeded
+    mean: int  # of one step, rounded up
 
 
 def rehearse(fleet: Fleet, trials: Sequence[Trial], roots: RandomKeys, ticks: int, most_steps: int) -> Sizes:
     """The largest numbers over all trials and seeds; those of all clients where models decide."""
     count = fleet.num_clients
     if any(trial.strategy.needs_losses or not trial.strategy.admits_all for trial in trials):
-        return Sizes(count, count, count, count)
+        return Sizes(*[count] * 5)
     plan = Plan(count, count, None, most_steps, count, places=count, closing=count)
     played = [
         jax.device_get(_play_lanes(fleet, as_arrays(_plain(trial)), trial.world.law(), plan, roots, jnp.int32(ticks)))
         for trial in trials
     ]
-    return Sizes(*(int(np.ceil(max(np.max(sizes[part]) for sizes in played))) for part in range(4)))
+    return Sizes(*(int(np.ceil(max(np.max(sizes[part]) for sizes in played))) for part in range(5)))
 
 
 def _plain(trial: Trial) -> Trial:
@@ -94,6 +95,6 @@ def _play_lanes(
         steps = jnp.maximum(counts.steps, 1.0)
         mean = counts.total / steps
         spread = jnp.sqrt(jnp.maximum(counts.squares / steps - mean**2, 0.0))
-        return counts.asked, counts.busy, counts.closing, mean + spread
+        return counts.asked, counts.busy, counts.closing, mean + spread, mean
 
     return jax.vmap(play)(roots)

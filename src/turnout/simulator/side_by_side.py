@@ -71,6 +71,17 @@ def slots_together(
     return min(round_up(usual), devices * max(1, _jobs_to_keep_busy(job_floats, equal_steps) // width))
 
 
+def first_pass(task: Task, mean: int, most: int, devices: int = 1) -> int | None:
+    """Slots that a CPU trains in one go for a step that uses `mean` updates on average, and `most` at the most.
+
+    A pass has a cost of its own, as much as some slots. A pass of the mean has few empty slots, and one or two short
+    ones suffice for what is above it. On other devices None: there all passes are as wide.
+    """
+    if not on_cpu() or task.one_by_one_on_cpu or devices > 1:
+        return None
+    return min(most, round_up(mean))
+
+
 def _jobs_to_keep_busy(job_floats: int, equal_steps: bool) -> int:
     """Jobs that keep a GPU busy."""
     return max(1, (_GPU_FLOATS_ALIKE if equal_steps else _GPU_FLOATS) // job_floats)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -25,7 +26,7 @@ from turnout.simulator.lane import Lane
 from turnout.simulator.orders import Asked, DoneWork, admit, ask, known_truth, work
 from turnout.simulator.pending import ARRIVED, FAILED, VACANT, Pending, Places
 from turnout.simulator.side_by_side import most_of_lanes
-from turnout.types import Answer, Cohort, Fleet, Known, Mask, Reports, Round, Tree, View
+from turnout.types import Answer, Cohort, Fleet, Known, Mask, PerClient, Reports, Round, Tree, View
 from turnout.world import Nature
 
 Flag = Bool[Array, ""]
@@ -120,16 +121,23 @@ def _ask_idle(tick: Tick, now: Now) -> tuple[Now, Cohort, Array]:
     idle = tick.nature.available & ~pending.busy & asking
     view = tick.view.among(idle)
     if tick.server.strategy.needs_losses:
-        params = now.state.params
-        losses = _if_any(
-            asking, tick.clients, lambda: tick.clients.losses(lane, tick.t, idle, params), jnp.zeros_like(view.target)
-        )
-        view = replace(view, losses=losses)
+        params, nothing = now.state.params, jnp.zeros_like(view.target)
+
+        def probe(_: PerClient, now: Flag) -> PerClient:
+            return tick.clients.losses(lane, tick.t, idle & now, params)
+
+        view = replace(view, losses=_if_any(tick.clients, asking, probe, nothing))
     limit = openings if pace.is_bounded else None
     orders, download, asked = ask(lane, tick.server, now.state, view, tick.nature, tick.truth, limit)
     state = replace(now.state, strategy=_where(asking, asked.strategy, now.state.strategy))
     pending, unplaced = pending.start(
-        orders, download, tick.server.strategy.starts_shared, tick.nature.durations, tick.t, now.books.version
+        orders,
+        download,
+        tick.server.strategy.starts_shared,
+        tick.nature.durations,
+        tick.t,
+        now.books.version,
+        partial(_if_any, tick.clients),
     )
     opened = now.books.open_round(tick.t, jnp.sum(orders.cohort.trained, dtype=jnp.int32))
     books = _where(asking, opened, now.books)
@@ -164,17 +172,18 @@ def _pass_time(tick: Tick, now: Now, asked: Cohort) -> tuple[Now, Cohort, Mask, 
 
 def _work_now(tick: Tick, now: Now, over: Places, delivered: Places) -> Now:
     """Do the work that is over, where it counts even if it does not arrive, and keep the answers."""
-    lane, pending = tick.lane, now.pending
+    lane = tick.lane
 
-    def play() -> tuple[Pending, ClientState | None]:
-        orders, download, rows = pending.pack(over, over, lane.plan.closing, tick.t, now.books.version)
-        done = work(tick.clients, lane, orders, download, now.kept)
+    def play(held: tuple[Pending, ClientState | None], on: Flag) -> tuple[Pending, ClientState | None]:
+        pending, before = held
+        orders, download, rows = pending.pack(over & on, over & on, lane.plan.closing, tick.t, now.books.version)
+        done = work(tick.clients, lane, orders, download, before)
         cohort = admit(tick.server, now.state, tick.view, orders.cohort, done, lane.root)
         arrived = cohort.uploading & delivered.at[rows].get(mode="fill", fill_value=False)
         stored = pending.admit(rows, cohort).store(rows, done.sent.answers, done.sent.losses)
-        return stored, done.commit(now.kept, replace(cohort, arrived=arrived))
+        return stored, done.commit(before, replace(cohort, arrived=arrived))
 
-    pending, kept = _if_any(jnp.any(over), tick.clients, play, (pending, now.kept))
+    pending, kept = _if_any(tick.clients, jnp.any(over), play, (now.pending, now.kept))
     return now._replace(pending=pending, kept=kept)
 
 
@@ -188,7 +197,7 @@ def _step_if_due(tick: Tick, now: Now) -> tuple[Now, dict[str, Number]]:
     if pace.in_rounds and pace.drops_late:  # those that have not answered belong to the round, too
         used |= due & pending.working & ~pending.late
     nothing = {name: jnp.zeros(()) for name in ("weight_sum", "used", "closing", OVERFLOW)}
-    now, record = _if_any(due, tick.clients, lambda: _step(tick, now, used, due), (now, nothing))
+    now, record = _if_any(tick.clients, due, lambda held, on: _step(tick, held[0], used & on, due & on), (now, nothing))
     pending = now.pending.vacate(used & ~pending.working)
     pending = replace(pending, late=pending.late | (used & pending.working))
     after = now._replace(pending=pending, books=now.books.close_round(due))
@@ -238,11 +247,17 @@ def _where(condition: Flag, yes: Tree, no: Tree) -> Tree:
     return jax.tree.map(lambda a, b: a if a is b else jnp.where(condition, a, b), yes, no)
 
 
-def _if_any(flag: Flag, clients: Clients, play: Callable[[], Tree], otherwise: Tree) -> Tree:
-    """Play only if the flag holds in one of the lanes side by side; always where a gradient must flow through."""
+def _if_any(clients: Clients, flag: Flag, change: Callable[[Tree, Flag], Tree], held: Tree) -> Tree:
+    """Change what is held if the flag holds in one of the lanes side by side; always where a gradient must flow.
+
+    A loop of one turn or none: what a condition may change the compiler copies, a memory of a model per client too,
+    while a loop changes it in place. The change is told that its turn is on, which is so whenever it is asked: what
+    depends on that is not taken for the same in every turn, and done before the loop, turn or no turn.
+    """
     if clients.lets_gradients_through:
-        return play()
-    return jax.lax.cond(most_of_lanes(flag.astype(jnp.int32)) > 0, play, lambda: otherwise)
+        return change(held, jnp.ones((), bool))
+    turns = most_of_lanes(flag.astype(jnp.int32))
+    return jax.lax.fori_loop(0, turns, lambda turn, now: change(now, turn < turns), held)
 
 
 def _count(mask: Mask | Array) -> Number:

@@ -23,15 +23,17 @@ Rule = Literal["plain", "blend", "all", "news"]
 class News(eqx.Module):
     """The share of the target A_t that came, over the rounds in which somebody did."""
 
-    share: Float[Array, ""]
+    share: Float[Array, ""]  # Σ A_t
+    squares: Float[Array, ""]  # Σ A_t²
     rounds: Float[Array, ""]
 
     def add(self, came: Float[Array, ""]) -> News:
-        return News(self.share + came, self.rounds + jnp.sign(came))
+        return News(self.share + came, self.squares + came * came, self.rounds + jnp.sign(came))
 
     def step(self, came: Float[Array, ""]) -> Float[Array, ""]:
-        """F = 2 A_t / (A_t + mean A): none where nobody came, 1 where as many did as usual, less than 2 always."""
-        return divide(2.0 * came, came + divide(self.share, self.rounds))
+        """F = 2 A_t / (A_t + Ā): none where nobody came, 1 where as many did as usual, less than 2 always."""
+        by_round, by_arrival = divide(self.share, self.rounds), divide(self.squares, self.share)
+        return divide(2.0 * came, came + jnp.maximum(by_round, 0.5 * by_arrival))
 
 
 class LastWordState(eqx.Module):
@@ -54,9 +56,10 @@ class LastWord(Strategy[LastWordState]):
     Weights. w_k = α_k (l_k + 1)^fading with l_k the round in which k was last heard. A word loses weight by its age
     against the time that has passed, so that early rounds and long absences do not cling to stale updates.
 
-    Steps. τ̄ = Σ_k w_k ‖a_k‖₁ / Σ_k w_k is the length of the usual work. f = 2 A_t / (A_t + mean A) with A_t the share
-    of the target that came: little news, a short step, and none where nobody came. Every step uses all words, so that
-    clients count by the target whatever its length.
+    Steps. τ̄ = Σ_k w_k ‖a_k‖₁ / Σ_k w_k is the length of the usual work. f = 2 A_t / (A_t + Ā) with A_t the share of the
+    target that came: little news, a short step, and none where nobody came. Ā is the mean of A_t over the rounds, or
+    half of that over the arrivals, Σ A_t² / Σ A_t, if this is more: it takes as many clients to call few of them usual.
+    Every step uses all words, so that clients count by the target whatever its length.
 
     Consistent for any availability, links and local work, if absences are short against the run and local optimizers
     linear in the gradients. Who never comes never counts. A client that comes once fades, but only by a power of time.
@@ -97,7 +100,7 @@ class LastWord(Strategy[LastWordState]):
     def init(self, fleet: Fleet, params: Params) -> LastWordState:
         words, nobody = Words.empty(fleet, params, self.memory, self.bits), jnp.zeros_like(fleet.importance)
         none = jnp.zeros(())
-        return LastWordState(words, nobody, none, nobody, News(none, none))
+        return LastWordState(words, nobody, none, nobody, News(none, none, none))
 
     def select(self, state: LastWordState, view: View, key: RandomKey) -> tuple[Ask, LastWordState]:
         usual = jnp.where(view.available, state.length, state.usual)  # who is at work keeps that of its start

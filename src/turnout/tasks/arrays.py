@@ -9,6 +9,7 @@ from jaxtyping import Int, Shaped
 from turnout.declarations import Count, NotNegative, Seed, Share, checked
 from turnout.declarations.kinds import as_array
 from turnout.tasks.data import checks, partition
+from turnout.tasks.data.augmentation import Augment
 from turnout.tasks.data.checks import Samples
 from turnout.tasks.data.data_task import ClientNames, DataTask, Factor, Split
 from turnout.tasks.models.model import Loss, Model, loss_named
@@ -35,6 +36,7 @@ def from_arrays(  # noqa: PLR0913 (all but data by name)
     seed: Seed = 0,
     scale: Factor = 1 / 255,
     shift: Factor = 0.0,
+    augment: Augment | None = None,
 ) -> DataTask:
     """Make a task of your own data: for each part the inputs, the labels and the client that owns each sample.
 
@@ -42,7 +44,8 @@ def from_arrays(  # noqa: PLR0913 (all but data by name)
     client needs a training sample. Where no validation data are given, a random
     `validation_share` of each client's training samples (rounded down, drawn with `seed`) is held out; test data are
     never touched. Bytes stay bytes on the device and are read as `scale * byte + shift` when a batch is cut, with
-    one number for all or one per channel; other inputs are taken as they are.
+    one number for all or one per channel; other inputs are taken as they are. `augment` crops and mirrors images while
+    clients train on them.
     """
     judge = loss_named(loss)
     given = {"train": train, "validation": validation, "test": test}
@@ -66,6 +69,7 @@ def from_arrays(  # noqa: PLR0913 (all but data by name)
         scale=scale,
         shift=shift,
         names=names,
+        augment=augment,
     )
 
 
@@ -86,6 +90,7 @@ def from_pool(  # noqa: PLR0913 (all but data by name)
     scale: Factor = 1 / 255,
     shift: Factor = 0.0,
     names: Sequence[str] | None = None,
+    augment: Augment | None = None,
 ) -> DataTask:
     """Make a task of entries over one pool of inputs: entry i is row `rows[i]` and belongs to a client and to a part.
 
@@ -93,6 +98,7 @@ def from_pool(  # noqa: PLR0913 (all but data by name)
     `names` are those of the clients, if they have any: results are shown and stored with them.
     """
     judge = loss_named(loss)
+    checks.check_entries(inputs, labels, owners, parts)
     num_clients = int(owners.max()) + 1 if num_clients is None else num_clients
     pool_rows = np.arange(owners.size) if rows is None else rows
     checks.check_names(names, num_clients)
@@ -100,6 +106,8 @@ def from_pool(  # noqa: PLR0913 (all but data by name)
     checks.check_owners(owners, parts, num_clients, names)
     checks.check_rows(pool_rows, len(inputs), owners.size)
     labels = checks.check_labels("pool", labels, judge, checks.num_outputs(model, inputs))
+    if augment is not None:
+        augment.check(inputs.shape[1:])
     pool = jnp.asarray(inputs)
 
     def split(part: int) -> Split | None:
@@ -114,12 +122,14 @@ def from_pool(  # noqa: PLR0913 (all but data by name)
         train,
         validation,
         test,
-        model=model,
+        model=model if model.shared is None else model.shared.model,
         judge=judge,
         worth=importance_of(importance, np.asarray(train.sizes)),
         ridge=checks.check_ridge(ridge),
         chunk=int(np.clip(CHUNK_NUMBERS // max(1, inputs[0].size), 256, 8192)),
         client_names=None if names is None else ClientNames(names),
+        frozen=None if model.shared is None else model.shared.params,
+        augment=augment,
     )
 
 

@@ -77,6 +77,10 @@ class Task(Declared):
         """Whether a CPU should train clients one after another, which suits large models, rather than side by side."""
         return False
 
+    def as_written(self) -> Task | None:
+        """The task without faster forms of its model, for a device that does not compile them; None if it has none."""
+        return None
+
     @property
     def names(self) -> tuple[str, ...] | None:
         """Names of the clients, if they have names; results are then shown and stored with them."""

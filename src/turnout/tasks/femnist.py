@@ -12,9 +12,11 @@ from turnout.declarations import Count, NotNegative, Seed, Share, checked
 from turnout.files.downloads import Remote, given, local_copy
 from turnout.files.integrity import keep_npz, read_members, read_npz, reading, verify, verify_file
 from turnout.tasks.arrays import from_pool
+from turnout.tasks.data.augmentation import Augment
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.image_task import Colours, Pixels, smaller
 from turnout.tasks.data.partition import TEST, by_id, divide, names_of
+from turnout.tasks.models.adapters import Adapt, on_base
 from turnout.tasks.models.networks import ModelName, model_named
 
 COLOURS = Colours((0.9612,), (0.1655,))  # of the sample of 105 writers: dark on white
@@ -62,6 +64,8 @@ def femnist(  # noqa: PLR0913 (the keys of a task's table)
     pixels: Pixels = "standard",
     shrink: Count = 1,
     seed: Seed = 0,
+    augment: Augment | None = None,
+    adapt: Adapt | None = None,
 ) -> DataTask:
     """Classify characters, with one writer per client and LEAF's own split into training and test images.
 
@@ -80,17 +84,19 @@ def femnist(  # noqa: PLR0913 (the keys of a task's table)
     parts = np.full(kept.size, TEST, np.int8)
     parts[split == 0] = divide(owners[kept][split == 0], validation, 0.0, seed)
     scale, shift = COLOURS.reading(pixels)
+    num_classes = NUM_DIGITS if classes == "digits" else NUM_CLASSES
     return from_pool(
         images,
         labels.astype(np.int64),
         owners[kept],
         parts,
-        model=model_named(model, images.shape[1:], NUM_DIGITS if classes == "digits" else NUM_CLASSES, tuple(hidden)),
+        model=on_base(model_named(model, images.shape[1:], num_classes, tuple(hidden)), adapt),
         ridge=ridge,
         importance=importance,
         scale=scale,
         shift=shift,
         names=names_of(written.writer, owners),
+        augment=augment,
     )
 
 

@@ -14,6 +14,7 @@ from turnout.declarations.kinds import as_array
 from turnout.metrics import TRAIN_LOSS
 from turnout.tasks.arrays import Importance, importance_of
 from turnout.tasks.base import Task, in_a_line
+from turnout.tasks.data.checks import check_amount
 from turnout.types import Params, PerClient, RandomKey, divide
 
 Point = Float[Array, " dimension"]
@@ -163,16 +164,8 @@ def quadratics(  # noqa: PLR0913 (the keys of a task's table)
     `noise` is the standard deviation of each coordinate of a sample's gradient over the client's `num_samples` samples,
     100 of them if not given.
     """
-    if (
-        min(num_clients, dimension) < 1
-        or min(spread, noise) < 0
-        or max(spread, noise, condition) > 1e18
-        or condition < 1
-    ):
-        raise ValueError(
-            f"num_clients={num_clients}, dimension={dimension}, spread={spread}, noise={noise}, condition={condition}: "
-            "counts must be at least 1, spread and noise not negative, condition at least 1, and none above 1e18"
-        )
+    check_amount(clients=num_clients, entries_each=dimension if condition == 1 else dimension**2)
+    check_amount(samples=num_samples or 1, dimensions=dimension)
     generator = np.random.default_rng(seed)
     drawn = spread * generator.standard_normal((num_clients, dimension))
     points = drawn if centres is None else check_finite("centres", centres, (2,))

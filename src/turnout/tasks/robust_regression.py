@@ -4,6 +4,7 @@ import numpy as np
 
 from turnout.declarations import Count, Seed, checked
 from turnout.tasks.arrays import from_pool
+from turnout.tasks.data.checks import check_amount
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.partition import TRAIN
 from turnout.tasks.models.model import linear
@@ -19,11 +20,7 @@ def robust_regression(
     μ_i ~ N(a, 1), θ_i ~ N(μ_i 1, I) and b_i = A_i θ_i + N(0, ¼ I). With the plus sign, which is the paper's, client i
     is best served near −θ_i. All data train, as in the paper, and all clients count the same.
     """
-    if min(num_clients, dimension, samples_per_client) < 1:
-        raise ValueError(
-            f"num_clients={num_clients}, dimension={dimension}, samples_per_client={samples_per_client}: "
-            "each must be at least 1"
-        )
+    check_amount(clients=num_clients, samples=samples_per_client, features=dimension)
     generator = np.random.default_rng(seed)
     deviation = 2 / np.arange(1, num_clients + 1)
     features = deviation[:, None, None] * generator.standard_normal((num_clients, samples_per_client, dimension))  # A

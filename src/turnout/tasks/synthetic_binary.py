@@ -6,6 +6,7 @@ import numpy as np
 
 from turnout.declarations import Count, CountOrZero, NotNegative, Seed, Share, checked
 from turnout.tasks.arrays import from_pool
+from turnout.tasks.data.checks import check_amount
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.partition import TEST, TRAIN, VALIDATION, draw_groups
 from turnout.tasks.models.model import linear
@@ -35,10 +36,7 @@ def synthetic_binary(  # noqa: PLR0913 (the keys of a task's table)
     its table, 150. The `samples_per_client` samples are all for training, the others are drawn in addition.
     """
     counts = {TRAIN: samples_per_client, VALIDATION: validation_per_client, TEST: test_per_client}
-    if num_clients < 1 or num_features < 1 or samples_per_client < 1 or min(counts.values()) < 0:
-        raise ValueError("num_clients, num_features and samples_per_client must be positive, other counts not negative")
-    if not 0 <= flip <= 1:
-        raise ValueError(f"flip is {flip}; it is a probability")
+    check_amount(clients=num_clients, samples=sum(counts.values()), features=num_features)
     generator = np.random.default_rng(seed)
     second = draw_groups(num_clients, groups, generator)
     model = generator.standard_normal(num_features)  # w*

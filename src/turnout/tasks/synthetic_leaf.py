@@ -8,6 +8,7 @@ import numpy as np
 from turnout.declarations import Count, NotNegative, Numbers, Seed, Share, checked
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data import partition
+from turnout.tasks.data.checks import check_amount
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.models.model import linear
 
@@ -49,6 +50,8 @@ def synthetic_leaf(  # noqa: PLR0913 (the keys of a task's table)
         )
     generator = np.random.default_rng(seed)
     sizes = draw_sizes(num_clients, samples_per_client, generator)
+    check_amount(samples=int(sizes.sum()), features=num_features)
+    check_amount(clients=num_clients, features=num_features, classes=num_classes)
     owners = np.repeat(np.arange(num_clients), sizes)
     inputs, labels = draw_samples(owners, num_clients, num_features, num_classes, gamma, delta, generator, iid)
     return from_pool(

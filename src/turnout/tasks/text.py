@@ -16,6 +16,7 @@ from turnout.tasks.arrays import from_pool
 from turnout.tasks.data.data_task import DataTask
 from turnout.tasks.data.partition import TEST, TRAIN, VALIDATION
 from turnout.tasks.data.sample_table import text_rows
+from turnout.tasks.models.adapters import Adapt, on_base
 from turnout.tasks.models.model import Model
 from turnout.tasks.models.sequences import lstm, transformer
 
@@ -127,6 +128,10 @@ def text(  # noqa: PLR0913 (the keys of a task's table)
     importance: Literal["size", "uniform"] = "size",
     validation: Share = 0.1,
     test: Share = 0.2,
+    layers: Count | None = None,
+    heads: Count | None = None,
+    remat: bool | None = None,
+    adapt: Adapt | None = None,
 ) -> DataTask:
     """Predict the next character from the `context` characters before it.
 
@@ -137,7 +142,7 @@ def text(  # noqa: PLR0913 (the keys of a task's table)
         column: column of the texts there; those of a client are joined, one per line.
         context: characters before the one to predict.
         stride: characters from one sample of a client to the next.
-        model: "lstm", "transformer" (two layers, four heads), or a model of your own, from tokens to logits.
+        model: "lstm", "transformer", or a model of your own, from tokens to logits.
         width: of the embedding and of the layers.
         num_characters: the most frequent characters have a token of their own, all others share one.
         min_size: clients with fewer samples are left out.
@@ -145,6 +150,10 @@ def text(  # noqa: PLR0913 (the keys of a task's table)
         importance: how much a client counts: by its training samples ("size"), or all alike ("uniform").
         validation: share of each client's text that is held out for validation, before the part for testing.
         test: share at the end of each client's text that is held out for testing.
+        layers: of a transformer, two if not given.
+        heads: of a transformer, four if not given.
+        remat: a transformer computes its blocks again for the gradient instead of keeping what they computed.
+        adapt: train adapters of a base that is in a folder, instead of the whole model.
 
     """
     if min(context, stride, width, num_characters, min_size) < 1 or not (
@@ -168,7 +177,7 @@ def text(  # noqa: PLR0913 (the keys of a task's table)
         rows[:, -1].astype(np.int64),
         np.repeat(np.arange(len(kept)), sizes),
         np.concatenate([in_order(size, validation, test) for size in sizes]),
-        model=_model(model, vocabulary, context, width),
+        model=on_base(_model(model, vocabulary, context, width, layers, heads, remat), adapt),
         ridge=ridge,
         importance=importance,
         names=tuple(kept),
@@ -194,9 +203,21 @@ def in_order(size: int, validation: float, test: float) -> np.ndarray:
     return parts
 
 
-def _model(model: str | Model, vocabulary: int, context: int, width: int) -> Model:
+def _model(
+    model: str | Model,
+    vocabulary: int,
+    context: int,
+    width: int,
+    layers: int | None,
+    heads: int | None,
+    remat: bool | None,
+) -> Model:
+    given = {"layers": layers, "heads": heads, "remat": remat}
+    of_transformer = {name: value for name, value in given.items() if value is not None}
+    if of_transformer and model != "transformer":
+        raise ValueError(f"{', '.join(of_transformer)}: only the model 'transformer' has them")
     if isinstance(model, Model):
         return model
     if model not in ("lstm", "transformer"):
         raise ValueError(f"model is {model!r}; it must be 'lstm', 'transformer' or a Model")
-    return lstm(vocabulary, width) if model == "lstm" else transformer(vocabulary, context, width)
+    return lstm(vocabulary, width) if model == "lstm" else transformer(vocabulary, context, width, **of_transformer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Literal
 
 import equinox as eqx
@@ -22,12 +23,14 @@ __all__ = [
     "Durations",
     "FixedDurations",
     "LognormalDurations",
+    "Recorded",
     "Resampled",
     "Timed",
     "drawn",
     "fixed",
     "instant",
     "lognormal",
+    "recorded",
     "resampled",
     "timed",
 ]
@@ -164,11 +167,7 @@ class Resampled(Durations):
         return jnp.take_along_axis(self.ticks, place[:, None], axis=1)[:, 0]
 
     def law(self, steps: np.ndarray) -> np.ndarray:
-        ticks, count = np.asarray(self.ticks), np.asarray(self.count)
-        law = np.zeros((len(ticks), ticks.max() + 1))
-        clients, places = np.nonzero(np.arange(ticks.shape[1]) < count[:, None])
-        np.add.at(law, (clients, ticks[clients, places]), 1.0)
-        return law / count[:, None]
+        return _law_of_rows(np.asarray(self.ticks), np.asarray(self.count))
 
     @property
     def shortest(self) -> int:
@@ -178,6 +177,38 @@ class Resampled(Durations):
     @property
     def num_clients(self) -> int:
         return self.count.shape[0]
+
+
+class Recorded(Durations):
+    """As long as it took in a recording: what begins in a tick, as the last that had begun until then."""
+
+    ticks: Annotated[Int[Array, "clients most"], Numbers(0, MAX_TICKS)]  # in the order in which they began
+    begun: Int[Array, "clients most"]  # tick in which each began; beyond all time where there is none
+    count: Counts
+
+    def step(self, t: Round, steps: Steps, key: RandomKey) -> Steps:
+        last = jnp.sum(self.begun <= jnp.asarray(t, jnp.int32), axis=1, dtype=jnp.int32) - 1
+        return jnp.take_along_axis(self.ticks, jnp.maximum(last, 0)[:, None], axis=1)[:, 0]
+
+    def law(self, steps: np.ndarray) -> np.ndarray:
+        return _law_of_rows(np.asarray(self.ticks), np.asarray(self.count))
+
+    @property
+    def shortest(self) -> int:
+        recorded = jnp.arange(self.ticks.shape[1])[None, :] < self.count[:, None]
+        return int(jnp.min(jnp.where(recorded, self.ticks, MAX_TICKS)))
+
+    @property
+    def num_clients(self) -> int:
+        return self.count.shape[0]
+
+
+def _law_of_rows(ticks: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Each client's law, where each of its first `count` ticks is as likely as the others."""
+    law = np.zeros((len(ticks), ticks.max() + 1))
+    clients, places = np.nonzero(np.arange(ticks.shape[1]) < count[:, None])
+    np.add.at(law, (clients, ticks[clients, places]), 1.0)
+    return law / count[:, None]
 
 
 def _beyond_first(length: Float[Array, " clients"]) -> Steps:
@@ -304,6 +335,40 @@ def resampled(
     return Resampled(jnp.asarray(ticks), count, leaving=leaving, tick_seconds=tick_seconds)
 
 
+@checked
+def recorded(
+    num_clients: Count, arrivals: str | Path, tick_seconds: Positive = 1.0, leaving: Leaving = "continue"
+) -> Recorded:
+    """The durations of a training on real nodes, from its `arrivals.parquet`: work takes as long as it took then.
+
+    Clients are those of `clients.parquet`, in its order. Work that begins in a tick takes as long as the client's last
+    that began until then. Answers that never came are left out.
+    """
+    import polars as pl
+
+    path = Path(arrivals)
+    try:
+        table = pl.read_parquet(path / "arrivals.parquet" if path.is_dir() else path)
+        rows = table.filter(pl.col("outcome").is_in(["used", "late", "dropped"])).sort("tick")
+        columns = [rows[name].to_numpy() for name in ("place", "tick", "seconds")]
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise ValueError(f"durations: {path} is no table of arrivals: {error!s:.200}") from error
+    place, begun, seconds = columns
+    refuse(place >= num_clients, lambda k: f"durations: row {k} is of client {place[k]}", f"below {num_clients}")
+    own = [np.flatnonzero(place == client) for client in range(num_clients)]
+    if not all(map(len, own)):
+        missing = next(client for client, found in enumerate(own) if not len(found))
+        raise ValueError(f"durations: client {missing} has no answer in {path}, so nothing can be played again")
+    _check_range("seconds", seconds, 0.0, MAX_TICKS * tick_seconds, "row")
+    ticks, starts = np.zeros((2, num_clients, max(map(len, own))), np.int32)
+    starts[:] = np.iinfo(np.int32).max
+    for client, found in enumerate(own):
+        ticks[client, : len(found)] = np.maximum(np.ceil(seconds[found] / tick_seconds) - 1, 0)
+        starts[client, : len(found)] = np.floor(begun[found] / tick_seconds)
+    counts = jnp.asarray([len(found) for found in own], jnp.int32)
+    return Recorded(jnp.asarray(ticks), jnp.asarray(starts), counts, leaving=leaving, tick_seconds=tick_seconds)
+
+
 def as_durations(value: Durations | int | None, num_clients: int) -> Durations | None:
     """The durations of a world, of which a number stands for the same number of ticks for all."""
     return fixed(num_clients, value) if isinstance(value, int) else value
@@ -312,4 +377,4 @@ def as_durations(value: Durations | int | None, num_clients: int) -> Durations |
 def _check_range(name: str, values: np.ndarray, lowest: float, highest: float | int, of: str = "client") -> None:
     bad = ~((values >= lowest) & (values <= highest))
     rule = f"must be from {lowest:g} to {highest:,.0f}, so that work ends"
-    refuse(bad, lambda k: f"durations: {of} {k} has {name} = {values[k]:g}", rule)
+    refuse(bad, lambda k: f"{of} {k} has durations with {name} = {values[k]:g}", rule)

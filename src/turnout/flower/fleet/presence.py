@@ -111,6 +111,7 @@ class Presence:
                 f"target must be 'uniform', 'size', 'examples', a mapping or a function of the name, not {target!r}"
             )
         self.identity = members.identity
+        self.listed = members.listed
         self.target: Target = target
         self.sessions = Sessions()
         self._demands = Demands.of(strategy)

@@ -11,6 +11,7 @@ from turnout.flower.fleet.directory import Sessions
 from turnout.flower.run import checkpoint
 from turnout.flower.run.chronicle import Chronicle, ParticipationLog, RunFolder
 from turnout.flower.server.driver import Driver
+from turnout.flower.server.flow import Flow
 from turnout.flower.server.inspector import Inspector
 from turnout.flower.server.rollback import Badness, Rollback, badness_of, typical
 from turnout.flower.server.turn import RoundRecord
@@ -40,6 +41,11 @@ class Books:
         self._inspector = inspector
         self._saved = -1  # round of the last checkpoint
 
+    @property
+    def flow(self) -> Flow | None:
+        """Work under way, where the server does not wait for rounds."""
+        return self.chronicle.flow
+
     def durable_round(self, t: int) -> int:
         """Number of the t rounds so far that a restarted server would remember.
 
@@ -49,7 +55,9 @@ class Books:
 
     def open(self, driver: Driver) -> None:
         """Continue from the checkpoint if there is one, and prepare the other files."""
-        if self.checkpoint is not None and checkpoint.resume(self.checkpoint, driver, self.chronicle, self._inspector):
+        if self.checkpoint is not None and checkpoint.resume(
+            self.checkpoint, driver, self.chronicle, self._inspector, self.flow
+        ):
             log.info("Going on after round %d with %d clients", driver.t, len(driver.directory))
             driver.note_gap()
             self._saved = driver.t
@@ -87,7 +95,7 @@ class Books:
 
     def _save(self, driver: Driver) -> None:
         if self.checkpoint is not None:
-            checkpoint.save(self.checkpoint, driver, self.chronicle, self._inspector)
+            checkpoint.save(self.checkpoint, driver, self.chronicle, self._inspector, self.flow)
             self._saved = driver.t
 
 
@@ -108,11 +116,14 @@ class Evaluations:
         """Whether clients should evaluate the model after t rounds, and did not do so before a crash."""
         return self.is_due(t) and not self._books.chronicle.is_evaluated(t)
 
-    def add(self, driver: Driver, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-        """Add what each client reports on the present model; returns the means, weighted by the target."""
+    def add(self, driver: Driver, metrics: Mapping[str, Mapping[str, Any]], t: int | None = None) -> dict[str, float]:
+        """Add what each client reports on the model after t rounds, the present one if not given.
+
+        Returns the means, weighted by the target.
+        """
         by_metric = numbers_in(metrics)
         means = means_by_target(by_metric, driver)
-        self._books.chronicle.add_evaluation(driver.t, means, by_metric, len(driver.directory))
+        self._books.chronicle.add_evaluation(driver.t if t is None else t, means, by_metric, len(driver.directory))
         self._judge(driver, "clients", typical({name: badness_of(own) for name, own in metrics.items()}, driver))
         self._books.write(driver, self._every)
         return means

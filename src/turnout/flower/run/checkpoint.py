@@ -14,6 +14,7 @@ from turnout.files.integrity import UNREADABLE
 from turnout.files.whole import FileLock
 from turnout.flower.run.chronicle import Chronicle
 from turnout.flower.server.driver import Driver
+from turnout.flower.server.flow import Flow
 from turnout.flower.server.inspector import Inspector
 from turnout.flower.server.places import WORTHS, can_count
 from turnout.flower.wire.layout import Arrays
@@ -22,15 +23,18 @@ from turnout.strategies.base import Strategy
 log = logging.getLogger("turnout.flower")
 
 _FORMAT = 3
-_PAST, _WATCH = "past-", "watch-"
+_PAST, _WATCH, _WORK = "past-", "watch-", "work-"
 _MOVES, _FIELD = "moves_alone", "moves_when_empty"
 _MOST_ROUNDS = 2**31  # rounds are counted in 32 bits
 
 
-def save(path: Path, driver: Driver, chronicle: Chronicle, inspector: Inspector | None = None) -> None:
+def save(
+    path: Path, driver: Driver, chronicle: Chronicle, inspector: Inspector | None = None, flow: Flow | None = None
+) -> None:
     """Write the file; after a crash the previous one is still there."""
     events, past = chronicle.state()
     suspicions, lately = ({}, {}) if inspector is None else inspector.state()
+    work, models = ({}, {}) if flow is None else flow.state()
     header = _identity(driver) | {
         "round": driver.t,
         "clients": list(driver.directory.by_place),
@@ -40,13 +44,17 @@ def save(path: Path, driver: Driver, chronicle: Chronicle, inspector: Inspector 
         _MOVES: driver.strategy.moves_alone,
         "chronicle": events,
         "watch": suspicions,
+        "work": work,
     }
     others = {f"{_PAST}{name}": values for name, values in past.items()}
     others |= {f"{_WATCH}{name}": values for name, values in lately.items()}
+    others |= {f"{_WORK}{name}": values for name, values in models.items()}
     write_archive(path, header, driver.named_leaves() | others)
 
 
-def resume(path: Path, driver: Driver, chronicle: Chronicle, inspector: Inspector | None = None) -> bool:
+def resume(
+    path: Path, driver: Driver, chronicle: Chronicle, inspector: Inspector | None = None, flow: Flow | None = None
+) -> bool:
     """Restore a fresh driver from a file; false if there is none, a ValueError with the reason if it does not fit."""
     if not path.exists():
         return False
@@ -55,7 +63,7 @@ def resume(path: Path, driver: Driver, chronicle: Chronicle, inspector: Inspecto
         for name, value in _identity(driver).items():
             if header[name] != value:
                 raise ValueError(f"its {name} is {header[name]!r}, not {value!r}")
-        leaves = {name: array for name, array in arrays.items() if not name.startswith((_PAST, _WATCH))}
+        leaves = {name: array for name, array in arrays.items() if not name.startswith((_PAST, _WATCH, _WORK))}
         past = _after(_PAST, arrays)
         _check(header, leaves, past)
         driver.restore(header["round"], list(zip(header["clients"], header["importance"], strict=True)), leaves)
@@ -64,6 +72,8 @@ def resume(path: Path, driver: Driver, chronicle: Chronicle, inspector: Inspecto
         _compare_empty_rounds(header, driver.strategy)
         if inspector is not None:
             inspector.restore(header.get("watch", {}), _after(_WATCH, arrays))
+        if flow is not None and header.get("work"):
+            flow.restore(header["work"], _after(_WORK, arrays))
     except (*UNREADABLE, AttributeError, OSError, RuntimeError) as error:
         raise ValueError(f"cannot go on from {path}: {error}; move the file away to begin anew") from error
     return True

@@ -13,11 +13,13 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import polars as pl
 
 from turnout.files.whole import durable_file, free_folder
 from turnout.flower.fleet.directory import SESSION_COLUMNS, Sessions
 from turnout.flower.run.estimates import estimated_columns
 from turnout.flower.server.driver import Driver
+from turnout.flower.server.flow import Flow
 from turnout.flower.server.turn import RoundRecord
 from turnout.flower.wire.layout import Arrays
 from turnout.metrics import BYTES_UPLOADED, OF_NODES, TEST_ACCURACY, TRAIN_LOSS, WORST_DECILE, usual_name
@@ -45,6 +47,7 @@ class Chronicle:
         self.central: ByRound = {}  # metrics of the server's own evaluation
         self.losses: dict[int, float] = {}  # during local work
         self.latest: dict[str, dict[str, float]] = {}  # the last value by metric and client
+        self.flow: Flow | None = None  # work under way, where the server does not wait for rounds
         self.seconds = 0.0
         self.run_id = uuid.uuid4().hex
 
@@ -96,7 +99,7 @@ class Chronicle:
         }
         estimates, importance = estimated_columns(driver), np.array(driver.importance)[driver.places.taken]
         pi, lam = estimates.pop("pi", None), estimates.pop("lam", None)
-        by_client = driver.sums() | estimates
+        by_client = driver.sums() | estimates | ({} if self.flow is None else self.flow.by_client())
         return History(
             seeds=(driver.seed,),
             rounds=driver.t,
@@ -162,6 +165,7 @@ def _worst_decile(values: Mapping[str, float], num_clients: int) -> float:
     return float(worst_decile(jnp.asarray(padded)))
 
 
+ARRIVALS = "arrivals.parquet"
 COLUMNS = ("timestamp", "round", "client", "event")
 
 
@@ -249,9 +253,9 @@ class RunFolder:
         """Write the folder as of now."""
         run = self._run(driver, chronicle, evaluate_every)
         if self.is_there:
-            store.renew(run, self.path, lambda _run, work: _write_sessions(chronicle, work))
+            store.renew(run, self.path, lambda _run, work: _write_beside(chronicle, work))
         else:
-            store.save(run, self.path, lambda _run, work: (_write_sessions(chronicle, work), _begin_log(work)))
+            store.save(run, self.path, lambda _run, work: (_write_beside(chronicle, work), _begin_log(work)))
         self._flush()
 
     def _flush(self) -> None:
@@ -274,7 +278,10 @@ class RunFolder:
         return Run(experiment, (outcome,), chronicle.seconds, self._notes)
 
 
-def _write_sessions(chronicle: Chronicle, folder: Path) -> None:
+def _write_beside(chronicle: Chronicle, folder: Path) -> None:
+    """What only real nodes have: when they were online, and every answer."""
+    if chronicle.flow is not None:
+        pl.DataFrame(chronicle.flow.table()).write_parquet(folder / ARRIVALS)
     if rows := chronicle.sessions.rows():
         (folder / SESSIONS).write_text(_lines([SESSION_COLUMNS, *rows]), encoding="utf-8")
 

@@ -22,7 +22,7 @@ from turnout.flower.wire.side import check_shared
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client_optimizer import Local
 from turnout.strategies.base import Strategy
-from turnout.types import Cohort
+from turnout.types import Array, Cohort, PyTree
 
 log = logging.getLogger("turnout.flower")
 
@@ -77,16 +77,14 @@ class Driver(FleetServer):
         if self._server is None or self._state is None or not len(self.directory):
             return []
         column = self.places.column(losses) if losses is not None and self.demands.losses else None
-        opening = Opening(self._server, self._local(), self._now(), self.places.mask(here), column, self._root)
+        opening = Opening(self._server, self.local_now(), self.now(), self.places.mask(here), column, self._root)
         opened = compiled.open_round(opening, self._state)
         self._state = opened.state
         if int(opened.cohort.overflow) != 0:
             raise RuntimeError(f"{self.demands.name} asked {int(opened.cohort.overflow)} clients too many")
-        if not self._shares_well:
-            check_shared(self.strategy, opened.shared, opened.state.params)
-            self._shares_well = True
+        self.check_shared(opened.shared)
         find_start = self._find_starts(opened.cohort)
-        orders = orders_of(opened, self.directory.by_place, self._acknowledged_rounds(), find_start)
+        orders = orders_of(opened, self.directory.by_place, self.acknowledged_rounds(), find_start)
         self._turn = turn = Turn.of(opened, orders, [here[place] for place in sorted(here)])
         if (shape := (self.places.count, len(turn.cohort.ids))) != self._compiled:  # compile while the clients work
             blank, self._compiled = self._updates(turn.cohort).blank(), shape
@@ -97,13 +95,13 @@ class Driver(FleetServer):
     def probe_seeds(self, names: Collection[str]) -> dict[str, int]:
         """32 random bits per client, for its probe in this round."""
         chosen = jnp.asarray(self.places.find(names), jnp.int32)
-        seeds = np.asarray(compiled.probe_seeds(self._root, self._now(), chosen)) if len(names) else []
+        seeds = np.asarray(compiled.probe_seeds(self._root, self.now(), chosen)) if len(names) else []
         return {name: int(seed) for name, seed in zip(names, seeds, strict=True)}
 
     def admit_round(self, norms: Mapping[str, float], absent: Collection[str] = ()) -> tuple[str, ...]:
         """Clients that may upload, given the lengths of the updates; a client without one is out of this round."""
         self._leave_out(absent)
-        turn, (server, state) = self._open_turn(), self._serving()
+        turn, (server, state) = self._open_turn(), self.serving()
         cohort, lengths = turn.lengths(norms)
         cohort = compiled.admit(server, state, turn.view, cohort, lengths, self._root)
         self._turn = replace(turn, cohort=cohort, admitted=True)
@@ -126,6 +124,7 @@ class Driver(FleetServer):
         worked: Mapping[str, float] | None = None,
         *,
         unknown: Collection[str] = (),
+        listed: Collection[str] | None = None,
         span: float = 1.0,
         forgotten: Collection[str] = (),
     ) -> RoundRecord:
@@ -134,14 +133,16 @@ class Driver(FleetServer):
         `absent` are clients that were listed and asked, but gave no sign: they count as not available, since only a
         reply proves that a client was there. Clients that are neither absent nor in `replies` were available, but their
         upload failed. `worked` is the reach of clients that have trained, but need not upload. `unknown` are clients of
-        which nothing is known in this round, `span` is its length in usual rounds. `forgotten` are clients that have
-        lost their memory of what they have sent: their replies cannot count, and a new epoch begins.
+        which nothing is known in this round, although they are `listed`; if not given, that are the unknown and those
+        with which the round was opened. `span` is its length in usual rounds. `forgotten` are clients that have lost
+        their memory of what they have sent: their replies cannot count, and a new epoch begins.
         """
         if self._turn is None:
             self.t += 1
             return RoundRecord(self.t - 1, (), (), (), (), {}, True)
+        here = self._listed_mask(self._turn, unknown, listed)
         self._leave_out(absent)
-        self._turn = self._turn.observe(unknown, self.places.find(unknown), span)
+        self._turn = self._open_turn().observe(unknown, self._mask_of(unknown), here, span)
         if self.demands.lengths and not self._turn.admitted:
             self.admit_round({name: reply.norm for name, reply in replies.items()})
         turn, ended = self._turn, self._close(replies)
@@ -152,10 +153,28 @@ class Driver(FleetServer):
         record = turn.record(self.t, ended, replies, {name: self.places.worth(name) for name in turn.orders})
         self._state = ended.closed.state if bool(ended.steady) else self._state
         self._tally, self._turn, self.t = ended.closed.tally, None, self.t + 1
-        if forgotten or self._reweighed:
-            self._reweighed = False
+        if self.take_reweighed() or forgotten:
             self.begin_epoch()
         return replace(record, steady=steady, steps=float(sum(reach.values())))
+
+    @property
+    def root(self) -> Array:
+        """Of all random keys."""
+        return self._root
+
+    def check_shared(self, shared: PyTree) -> None:
+        """Raise a ValueError if clients cannot read what the strategy shares with them; the first time only."""
+        if not self._shares_well:
+            check_shared(self.strategy, shared, self.serving()[1].params)
+            self._shares_well = True
+
+    def _listed_mask(self, turn: Turn, unknown: Collection[str], listed: Collection[str] | None) -> np.ndarray:
+        if listed is None:
+            return np.asarray(turn.view.listed) | self._mask_of(unknown)
+        return self._mask_of({*listed, *unknown})
+
+    def _mask_of(self, names: Collection[str]) -> np.ndarray:
+        return np.asarray(self.places.mask(self.places.find(names)))
 
     def _leave_out(self, absent: Collection[str]) -> None:
         if absent:
@@ -165,7 +184,7 @@ class Driver(FleetServer):
         if self._compiling is not None:
             wait([self._compiling])
             self._compiling = None
-        turn, (server, state) = self._open_turn(), self._serving()
+        turn, (server, state) = self._open_turn(), self.serving()
         arrivals = self._updates(turn.cohort).fill(turn, replies)
         return jax.block_until_ready(compiled.close(server, state, turn.view, turn.cohort, self._tally, arrivals))
 
@@ -174,7 +193,7 @@ class Driver(FleetServer):
             raise RuntimeError(f"round {self.t} is not open: open it first")
         return self._turn
 
-    def _local(self) -> Local:
+    def local_now(self) -> Local:
         """The clients' optimizer, with a learning rate that may change from round to round without a new program."""
         rate = self.local.learning_rate
         return self.local if callable(rate) else replace(self.local, learning_rate=jnp.asarray(rate, jnp.float32))
@@ -190,7 +209,7 @@ class Driver(FleetServer):
         if self.demands.shared_start:
             shared = self.arrays()
             return lambda slot: shared
-        (server, state), buffer = self._serving(), self._updates(cohort)
+        (server, state), buffer = self.serving(), self._updates(cohort)
 
         def compute(chosen: np.ndarray) -> Arrays:
             return jax.device_get(compiled.starts(server, state, jnp.asarray(chosen, jnp.int32)))

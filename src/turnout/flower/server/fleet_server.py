@@ -42,6 +42,7 @@ class FleetServer:
         self.places = Places(strategy)
         self.t = 0
         self.epoch = 0  # round from which on updates count, where clients remember what they have sent
+        self.epoch_of_model = 0  # how often the model was changed between two rounds
         self.left: set[str] = set()  # clients that have left for good, unless they have joined anew
         self._params = self.layout.to_params(arrays)
         self._server: Server | None = None
@@ -103,11 +104,25 @@ class FleetServer:
         if not all(np.isfinite(arrays[name]).all() for name in self.layout.trained):
             raise ValueError("the model handed to the strategy holds a value that is not finite")
         params = self.layout.to_params(arrays)
+        self.epoch_of_model += 1
         if self._state is None:
             self._params = params
         else:
             self._state = replace(self._state, params=params)
         return True
+
+    @property
+    def tally(self) -> Tally:
+        """Sums per place."""
+        return self._tally
+
+    def replace_state(self, state: ServerState) -> None:
+        """Go on with another state of the same step."""
+        self._state = state
+
+    def accept(self, state: ServerState, tally: Tally) -> None:
+        """Go on after a step."""
+        self._state, self._tally, self.t = state, tally, self.t + 1
 
     def keep(self) -> ServerState | None:
         """A copy of the state, to go back to; not to be taken while a round is open."""
@@ -115,9 +130,10 @@ class FleetServer:
 
     def go_back(self, kept: ServerState) -> None:
         """Go on from the model, optimizer and strategy of a former state; what is known of the clients stays."""
-        server, state = self._serving()
+        server, state = self.serving()
         former = len(jax.tree.leaves(kept.facts)[0]) if jax.tree.leaves(kept.facts) else len(self.importance)
         self._state = _copy(replace(grow(server, kept, former), facts=state.facts, rest=state.rest))
+        self.epoch_of_model += 1
         self.begin_epoch()
 
     def begin_epoch(self) -> None:
@@ -160,7 +176,7 @@ class FleetServer:
         """
         if self._turn is not None:
             raise RuntimeError(f"round {self.t} is still open: clients can leave once it is closed")
-        said, acknowledged = goodbyes if goodbyes and self._can_take_back() else {}, self._acknowledged_rounds()
+        said, acknowledged = goodbyes if goodbyes and self._can_take_back() else {}, self.acknowledged_rounds()
         leaving = dict(zip(names, self.places.find(names), strict=True))
         for name in leaving.keys() & said.keys():
             self._take_back(leaving[name], said[name])
@@ -172,14 +188,14 @@ class FleetServer:
 
     def _can_take_back(self) -> bool:
         """Whether a goodbye is of use: a sum that is no `Words` cannot give a word back, and must begin anew."""
-        _, state = self._serving()
+        _, state = self.serving()
         return not self.demands.memory or any(words.rows is None for words in words_in(state.strategy))
 
     def _take_back(self, place: int, said: Arrays) -> None:
-        server, state = self._serving()
+        server, state = self.serving()
         self._state = compiled.take_back(server, state, jnp.asarray(place, jnp.int32), self.layout.to_params(said))
 
-    def _acknowledged_rounds(self) -> np.ndarray:
+    def acknowledged_rounds(self) -> np.ndarray:
         """The round of the last update that arrived in this epoch, counted from 1, by place; 0 before the first."""
         last = np.asarray(self._tally.last) + 1
         return np.where((np.asarray(self._tally.arrived) > 0) & (last > self.epoch), last, 0)
@@ -193,7 +209,7 @@ class FleetServer:
         if before < server.fleet.num_clients:
             state = grow(server, state, before)
             self._tally = self._tally.grow(server.fleet.num_clients)
-        renewal = Renewal(server, self._tally, self._now(), self.places.mask(importance), left)
+        renewal = Renewal(server, self._tally, self.now(), self.places.mask(importance), left)
         self._state, self._tally = compiled.renew(renewal, state)
 
     def weigh(self, importance: Mapping[str, float]) -> None:
@@ -204,6 +220,11 @@ class FleetServer:
         self._reweighed = True
         if self._turn is not None:
             self._turn = self._turn.reweigh(before, after)
+
+    def take_reweighed(self) -> bool:
+        """Whether clients count differently since this was last asked."""
+        was, self._reweighed = self._reweighed, False
+        return was
 
     def weigh_by_size(self, sizes: Mapping[str, float]) -> None:
         """Let clients count by the sizes of their data; those that have not told theirs count as the median."""
@@ -242,12 +263,12 @@ class FleetServer:
         self._server = Server(self.places.fleet(), self.strategy, self.settings, slots)
         return self._server
 
-    def _serving(self) -> tuple[Server, ServerState]:
+    def serving(self) -> tuple[Server, ServerState]:
         if self._server is None or self._state is None:
             raise RuntimeError("no client has joined")
         return self._server, self._state
 
-    def _now(self) -> Array:
+    def now(self) -> Array:
         return jnp.asarray(self.t, jnp.int32)
 
 

@@ -13,8 +13,9 @@ from turnout.server.places import grow, has_rows
 from turnout.server.server import Server, ServerState
 from turnout.server.tally import Tally
 from turnout.strategies.base import Strategy
-from turnout.types import Array, Fleet, Params
+from turnout.types import Array, Fleet, Params, PyTree
 
+_LISTING = ".facts.listing"
 _LEAST, _MOST = 1e-30, 1e30  # importance of one client: 32 bits hold it, and the sum of any fleet
 WORTHS = f"a number from {_LEAST:g} to {_MOST:g}"  # for errors to say
 
@@ -50,6 +51,10 @@ class Places:
     def worth(self, name: str) -> float:
         """How much a client counts."""
         return self.importance[self.directory.place(name)]
+
+    def share(self, name: str) -> float:
+        """Share of a client in the target."""
+        return self.worth(name) / sum(self.importance)
 
     def mask(self, chosen: Collection[int]) -> Array:
         """These places as a mask over all of them, vacant ones included."""
@@ -107,8 +112,15 @@ def from_leaves(
     fleet = jax.tree.map(lambda values: values[:count], server.fleet)
     small = replace(server, fleet=fleet)
     template = jax.eval_shape(lambda params: (small.init(params), Tally.empty(count)), params)
+    # Checkpoints of version 0.1 do not count what being listed says.
+    missing = {name: leaf for name, leaf in _named_shapes(template).items() if _LISTING in name and name not in leaves}
+    leaves = {**leaves, **{name: np.zeros(leaf.shape, leaf.dtype) for name, leaf in missing.items()}}
     try:
         state, tally = with_leaves(template, leaves)
     except ValueError as error:
         raise ValueError(f"{error} (another model, another version of turnout, or other settings)") from error
     return grow(server, state, count), tally.grow(server.fleet.num_clients)
+
+
+def _named_shapes(template: PyTree) -> dict[str, jax.ShapeDtypeStruct]:
+    return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_flatten_with_path(template)[0]}

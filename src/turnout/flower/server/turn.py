@@ -89,7 +89,9 @@ class Turn:
         """The round with these orders by slot, in which everything is known so far."""
         by_client = {order.client: order for order in orders.values()}
         slots = {order.client: slot for slot, order in orders.items()}
-        return cls(opened.view, opened.cohort, by_client, slots, tuple(available)).observe((), (), 1.0)
+        turn = cls(opened.view, opened.cohort, by_client, slots, tuple(available))
+        here = np.asarray(opened.view.available)
+        return turn.observe((), np.zeros_like(here), here, 1.0)
 
     def names_in(self, mask: Any) -> tuple[str, ...]:
         """The clients whose slots are marked."""
@@ -105,11 +107,13 @@ class Turn:
         cohort = replace(self.cohort, uploading=self.cohort.uploading & self.cohort.take(here))
         return replace(self, view=view, cohort=cohort, available=tuple(n for n in self.available if n not in absent))
 
-    def observe(self, unknown: Collection[str], places: Collection[int], span: float) -> Turn:
-        """The same round, of this length, in which nothing is known of some clients, at these places."""
-        watched = np.ones(self.cohort.num_clients, bool)
-        watched[list(places)] = False
-        view = replace(self.view, watched=jnp.asarray(watched), span=jnp.asarray(span, jnp.float32))
+    def observe(self, unknown: Collection[str], doubted: np.ndarray, listed: np.ndarray, span: float) -> Turn:
+        """The same round, of this length, in which some clients are listed, and nothing is known of some of these.
+
+        `doubted` and `listed` are masks over the places.
+        """
+        masks = {"watched": jnp.asarray(~doubted), "listed": jnp.asarray(listed)}
+        view = replace(self.view, **masks, span=jnp.asarray(span, jnp.float32))
         certain = tuple(name for name in self.available if name not in unknown)
         return replace(self, view=view, available=certain, unknown=tuple(unknown))
 

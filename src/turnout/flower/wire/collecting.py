@@ -8,12 +8,13 @@ from typing import Any
 from flwr.app import ArrayRecord, Message, Metadata, RecordDict
 
 from turnout.flower.fleet.directory import Directory
+from turnout.flower.server.demands import Demands
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.turn import Order
 from turnout.flower.settings import Limits
 from turnout.flower.wire.client_metrics import OWN_BASE, Dropped
 from turnout.flower.wire.compact import check_parts, check_second, most_bytes
-from turnout.flower.wire.layout import Arrays
+from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.messages import (
     COMPACT,
     LEAVING,
@@ -74,11 +75,32 @@ class LateOrders:
         return list(self._orders)
 
 
+class Desk:
+    """Where the answer to one order is checked, apart from all others; the rows that it is written to are its own."""
+
+    def __init__(self, t: int, layout: Layout, demands: Demands) -> None:
+        self.t = t  # steps before the order was sent
+        self.layout = layout
+        self.demands = demands
+        self._rows: dict[str, Arrays] = {}
+
+    def room_for(self, name: str) -> Arrays:
+        return self._room(f"update {name}")
+
+    def second_room_for(self, name: str) -> Arrays:
+        return self._room(f"second {name}")
+
+    def _room(self, which: str) -> Arrays:
+        if which not in self._rows:
+            self._rows[which] = {part: rows[0, ...] for part, rows in self.layout.rows(1).items()}
+        return self._rows[which]
+
+
 @dataclass
 class Collection:
     """The replies of one round, each checked as it comes and written to its row; none is kept."""
 
-    driver: Driver
+    driver: Driver | Desk
     orders: Mapping[str, Order]
     limits: Limits
     good: dict[str, Reply] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """The messages of a round: what is sent to clients in each phase, and what is made of the replies."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, Metadata, RecordDict
 
@@ -17,6 +17,7 @@ from turnout.flower.wire.retries import Closing, PollingGrid
 log = logging.getLogger("turnout.flower")
 
 Settings = Mapping[str, float | int | bool | str]
+Life = float | Mapping[str, float] | None  # seconds
 Letter = tuple[str, ArrayRecord | None, Settings]  # client, model, and further keys of the config
 shown = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
 
@@ -47,12 +48,12 @@ class Mailbox:
         letters: Iterable[Letter],
         config: ConfigRecord,
         t: int,
-        ttl: float | None,
+        ttl: Life,
         beside: Mapping[str, ArrayRecord] | None = None,
     ) -> list[Message]:
         """One message per client; a list, since a grid may iterate over it more than once.
 
-        `beside` are further records, the same for all.
+        `beside` are further records, the same for all. `ttl` is the life of the messages, one for all or by client.
         """
         written, self._sent, self._open = [], {}, None
         arrays_key, config_key = self._keys
@@ -63,7 +64,8 @@ class Mailbox:
                 if arrays is not None:
                     content[arrays_key] = arrays
                 content.update(beside or {})
-                message = Message(content, node, kind, ttl=ttl, group_id=str(t))
+                life = ttl[name] if isinstance(ttl, Mapping) else ttl
+                message = Message(content, node, kind, ttl=life, group_id=str(t))
                 written.append(message)
                 self._sent[name] = message.metadata  # has its number once it is sent
         return written
@@ -98,6 +100,18 @@ class Mailbox:
         return self._open
 
 
+def write_orders(
+    mailbox: Mailbox, driver: Driver, orders: Sequence[Order], for_all: Settings, config: ConfigRecord, ttl: Life
+) -> list[Message]:
+    """Messages with these orders, which are of one moment."""
+    shared = orders[0].shared if orders else None
+    number, arrays = side.shared_number(shared), side.shared_arrays(shared)
+    settings = for_all if number is None else {messages.SHARED: number, **for_all}
+    beside = None if arrays is None else {messages.SHARED: to_record(arrays)}
+    letters = train_letters(orders, driver.demands.shared_start, settings)
+    return mailbox.write(driver.directory, MessageType.TRAIN, letters, config, driver.t + 1, ttl, beside)
+
+
 class Exchange:
     """Sends the messages of one training, and sorts the replies of the open round."""
 
@@ -119,13 +133,7 @@ class Exchange:
         """Messages with the orders of a round, except to clients that are still at work on an earlier one."""
         self.orders, self._config, self._collection = dict(orders), config, None
         fresh = [order for order in orders.values() if order.client not in busy]
-        shared = fresh[0].shared if fresh else None
-        number, arrays = side.shared_number(shared), side.shared_arrays(shared)
-        settings = for_all if number is None else {messages.SHARED: number, **for_all}
-        beside = None if arrays is None else {messages.SHARED: to_record(arrays)}
-        letters = train_letters(fresh, driver.demands.shared_start, settings)
-        place = (driver.directory, MessageType.TRAIN)
-        return self.mailbox.write(*place, letters, config, driver.t + 1, self.timeout, beside)
+        return write_orders(self.mailbox, driver, fresh, for_all, config, self.timeout)
 
     def probe(
         self, driver: Driver, asking: list[str], config: ConfigRecord, grid: PollingGrid, timeout: float

@@ -101,11 +101,12 @@ class PollingGrid(Grid):
         """Ids of the messages that were sent; a failed call may have sent some, so those keep their ids.
 
         A link that takes no more at once gets them one by one; if it refuses even one as too large, that is an error.
+        The life of a message begins when it is sent: to write a thousand, or to wait for the link, may take longer.
         """
         sent = list(messages)
         if not sent:
             return []
-        numbers = self._patiently("send messages", lambda: list(self.inner.push_messages(sent)), None)
+        numbers = self._patiently("send messages", lambda: self._push(sent), None)
         if numbers == [] and len(sent) > 1:
             return [number for message in sent for number in self.push_messages([message])]
         if numbers == []:
@@ -115,6 +116,11 @@ class PollingGrid(Grid):
                 "raise its limit, or that of the proxy before it"
             )
         return [number or message.metadata.message_id for number, message in zip(numbers or [], sent, strict=False)]
+
+    def _push(self, sent: list[Message]) -> list[Any]:
+        for message in sent:
+            message.metadata.created_at = self.clock.wall()
+        return list(self.inner.push_messages(sent))
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Replies so far; none if the call fails, since it is repeated at the next poll anyway."""
@@ -144,7 +150,7 @@ class PollingGrid(Grid):
         answered: list[float] = []  # seconds after which replies came
         while waiting or (older and not asked):
             now, known = self.clock.now() - begun, len(older)
-            fresh = self._fetch(sorted(waiting | older), replies.append if on_reply is None else on_reply)
+            fresh = self.fetch(sorted(waiting | older), replies.append if on_reply is None else on_reply)
             answered += [now] * len(waiting & fresh)
             waiting, older = waiting - fresh, older - fresh
             end = min(math.inf if timeout is None else timeout, (closing or Closing()).end(max(asked, 1), answered))
@@ -156,7 +162,7 @@ class PollingGrid(Grid):
         self.unanswered = waiting
         return replies
 
-    def _fetch(self, numbers: Sequence[str], hand_on: Callable[[Message], None]) -> set[str]:
+    def fetch(self, numbers: Sequence[str], hand_on: Callable[[Message], None]) -> set[str]:
         """Fetch what is there for these messages, a few at a time, and hand it on; returns which were answered."""
         answered: set[str] = set()
         for first in range(0, len(numbers), _TOGETHER):

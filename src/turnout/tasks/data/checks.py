@@ -1,5 +1,6 @@
 """Checks of a user's data; an error says what is wrong, where, and what would be right."""
 
+import math
 from collections.abc import Sequence
 
 import jax
@@ -13,6 +14,13 @@ from turnout.tasks.models.model import Loss, Model
 # Inputs, labels and owners: one row, one label and one client (index or name) per sample.
 Samples = tuple[object, object, object]
 Checked = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def check_amount(**counts: int) -> None:
+    """Refuse data to be made up whose numbers could not be told apart by whole numbers of the device."""
+    if (total := math.prod(counts.values())) >= 2**31:
+        factors = " · ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())
+        raise ValueError(f"{factors} are {total:,} numbers: there must be fewer than 2³¹")
 
 
 def number_clients(given: dict[str, Samples]) -> tuple[dict[str, Samples], tuple[str, ...] | None]:
@@ -67,7 +75,7 @@ def check_rows(rows: np.ndarray, num_rows: int, num_entries: int) -> None:
 def check_samples(name: str, samples: Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The three arrays of a part in the dtypes the device holds, or what is wrong with them."""
     inputs, labels, owners = (np.asarray(values) for values in samples)
-    if not len(inputs) == len(labels) == len(owners) or labels.ndim != 1 or owners.ndim != 1:
+    if inputs.ndim == 0 or inputs.shape[:1] != labels.shape or inputs.shape[:1] != owners.shape:
         raise ValueError(
             f"{name}: inputs, labels and owners are of shape {inputs.shape}, {labels.shape} and {owners.shape}; "
             "there must be one label and one owner per sample"
@@ -128,10 +136,19 @@ def check_labels(name: str, labels: np.ndarray, judge: Loss, outputs: int) -> np
     return labels.astype(np.int32)
 
 
+def check_entries(inputs: np.ndarray, labels: np.ndarray, owners: np.ndarray, parts: np.ndarray) -> None:
+    """Each entry must have a label, an owner and a part, and there must be inputs for them."""
+    if len(inputs) == 0:
+        raise ValueError("inputs: there is no row; the pool must have one or more")
+    if owners.size == 0 or not labels.shape == owners.shape == parts.shape:
+        raise ValueError(
+            f"labels, owners and parts are of shape {labels.shape}, {owners.shape} and {parts.shape}; "
+            "there must be one of each per entry, and an entry or more"
+        )
+
+
 def check_owners(owners: np.ndarray, parts: np.ndarray, num_clients: int, names: Sequence[str] | None = None) -> None:
-    """Owners must be clients, each entry in a part, and every client must have something to train on."""
-    if owners.size == 0 or owners.shape != parts.shape:
-        raise ValueError(f"there must be one owner and one part per entry, not {owners.shape} and {parts.shape}")
+    """Owners must be clients, and every client must have something to train on."""
     if owners.min() < 0 or owners.max() >= num_clients:
         raise ValueError(
             f"owners go from {owners.min()} to {owners.max()}; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -14,6 +15,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from turnout.metrics import on_split
 from turnout.tasks.base import Task, in_a_line
+from turnout.tasks.data.augmentation import Augment
 from turnout.tasks.models.model import Loss, Model, Seed
 from turnout.types import Params, PerClient, RandomKey, Scalar, divide
 
@@ -120,6 +122,8 @@ class DataTask(Task):
     ridge: Scalar = 0.0
     chunk: int = eqx.field(static=True, default=4096)  # samples evaluated at once
     client_names: ClientNames | None = eqx.field(static=True, default=None)
+    frozen: Params | None = None  # of a model with adapters: its base, shared by all clients
+    augment: Augment | None = eqx.field(static=True, default=None)
 
     def __repr__(self) -> str:
         splits = {"train": self.train, "validate": self.validation, "test": self.test}
@@ -136,7 +140,8 @@ class DataTask(Task):
             if part(self) is not None:
                 splits = _stack_splits([part(task) for task in tasks], pool, firsts)
                 stacked = eqx.tree_at(part, stacked, splits)
-        own, common = eqx.partition(stacked, lambda leaf: eqx.is_array(leaf) and leaf is not pool)
+        held = [pool, *jax.tree.leaves(_one_base([task.frozen for task in tasks]))]
+        own, common = eqx.partition(stacked, lambda leaf: eqx.is_array(leaf) and not any(leaf is one for one in held))
         return common, own
 
     @property
@@ -153,7 +158,15 @@ class DataTask(Task):
 
     @property
     def one_by_one_on_cpu(self) -> bool:
-        return self.model.one_by_one_on_cpu
+        return self.model.one_by_one_on_cpu or self._has_windows
+
+    @property
+    def _has_windows(self) -> bool:
+        inputs, _ = jax.eval_shape(self.train.cut, jnp.zeros(2, jnp.int32))
+        return self.model.has_windows(inputs, self.frozen)
+
+    def as_written(self) -> DataTask | None:
+        return replace(self, model=self.model.as_written()) if self._has_windows else None
 
     def init(self, key: RandomKey) -> Params:
         return self.model.init(key)
@@ -162,7 +175,11 @@ class DataTask(Task):
         return self.train.cut(self.train.starts[client] + positions)
 
     def loss(self, params: Params, batch: DataBatch, present: Float[Array, " batch"]) -> Float[Array, ""]:
-        return self._mean_loss(params, self.model.apply(params, batch[0]), batch[1], present)
+        return self._mean_loss(params, self.model.outputs(self._all(params), batch[0]), batch[1], present)
+
+    def _all(self, params: Params) -> Params:
+        """What the model takes: the parameters that are trained, with the frozen ones where there are some."""
+        return params if self.frozen is None else (self.frozen, params)
 
     def shorten(self, batch: DataBatch) -> DataBatch:
         if not jnp.issubdtype(batch[0].dtype, jnp.inexact):
@@ -178,10 +195,12 @@ class DataTask(Task):
     def training_loss(
         self, params: Params, batch: DataBatch, present: Float[Array, " batch"], seed: Seed
     ) -> Float[Array, ""]:
-        """The loss, with the model's own noise where it has any."""
+        """The loss, with the model's own noise where it has any, and of augmented inputs where that is wanted."""
+        if self.augment is not None:
+            batch = self.augment.apply(batch[0], self.train.shift, seed), batch[1]
         if self.model.apply_noisily is None:
             return self.loss(params, batch, present)
-        return self._mean_loss(params, self.model.apply_noisily(params, batch[0], seed), batch[1], present)
+        return self._mean_loss(params, self.model.outputs(self._all(params), batch[0], seed), batch[1], present)
 
     def penalty(self, params: Params) -> Float[Array, ""]:
         if isinstance(self.ridge, float | int) and self.ridge == 0:
@@ -214,7 +233,7 @@ class DataTask(Task):
 
         def evaluate(entries: Int[Array, " batch"]) -> tuple[Array, Array | None]:
             inputs, labels = split.cut(entries)
-            outputs = self.model.apply(params, inputs)
+            outputs = self.model.outputs(self._all(params), inputs)
             correct = None if self.judge.correct is None else self.judge.correct(outputs, labels)
             return self.judge.per_sample(outputs, labels), correct
 
@@ -233,6 +252,14 @@ def _pool_inputs(pools: Sequence[Array]) -> tuple[Array, list[int]]:
         return pools[0], [0] * len(pools)
     ends = np.cumsum([len(pool) for pool in pools])
     return jnp.concatenate(pools), [0, *ends[:-1].tolist()]
+
+
+def _one_base(bases: Sequence[Params | None]) -> Params | None:
+    """The frozen parameters that all draws share."""
+    for base in bases[1:]:
+        if base is not bases[0] and not eqx.tree_equal(base, bases[0]):
+            raise ValueError("draws of the task have adapters of different bases: give all the same base")
+    return bases[0]
 
 
 def _stack_splits(splits: Sequence[Split], pool: Array, firsts: list[int]) -> Split:

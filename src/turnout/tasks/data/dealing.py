@@ -43,7 +43,7 @@ def deal(partition: str | Partitioner, labels: Labels, num_clients: int, seed: i
                 "give both the same number"
             )
         return owners
-    if not isinstance(partition, str) or partition not in PARTITIONS:
+    if partition not in PARTITIONS:
         raise ValueError(f"partition is {partition!r}; it must be one of {', '.join(PARTITIONS)}, or a partitioner")
     build = PARTITIONS[partition]
     taken = {name: value for name, value in options.items() if name in inspect.signature(build).parameters}

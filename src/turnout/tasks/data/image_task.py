@@ -10,8 +10,10 @@ from jaxtyping import Int, UInt8
 from turnout.declarations import Count, CountOrZero, NotNegative, Positive, Seed, Share
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data import partition as ways
+from turnout.tasks.data.augmentation import Augment
 from turnout.tasks.data.data_task import DataTask, Factor
 from turnout.tasks.data.dealing import Partitioner, Way, deal
+from turnout.tasks.models.adapters import Adapt, on_base
 from turnout.tasks.models.networks import ModelName, model_named
 
 Groups = Literal["random", "halves"]
@@ -65,6 +67,8 @@ class ImageOptions:
     per_client: Count = 2  # classes ("pathological") or shards ("shards") of a client
     exponent: NotNegative = 1.0  # of the power law of the clients' sizes
     similarity: Share = 0.0  # of "one_class_a_client": share of the images that are dealt to all clients evenly
+    augment: Augment | None = None  # random crops and flips of the images that clients train on
+    adapt: Adapt | None = None  # train adapters of a base that is in a folder, instead of the whole model
 
     def deal(self, images: Images) -> tuple[Images, ways.Owners]:
         """The training images that the partition gives to clients, and the owner of each."""
@@ -146,12 +150,15 @@ def image_task(
         np.concatenate(labels),
         np.concatenate(everyone),
         np.concatenate([marks for _, _, marks in parts]),
-        model=model_named(options.model, train.pixels.shape[1:], num_classes, tuple(options.hidden)),
+        model=on_base(
+            model_named(options.model, train.pixels.shape[1:], num_classes, tuple(options.hidden)), options.adapt
+        ),
         ridge=options.ridge,
         importance=options.importance,
         num_clients=options.num_clients,
         scale=scale,
         shift=shift,
+        augment=options.augment,
     )
 
 

@@ -26,18 +26,20 @@ def from_flax(
     *,
     train: Mapping[str, Any] | None = None,
     evaluate: Mapping[str, Any] | None = None,
+    rewrite: bool = True,
 ) -> Model:
     """Make a model of a flax module that takes a batch of inputs.
 
     A linen module needs one `sample` without batch axis, or the shape of one as a tuple. `train` and `evaluate` are
     further arguments of its call, such as `{"deterministic": False}` and `{"deterministic": True}`; with `train`,
     dropout draws new random numbers in every step. For nnx, give a function from `nnx.Rngs` to the module. Modules that
-    keep state, such as the running statistics of a batch norm, do not fit: a group norm or a layer norm does.
+    keep state, such as the running statistics of a batch norm, do not fit: a group norm or a layer norm does. `rewrite`
+    is that of `Model`.
     """
     if hasattr(module, "init") and hasattr(module, "apply"):
         if sample is None:
             raise ValueError("sample is missing: a linen module needs one sample, or its shape as a tuple")
-        return _of_linen(module, sample, train, dict(evaluate or {}))
+        return _of_linen(module, sample, train, dict(evaluate or {}), rewrite)
     if not callable(module) or hasattr(module, "__nnx_repr__") or isinstance(module, type):
         raise TypeError(
             f"module: given {_kind(module)}, expected a linen module, or a function from nnx.Rngs to an nnx module: "
@@ -45,14 +47,16 @@ def from_flax(
         )
     if train is not None or evaluate is not None:
         raise ValueError("train and evaluate are arguments of a linen module's call; an nnx module has none")
-    return _of_nnx(module)
+    return _of_nnx(module, rewrite)
 
 
 def _kind(module: Any) -> str:
     return f"the class {module.__name__}" if isinstance(module, type) else f"an object of type {type(module).__name__}"
 
 
-def _of_linen(module: Any, sample: Any, train: Mapping[str, Any] | None, evaluate: dict[str, Any]) -> Model:
+def _of_linen(
+    module: Any, sample: Any, train: Mapping[str, Any] | None, evaluate: dict[str, Any], rewrite: bool
+) -> Model:
     example = jnp.zeros(sample) if isinstance(sample, tuple) else jnp.asarray(np.asarray(sample))
 
     def variables(key: RandomKey) -> Any:
@@ -74,10 +78,10 @@ def _of_linen(module: Any, sample: Any, train: Mapping[str, Any] | None, evaluat
     def apply_noisily(params: Params, inputs: Array, seed: Seed) -> Array:
         return run(params, inputs, rngs={"dropout": jr.key(seed)}, **(train or {}))
 
-    return Model(init, apply, None if train is None else apply_noisily)
+    return Model(init, apply, None if train is None else apply_noisily, rewrite=rewrite)
 
 
-def _of_nnx(build: Callable[[Any], Any]) -> Model:
+def _of_nnx(build: Callable[[Any], Any], rewrite: bool) -> Model:
     from flax import nnx  # pyright: ignore[reportMissingImports]
 
     skeleton = nnx.eval_shape(lambda: build(nnx.Rngs(0)))
@@ -94,7 +98,7 @@ def _of_nnx(build: Callable[[Any], Any]) -> Model:
         nnx.replace_by_pure_dict(filled, in_types_of(inputs, params))
         return nnx.merge(graph, filled)(inputs).astype(jnp.float32)
 
-    return Model(init, apply)
+    return Model(init, apply, rewrite=rewrite)
 
 
 def _keeps_state(name: str, state: list[str]) -> str:
@@ -104,7 +108,7 @@ def _keeps_state(name: str, state: list[str]) -> str:
     )
 
 
-def from_torch(module: Any) -> Model:
+def from_torch(module: Any, *, rewrite: bool = True) -> Model:
     """Make a model of a `torch.nn.Module` that takes a batch of inputs.
 
     Torchax makes a function of jax of it, which is compiled into the simulator like any model. Training starts from the
@@ -137,4 +141,4 @@ def from_torch(module: Any) -> Model:
     def apply(params: Params, inputs: Array) -> Array:
         return run({**fixed, **in_types_of(inputs, params)}, (inputs,)).astype(jnp.float32)
 
-    return Model(init, apply)
+    return Model(init, apply, rewrite=rewrite)

@@ -31,6 +31,11 @@ Vectors = Float[Array, "batch features"]
 class Layer(abc.ABC):
     """One step of a network."""
 
+    @property
+    def draws(self) -> bool:
+        """Whether it draws random numbers while it trains."""
+        return False
+
     def init(self, key: RandomKey, shape: Shape) -> tuple[Params, Shape]:
         """Parameters and the shape of an output; by default no parameters and the shape of the input."""
         return {}, shape
@@ -42,44 +47,69 @@ class Layer(abc.ABC):
 
 @dataclass(frozen=True)
 class Conv(Layer):
-    """A convolution of stride 1: He weights, zero biases."""
+    """A convolution: He weights, zero biases; before a norm, which takes any shift away, biases are of no use."""
 
     channels: int
     size: int = 3
     padding: int = 1
+    stride: int = 1
+    bias: bool = True
 
     def init(self, key: RandomKey, shape: Shape) -> tuple[Params, Shape]:
-        height, width, channels = shape
-        fan_in = self.size**2 * channels
-        shrink = 2 * self.padding - self.size + 1
-        if min(height, width) + shrink < 1:
-            raise ValueError(f"a convolution of size {self.size} does not fit into an image of {height} × {width}")
-        weight = math.sqrt(2 / fan_in) * jr.normal(key, (fan_in, self.channels))
-        return {"weight": weight, "bias": jnp.zeros(self.channels)}, (height + shrink, width + shrink, self.channels)
+        fan_in = self.size**2 * shape[-1]
+        down, across = convolved(shape, self.size, self.padding, self.stride)
+        params = {"weight": math.sqrt(2 / fan_in) * jr.normal(key, (fan_in, self.channels))}
+        return params | ({"bias": jnp.zeros(self.channels)} if self.bias else {}), (down, across, self.channels)
 
     def apply(self, params: Params, inputs: Pictures, seed: Seed | None) -> Outcome:
-        outputs = convolve(params["weight"], inputs, self.size, self.padding) + params["bias"][:, None, None, None]
-        return in_type_of(inputs, outputs)
+        outputs = convolve(params["weight"], inputs, self.size, self.padding, self.stride)
+        return in_type_of(inputs, outputs + params["bias"][:, None, None, None] if self.bias else outputs)
 
 
-def convolve(weight: Float[Array, "patch features"], images: Pictures, size: int, padding: int) -> Outcome:
+def convolved(image: Shape, size: int, padding: int, stride: int) -> tuple[int, int]:
+    """Height and width of what a convolution makes of an image."""
+    height, width = image[:2]
+    if min(height, width) + 2 * padding < size:
+        raise ValueError(f"a convolution of size {size} does not fit into an image of {height} × {width}")
+    return (height + 2 * padding - size) // stride + 1, (width + 2 * padding - size) // stride + 1
+
+
+def convolve(
+    weight: Float[Array, "patch features"], images: Pictures, size: int, padding: int, stride: int = 1
+) -> Outcome:
     """Convolution as one matrix product: the kernel times every patch of the images, as a column.
 
     Where each client has a kernel of its own, the convolution of the compiler becomes one in groups, which is
     several times slower than this product.
     """
-    columns = patches(images, size, padding)
+    columns = patches(images, size, padding, stride)
     kernel = in_type_of(images, weight).T
     flat = jnp.matmul(kernel, columns.reshape(columns.shape[0], -1), preferred_element_type=jnp.float32)
     return flat.reshape(-1, *columns.shape[1:])
 
 
-def patches(images: Pictures, size: int, padding: int) -> Float[Array, "patch down across batch"]:
+def patches(images: Pictures, size: int, padding: int, stride: int = 1) -> Float[Array, "patch down across batch"]:
     """The neighbourhood of every pixel: pixel by pixel and row by row, within each the channels."""
+    return jnp.concatenate(neighbours(images, size, padding, stride))
+
+
+def neighbours(images: Pictures, size: int, padding: int, stride: int = 1) -> list[Outcome]:
+    """For each pixel of a kernel the images moved so far, so that what it meets lies where the output is."""
+    down, across = convolved(images.shape[1:3], size, padding, stride)
     padded = jnp.pad(images, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
-    height, width = padded.shape[1] - size + 1, padded.shape[2] - size + 1
-    moved = [padded[:, i : i + height, j : j + width] for i in range(size) for j in range(size)]
-    return jnp.concatenate(moved)
+    pairs = [(i, j) for i in range(size) for j in range(size)]
+    if stride == 1:
+        return [padded[:, i : i + down, j : j + across] for i, j in pairs]
+    # Every stride-th row is a row of a reshaped image: slices that skip rows, before a product, crash the compiler
+    # on a GPU.
+    rest = [-length % stride for length in padded.shape[1:3]]
+    squares = jnp.pad(padded, ((0, 0), (0, rest[0]), (0, rest[1]), (0, 0)))
+    channels, height, width, batch = squares.shape
+    squares = squares.reshape(channels, height // stride, stride, width // stride, stride, batch)
+    return [
+        squares[:, i // stride : i // stride + down, i % stride, j // stride : j // stride + across, j % stride]
+        for i, j in pairs
+    ]
 
 
 def samples_last(images: Shaped[Array, "batch height width channels"]) -> Array:
@@ -183,6 +213,10 @@ class Dropout(Layer):
 
     rate: float = 0.2
 
+    @property
+    def draws(self) -> bool:
+        return True
+
     def apply(self, params: Params, inputs: Array, seed: Seed | None) -> Array:
         if seed is None:
             return inputs
@@ -196,8 +230,22 @@ class Dropout(Layer):
 def run_layers(
     layers: tuple[Layer, ...], params: Any, images: Float[Array, "batch height width channels"], seed: Seed | None
 ) -> Vectors:
-    """A batch of images through all layers; each layer has its own random bits."""
-    inputs, done = samples_last(images), 0
+    """A batch of images through all layers, samples first before and after."""
+    return samples_first(through(layers, params, samples_last(images), seed)).astype(jnp.float32)
+
+
+def init_layers(layers: tuple[Layer, ...], key: RandomKey, shape: Shape) -> tuple[list[Params], Shape]:
+    """Parameters of all layers, each from a key of its own, and the shape of an output."""
+    params = []
+    for place, layer in enumerate(layers):
+        layer_params, shape = layer.init(jr.fold_in(key, place), shape)
+        params.append(layer_params)
+    return params, shape
+
+
+def through(layers: tuple[Layer, ...], params: Any, inputs: Array, seed: Seed | None) -> Array:
+    """A batch through all layers; each layer has its own random bits."""
+    done = 0
     for place, (layer, layer_params) in enumerate(zip(layers, params, strict=True)):
         if place < done:
             continue
@@ -205,13 +253,15 @@ def run_layers(
             inputs, done = _convolve_and_pool(layers[place : place + 3], layer_params, inputs), place + 3
         else:
             inputs = layer.apply(layer_params, inputs, None if seed is None else scramble(seed + jnp.uint32(place)))
-    return samples_first(inputs).astype(jnp.float32)
+    return inputs
 
 
 def _in_one_kernel(layers: tuple[Layer, ...], inputs: Array) -> bool:
     """Whether a kernel of our own does these layers: it is faster in 16 bits, with whole words of samples."""
     kinds = [type(layer) for layer in layers]
     if kinds not in ([Conv, Relu, Pool], [Conv, Pool, Relu]) or Pool() not in layers:
+        return False
+    if not (isinstance(layers[0], Conv) and layers[0].stride == 1 and layers[0].bias):
         return False
     return inputs.dtype == jnp.bfloat16 and inputs.shape[-1] % 8 == 0 and on_hopper()
 

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import equinox as eqx
@@ -16,6 +16,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, Int, Shaped, UInt32
 
 from turnout.declarations import Count, checked
+from turnout.tasks.models.rewriting.rewrite import has_windows, rewritten
 from turnout.types import Params, RandomKey
 
 Inputs = Shaped[Array, "batch ..."]
@@ -24,6 +25,15 @@ Seed = UInt32[Array, ""]  # for random numbers of a model while it trains
 Classes = Int[Array, " batch"]
 Targets = Float[Array, " batch"]
 PerSample = Float[Array, " batch"]
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """Parameters that a model has beside those that are trained: held once, by the task."""
+
+    params: Params
+    model: Model  # whose functions take a pair: these parameters, and those that are trained
+    merge: Callable[[Params, Params], Params]  # of such a pair, the parameters of the model that was adapted
 
 
 @dataclass(frozen=True)
@@ -44,9 +54,17 @@ class Model:
     apply_noisily: Callable[[Params, Array, Seed], Array] | None = None
     # Whether clients train faster one after another on a CPU, because the step of one fills the cache.
     one_by_one_on_cpu: bool = False
+    # One input without its batch axis, where the model is for inputs of one shape.
+    sample: jax.ShapeDtypeStruct | None = None
+    # What a network is made of, in order; other libraries' parameters are read by it.
+    layers: tuple[Any, ...] = ()
+    # Of a model with adapters (`turnout.tasks.adapt`): its frozen base.
+    shared: Shared | None = None
+    # Whether convolutions and poolings take faster forms as a task runs the model (decision 0045).
+    rewrite: bool = True
 
     @classmethod
-    def from_module(cls, build: Callable[[RandomKey], Any]) -> Model:
+    def from_module(cls, build: Callable[[RandomKey], Any], *, rewrite: bool = True) -> Model:
         """The model of an equinox module: its float arrays are trained, all else (sizes, activations) is fixed."""
         skeleton = eqx.filter_eval_shape(build, jr.key(0))
         fixed = eqx.filter(skeleton, is_abstract_array, inverse=True)
@@ -60,7 +78,34 @@ class Model:
         def apply(params: Params, inputs: Array) -> Array:
             return jax.vmap(eqx.combine(in_types_of(inputs, params), fixed))(inputs).astype(jnp.float32)
 
-        return cls(init, apply)
+        return cls(init, apply, rewrite=rewrite)
+
+    def outputs(self, params: Params, inputs: Array, seed: Seed | None = None) -> Array:
+        """Outputs in the fastest form; with a seed those of `apply_noisily`, where there is one."""
+        run = self.apply if seed is None or self.apply_noisily is None else self.apply_noisily
+        more = () if run is self.apply or seed is None else (seed,)
+        return (rewritten(run) if self.rewrite else run)(params, inputs, *more)
+
+    def has_windows(self, inputs: jax.ShapeDtypeStruct, frozen: Params | None = None) -> bool:
+        """Whether there are convolutions or poolings that are rewritten, for a batch of this kind.
+
+        `frozen` are the parameters that the functions take beside those that are trained, as those of `adapt` do.
+        """
+        leaves, form = jax.tree.flatten(jax.eval_shape(lambda: frozen))
+        return self.rewrite and _has_windows(self, inputs.shape, inputs.dtype, tuple(leaves), form)
+
+    def as_written(self) -> Model:
+        """The model with its convolutions and poolings as they are."""
+        return replace(self, rewrite=False)
+
+
+@functools.lru_cache(maxsize=64)
+def _has_windows(
+    model: Model, shape: tuple[int, ...], dtype: Any, frozen: tuple[jax.ShapeDtypeStruct, ...], form: Any
+) -> bool:
+    trained = jax.eval_shape(model.init, jr.key(0))
+    params = (jax.tree.unflatten(form, frozen), trained) if frozen else trained
+    return has_windows(model.apply, params, jax.ShapeDtypeStruct(shape, dtype))
 
 
 def in_type_of(inputs: Array, numbers: Array) -> Array:
@@ -86,7 +131,7 @@ def linear(num_inputs: Count, num_outputs: Count, bias: bool = True) -> Model:
         params = {"weight": jnp.zeros((num_outputs, num_inputs))}
         return {**params, "bias": jnp.zeros(num_outputs)} if bias else params
 
-    return Model(init, linear_apply)
+    return Model(init, linear_apply, sample=jax.ShapeDtypeStruct((num_inputs,), jnp.float32), rewrite=False)
 
 
 def linear_apply(params: Params, inputs: Inputs) -> Outputs:
@@ -114,7 +159,7 @@ def mlp(num_inputs: Count, hidden: tuple[Count, ...] = (200, 200), num_outputs: 
             layers.append({"weight": weight, "bias": jnp.zeros(after)})
         return layers
 
-    return Model(init, mlp_apply)
+    return Model(init, mlp_apply, sample=jax.ShapeDtypeStruct((num_inputs,), jnp.float32), rewrite=False)
 
 
 def mlp_apply(params: Params, inputs: Inputs) -> Outputs:

@@ -6,11 +6,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, get_args
 
-import jax.random as jr
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from turnout.declarations import Count, checked
-from turnout.tasks.models.layers import BatchNorm, Conv, Dense, Dropout, Layer, Pool, Relu, Shape, run_layers
+from turnout.tasks.models import benchmark_networks
+from turnout.tasks.models.layers import (
+    BatchNorm,
+    Conv,
+    Dense,
+    Dropout,
+    Layer,
+    Pool,
+    Relu,
+    Shape,
+    init_layers,
+    run_layers,
+)
 from turnout.tasks.models.model import Model, Seed, linear, mlp
 from turnout.types import Params, RandomKey
 
@@ -25,6 +38,10 @@ ModelName = Literal[
     "cnn_fedacs_mnist",
     "cnn_fedacs_cifar10",
     "cnn_fedacs_cinic10",
+    "convnet4",
+    "resnet8",
+    "resnet18",
+    "mobilenet",
 ]
 
 
@@ -35,11 +52,7 @@ def network(image: Shape, layers: tuple[Layer, ...]) -> Model:
     shape = (*image, 1) if len(image) == 2 else image
 
     def init(key: RandomKey) -> Params:
-        params, now = [], shape
-        for place, layer in enumerate(layers):
-            layer_params, now = layer.init(jr.fold_in(key, place), now)
-            params.append(layer_params)
-        return params
+        return init_layers(layers, key, shape)[0]
 
     def run(params: Params, inputs: Array, seed: Seed | None) -> Array:
         return run_layers(layers, params, inputs.reshape(inputs.shape[0], *shape), seed)
@@ -47,8 +60,9 @@ def network(image: Shape, layers: tuple[Layer, ...]) -> Model:
     def apply(params: Params, inputs: Array) -> Array:
         return run(params, inputs, None)
 
-    drops = any(isinstance(layer, Dropout) for layer in layers)
-    return Model(init, apply, apply_noisily=run if drops else None, one_by_one_on_cpu=True)
+    noisy = run if any(layer.draws for layer in layers) else None
+    sample = jax.ShapeDtypeStruct(image, jnp.float32)
+    return Model(init, apply, noisy, one_by_one_on_cpu=True, sample=sample, layers=layers, rewrite=False)
 
 
 def cnn_ca_fed(num_classes: int) -> tuple[Layer, ...]:
@@ -101,8 +115,13 @@ def cnn_fedacs_cinic10(num_classes: int) -> tuple[Layer, ...]:
     return (*convolutions, *dense, Dense(num_classes, last=True))
 
 
-_CNNS = (cnn_ca_fed, cnn_debiased, cnn_debiased_batch_norm, cnn_fedacs_mnist, cnn_fedacs_cifar10, cnn_fedacs_cinic10)
-NETWORKS: dict[str, Callable[[int], tuple[Layer, ...]]] = {build.__name__: build for build in _CNNS}
+_OF_PAPERS = (
+    *(cnn_ca_fed, cnn_debiased, cnn_debiased_batch_norm),
+    *(cnn_fedacs_mnist, cnn_fedacs_cifar10, cnn_fedacs_cinic10),
+)
+NETWORKS: dict[str, Callable[[int], tuple[Layer, ...]]] = {
+    build.__name__: build for build in (*_OF_PAPERS, *benchmark_networks.NETWORKS)
+}
 
 
 @checked

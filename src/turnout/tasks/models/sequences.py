@@ -1,6 +1,7 @@
 """Networks for sequences of tokens, which predict the token that comes next."""
 
 import functools
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -65,9 +66,11 @@ class TransformerNetwork(eqx.Module):
     blocks: tuple[TransformerBlock, ...]
     norm: eqx.nn.LayerNorm
     output: eqx.nn.Linear
+    remat: bool = eqx.field(static=True)
 
-    def __init__(self, vocabulary: int, context: int, width: int, heads: int, layers: int, key: RandomKey):
+    def __init__(self, vocabulary: int, context: int, width: int, heads: int, layers: int, remat: bool, key: RandomKey):
         embedding, places, output, *blocks = jr.split(key, 3 + layers)
+        self.remat = remat
         self.embedding = eqx.nn.Embedding(vocabulary, width, key=embedding)
         self.places = 0.02 * jr.normal(places, (context, width))
         self.blocks = tuple(TransformerBlock(width, heads, block) for block in blocks)
@@ -77,7 +80,7 @@ class TransformerNetwork(eqx.Module):
     def __call__(self, tokens: Tokens) -> Logits:
         features = jax.vmap(self.embedding)(tokens) + self.places
         for block in self.blocks:
-            features = block(features)
+            features = eqx.filter_checkpoint(block)(features) if self.remat else block(features)
         return self.output(self.norm(features[-1]))
 
 
@@ -85,13 +88,23 @@ class TransformerNetwork(eqx.Module):
 @functools.cache
 def lstm(vocabulary: Count, width: Count = 64) -> Model:
     """An LSTM for tokens below `vocabulary`."""
-    return Model.from_module(lambda key: LstmNetwork(vocabulary, width, key))
+    model = Model.from_module(lambda key: LstmNetwork(vocabulary, width, key), rewrite=False)
+    return replace(model, sample=jax.ShapeDtypeStruct((1,), jnp.int32))  # of any length
 
 
 @checked
 @functools.cache
-def transformer(vocabulary: Count, context: Count, width: Count = 64, heads: Count = 4, layers: Count = 2) -> Model:
-    """A small transformer for `context` tokens below `vocabulary`."""
+def transformer(
+    vocabulary: Count, context: Count, width: Count = 64, heads: Count = 4, layers: Count = 2, remat: bool = False
+) -> Model:
+    """A transformer for `context` tokens below `vocabulary`.
+
+    With `remat` what a block computes is not kept for the gradient but computed again: one pass forwards more, and less
+    memory.
+    """
     if width % heads:
         raise ValueError(f"width is {width}; it must be a multiple of the {heads} heads")
-    return Model.from_module(lambda key: TransformerNetwork(vocabulary, context, width, heads, layers, key))
+    model = Model.from_module(
+        lambda key: TransformerNetwork(vocabulary, context, width, heads, layers, remat, key), rewrite=False
+    )
+    return replace(model, sample=jax.ShapeDtypeStruct((context,), jnp.int32))

@@ -12,7 +12,7 @@ from turnout.errors import UserError, nearest
 from turnout.workbench.cli import completion
 from turnout.workbench.cli.command import Output, command, prepare_compilation
 from turnout.workbench.cli.folders import cells_on, check_place, import_from
-from turnout.workbench.cli.options import On, Trust
+from turnout.workbench.cli.options import Again, On, Quick, Trust, size_asked
 from turnout.workbench.cli.stopping import say_when_stopped
 from turnout.workbench.cli.terminal import print_lines, progress_bar
 
@@ -37,9 +37,9 @@ def benchmark_command(
         ),
     ] = None,
     everything: Annotated[bool, Option("--all", help="All strategies whose scores are stored, anew.")] = False,
-    quick: Annotated[bool, Option("--quick", help="In minutes on a laptop; this is the default.")] = False,
+    quick: Quick = False,
     full: Annotated[bool, Option("--full", help="In more worlds, longer, and with more seeds: hours.")] = False,
-    again: Annotated[bool, Option("--again", help="Run anew what was run before, wholly or in part.")] = False,
+    again: Again = False,
     out: Annotated[Path, Option(help="Folder of the results: <DIR>/<quick or full>/<strategy>.")] = HOME,
     settings: Annotated[
         list[str] | None, Option("--set", metavar="KEY=VALUE", help="An argument of the strategy, such as cohort=45.")
@@ -50,15 +50,14 @@ def benchmark_command(
     output: Output,
 ) -> None:
     """Tune a strategy in frozen worlds, and compare it with all others there."""
-    if quick and full:
-        raise UserError("--quick and --full: choose one")
+    size = size_asked(quick, full)
     check_place(on)
     import_from(Path.cwd(), trust=trust)
     entries = _entries(names or [], everything, settings or [])
     from turnout.workbench.benchmark.benchmarking import standing
     from turnout.workbench.benchmark.worlds import Worlds
 
-    worlds = Worlds.read("full" if full else "quick")
+    worlds = Worlds.read(size or "quick")
     say_when_stopped(GO_ON)
     prepare_compilation()
     with cells_on(on) as cells:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
+from turnout.errors import UserError
 from turnout.workbench.cli import completion
 
+Size = Literal["quick", "full"]
 DEMO = "demo"
 Experiment = Annotated[
     str,
@@ -29,6 +31,15 @@ Cells = Annotated[
 On = Annotated[
     str | None, Option("--on", metavar="ray[:ADDRESS]", help="Compute the cells on a cluster of Ray, or a local one.")
 ]
+Quick = Annotated[bool, Option("--quick", help="In minutes on a laptop; this is the default.")]
+Again = Annotated[bool, Option("--again", help="Run anew what was run before, wholly or in part.")]
 LogTo = Annotated[
     str | None, Option("--log-to", metavar="mlflow|wandb|tensorboard", help="Tell a tracker of the finished run.")
 ]
+
+
+def size_asked(quick: bool, full: bool) -> Size | None:
+    """The one of two sizes that is asked for, if one is."""
+    if quick and full:
+        raise UserError("--quick and --full: choose one")
+    return "full" if full else "quick" if quick else None

@@ -12,7 +12,7 @@ from turnout.errors import UserError, nearest
 from turnout.workbench.cli import completion
 from turnout.workbench.cli.command import Output, command, prepare_compilation
 from turnout.workbench.cli.folders import cells_on, check_place
-from turnout.workbench.cli.options import On, Settings, Trust
+from turnout.workbench.cli.options import Again, On, Quick, Settings, Trust, size_asked
 from turnout.workbench.cli.terminal import print_lines, progress_bar
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def reproduce_command(
         ),
     ] = None,
     everything: Annotated[bool, Option("--all", help="All claims, one after another.")] = False,
-    quick: Annotated[bool, Option("--quick", help="In minutes on a laptop; this is the default.")] = False,
+    quick: Quick = False,
     full: Annotated[bool, Option("--full", help="In the paper's size; most need a GPU.")] = False,
-    again: Annotated[bool, Option("--again", help="Run anew what was run before, wholly or in part.")] = False,
+    again: Again = False,
     redo: Annotated[
         Path | None, Option("--refresh", metavar="DIR", help="Check and draw stored results anew, run nothing.")
     ] = None,
@@ -54,14 +54,12 @@ def reproduce_command(
     output: Output,
 ) -> None:
     """Run a claim of a paper and say whether it holds: the paper's number, ours, and the figure."""
-    if quick and full:
-        raise UserError("--quick and --full: choose one")
+    size = size_asked(quick, full)
     check_place(on)
     if redo is not None:
         results = _refresh(redo, output.quiet)
     else:
-        profile: Profile | None = "full" if full else "quick" if quick else None
-        claims = _claims(names or [], everything, profile, tuple(settings or []), tuple(panels or []), trust)
+        claims = _claims(names or [], everything, size, tuple(settings or []), tuple(panels or []), trust)
         with cells_on(on) as cells:
             results = _reproduce(claims, out, again, output.quiet, cells)
     if page is not None:

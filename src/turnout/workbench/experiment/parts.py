@@ -12,6 +12,8 @@ from turnout.declarations import NUM_SEEDS
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client_optimizer import Local
 from turnout.strategies.base import Strategy
+from turnout.tasks.data.augmentation import Augment
+from turnout.tasks.models.adapters import Adapt
 from turnout.uploads import Upload
 from turnout.workbench.experiment import registry, signatures
 from turnout.workbench.experiment.errors import ExperimentError, check_keys, mistakes_at
@@ -23,7 +25,12 @@ Path = tuple[str, ...]  # of keys into a table, to an argument
 OF_OPTAX = {"optimizer": "optimizers", "learning_rate": "schedules"}  # arguments that name a builder of optax
 # Arguments that are not keys of the table: the server's facts and an optimizer's learning rate are given elsewhere.
 HIDDEN = {"optimizers": ("learning_rate",), "server": ("facts",)}
-UNNAMED: dict[str, Callable[..., Any]] = {"local": Local, "server": ServerSettings}
+UNNAMED: dict[str, Callable[..., Any]] = {
+    "local": Local,
+    "server": ServerSettings,
+    "augment": Augment,
+    "adapt": Adapt,
+}  # the last two inside a task's table
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,7 @@ class Part:
     def _inside(self, name: str, table: dict[str, Any]) -> Part:
         arguments = {key: value for key, value in table.items() if key != "name"}
         kind = kind_inside(signatures.parameters(self.builder)[name])
-        return Part(kind, table["name"], arguments, f"{self.where}.{name}", self.code)
+        return Part(kind, table.get("name", ""), arguments, f"{self.where}.{name}", self.code)
 
 
 def kind_inside(parameter: signatures.Parameter) -> str:
@@ -121,6 +128,9 @@ def kind_inside(parameter: signatures.Parameter) -> str:
         return "strategies"
     if signatures.takes(parameter.hint, Upload):
         return "uploads"
+    for kind, table in (("augment", Augment), ("adapt", Adapt)):
+        if signatures.takes(parameter.hint, table):
+            return kind
     return OF_OPTAX.get(parameter.name, "objects")
 
 
@@ -211,10 +221,11 @@ def _as_table(value: Any) -> Any:
 
 def _read_inside(kind: str, value: Any, where: str, code: Code) -> Any:
     """Check a table inside a table as a builder; anything else is returned as it is."""
-    if not (isinstance(value, dict) and "name" in value):
+    if not (isinstance(value, dict) and ("name" in value or kind in UNNAMED)):
         return value
-    known = kind != "objects" or ":" in str(value["name"])
-    signatures.expect(known, value["name"], f"{where}.name", '"module:attribute"')
+    if kind not in UNNAMED:
+        known = kind != "objects" or ":" in str(value["name"])
+        signatures.expect(known, value["name"], f"{where}.name", '"module:attribute"')
     return read_part(kind, value, where, code=code).table()
 
 

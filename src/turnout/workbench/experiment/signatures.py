@@ -128,7 +128,12 @@ def _accepts_member(hint: Any, value: Any) -> bool:
     if isinstance(value, list):
         inner = _element(hint)
         return inner is not None and all(accepts(inner, item) for item in value)
-    return isinstance(value, dict) and "name" in value and _is_object(hint)
+    return isinstance(value, dict) and (is_unnamed(hint) if "name" not in value else _is_object(hint))
+
+
+def is_unnamed(hint: Any) -> bool:
+    """Whether an annotation is a class whose fields a table gives without a name."""
+    return getattr(hint, "unnamed", False) is True
 
 
 def _members(hint: Any) -> tuple[Any, ...]:
@@ -198,6 +203,8 @@ def _describe_member(hint: Any) -> str:
         return f"a list, each {describe(inner)}"
     if _is_array(hint) or getattr(hint, "__module__", "") == "numpy":
         return ""
+    if is_unnamed(hint):
+        return f"a table with some of {', '.join(parameters(hint))}"
     return 'a table { name = "…" }'
 
 

@@ -215,40 +215,35 @@ def inverse_root(first: float, length: float = 10.0) -> InverseRoot:
     return InverseRoot(first, length)
 
 
-class Spell(Process[Mask]):
-    """Two classes of clients; in the rounds of one spell only so many clients are there, drawn anew in each round."""
+class Spell(Declared):
+    """In the rounds of one spell only so many clients are there, drawn anew in each round."""
 
-    usual: Process[Mask]
     first: Int[Array, ""]  # round of the spell
     rounds: Int[Array, ""]
     left: Int[Array, ""]
 
-    @property
-    def num_clients(self) -> int:
-        return self.usual.num_clients
-
-    def init(self, key: RandomKey) -> Mask:
-        return self.usual.init(key)
-
-    def step(self, state: Mask, t: Round, key: RandomKey) -> tuple[Mask, Mask]:
-        state, available = self.usual.step(state, t, key)
-        drawn = jr.permutation(jr.fold_in(key, 1), self.num_clients) < self.left
+    def __call__(self, available: Mask, t: Round, key: RandomKey) -> Mask:
+        drawn = jr.permutation(jr.fold_in(key, 1), available.size) < self.left
         since = jnp.asarray(t, jnp.int32) - self.first
-        return state, jnp.where((since >= 0) & (since < self.rounds), drawn, available)
+        return jnp.where((since >= 0) & (since < self.rounds), drawn, available)
 
 
-@checked
-def spell(num_clients: Count, first: CountOrZero, rounds: Count, left: CountOrZero = 0, gap: float = 0.4) -> Spell:
-    """Build from the first round of the spell, its length, how many clients are left, and the gap of the classes."""
-    return Spell(two_classes(num_clients, gap=gap), *(jnp.asarray(x, jnp.int32) for x in (first, rounds, left)))
+class LateStarts(Declared):
+    """Every second client comes from a given round on only."""
 
-
-class LateStarts(Process[Mask]):
-    """Two classes of clients, of whom every second one comes from a given round on only."""
-
-    usual: Process[Mask]
     first: Int[Array, ""]
 
+    def __call__(self, available: Mask, t: Round, key: RandomKey) -> Mask:
+        early = jnp.arange(available.size) % 2 == 0
+        return available & (early | (jnp.asarray(t, jnp.int32) >= self.first))
+
+
+class Changed(Process[Mask]):
+    """Two classes of clients, of whom something keeps some away."""
+
+    usual: Process[Mask]
+    change: Spell | LateStarts
+
     @property
     def num_clients(self) -> int:
         return self.usual.num_clients
@@ -258,11 +253,17 @@ class LateStarts(Process[Mask]):
 
     def step(self, state: Mask, t: Round, key: RandomKey) -> tuple[Mask, Mask]:
         state, available = self.usual.step(state, t, key)
-        early = jnp.arange(self.num_clients) % 2 == 0
-        return state, available & (early | (jnp.asarray(t, jnp.int32) >= self.first))
+        return state, self.change(available, t, key)
 
 
 @checked
-def late_starts(num_clients: Count, first: CountOrZero, gap: float = 0.4) -> LateStarts:
+def spell(num_clients: Count, first: CountOrZero, rounds: Count, left: CountOrZero = 0, gap: float = 0.4) -> Changed:
+    """Build from the first round of the spell, its length, how many clients are left, and the gap of the classes."""
+    change = Spell(*(jnp.asarray(x, jnp.int32) for x in (first, rounds, left)))
+    return Changed(two_classes(num_clients, gap=gap), change)
+
+
+@checked
+def late_starts(num_clients: Count, first: CountOrZero, gap: float = 0.4) -> Changed:
     """Build from the round in which the late ones start, and the gap of the classes."""
-    return LateStarts(two_classes(num_clients, gap=gap), jnp.asarray(first, jnp.int32))
+    return Changed(two_classes(num_clients, gap=gap), LateStarts(jnp.asarray(first, jnp.int32)))
