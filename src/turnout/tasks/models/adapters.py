@@ -21,7 +21,7 @@ from jaxtyping import Array
 
 from turnout.declarations import Count, Positive, check_fields, checked
 from turnout.declarations.kinds import as_array
-from turnout.tasks.models.model import Model, Seed, Shared, in_type_of
+from turnout.tasks.models.model import FrozenBase, Model, Seed, in_type_of
 from turnout.tasks.models.products import Product, low_rank, paths_of, run_meeting, uses_of
 from turnout.tasks.models.state_dicts import check_params, load_params
 from turnout.types import Params, PyTree, RandomKey
@@ -256,5 +256,5 @@ def _with_base(bare: Model, adapters: Adapters, base: Params) -> Model:
         bare,
         apply=lambda params, inputs: bare.apply((base, params), inputs),
         apply_noisily=None if noisily is None else lambda params, inputs, seed: noisily((base, params), inputs, seed),
-        shared=Shared(base, bare, adapters.merged),
+        shared=FrozenBase(base, bare, adapters.merged),
     )

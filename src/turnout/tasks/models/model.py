@@ -28,7 +28,7 @@ PerSample = Float[Array, " batch"]
 
 
 @dataclass(frozen=True, eq=False)
-class Shared:
+class FrozenBase:
     """Parameters that a model has beside those that are trained: held once, by the task."""
 
     params: Params
@@ -59,7 +59,7 @@ class Model:
     # What a network is made of, in order; other libraries' parameters are read by it.
     layers: tuple[Any, ...] = ()
     # Of a model with adapters (`turnout.tasks.adapt`): its frozen base.
-    shared: Shared | None = None
+    shared: FrozenBase | None = None
     # Whether convolutions and poolings take faster forms as a task runs the model (decision 0045).
     rewrite: bool = True
 
