@@ -16,7 +16,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, Int, Shaped, UInt32
 
 from turnout.declarations import Count, checked
-from turnout.tasks.models.rewriting.rewrite import has_windows, rewritten
+from turnout.tasks.models.rewriting.rewrite import patch_numbers, rewritten
 from turnout.types import Params, RandomKey
 
 Inputs = Shaped[Array, "batch ..."]
@@ -71,9 +71,12 @@ class Model:
         more = () if run is self.apply or seed is None else (seed,)
         return (rewritten(run) if self.rewrite else run)(params, inputs, *more)
 
-    def has_windows(self, inputs: jax.ShapeDtypeStruct) -> bool:
-        """Whether there are convolutions or poolings that are rewritten, for a batch of this kind."""
-        return self.rewrite and _has_windows(self, inputs.shape, inputs.dtype)
+    def patch_numbers(self, inputs: jax.ShapeDtypeStruct) -> int:
+        """Numbers per sample that a rewritten convolution holds at once, for inputs of this kind; 0 if there is none.
+
+        It is at least 1 where something is rewritten, be it a pooling.
+        """
+        return -(-_patch_numbers(self, inputs.shape, inputs.dtype) // inputs.shape[0]) if self.rewrite else 0
 
     def as_written(self) -> Model:
         """The model with its convolutions and poolings as they are."""
@@ -81,8 +84,8 @@ class Model:
 
 
 @functools.lru_cache(maxsize=64)
-def _has_windows(model: Model, shape: tuple[int, ...], dtype: Any) -> bool:
-    return has_windows(model.apply, jax.eval_shape(model.init, jr.key(0)), jax.ShapeDtypeStruct(shape, dtype))
+def _patch_numbers(model: Model, shape: tuple[int, ...], dtype: Any) -> int:
+    return patch_numbers(model.apply, jax.eval_shape(model.init, jr.key(0)), jax.ShapeDtypeStruct(shape, dtype))
 
 
 def in_type_of(inputs: Array, numbers: Array) -> Array:
