@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Generator, Hashable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -69,7 +69,7 @@ class CompilerCrashError(Exception):
 
 
 @contextlib.contextmanager
-def remember_crash(text: str) -> Iterator[None]:
+def remember_crash(text: str) -> Generator[None, None, None]:
     """Leave a note beside the compiled programs while this one is compiled, and refuse one whose note was left behind.
 
     A compiler that aborts takes the process along, so nothing but a note can tell the next one. Without a folder of
