@@ -21,7 +21,7 @@ from turnout.simulator.crew import Crew, CrewProgress, CrewResults, Latest, Prog
 from turnout.simulator.history import History
 from turnout.simulator.lane import Lane
 from turnout.simulator.plan import Plan, RecordPlan
-from turnout.simulator.programs import count_group, once_per_kind
+from turnout.simulator.programs import CompilerCrashError, count_group, once_per_kind
 from turnout.simulator.rehearsal import rehearse
 from turnout.simulator.run_plan import RunPlan
 from turnout.simulator.savepoint import Savepoint
@@ -64,7 +64,7 @@ def run_group(
         plan, width = _fit(
             count, plan, width, lambda plan, width: stacks[0].programs(plan, width, record_plan, run_plan)
         )
-    except jax.errors.JaxRuntimeError as error:
+    except (jax.errors.JaxRuntimeError, CompilerCrashError) as error:
         plain = [other for other in (task.as_written() for task in tasks) if other is not None]
         if len(plain) < len(tasks):
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -20,9 +21,10 @@ from turnout.simulator.ages import Ages
 from turnout.simulator.attendance import Roll
 from turnout.simulator.carry import Carry
 from turnout.simulator.lane import Lane
-from turnout.simulator.programs import in_turn, once_per_kind
+from turnout.simulator.programs import in_turn, once_per_kind, remember_crash
 from turnout.simulator.run_plan import Bounds, RunPlan
 from turnout.simulator.savepoint import Savepoint, SoFar
+from turnout.simulator.side_by_side import on_cpu
 from turnout.strategies.memory_rows import GIB, bytes_of, device_memory
 from turnout.types import Params, PyTree, Tree
 
@@ -66,10 +68,12 @@ class Programs(NamedTuple):
 def _compile(lanes: Lane, bounds: Bounds) -> Programs:
     with mesh.devices_of(lanes.root):  # all arrays of a lane lie where its root lies
         _check_places(lanes)
+        # Only compilers for other devices are known to abort, and only at forms that were not written so.
+        careful = not on_cpu() and lanes.shared is not None and lanes.shared.as_written() is not None
         begin = _compile_for(_begin, lanes)
         carry = begin(lanes)
-        advance = _compile_for(_advance, (lanes, bounds), carry)
-        finish = _compile_for(_finish, lanes, carry)
+        advance = _compile_for(_advance, (lanes, bounds), carry, careful=careful)
+        finish = _compile_for(_finish, lanes, carry, careful=careful)
     return Programs(begin, advance, finish, max(map(_bytes_of, (begin, advance, finish))))
 
 
@@ -86,9 +90,11 @@ def _check_places(lanes: Lane) -> None:
         )
 
 
-def _compile_for(function: Any, *arguments: PyTree) -> Any:
+def _compile_for(function: Any, *arguments: PyTree, careful: bool = False) -> Any:
     """A jitted function, which equinox types as a plain one, compiled for arguments of these kinds."""
-    return in_turn(function.lower(*arguments).compile())
+    lowered = function.lower(*arguments)
+    with remember_crash(lowered.as_text()) if careful else contextlib.nullcontext():
+        return in_turn(lowered.compile())
 
 
 def _bytes_of(program: Any) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,11 +34,16 @@ def use_compilation_cache() -> None:
     folder; without it they lie in the user's cache folder, and `TURNOUT_CACHE=off` leaves jax as it is.
     """
     chosen = os.environ.get("TURNOUT_CACHE")
-    if getattr(jax.config, "jax_compilation_cache_dir", None) is not None or chosen == "off":
+    if folder_of_programs() is not None or chosen == "off":
         return
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", chosen or str(base / "turnout" / "xla"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def folder_of_programs() -> str | None:
+    """Where compiled programs are kept on disk, None if they are not."""
+    return getattr(jax.config, "jax_compilation_cache_dir", None)
 
 
 def once_per_kind(make: Callable[..., _Made], *arguments: PyTree) -> _Made:
@@ -85,6 +92,36 @@ def in_turn(program: Any) -> Any:
     """
     solves = jax.default_backend() == "cpu" and _LAPACK in program.compiled.as_text()
     return InTurn(program) if solves else program
+
+
+class CompilerCrashError(Exception):
+    """The process that compiled this program before ended while it did."""
+
+
+@contextlib.contextmanager
+def remember_crash(text: str) -> Generator[None, None, None]:
+    """Leave a note beside the compiled programs while this one is compiled, and refuse one whose note was left behind.
+
+    A compiler that aborts takes the process along, so nothing but a note can tell the next one. Without a folder of
+    compiled programs there is none.
+    """
+    folder = folder_of_programs()
+    if folder is None:
+        yield
+        return
+    note = Path(folder) / f"compiling_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    if note.exists() and not _alive(int(note.read_text() or 0)):
+        raise CompilerCrashError(f"a process ended while it compiled this program; to try again, delete {note}")
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.write_text(str(os.getpid()))
+    try:
+        yield
+    finally:
+        note.unlink(missing_ok=True)
+
+
+def _alive(process: int) -> bool:
+    return process > 0 and Path(f"/proc/{process}").exists()
 
 
 def keep_few_programs() -> None:

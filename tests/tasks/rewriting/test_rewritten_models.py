@@ -1,6 +1,7 @@
 """Models of tasks: what is rewritten by itself, what is not, and the ways back."""
 
 import dataclasses
+import os
 
 import equinox as eqx
 import jax
@@ -11,9 +12,11 @@ import pytest
 from jax import lax
 
 from turnout import Local, World, availability, simulate
+from turnout.simulator import crew, programs
 from turnout.simulator.side_by_side import on_cpu
 from turnout.strategies import FedAvg
 from turnout.tasks import Model, from_arrays, linear, network
+from turnout.tasks.data import data_task
 from turnout.tasks.models.layers import Conv, Dense
 from turnout.tasks.models.rewriting import rewrite, walk
 
@@ -153,4 +156,46 @@ def test_a_rewritten_program_that_does_not_compile_runs_as_it_was_written(monkey
         found = trained(model)
     assert len(said) == 1
     for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_an_evaluation_holds_few_patches_at_once(monkeypatch):
+    model, params = Model(start, own_network), start(jr.key(0))
+    kind = jax.ShapeDtypeStruct((2, 6, 6, 1), jnp.float32)
+    assert model.patch_numbers(kind) == 9 * 36
+    assert model.as_written().patch_numbers(kind) == 0
+    whole = task_with(model).per_client(params)
+    monkeypatch.setattr(data_task, "MOST_PATCHES", 7 * 9 * 36)
+    sizes = []
+    monkeypatch.setattr(Model, "outputs", lambda model, params, x: sizes.append(len(x)) or model.apply(params, x))
+    pieces = task_with(model).per_client(params)
+    assert max(sizes) <= 7
+    for name, values in whole.items():
+        np.testing.assert_allclose(pieces[name], values, rtol=1e-5)
+
+
+def test_after_a_compiler_took_its_process_along_the_model_runs_as_it_was_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(crew, "on_cpu", lambda: False)
+    model = Model(start, lambda params, images: own_network(params, images))
+    noted = []
+
+    def die(text):
+        noted.append(text)
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as once:
+        once.setattr(crew, "remember_crash", die)
+        with pytest.raises(KeyboardInterrupt):
+            trained(model)
+    folder = tmp_path / "xla"
+    monkeypatch.setattr(programs, "folder_of_programs", lambda: str(folder))
+    with programs.remember_crash(noted[0]):
+        (note,) = folder.iterdir()
+        assert note.read_text() == str(os.getpid())
+    assert not list(folder.iterdir())
+    note.write_text("999999999")  # of a process that there is not
+    with pytest.warns(UserWarning, match=f"runs as it was written: a process ended.*delete {note}"):
+        found = trained(model)
+    assert note.exists()
+    for one, other in zip(found, trained(model.as_written()), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -23,6 +23,7 @@ Inputs = Shaped[Array, "batch ..."]
 Labels = Shaped[Array, " batch"]
 DataBatch = tuple[Inputs, Labels]
 PIECE = 1024  # entries summed one by one
+MOST_PATCHES = 2**26  # numbers that patches of a model of one's own may hold at once in an evaluation
 Factor = float | tuple[float, ...]  # one number, or one per channel, which is the last axis
 
 
@@ -158,15 +159,15 @@ class DataTask(Task):
 
     @property
     def one_by_one_on_cpu(self) -> bool:
-        return self.model.one_by_one_on_cpu or self._has_windows
+        return self.model.one_by_one_on_cpu or self._patch_numbers > 0
 
     @property
-    def _has_windows(self) -> bool:
+    def _patch_numbers(self) -> int:
         inputs, _ = jax.eval_shape(self.train.cut, jnp.zeros(2, jnp.int32))
-        return self.model.has_windows(inputs, self.frozen)
+        return self.model.patch_numbers(inputs, self.frozen)
 
     def as_written(self) -> DataTask | None:
-        return replace(self, model=self.model.as_written()) if self._has_windows else None
+        return replace(self, model=self.model.as_written()) if self._patch_numbers else None
 
     def init(self, key: RandomKey) -> Params:
         return self.model.init(key)
@@ -237,10 +238,12 @@ class DataTask(Task):
             correct = None if self.judge.correct is None else self.judge.correct(outputs, labels)
             return self.judge.per_sample(outputs, labels), correct
 
-        num_entries = split.num_entries
-        if num_entries <= self.chunk:
+        num_entries, chunk = split.num_entries, self.chunk
+        if numbers := self._patch_numbers:
+            chunk = min(chunk, max(1, MOST_PATCHES // numbers))
+        if num_entries <= chunk:
             return evaluate(jnp.arange(num_entries))
-        num_chunks = math.ceil(num_entries / self.chunk)
+        num_chunks = math.ceil(num_entries / chunk)
         size = math.ceil(num_entries / num_chunks)
         entries = jnp.minimum(jnp.arange(num_chunks * size), num_entries - 1).reshape(num_chunks, size)
         return jax.tree.map(lambda rows: rows.reshape(-1)[:num_entries], jax.lax.map(evaluate, entries))

@@ -16,7 +16,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, Int, Shaped, UInt32
 
 from turnout.declarations import Count, checked
-from turnout.tasks.models.rewriting.rewrite import has_windows, rewritten
+from turnout.tasks.models.rewriting.rewrite import patch_numbers, rewritten
 from turnout.types import Params, RandomKey
 
 Inputs = Shaped[Array, "batch ..."]
@@ -86,13 +86,16 @@ class Model:
         more = () if run is self.apply or seed is None else (seed,)
         return (rewritten(run) if self.rewrite else run)(params, inputs, *more)
 
-    def has_windows(self, inputs: jax.ShapeDtypeStruct, frozen: Params | None = None) -> bool:
-        """Whether there are convolutions or poolings that are rewritten, for a batch of this kind.
+    def patch_numbers(self, inputs: jax.ShapeDtypeStruct, frozen: Params | None = None) -> int:
+        """Numbers per sample that a rewritten convolution holds at once, for inputs of this kind; 0 if there is none.
 
-        `frozen` are the parameters that the functions take beside those that are trained, as those of `adapt` do.
+        It is at least 1 where something is rewritten, be it a pooling. `frozen` are the parameters that the functions
+        take beside those that are trained, as those of `adapt` do.
         """
+        if not self.rewrite:
+            return 0
         leaves, form = jax.tree.flatten(jax.eval_shape(lambda: frozen))
-        return self.rewrite and _has_windows(self, inputs.shape, inputs.dtype, tuple(leaves), form)
+        return -(-_patch_numbers(self, inputs.shape, inputs.dtype, tuple(leaves), form) // inputs.shape[0])
 
     def as_written(self) -> Model:
         """The model with its convolutions and poolings as they are."""
@@ -100,12 +103,12 @@ class Model:
 
 
 @functools.lru_cache(maxsize=64)
-def _has_windows(
+def _patch_numbers(
     model: Model, shape: tuple[int, ...], dtype: Any, frozen: tuple[jax.ShapeDtypeStruct, ...], form: Any
-) -> bool:
+) -> int:
     trained = jax.eval_shape(model.init, jr.key(0))
     params = (jax.tree.unflatten(form, frozen), trained) if frozen else trained
-    return has_windows(model.apply, params, jax.ShapeDtypeStruct(shape, dtype))
+    return patch_numbers(model.apply, params, jax.ShapeDtypeStruct(shape, dtype))
 
 
 def in_type_of(inputs: Array, numbers: Array) -> Array:

@@ -35,7 +35,7 @@ class Laid:
         if order == self.order:
             return self.stored
         at = places(self.order)
-        return lax.transpose(self.stored, [at[axis] for axis in order])
+        return lax.transpose(jnp.asarray(self.stored), [at[axis] for axis in order])
 
 
 @dataclass(frozen=True)

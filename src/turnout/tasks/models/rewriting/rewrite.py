@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -43,9 +44,22 @@ def rewritten(function: Function) -> Function:
     return faster
 
 
-def has_windows(function: Function, *arguments: Any) -> bool:
-    """Whether a function of arrays has a convolution or a pooling; arguments may be shapes."""
-    return has_wanted(jax.make_jaxpr(function)(*arguments))
+def patch_numbers(function: Function, *arguments: Any) -> int:
+    """Numbers in the largest matrix of patches, 1 if there are only poolings, and 0 without both.
+
+    Arguments may be shapes.
+    """
+    traced = jax.make_jaxpr(function)(*arguments)
+    return max((_numbers(equation) for equation in equations(traced) if equation.primitive.name in WANTED), default=0)
+
+
+def _numbers(equation: Equation) -> int:
+    if equation.primitive.name != CONVOLUTION:
+        return 1
+    (images, kernel), axes = (atom.aval for atom in equation.invars), equation.params["dimension_numbers"]
+    outputs = equation.outvars[0].aval.size // kernel.shape[axes.rhs_spec[0]]
+    places = math.prod(kernel.shape[axis] for axis in axes.rhs_spec[2:])
+    return max(1, outputs * places * images.shape[axes.lhs_spec[1]])
 
 
 def reasons(program: Program) -> Iterator[str]:
