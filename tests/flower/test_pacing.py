@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("flwr")
 
 import polars as pl
+from flwr.app import ConfigRecord
 from inprocess import FakeClock, InProcessGrid, grouped
 
 from turnout.flower import FlowerStrategy, client_app
@@ -246,4 +247,4 @@ def test_rounds_of_others_are_refused():
     with pytest.raises(TypeError, match="has its own aggregate_train"):
         Own(FedAvg(), pace=Buffered(size=1)).start(fleet(clock), to_record(MODEL))
     with pytest.raises(RuntimeError, match="has no rounds to configure"):
-        server(clock).configure_train(1, to_record(MODEL), None, fleet(clock))
+        server(clock).configure_train(1, to_record(MODEL), ConfigRecord(), fleet(clock))

@@ -255,7 +255,7 @@ class Pacing:
 
     def _ask(self, config: ConfigRecord, timeout: float) -> None:
         driver, flow = self.driver, self.flow
-        if not self.refresh():
+        if not self._refresh():
             return
         openings = flow.openings()
         if openings <= 0:
@@ -285,7 +285,12 @@ class Pacing:
             else:  # the link was away for too long
                 self.flow.drop(job, "failed")
 
-    def refresh(self) -> bool:
+    def await_clients(self) -> None:
+        """Wait until there are enough clients."""
+        while not self._refresh():
+            self._grid.clock.sleep(self._grid.interval)
+
+    def _refresh(self) -> bool:
         """Look who is listed, if that is not known; returns whether there are enough."""
         if self._now - self._listed_at >= min(_LISTING, 3 * self._grid.interval) or not self._listed:
             self._listed = self._presence.take(self._grid, self.driver, self.driver.t + 1)

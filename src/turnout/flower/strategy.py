@@ -273,7 +273,7 @@ class FlowerStrategy(Base):
         )
         pacing.begin()
         if self._evaluations.is_missing(driver.t):
-            pacing.refresh()
+            pacing.await_clients()
             pacing.begin_evaluation(wanted.evaluate_config, driver.t, self.seed, wanted.timeout)
         with contextlib.nullcontext() if self._metrics is None else self._metrics.served():
             while driver.t < wanted.num_steps:
