@@ -11,6 +11,7 @@ from inprocess import InProcessGrid
 
 from turnout.flower import FlowerStrategy, Waiting
 from turnout.flower.wire.messages import to_numpy, to_record
+from turnout.paces import Buffered
 from turnout.simulator.client_optimizer import Local
 from turnout.strategies import SCAFFOLD, CAFed, FedAvg, LastWord
 from turnout.workbench import load
@@ -21,7 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "flower.md"
 
 def test_the_apps_of_the_page_work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    server, client, guarded, smaller, steered, leaving = (
+    server, client, guarded, smaller, steered, leaving, unwaiting = (
         compile(code, str(PAGE), "exec") for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
     )
     there, here = {"__name__": "docs"}, {"__name__": "docs"}
@@ -38,6 +39,8 @@ def test_the_apps_of_the_page_work(tmp_path, monkeypatch):
     assert result.evaluate_metrics_clientapp[1]["accuracy"] == pytest.approx(0.9)
     exec(guarded, there)
     assert isinstance(there["strategy"], FlowerStrategy)
+    exec(unwaiting, there)
+    assert there["strategy"].pace == Buffered(size=10, concurrency=50)
     exec(smaller, here)
     flower, grid = (
         FlowerStrategy(FedAvg(), waiting=Waiting(poll=0.01), evaluate_every=0),

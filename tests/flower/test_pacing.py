@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("flwr")
 
 import polars as pl
+from flwr.app import ConfigRecord
 from inprocess import FakeClock, InProcessGrid, grouped
 
 from turnout.flower import FlowerStrategy, client_app
@@ -224,3 +225,26 @@ def test_what_does_not_fit_is_refused(options, words):
     strategy = options.pop("strategy", FedAvg())
     with pytest.raises(ValueError, match=words):
         FlowerStrategy(strategy, **{"pace": Rounds(), **options})
+
+
+def test_the_first_model_is_evaluated_without_waiting_for_the_dead():
+    clock = FakeClock()
+    app = client_app(train=Diary().train, evaluate=lambda *_: {"loss": 1.0, "num-examples": 4})
+    grid = InProcessGrid(app, lambda _t: list(SPEEDS), clock=clock, takes=lambda *_: 2.5)
+    grid.behave = lambda name, _t, message: "silent" if name == "4" else "answer"
+    flower = server(clock, evaluate_every=5, greeting=1.0)
+    result = flower.start(grid, to_record(MODEL), num_rounds=10, timeout=600.0)
+    assert clock.time < 300
+    assert {0, 5} <= set(result.evaluate_metrics_clientapp)
+
+
+def test_rounds_of_others_are_refused():
+    class Own(FlowerStrategy):
+        def aggregate_train(self, server_round, replies):
+            return super().aggregate_train(server_round, replies)
+
+    clock = FakeClock()
+    with pytest.raises(TypeError, match="has its own aggregate_train"):
+        Own(FedAvg(), pace=Buffered(size=1)).start(fleet(clock), to_record(MODEL))
+    with pytest.raises(RuntimeError, match="has no rounds to configure"):
+        server(clock).configure_train(1, to_record(MODEL), ConfigRecord(), fleet(clock))

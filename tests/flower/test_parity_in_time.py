@@ -94,7 +94,7 @@ def both(name, pace):
 def test_a_buffered_server_trains_the_model_of_the_simulator(name):
     _, found, expected, steps = both(name, "buffered")
     assert steps > 8
-    assert relative(found, expected) < 2e-6
+    assert relative(found, expected) < 1e-6
     assert np.abs(expected - stage.START["x"]).max() > 0.01
 
 
@@ -102,4 +102,4 @@ def test_a_buffered_server_trains_the_model_of_the_simulator(name):
 @pytest.mark.parametrize("name", ["fedavg", "last_word", "mifa", "scaffold"])
 def test_every_pace_means_on_nodes_what_it_means_in_simulations(name, pace):
     _, found, expected, _ = both(name, pace)
-    assert relative(found, expected) < 2e-6
+    assert relative(found, expected) < 1e-6

@@ -285,6 +285,11 @@ class Pacing:
             else:  # the link was away for too long
                 self.flow.drop(job, "failed")
 
+    def await_clients(self) -> None:
+        """Wait until there are enough clients."""
+        while not self._refresh():
+            self._grid.clock.sleep(self._grid.interval)
+
     def _refresh(self) -> bool:
         """Look who is listed, if that is not known; returns whether there are enough."""
         if self._now - self._listed_at >= min(_LISTING, 3 * self._grid.interval) or not self._listed:

@@ -44,6 +44,7 @@ from turnout.strategies.base import Strategy
 shown = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
+_OF_ROUNDS = ("configure_train", "aggregate_train")
 Aggregate = Callable[[list[RecordDict], str], MetricRecord]
 
 
@@ -216,6 +217,8 @@ class FlowerStrategy(Base):
         Rounds have the same numbers everywhere, also after a restart. Without a checkpoint a second call begins anew.
         """
         train_config, evaluate_config = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
+        if self.pace is not None and (own := [name for name in _OF_ROUNDS if _is_own(type(self), name)]):
+            raise TypeError(f"{type(self).__name__} has its own {own[0]}, which a server with a pace never calls")
         with hold(self._books.checkpoint):
             if self._driver is not None and self._books.checkpoint is None:
                 self._begin_anew()
@@ -227,7 +230,7 @@ class FlowerStrategy(Base):
             self._warn_of_nothing_to_do(done, num_rounds)
             self._handed = arrays = to_record(driver.model())
             if num_rounds > done or done == 0:
-                if self._evaluations.is_missing(done):
+                if self._evaluations.is_missing(done) and self.pace is None:
                     self._presence.take(polled, driver, done + 1)
                     self._evaluate(done, arrays, evaluate_config, polled, timeout, result)
                 self._evaluate_centrally(evaluate_fn, done, arrays, result)
@@ -269,6 +272,9 @@ class FlowerStrategy(Base):
             evaluated,
         )
         pacing.begin()
+        if self._evaluations.is_missing(driver.t):
+            pacing.await_clients()
+            pacing.begin_evaluation(wanted.evaluate_config, driver.t, self.seed, wanted.timeout)
         with contextlib.nullcontext() if self._metrics is None else self._metrics.served():
             while driver.t < wanted.num_steps:
                 self._step_in_time(pacing, wanted, result)
@@ -331,6 +337,8 @@ class FlowerStrategy(Base):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
         """Find out who is available, probe if the strategy asks for it, select, and write to the selected clients."""
+        if self.pace is not None:
+            raise RuntimeError("a strategy with a pace has no rounds to configure: call start, or leave out the pace")
         self._begun = time.perf_counter()
         driver, polled = self._ready(arrays, config), self._with_retries(grid)
         if driver.is_open:  # a wrapper may leave out a round, for instance if a reply is missing
@@ -479,6 +487,10 @@ class FlowerStrategy(Base):
         polled = self._grid
         polled.meanwhile = lambda: self._presence.attend(polled, self._require_driver())
         return polled
+
+
+def _is_own(kind: type, name: str) -> bool:
+    return getattr(kind, name) is not getattr(FlowerStrategy, name)
 
 
 def check_pace(pace: Pace, strategy: Strategy, quorum: float, stretch: float | None, fraction_train: float) -> None:
