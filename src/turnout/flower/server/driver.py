@@ -86,7 +86,7 @@ class Driver(FleetServer):
             check_shared(self.strategy, opened.shared, opened.state.params)
             self._shares_well = True
         find_start = self._find_starts(opened.cohort)
-        orders = orders_of(opened, self.directory.by_place, self._acknowledged_rounds(), find_start)
+        orders = orders_of(opened, self.directory.by_place, self.importance, self._acknowledged_rounds(), find_start)
         self._turn = turn = Turn.of(opened, orders, [here[place] for place in sorted(here)])
         if (shape := (self.places.count, len(turn.cohort.ids))) != self._compiled:  # compile while the clients work
             blank, self._compiled = self._updates(turn.cohort).blank(), shape
@@ -152,7 +152,7 @@ class Driver(FleetServer):
         record = turn.record(self.t, ended, replies, {name: self.places.worth(name) for name in turn.orders})
         self._state = ended.closed.state if bool(ended.steady) else self._state
         self._tally, self._turn, self.t = ended.closed.tally, None, self.t + 1
-        if forgotten or self._reweighed:
+        if forgotten or (self._reweighed and not self.demands.numbers):
             self._reweighed = False
             self.begin_epoch()
         return replace(record, steady=steady, steps=float(sum(reach.values())))
@@ -182,7 +182,7 @@ class Driver(FleetServer):
     def _updates(self, cohort: Cohort) -> UpdateBuffer:
         slots = cohort.ids.shape[0]
         if self._buffer is None or self._buffer.slots != slots:
-            self._buffer = UpdateBuffer(self.layout, slots, self.demands.second)
+            self._buffer = UpdateBuffer(self.layout, slots, self.demands.second, self.demands.numbers)
         return self._buffer
 
     def _find_starts(self, cohort: Cohort) -> Callable[[int], Arrays]:
