@@ -81,6 +81,12 @@ MISTAKES = {
     "labels that are too few": lambda: arrays(labels=LABELS[:5]),
     "a loss misspelt": lambda: arrays(loss="cross_entropie"),
     "an owner below zero": lambda: arrays(owners=OWNERS - 1),
+    "numbers for the name of a discount": lambda: strategies.FedAsync(discount=np.ones(3)),
+    "numbers for the name of a partition": lambda: tasks.digits(5, partition=np.ones(3)),
+    "a world for the name of a partition": lambda: tasks.digits(5, partition=WORLD),
+    "sizes of another fleet": lambda: compute.fixed(CLIENTS, 1, "epochs", np.ones(2, int), 2),
+    "a size below zero": lambda: compute.fixed(CLIENTS, 1, "epochs", np.full(CLIENTS, -1), 2),
+    "numbers for samples": lambda: tasks.from_arrays((1.0, 1.0, 1.0), model=tasks.linear(3, 2)),
     "a figure of no history": lambda: turnout.plots(WORLD),
 }
 

@@ -25,7 +25,6 @@ def off_target():
 
 
 def test_frequencies_and_memories_correct_for_who_comes_and_what_is_lost(off_target):
-    print(off_target)
     assert off_target["FedAvg"] > 0.2
     assert off_target["FedStale"] < 0.03
     assert off_target["FedAR"] < 0.005

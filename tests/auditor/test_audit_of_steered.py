@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from turnout import World, audit, availability, compute, links
-from turnout.strategies import FOCUS, SCAFFOLD, AmplifiedSCAFFOLD, FedAvg, FedDyn, FedProx
+from turnout.strategies import FOCUS, SCAFFOLD, AmplifiedFedAvg, AmplifiedSCAFFOLD, FedAvg, FedDyn, FedProx
 
 COUNT = 10
 # Each strategy with the largest share of weight that may be off target.
@@ -14,7 +14,7 @@ RIGHT = {
     "focus": (FOCUS(), 0.005),
     "amplified_scaffold": (AmplifiedSCAFFOLD(), 0.005),
 }
-WRONG = {"fedavg": FedAvg(), "fedprox": FedProx()}
+WRONG = {"fedavg": FedAvg(), "fedprox": FedProx(), "amplified_fedavg": AmplifiedFedAvg(window=8)}
 
 
 @pytest.fixture(scope="module")

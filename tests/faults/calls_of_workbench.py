@@ -57,7 +57,7 @@ CLASSES = tasks.from_arrays(
 AUDIT = turnout.audit(WORLD, [strategies.FedAvg()], importance=WEIGHTS, rounds=9)
 DIAGNOSIS = turnout.diagnose(MATRIX, seeds=2, rounds=0)
 CHART = workbench.plot(RUN, "curves")
-LOOK = {"size": (300, 200), "labels": {"FedAvg": "a"}, "order": ("FedAvg",), "x_range": (1.0, 3.0), "y_range": None}
+LOOK = {"size": (300, 200), "labels": {"FedAvg": "mine"}, "order": ("FedAvg",), "x_range": (1.0, 3.0), "y_range": None}
 LOOK |= {"log": "x", "from_round": 1, "over": "round"}
 WORKBENCH = {
     "diagnose": Call(turnout.diagnose, {"log": MATRIX, "shows": "availability", "seeds": 2, "rounds": 0}),

@@ -1,7 +1,8 @@
 """Public calls with wrong arguments: each works, or is refused by an error of our own; as JSON, what came of them.
 
 A program of its own, since tests check types at every call, which users do not. Its arguments are the number of calls,
-the seed, and the groups of calls. It writes files into the working folder.
+the seed, and the groups of calls. With `every` for the number, each argument of each call meets each value once. It
+writes files into the working folder.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import collections
 import contextlib
 import importlib
 import io
+import itertools
 import json
 import random
 import sys
@@ -24,7 +26,7 @@ import public_calls
 from counts import SECONDS, limited
 
 from turnout import strategies
-from turnout.errors import is_mistake
+from turnout.errors import frames, is_mistake, package_of
 
 NAN, INF = float("nan"), float("inf")
 # What no argument can mean, whatever its kind.
@@ -56,7 +58,8 @@ OBJECTS += [float, print, len, lambda t: 0.1, lambda t: NAN, lambda: 1, np, jnp.
 VALUES = [NOTHING, NUMBERS, SCALARS, TRUTHS, TEXTS, LISTS, OBJECTS]
 # Numbers that may be below zero; no other may.
 SIGNED = {"lam", "centres", "first", "second", "start", "shift", "scale", "peak_hour", "mean", "gap", "zones"}
-SIGNED |= {"gap", "spread", "curvature", "optimum", "amplitude", "tail"} - {"gap"}
+SIGNED |= {"spread", "curvature", "optimum", "amplitude", "tail", "clock_start"}
+LONG_WORK = 2**24  # a number from which on a call may take long, and rightly
 
 
 def is_number(value: Any) -> bool:
@@ -127,10 +130,16 @@ class Campaign:
                 continue  # what a function of the user raises is the user's
             meant = meant or has_no_meaning(argument, call.arguments[argument], value)
             arguments[argument] = value
-        shown = ", ".join(
-            f"{key}={short(value)}" for key, value in arguments.items() if value is not call.arguments[key]
-        )
-        self.judge(f"{name}({shown})", call, arguments, meant)
+        self.judge(described(name, call, arguments), call, arguments, meant)
+
+    def play_every(self, name: str, call: public_calls.Call) -> None:
+        """Every argument with every value, one by one."""
+        for argument, right in call.arguments.items():
+            for value in itertools.chain.from_iterable(VALUES):
+                if not (callable(value) and callable(right)):
+                    arguments = {**call.arguments, argument: value}
+                    meant = has_no_meaning(argument, right, value)
+                    self.judge(described(name, call, arguments), call, arguments, meant)
 
     def judge(self, shown: str, call: public_calls.Call, arguments: dict[str, Any], meant: str) -> None:
         self.counts["calls"] += 1
@@ -142,8 +151,10 @@ class Campaign:
         except public_calls.Reached:
             self.counts["reached"] += 1
         except Exception as error:  # whatever comes from below
-            of_contract = isinstance(error, AssertionError) and shown.startswith("testing.")
-            if is_mistake(error) or of_contract:
+            if isinstance(error, TimeoutError) and any(map(is_long_work, arguments.values())):
+                self.counts["long"] += 1
+                return
+            if is_mistake(error) or is_answer(shown, error):
                 self.counts["refused"] += 1
                 self.refused = f"{shown}: {error}"
                 if "\n" in str(error) or not str(error):
@@ -161,6 +172,25 @@ class Campaign:
     def note(self, kind: str, shown: str, said: str) -> None:
         self.counts[kind] += 1
         self.faults.setdefault(shown, f"{kind}: {said}")
+
+
+def is_answer(shown: str, error: Exception) -> bool:
+    """Whether this is what a call is for: a contract that is broken, or a formula that tells that it did not settle."""
+    if shown.startswith("testing."):
+        return isinstance(error, AssertionError)
+    is_ours = package_of(frames(error)[-1]) == "turnout"
+    return shown.startswith("theory.") and type(error) is RuntimeError and is_ours
+
+
+def is_long_work(value: Any) -> bool:
+    number = plain(value)
+    return is_number(number) and LONG_WORK <= number < INF
+
+
+def described(name: str, call: public_calls.Call, arguments: dict[str, Any]) -> str:
+    """A call with what is wrong in it."""
+    wrong = (f"{key}={short(value)}" for key, value in arguments.items() if value is not call.arguments[key])
+    return f"{name}({', '.join(wrong)})"
 
 
 def short(value: Any) -> str:
@@ -193,10 +223,10 @@ def main() -> None:
     if groups in ("ALL", "ENGINE") and not campaign.counts["reached"]:
         raise SystemExit("no call reached the compiled program: it is not replaced by a stub")
     names = sorted(calls)
-    for number in range(int(count)):
+    for number in range(len(names) if count == "every" else int(count)):
         name = names[number % len(names)]
-        campaign.play(name, calls[name])
-        if number % FORGET == FORGET - 1:
+        (campaign.play_every if count == "every" else campaign.play)(name, calls[name])
+        if count == "every" or number % FORGET == FORGET - 1:
             jax.clear_caches()
     print(json.dumps({"counts": campaign.counts, "faults": campaign.faults}))
 

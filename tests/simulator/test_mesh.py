@@ -149,7 +149,7 @@ def started(script, devices, *arguments):
 
 
 def end(process):
-    output, _ = process.communicate(timeout=500)
+    output, _ = process.communicate(timeout=3600)
     assert process.returncode == 0, output
 
 

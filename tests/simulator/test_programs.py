@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -97,3 +98,35 @@ def test_arguments_of_one_kind_are_computed_once_and_others_anew():
     for length, number in ((4, 1), (4, 2), (4, 2.0)):
         assert programs.once_per_kind(shape_of, jnp.zeros(length), number) == (length,)
     assert calls == [1, 1, 2, 2.0]
+
+
+@pytest.mark.parametrize(("curvature", "solves"), [(1.0, False), (np.ones((3, 1, 1)) * np.eye(2), True)])
+def test_only_programs_that_solve_matrices_take_turns(curvature, solves, monkeypatch):
+    made: list[Any] = []
+
+    def watched(program: Any) -> Any:
+        made.append(programs.in_turn(program))
+        return made[-1]
+
+    monkeypatch.setattr(crew, "in_turn", watched)
+    task, world = tasks.Quadratics.of(np.ones((3, 2)), curvature), turnout.World(availability.bernoulli(3, 0.5))
+    turnout.simulate(task, world, FedAvg(), rounds=2, metrics=["distance"])
+    assert len(made) == 3
+    assert any(isinstance(program, programs.InTurn) for program in made) == solves
+
+
+CREWS_THAT_SOLVE = """
+from turnout.workbench import Experiment
+from turnout.workbench.experiment.run import run
+
+task = {"name": "turnout.workbench.reproduction.regressions:shared_regression", "rows": 60, "seed": "run"}
+world = {"task": task, "availability": {"name": "bernoulli", "pi": 1.0}, "strategies": [{"name": "focus"}]}
+length = {"rounds": 64, "seeds": 10, "evaluate_every": 1, "metrics": ["distance"]}
+run(Experiment.read(world | length | {"local": {"learning_rate": 1e-4, "batch_size": 1}}))
+"""
+
+
+@pytest.mark.slow
+def test_crews_that_solve_matrices_do_not_wait_for_each_other():
+    """On two cores they did, in every run, for ever."""
+    subprocess.run([sys.executable, "-c", CREWS_THAT_SOLVE], env=os.environ, check=True, timeout=300)

@@ -1,11 +1,14 @@
 import numpy as np
 import pytest
 
-from slow_fleet import CASES, check_against, check_in_rounds
+from slow_fleet import CASES, COUNT, FLEET, check_against, check_in_rounds, task
+from turnout import Local, World, simulate
+from turnout.availability import cyclic
 from turnout.server.settings import ServerSettings
-from turnout.strategies import AmplifiedFedAvg
+from turnout.strategies import AmplifiedFedAvg, FedAvg
 
 P, GAIN = 3, 1.5
+TURNS = [client % 3 for client in range(COUNT)]
 
 
 class Amplified:
@@ -66,3 +69,20 @@ def test_as_plain_loops():
 @pytest.mark.parametrize(("pace", "leaving"), CASES)
 def test_as_plain_loops_where_work_takes_time(pace, leaving):
     check_against(Amplified(), AmplifiedFedAvg(P, GAIN), pace, leaving)
+
+
+def end_of_a_cycle(strategy, rate, rounds=900):
+    """The model after many cycles of six rounds, in which three groups take turns."""
+    world, local = World(cyclic(COUNT, groups=TURNS, turn=2), compute=1), Local(learning_rate=rate, batch_size=1)
+    return simulate(task(), world, strategy, rounds=rounds, evaluate_every=rounds, local=local).params[0]
+
+
+def test_over_whole_cycles_it_settles_where_fedavg_does_whose_bias_falls_with_the_rate():
+    """Each round weighs those who are there, so all groups weigh the same."""
+    whole = np.bincount(TURNS, FLEET.share)[TURNS]
+    pull = FLEET.share / whole * FLEET.curvature
+    optimum = pull @ FLEET.centres / pull.sum()
+    near, far = (end_of_a_cycle(AmplifiedFedAvg(6, 3.0), rate) for rate in (0.01, 0.04))
+    np.testing.assert_allclose(near, end_of_a_cycle(FedAvg(), 0.01, rounds=2700), atol=1e-5)
+    assert np.linalg.norm(near - optimum) < 0.35 * np.linalg.norm(far - optimum)
+    assert np.linalg.norm(far - optimum) > 0.01

@@ -3,7 +3,6 @@ import pytest
 from rules_in_time import fedasync
 from slow_fleet import CASES, check_against
 from turnout.strategies import FedAsync
-from turnout.strategies.staleness import check_discount
 
 
 def test_one_arrival_is_mixed_in_by_its_age(play):
@@ -43,8 +42,6 @@ def test_an_empty_first_round_leaves_the_model(play):
 def test_refused(play):
     with pytest.raises(ValueError, match=r"mixing must be above 0 and at most 1, not 1\.5"):
         play(FedAsync(mixing=1.5))
-    with pytest.raises(ValueError, match="discount must be 'constant', 'polynomial' or 'hinge', not 'linear'"):
-        check_discount("linear")
 
 
 @pytest.mark.parametrize(("pace", "leaving"), CASES)

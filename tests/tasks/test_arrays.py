@@ -76,6 +76,7 @@ def spoil(index=0, **changes):
         (spoil(owners=lambda k: k + (k > 1)), "1 of 5 clients have no training sample, the first of them client 2"),
         (spoil(inputs=lambda x: x[:, :2]), "the model does not take samples of shape"),
         ((np.zeros((0, 3)), np.zeros(0, int), np.zeros(0, int)), "there is no sample"),
+        ((1.0, 1.0, 1.0), r"train: inputs, labels and owners are of shape \(\), \(\) and \(\)"),
     ],
 )
 def test_bad_data_is_refused_with_what_where_and_how_to_mend(train, message):

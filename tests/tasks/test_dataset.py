@@ -119,6 +119,7 @@ def test_a_partitioner_makes_clients_of_the_rows(monkeypatch):
     [
         ([1, 2], {}, "dataset: given list, expected a Hugging Face Dataset, a pandas or polars frame"),
         (ROWS, {}, "dataset: there is no column 'client'"),
+        (ROWS, {"client": "user", "part": ""}, "dataset: there is no column ''"),
         (ROWS | {"age": [1, 2, 3, 4, 5, None]}, {"client": "user"}, "dataset: row 5: 'age' is empty"),
         (ROWS | {"height": [1.0, np.nan] * 3}, {"client": "user"}, "dataset: row 1: 'height' is empty, as in 3 rows"),
         (ROWS | {"age": list("abcdef")}, {"client": "user"}, "dataset: row 0: 'age' is 'a', not a finite number"),

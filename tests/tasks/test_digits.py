@@ -89,3 +89,6 @@ def test_bad_settings_are_refused():
         digits(400)
     with pytest.raises(ValueError, match=r"num_clients must be a whole number from 1 to .* not 0"):
         digits(0, partition="shared")
+    for partition in ("by_hand", np.zeros(3), object()):
+        with pytest.raises((ValueError, TypeError), match=r"partition must be .* or a Partitioner, not"):
+            digits(5, partition=partition)

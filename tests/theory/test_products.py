@@ -69,6 +69,14 @@ def test_a_finite_chain_of_independent_clients_is_a_markov_fleet():
     assert np.allclose(chain.correlation(), fleet.correlation(), atol=1e-6)
 
 
+def test_fleets_may_come_in_any_shape():
+    square, memory = [[0.5, 0.2], [0.3, 0.4]], [[0.1, 0.2], [0.3, 0.4]]
+    flat = [0.5, 0.2, 0.3, 0.4], [0.1, 0.2, 0.3, 0.4]
+    assert product_mixing_bounds(square, memory) == product_mixing_bounds(*flat)
+    np.testing.assert_array_equal(client_chains(square, memory), client_chains(*flat))
+    np.testing.assert_array_equal(product_chain(np.array(client_chains(*flat))), product_chain(client_chains(*flat)))
+
+
 def test_refuses():
     with pytest.raises(ValueError, match="transitions is empty"):
         product_chain([])

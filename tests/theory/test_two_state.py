@@ -102,6 +102,7 @@ def test_one_number_goes_with_many():
         ),
         (lambda: mean_on_run([0.5, 0.0], 0.0), "client 1 has pi = 0"),
         (lambda: effective_rounds(1.0, 5), r"client 0 has lam = 1: must lie in \[-1, 1\)"),
+        (lambda: product_mixing_bounds([0.5, 0.2], [0.5] * 3), r"pi has shape \(2,\), but lam \(3,\)"),
         (lambda: effective_rounds(0.5, 0), "rounds must be a whole number from 1 to 2³¹ - 1, not 0"),
     ],
 )

@@ -81,6 +81,14 @@ def test_bursty_links_have_the_stated_mean_and_runs_of_failure():
         ),
         (lambda: compute.redrawn(2, [1, 5], [3, 4]), "low must not exceed high.*client 1"),
         (lambda: compute.fixed(2, 1, "epochs"), "needs the clients' sizes"),
+        (
+            lambda: compute.per_client(2, 1, "epochs", sizes=jnp.array([10, 10, 10]), batch_size=1),
+            "sizes has 3 values for 2 clients",
+        ),
+        (
+            lambda: compute.per_client(2, 1, "epochs", sizes=jnp.array([10, -1]), batch_size=1),
+            r"sizes\[1\] must be a finite number of 0 or more, not -1",
+        ),
     ],
 )
 def test_bad_input_is_refused(build, message):

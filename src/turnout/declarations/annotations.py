@@ -57,7 +57,9 @@ def _kind_of(hint: Any, numbers: Numbers) -> Kind | None:
         return Instance(types.NoneType, "")
     if origin in (np.ndarray, jax.Array):
         return NumberArray(numbers)
-    if not isinstance(origin, type) or getattr(origin, "_is_protocol", False) or origin in (Any, object):
+    if not isinstance(origin, type) or origin in (Any, object):
+        return None
+    if getattr(origin, "_is_protocol", False) and not getattr(origin, "_is_runtime_protocol", False):
         return None
     if issubclass(origin, collections.abc.Mapping):
         keys, values = (kinds_of(inner, numbers) for inner in typing.get_args(hint) or (Any, Any))

@@ -148,6 +148,8 @@ class ListOf(Kind):
             raise MisfitError(value, str(self))
         if self.length not in (None, len(value)):
             raise MisfitError(value, str(self))
+        if is_array and np.asarray(value).dtype.kind == "U":
+            return self.read(np.asarray(value).tolist())  # texts of Python, as messages show them
         whole = as_array(value)
         if whole is not None and whole.ndim == 1 and self._all_allowed(whole):
             return tuple(whole.tolist()) if self.as_tuple else whole if isinstance(value, jax.Array) else value

@@ -20,7 +20,7 @@ from turnout.simulator.ages import Ages
 from turnout.simulator.attendance import Roll
 from turnout.simulator.carry import Carry
 from turnout.simulator.lane import Lane
-from turnout.simulator.programs import once_per_kind
+from turnout.simulator.programs import in_turn, once_per_kind
 from turnout.simulator.run_plan import Bounds, RunPlan
 from turnout.simulator.savepoint import Savepoint, SoFar
 from turnout.strategies.memory_rows import GIB, bytes_of, device_memory
@@ -88,7 +88,7 @@ def _check_places(lanes: Lane) -> None:
 
 def _compile_for(function: Any, *arguments: PyTree) -> Any:
     """A jitted function, which equinox types as a plain one, compiled for arguments of these kinds."""
-    return function.lower(*arguments).compile()
+    return in_turn(function.lower(*arguments).compile())
 
 
 def _bytes_of(program: Any) -> int:

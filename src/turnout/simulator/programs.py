@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +20,8 @@ _Made = TypeVar("_Made")
 _KINDS_KEPT = 64  # results of `once_per_kind`
 _kept: OrderedDict[Hashable, Any] = OrderedDict()
 _GROUPS_KEPT = 16  # whose programs stay in memory: each maps up to a thousand regions, and Linux allows 65,530
+_LAPACK = 'custom_call_target="lapack_'  # in the text of a program for a CPU
+_turn = threading.Lock()
 _groups_since_clearing: int | None = None  # None: nothing is ever dropped
 
 
@@ -55,6 +59,32 @@ def once_per_kind(make: Callable[..., _Made], *arguments: PyTree) -> _Made:
 
 def _kind(array: Array) -> Hashable:
     return array.shape, array.dtype, getattr(array, "weak_type", False), getattr(array, "sharding", None)
+
+
+@dataclass(frozen=True)
+class InTurn:
+    """A program that runs to its end while no other one in turn runs."""
+
+    program: Any
+
+    def __call__(self, *arguments: PyTree) -> Any:
+        with _turn:
+            return jax.block_until_ready(self.program(*arguments))
+
+    @property
+    def compiled(self) -> Any:
+        """The program as jax knows it."""
+        return self.program.compiled
+
+
+def in_turn(program: Any) -> Any:
+    """The compiled program itself; or in turn, if it factorises or solves matrices on a CPU.
+
+    LAPACK's work on several matrices holds a thread of XLA's pool until other threads of it have done its parts. Two
+    programs at once can hold all threads, and then each waits for ever.
+    """
+    solves = jax.default_backend() == "cpu" and _LAPACK in program.compiled.as_text()
+    return InTurn(program) if solves else program
 
 
 def keep_few_programs() -> None:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.staleness import Discount, check_discount, check_not_negative, discounted
+from turnout.strategies.staleness import Discount, check_not_negative, discounted
 from turnout.types import Cohort, Fleet, Move, Params, Reports, Scalar, View, divide
 
 
@@ -37,9 +37,6 @@ class FedAsync(Strategy[None]):
     exponent: Scalar = 0.5  # of `polynomial`
     slope: Scalar = 10.0  # of `hinge`
     within: Scalar = 6.0  # of `hinge`
-
-    def __check_init__(self) -> None:
-        check_discount(self.discount)
 
     def check(self, fleet: Fleet) -> None:
         super().check(fleet)

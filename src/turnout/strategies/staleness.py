@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import jax.numpy as jnp
 from jaxtyping import Float
@@ -11,12 +11,6 @@ from turnout.types import Array, Cohort, PerSlot, Scalar, View
 
 Number = Float[Array, ""]
 Discount = Literal["constant", "polynomial", "hinge"]
-
-
-def check_discount(discount: str) -> None:
-    """Raise a ValueError if no discount has that name."""
-    if discount not in get_args(Discount):
-        raise ValueError(f"discount must be 'constant', 'polynomial' or 'hinge', not {discount!r}")
 
 
 def check_positive(**named: Scalar | None) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from turnout.declarations import Count, CountOrZero, NotNegative, Positive, Seed, Share, checked
 from turnout.tasks.arrays import from_pool
 from turnout.tasks.data.data_task import DataTask
-from turnout.tasks.data.dealing import PARTITIONS, Partitioner, Way, deal
+from turnout.tasks.data.dealing import Partitioner, Way, deal
 from turnout.tasks.data.partition import TRAIN, divide, draw_groups, random_pairs, swap_labels
 from turnout.tasks.models.model import linear, mlp
 
@@ -46,16 +46,12 @@ def digits(  # noqa: PLR0913 (the keys of a task's table)
     images, labels = load()
     if partition == "shared":
         rows, owners, parts = share(labels.size, num_clients, samples_per_client, validation, test, seed)
-    elif isinstance(partition, str) and partition not in PARTITIONS:
-        raise ValueError(f"partition is {partition!r}; it must be one of {', '.join(PARTITIONS)}, shared")
     else:
         options = {"alpha": alpha, "min_size": MIN_SIZE, "per_client": per_client, "exponent": exponent}
         owners = deal(partition, labels, num_clients, seed, **options)
         (rows,) = np.nonzero(owners >= 0)
         owners = owners[rows]
         parts = divide(owners, validation, test, seed)
-    if model not in ("linear", "mlp"):
-        raise ValueError(f"model is {model!r}; it must be 'linear' or 'mlp'")
     second_half = draw_groups(num_clients, "halves", np.random.default_rng(seed))
     pairs = random_pairs(NUM_CLASSES, swapped_pairs, seed)
     return from_pool(

@@ -97,12 +97,12 @@ def _pair(first: OneOrSeveral, second: OneOrSeveral) -> tuple[np.ndarray, np.nda
 @checked
 def client_chains(pi: OneOrSeveral, lam: OneOrSeveral) -> list[np.ndarray]:
     """The transition matrix of each on/off client, [[1 - wake, wake], [sleep, 1 - sleep]]: state 0 is off, 1 is on."""
-    wake, sleep = (np.atleast_1d(rate) for rate in wake_and_sleep(pi, lam))
+    wake, sleep = (rate.ravel() for rate in wake_and_sleep(pi, lam))
     return [np.array([[1 - up, up], [down, 1 - down]]) for up, down in zip(wake, sleep, strict=True)]
 
 
 @checked
-def product_chain(transitions: Sequence[np.ndarray]) -> np.ndarray:
+def product_chain(transitions: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
     """Transition matrix of independent chains side by side, their Kronecker product; the last chain moves fastest."""
     _check(transitions)
     checked = [np.asarray(check_transition(matrix)) for matrix in transitions]
@@ -128,7 +128,7 @@ def product_mixing_bounds(pi: OneOrSeveral, lam: OneOrSeveral, error: OpenShare 
 
     O(N) per round looked at, for fleets of any size.
     """
-    rate, memory = (np.atleast_1d(value) for value in np.broadcast_arrays(pi, lam))
+    rate, memory = (value.ravel() for value in _pair(pi, lam))
     wake_and_sleep(rate, memory)
     refuse(memory <= -1, lambda k: f"client {k} has lam = {memory[k]:g}", "must be above -1 to forget its start")
     rate, memory = rate[rate < 1], memory[rate < 1]  # a client that never leaves is always at its law
@@ -174,8 +174,8 @@ def _first(holds: Callable[[int], bool]) -> int:
     return high
 
 
-def _check(transitions: Sequence[np.ndarray]) -> None:
-    if not transitions:
+def _check(transitions: Sequence[np.ndarray] | np.ndarray) -> None:
+    if len(transitions) == 0:
         raise ValueError("transitions is empty: give the matrix of at least one chain")
     _check_states(float(np.prod([float(len(matrix)) for matrix in transitions])), f"{len(transitions)} chains")
 

@@ -28,6 +28,7 @@ from turnout.types import RandomKey, Round, Steps
 __all__ = ["Compute", "Fixed", "PerClientSteps", "RedrawnSteps", "drawn", "fixed", "per_client", "redrawn"]
 
 Unit = Literal["steps", "epochs"]
+Sizes = Annotated[Int[Array, " clients"], Numbers(0)]  # samples of each client
 PerClientCounts = Annotated[int | Sequence[int], Numbers(0, MAX_COUNT)]
 
 
@@ -116,7 +117,7 @@ def fixed(
     num_clients: Count,
     steps: NumRounds = 5,
     unit: Unit = "steps",
-    sizes: Int[Array, " clients"] | None = None,
+    sizes: Sizes | None = None,
     batch_size: Count | None = None,
 ) -> Compute:
     """Build the same number of steps, or of epochs over its own data, for every client."""
@@ -130,7 +131,7 @@ def per_client(
     num_clients: Count,
     steps: PerClientCounts,
     unit: Unit = "steps",
-    sizes: Int[Array, " clients"] | None = None,
+    sizes: Sizes | None = None,
     batch_size: Count | None = None,
 ) -> Compute:
     """Build one number of steps or epochs per client."""
@@ -157,7 +158,7 @@ def redrawn(
     low: PerClientCounts,
     high: PerClientCounts,
     unit: Unit = "steps",
-    sizes: Int[Array, " clients"] | None = None,
+    sizes: Sizes | None = None,
     batch_size: Count | None = None,
 ) -> Compute:
     """Build numbers of steps or epochs redrawn each round between `low` and `high`, ends included."""
@@ -170,9 +171,7 @@ def redrawn(
     )
 
 
-def _steps(
-    name: str, counts: np.ndarray, unit: Unit, sizes: Int[Array, " clients"] | None, batch_size: int | None
-) -> Steps:
+def _steps(name: str, counts: np.ndarray, unit: Unit, sizes: Sizes | None, batch_size: int | None) -> Steps:
     """Numbers of local steps that counts of steps or epochs are."""
     steps = counts * _unit(unit, counts.size, sizes, batch_size)
     refuse(
@@ -183,12 +182,15 @@ def _steps(
     return jnp.asarray(steps, jnp.int32)
 
 
-def _unit(unit: Unit, num_clients: int, sizes: Int[Array, " clients"] | None, batch_size: int | None) -> np.ndarray:
+def _unit(unit: Unit, num_clients: int, sizes: Sizes | None, batch_size: int | None) -> np.ndarray:
     if unit == "steps":
         return np.ones(num_clients, np.int64)
     if sizes is None or batch_size is None:
         raise ValueError("unit = 'epochs' needs the clients' sizes and the batch size")
-    return -(-np.asarray(sizes, np.int64) // batch_size)
+    samples = np.asarray(sizes, np.int64)
+    if samples.shape != (num_clients,):
+        raise ValueError(f"sizes has {samples.size} values for {num_clients} clients: give one per client")
+    return -(-samples // batch_size)
 
 
 def _counts(values: PerClientCounts, num_clients: int, name: str) -> np.ndarray:

@@ -11,7 +11,7 @@ from turnout.files.manifest import MANIFEST, EditedError, Manifest
 from turnout.workbench import Experiment
 from turnout.workbench.benchmark import worlds as frozen
 from turnout.workbench.benchmark.scores import Ranked, Scored, lead
-from turnout.workbench.benchmark.worlds import Worlds, listed_strategies, stored_scores
+from turnout.workbench.benchmark.worlds import Worlds, listed_as, listed_strategies, stored_scores
 from turnout.workbench.experiment.run import run
 from turnout.workbench.reproduction.curve_table import Curve, Measured
 from turnout.workbench.reproduction.measures import measure_values
@@ -88,6 +88,14 @@ def test_scores_are_of_listed_strategies_in_these_worlds():
             assert label in listed
             assert set(record.scores) <= set(worlds.names)
             assert {len(of_seeds) for of_seeds in record.scores.values()} == {worlds.document["experiment"]["seeds"]}
+
+
+def test_a_listed_strategy_is_found_by_its_name_and_by_its_label():
+    for entry in listed_strategies():
+        assert listed_as(entry["label"]) == entry
+    assert listed_as("fedavg") == {"name": "fedavg", "label": "FedAvg"}
+    assert listed_as("FedAdam")["server"]["optimizer"] == "fedadam"
+    assert listed_as("mine:Mine") is None
 
 
 def test_a_stored_score_comes_out_again():

@@ -210,6 +210,6 @@ except typer.Exit as end:
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
 def test_a_signal_that_comes_at_a_bad_moment_is_not_lost(name, code):
     done = subprocess.run(
-        [sys.executable, "-c", STOPPED.format(name=name)], capture_output=True, text=True, check=False, timeout=600
+        [sys.executable, "-c", STOPPED.format(name=name)], capture_output=True, text=True, check=False, timeout=3600
     )
     assert (done.returncode, done.stderr) == (code, "stopped: nothing half-done is left\n")

@@ -127,7 +127,7 @@ def test_a_page_of_a_finished_run_is_its_report(tmp_path):
 def answer(address, **headers):
     """Status and body."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=600) as response:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=3600) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -150,7 +150,7 @@ def test_a_process_that_looks_on_serves_one_page_to_this_machine_and_stops_at_ct
             assert answer(f"{address}../run/unfinished/start.json")[0] == 404
             assert answer(address, Host="elsewhere.example:80")[0] == 403
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=600)
+            _, said = process.communicate(timeout=3600)
         finally:
             process.kill()  # or the wait for its end would last for ever if something above fails
     assert (process.returncode, said) == (130, "stopped: nothing half-done is left\n")

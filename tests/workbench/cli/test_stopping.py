@@ -10,7 +10,7 @@ import pytest
 
 from turnout.workbench.cli.stopping import GRACE
 
-PATIENCE = 600  # seconds, so that a slow machine is no fault
+PATIENCE = 3600  # seconds, so that a slow machine is no fault
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals of POSIX")
 
 BUSY = """

@@ -113,3 +113,8 @@ def test_nothing_to_choose_is_an_error(document):
         tune(Experiment.read(plain), "train_loss")
     with pytest.raises(ExperimentError, match="is not swept"):
         tune(Experiment.read(document), "train_loss", keep=["strategy.cohrt"])
+
+
+def test_a_choice_among_tables_that_are_none_is_an_error(document):
+    with pytest.raises(ExperimentError, match="'locl' of a strategy's own: did you mean 'local'"):
+        tune(Experiment.read(document), "train_loss", among=["locl"])

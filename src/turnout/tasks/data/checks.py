@@ -67,7 +67,7 @@ def check_rows(rows: np.ndarray, num_rows: int, num_entries: int) -> None:
 def check_samples(name: str, samples: Samples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The three arrays of a part in the dtypes the device holds, or what is wrong with them."""
     inputs, labels, owners = (np.asarray(values) for values in samples)
-    if not len(inputs) == len(labels) == len(owners) or labels.ndim != 1 or owners.ndim != 1:
+    if inputs.ndim == 0 or inputs.shape[:1] != labels.shape or inputs.shape[:1] != owners.shape:
         raise ValueError(
             f"{name}: inputs, labels and owners are of shape {inputs.shape}, {labels.shape} and {owners.shape}; "
             "there must be one label and one owner per sample"

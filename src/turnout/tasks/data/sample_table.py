@@ -55,7 +55,7 @@ def table_of(
     """The samples in rows of text, where missing cells are null; `inputs` are given if they are not such columns."""
     if loss not in LOSS_NAMES:
         raise ValueError(f"loss is {loss!r}; it must be one of {', '.join(map(repr, LOSS_NAMES))}")
-    special = [client, label, *([part] if part else [])]
+    special = [client, label, *([] if part is None else [part])]
     for name in (*special, *features):
         if name not in rows.columns:
             raise ValueError(f"{where.source}: there is no column {name!r}: {nearest(name, rows.columns)}")

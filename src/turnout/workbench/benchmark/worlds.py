@@ -79,6 +79,11 @@ def listed_strategies() -> list[Table]:
     return [entry | {"label": label_of(entry)} for entry in entries]
 
 
+def listed_as(name: str) -> Table | None:
+    """The listed strategy of this name or label; of two with one name, the first."""
+    return next((entry for entry in listed_strategies() if name in (entry["name"], entry["label"])), None)
+
+
 def stored_scores(size: Profile) -> dict[str, Table]:
     """The stored record of every strategy by its label; those that have not been run are not there."""
     return json.loads(_frozen(SCORES))[size]

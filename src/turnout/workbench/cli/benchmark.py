@@ -32,7 +32,7 @@ def benchmark_command(
         list[str] | None,
         Argument(
             metavar="[NAME|module:Class]…",
-            help="Strategies, of your own or of turnout: `turnout list strategies` shows these.",
+            help="Strategies: your own, turnout's (`turnout list strategies`), or labels of the stored table.",
             autocompletion=completion.strategies,
         ),
     ] = None,
@@ -83,16 +83,15 @@ def _entries(names: list[str], everything: bool, settings: list[str]) -> list[Ta
         raise UserError("name a strategy, such as mine:MyStrategy or mifa, or --all")
     if settings and len(names) != 1:
         raise UserError("--set: is for one strategy: name one")
-    from turnout.workbench.benchmark.worlds import label_of, listed_strategies
+    from turnout.workbench.benchmark.worlds import label_of, listed_as, listed_strategies
     from turnout.workbench.experiment import registry, toml
 
-    listed = listed_strategies()
     if everything:
-        return listed
+        return listed_strategies()
+    known = {} if settings else {name: entry for name in names if (entry := listed_as(name)) is not None}
     for name in names:
-        if ":" not in name:
+        if ":" not in name and name not in known:
             registry.entry_named("strategies", name, "benchmark")
-    known = {} if settings else {entry["name"]: entry for entry in listed}
     changes: dict[str, Any] = toml.override({}, settings)
     own = [known.get(name) or {"name": name, **changes} for name in names]
     if clash := sorted(changes.keys() & {"name", "local"}):

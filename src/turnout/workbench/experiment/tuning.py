@@ -100,6 +100,9 @@ def tune(
     the choice.
     """
     check_metric(metric)
+    for role in among:
+        if role not in OWN:
+            raise ExperimentError(f"among: there is no table {role!r} of a strategy's own: {nearest(role, OWN)}")
     grid = points(experiment)
     check_keep(grid, keep)
     if experiment.metrics is not None and metric not in experiment.metrics:
