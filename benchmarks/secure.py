@@ -2,8 +2,8 @@
 
 `python benchmarks/secure.py [--clients 10 100 1000] [--parameters 100000] [--gone 0.1]`
 
-A tenth of the clients is gone when uploads are due. Times are of the processor, not of the clock. Bytes are those of the
-protocol, without the envelopes of Flower and without training. The plain sum is that of the same vectors as floats.
+A tenth of the clients is gone when uploads are due. Times are of the processor, not of the clock. Bytes are those of
+the protocol, without the envelopes of Flower and without training. The plain sum is that of the same vectors as floats.
 """
 
 from __future__ import annotations
