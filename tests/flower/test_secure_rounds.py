@@ -9,7 +9,8 @@ pytest.importorskip("cryptography")
 from inprocess import FakeClock, InProcessGrid, grouped
 from test_memory_on_clients import MODEL, train
 
-from turnout.flower import FlowerStrategy, Guard, Limits, Rules, SecureSums, client_app
+from turnout.files import archive
+from turnout.flower import FlowerStrategy, Guard, Limits, Rules, SecureSums, client_app, leave
 from turnout.flower.memory import REMEMBERED
 from turnout.flower.secure import words
 from turnout.flower.wire.messages import to_numpy, to_record
@@ -153,24 +154,53 @@ def test_a_server_that_is_killed_counts_nothing_twice_and_no_round_is_summed_up_
     killed = []
 
     def kill(stage, round_):
-        def behave(_name, turn, message):
-            if message.metadata.message_type == STAGES[stage] and turn + 1 == round_ and stage not in killed:
+        def behave(_name, _turn, message):
+            told = message.content.config_records.get(words.SUM, {})
+            if message.metadata.message_type == STAGES[stage] and told["round"] == round_ and stage not in killed:
                 killed.append(stage)
                 raise Killed
             return "answer"
 
         return behave
 
-    for stage, round_ in (("keys", 3), ("train", 3), ("unmask", 4)):
+    for stage, round_ in (("keys", 3), ("shares", 3), ("train", 4), ("unmask", 5)):
         with pytest.raises(Killed):
             play(LastWord(memory="clients"), app, kill(stage, round_), **places)
-    flower, model, _ = play(LastWord(memory="clients"), app, rounds=8, **places)
-    came = [len(record.arrived) for record in flower.records]
+    flower, model, _ = play(LastWord(memory="clients"), app, rounds=9, **places)
     assert flower._require_driver().epoch == 0
-    played = {record.t for record in flower.records if record.arrived}
-    assert came[-1] == len(NAMES)
-    assert len(played) == sum(count > 0 for count in came)
+    assert len(flower.records[-1].arrived) == len(NAMES)
     assert np.isfinite(model).all()
+    assert_books_are_right(flower, tmp_path)
+
+
+def assert_books_are_right(flower, folder):
+    """The server's sum is that of the versions which it acknowledges, as the clients have them on their disks."""
+    driver = flower._require_driver()
+    expected, weight = np.zeros(3), 0.0
+    for name, last in zip(driver.directory.by_place, driver._acknowledged_rounds(), strict=False):
+        if name is not None and last:
+            _, rows = archive.read_archive(folder / f"{name.removeprefix('id:')}.npz")
+            factor = np.sqrt(rows[f"{last} .algorithm.t"] + 1.0)
+            expected = expected + factor * rows[f"{last} .algorithm.word['w']"]
+            weight += factor * rows[f"{last} .algorithm.numbers"][0]
+    np.testing.assert_allclose(driver.state.strategy.words.total["w"], expected, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(driver.state.strategy.words.weight, weight, rtol=2e-5)
+
+
+def test_a_client_that_leaves_takes_its_word_out_of_the_sum_under_masks(tmp_path):
+    def work(arrays, config, context):
+        if context.node_config["client-id"] == "5" and config["server-round"] == 4:
+            leave(context)
+        return sized(arrays, config, context)
+
+    app = client_app(
+        train=work, secure=Rules(), state=lambda context: tmp_path / f"{context.node_config['client-id']}.npz"
+    )
+    flower, _, _ = play(LastWord(memory="clients"), app, rounds=7)
+    assert [len(record.arrived) for record in flower.records] == [6, 6, 6, 5, 5, 5, 5]
+    assert "id:5" not in flower.records[-1].members
+    assert flower._require_driver().epoch == 0
+    assert_books_are_right(flower, tmp_path)
 
 
 def test_a_client_that_insists_on_masks_takes_no_part_in_a_plain_run_nor_the_other_way_round(caplog):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from turnout.flower.memory import Place
     from turnout.flower.secure.node import Asked, SecureNode
     from turnout.flower.secure.rules import Rules
-    from turnout.flower.sender import Begun, Sender
+    from turnout.flower.sender import Begun, Sender, Sending
     from turnout.strategies.client_side import ClientSide
     from turnout.uploads import Upload
 
@@ -80,7 +80,24 @@ class Greeted(ClientApp):
             return self._train(message, context)
         self._asked = asked = self._secure.asked(message, context)
         self._put_in_fixed_points(asked.quantum, asked.most)
-        return self._secure.mask(asked, message, self._train(message, context), context)
+        reply = self._leave_sum(message, context) if has_left(context) else self._train(message, context)
+        return self._secure.mask(asked, message, reply, context)
+
+    def _leave_sum(self, message: Message, context: Context) -> Message:
+        """The goodbye of a client whose word is in a sum under masks."""
+        start, config = read_order(message)
+        said = self._with_jax().goodbye_in_sum(start, config, context)
+        if said is None:
+            raise ValueError("this client has no word in the sum of the server")
+        return Message(self._for_sum(said, 1.0), reply_to=message)
+
+    def _for_sum(self, sent: Sending, counts: float) -> RecordDict:
+        """An answer that is still to be put under masks."""
+        numbers = np.array([counts], np.float32) if sent.numbers is None else sent.numbers
+        assert sent.whole is not None  # of what is packed here
+        return RecordDict(
+            {VALUES: wire.to_record({"values": sent.whole}), NUMBERS: wire.to_record({"numbers": numbers})}
+        )
 
     def _put_in_fixed_points(self, quantum: float, most: float) -> None:
         from turnout.flower.sender import Sender
@@ -221,9 +238,7 @@ class Greeted(ClientApp):
         if self._asked is not None and sent.whole is not None:
             if SIDE in config and sent.based_on != config[wire.ACKNOWLEDGED]:
                 raise ValueError("what this client has sent before is lost: it is left out of this sum")
-            numbers = np.array([counts], np.float32) if sent.numbers is None else sent.numbers
-            content[VALUES] = wire.to_record({"values": sent.whole})
-            content[NUMBERS] = wire.to_record({"numbers": numbers})
+            content.update(self._for_sum(sent, counts))
             return
         content[wire.COMPACT] = wire.to_record(sent.parts)
         if sent.numbers is not None:

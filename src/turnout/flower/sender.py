@@ -20,6 +20,7 @@ from turnout.flower.wire.compact import compact
 from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.messages import ACKNOWLEDGED, DURABLE, KEEP, ROUND, RUN_ID, SHARED, UPLOAD_SEED
 from turnout.strategies.client_side import ClientSide, answer
+from turnout.strategies.last_updates import LastUpdate
 from turnout.types import Answer, Params, PyTree, Work
 from turnout.uploads import Plain, Upload, UploadContext
 from turnout.uploads.base import all_parts, check_fit, encode_answer
@@ -120,8 +121,8 @@ class Sender:
             now = {config[ROUND]: after if is_finite else begun.kept}
             self._memory.keep({**begun.versions, **now}, config, context)
         rows, second = _off_device(sent.update), None if sent.second is None else compact(_off_device(sent.second))
-        whole = np.concatenate([np.ravel(rows[name]) for name in sorted(rows)])
-        return Sending(compact(rows), second, length(rows), begun.based_on, _numbers_of(sent), whole)
+        told = (_numbers_of(sent), _in_one_row(rows))
+        return Sending(compact(rows), second, length(rows), begun.based_on, *told)
 
     def goodbye(self, start: Arrays, config: Mapping[str, Any], context: Context) -> Sending | None:
         """What takes the client's word out of the server's sum: whole, since what stays there would stay for ever.
@@ -137,6 +138,18 @@ class Sender:
             return None
         rows = _off_device(said.update)
         return Sending(compact(rows), None, length(rows), based_on, _numbers_of(said))
+
+    def goodbye_in_sum(self, start: Arrays, config: Mapping[str, Any], context: Context) -> Sending | None:
+        """The same as what an update in this round would change: the whole word is taken out of a sum under masks."""
+        wanted, zeros = side.from_config(config, self._sides), _zeros(start)
+        kept, based_on, _ = self._recall(wanted, zeros, config, context)
+        if not isinstance(wanted, LastUpdate) or based_on != config[ACKNOWLEDGED]:
+            return None
+        how = self._context(config, 0.0)
+        said = tree.scale(wanted.goodbye(kept.algorithm), (how.t + 1.0) ** -jnp.asarray(wanted.fading, jnp.float32))
+        sent, _ = encode_answer(self._upload, said, kept.uploads, how)
+        rows = _off_device(sent.update)
+        return Sending({}, None, length(rows), based_on, _numbers_of(sent), _in_one_row(rows))
 
     def _recall(
         self, wanted: ClientSide | None, zeros: Params, config: Mapping[str, Any], context: Context
@@ -203,6 +216,10 @@ def _on_device(arrays: Arrays) -> Params:
 
 def _numbers_of(sent: Answer) -> np.ndarray | None:
     return None if sent.numbers is None else np.asarray(sent.numbers)
+
+
+def _in_one_row(rows: Arrays) -> np.ndarray:
+    return np.concatenate([np.ravel(rows[name]) for name in sorted(rows)])
 
 
 def _off_device(vector: Params) -> Arrays:

@@ -89,17 +89,18 @@ class SecureNode:
 
     def _keys(self, message: Message, context: Context) -> Message:
         record: Any = message.content.config_records[words.SUM]
-        if has_left(context):
-            return _answer(message, {words.LEAVING: True})
+        leaves = has_left(context)
+        if leaves and not int(record[wire.ACKNOWLEDGED]):
+            return _answer(message, {words.LEAVING: True})  # it has no word that it could take back
         t, spent = int(record[words.ROUND]), self._spent(str(record[words.RUN]), context)
         if t <= spent:
             raise RefusedError(f"round {t} was summed up before: a second sum with one client fewer would show it")
         if self._has_forgotten(record, context):
-            return _answer(message, {words.FORGOTTEN: True})
+            return _answer(message, {words.LEAVING if leaves else words.FORGOTTEN: True})
         party = Party(context.node_id, words.tag_of(str(record[words.RUN]), t), self.rules)
         keys = party.keys()
         self._keep(party, context)
-        return _answer(message, {words.TOLD: b"".join(keys)})
+        return _answer(message, {words.TOLD: b"".join(keys), words.LEAVING: leaves})
 
     def _shares(self, message: Message, context: Context) -> Message:
         record: Any = message.content.config_records[words.SUM]

@@ -19,6 +19,7 @@ from turnout.flower.wire import messages as wire
 from turnout.flower.wire.client_metrics import OWN_BASE, OWN_ROUND, Dropped
 from turnout.flower.wire.compact import VALUES
 from turnout.flower.wire.exchange import Exchange
+from turnout.flower.wire.replies import Goodbye
 from turnout.flower.wire.retries import PollingGrid
 from turnout.uploads.fixed_point import FixedPoint
 
@@ -64,15 +65,24 @@ class SecureRounds:
             self._train(summer, fresh, exchange)
             told = self._unmask(summer, names)
             total = summer.result(told)
+            if not (staying := summer.arrived - self._leaving):
+                raise LostError("all clients in it leave")
         except LostError as error:
             self.lost.append(driver.t + 1)
             log.warning("round %d: the sum is lost: %s", driver.t + 1, error)
             return [_failure(message, str(error)) for node, message in fresh.items() if node in summer.arrived]
         shown.info("\t├── The sum of %d updates was unmasked", len(summer.arrived))
         if self._size_key is not None:
-            self._weigh(total, len(summer.arrived))
-        orders_of = {node: exchange.orders[names[node]] for node in summer.arrived}
-        return [self._mean(fresh[node], total, len(orders_of), order.acknowledged) for node, order in orders_of.items()]
+            self._weigh(total, len(staying))
+        for node in summer.arrived & self._leaving:  # the sum has its goodbye, so that nothing is left to take back
+            exchange.note_goodbye(driver, names[node], self._nothing())
+        orders_of = {node: exchange.orders[names[node]] for node in staying}
+        return [self._mean(fresh[node], total, len(staying), order.acknowledged) for node, order in orders_of.items()]
+
+    def _nothing(self) -> Goodbye:
+        layout = self._driver.layout
+        zeros = {name: np.zeros(layout.shapes[name], np.float32) for name in layout.trained}
+        return Goodbye(zeros, np.zeros(len(self._numbers), np.float32) if self._driver.demands.numbers else None)
 
     @property
     def _numbers(self) -> tuple[str, ...]:
@@ -94,13 +104,15 @@ class SecureRounds:
         }
         answers = self._ask(words.KEYS, base, names)
         for node, said in answers.items():
-            if said.get(words.LEAVING) or said.get(words.FORGOTTEN):
-                exchange.leave_out(self._driver, names[node], forgotten=bool(said.get(words.FORGOTTEN)))
+            exchange.note_there(self._driver, names[node])
+            if said.get(words.FORGOTTEN):
+                exchange.note_forgotten(self._driver, names[node])
+            elif said.get(words.LEAVING) and words.TOLD not in said:
+                exchange.note_goodbye(self._driver, names[node], None)
+        self._leaving = {node for node, said in answers.items() if said.get(words.LEAVING)}
         told = {node: said[words.TOLD] for node, said in answers.items() if isinstance(said.get(words.TOLD), bytes)}
         length = sum(words.KEY_LENGTHS)
         keys = {node: Keys(*packing.cut(row, words.KEY_LENGTHS)) for node, row in told.items() if len(row) == length}
-        for node in keys:
-            exchange.note_there(self._driver, names[node])
         if len(keys) < self.settings.least:
             raise LostError(f"{len(keys)} clients have sent keys, {self.settings.least} are needed")
         if len(keys) > self.settings.room:

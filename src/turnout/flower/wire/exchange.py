@@ -12,6 +12,7 @@ from turnout.flower.settings import Limits
 from turnout.flower.wire import messages, side
 from turnout.flower.wire.collecting import Collection, LateOrders, losses_in
 from turnout.flower.wire.messages import PROBE, UPLOAD, to_record
+from turnout.flower.wire.replies import Goodbye
 from turnout.flower.wire.retries import Closing, PollingGrid
 
 log = logging.getLogger("turnout.flower")
@@ -177,14 +178,13 @@ class Exchange:
         """A client has answered a question before its order: if no update follows, its upload has failed."""
         self._open_collection(driver).failed.add(name)
 
-    def leave_out(self, driver: Driver, name: str, forgotten: bool) -> None:
-        """A client that is there takes no part: it has lost what it sent before, or else leaves for good."""
-        collection = self._open_collection(driver)
-        collection.failed.add(name)
-        if forgotten:
-            collection.forgotten.add(name)
-        else:
-            collection.goodbyes[name] = None
+    def note_forgotten(self, driver: Driver, name: str) -> None:
+        """A client takes no part, since what it sent before is lost to it."""
+        self._open_collection(driver).forgotten.add(name)
+
+    def note_goodbye(self, driver: Driver, name: str, said: Goodbye | None) -> None:
+        """A client leaves for good, and has said this of its word."""
+        self._open_collection(driver).goodbyes[name] = said
 
     def finish(self, driver: Driver, still_open: set[str], busy: set[str], now: float) -> Collection:
         """The replies of the round, of which no more are waited for.
