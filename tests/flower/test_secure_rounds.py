@@ -1,5 +1,9 @@
 """Strategies under secure sums on nodes: the model of the plain run, through dropouts at every stage and restarts."""
 
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 
@@ -122,6 +126,42 @@ def test_clients_count_by_weights_that_the_server_need_not_see(kind, target):
     _, model, _ = play(kind(), target=target)
     _, plain, _ = play(kind(), PLAIN, secure=None, target=target)
     np.testing.assert_allclose(model, plain, atol=3e-5)
+
+
+def test_orders_are_written_when_the_shares_are_there():
+    """The life of a message counts from its creation: written earlier, orders expire while keys are exchanged."""
+    seen = []
+
+    def behave(_name, turn, message):
+        seen.append((turn, message.metadata.message_type, message.metadata.created_at, time.time()))
+        return "answer"
+
+    play(FedAvg(), behave=behave, rounds=2)
+    for turn in (0, 1):
+        shared = max(now for when, kind, _, now in seen if (when, kind) == (turn, words.SHARES))
+        written = [created for when, kind, created, _ in seen if (when, kind) == (turn, "train")]
+        assert len(written) == len(NAMES)
+        assert min(written) >= shared
+
+
+QUESTION = """
+import sys
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.supercore.task_identity import TaskIdentity
+from turnout.flower import Rules, greet
+TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 7, 1, 3
+told = ConfigRecord({"run": "r", "round": 1, "acknowledged-round": 0})
+message = Message(RecordDict({"turnout.sum": told}), 5, "query.keys")
+message.metadata.__dict__["_message_id"] = "m"
+reply = greet(ClientApp(), secure=Rules())(message, Context(7, 5, {}, RecordDict(), {}))
+assert len(reply.content["turnout.sum"]["told"]) == 96
+assert "jax" not in sys.modules
+"""
+
+
+def test_a_node_loads_jax_only_to_train():
+    subprocess.run([sys.executable, "-c", QUESTION], check=True)
 
 
 def test_means_of_metrics_are_sums_too():
