@@ -1,8 +1,10 @@
 """Strategies under secure sums on nodes: the model of the plain run, through dropouts at every stage and restarts."""
 
+import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -162,6 +164,15 @@ assert "jax" not in sys.modules
 
 def test_a_node_loads_jax_only_to_train():
     subprocess.run([sys.executable, "-c", QUESTION], check=True)
+
+
+def test_the_programs_of_the_page_work():
+    page = Path(__file__).parents[2] / "docs" / "flower_privacy.md"
+    made = {}
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(), re.S):
+        exec(compile(code, str(page), "exec"), made)
+    assert made["strategy"].secure == SecureSums()
+    assert made["app"]._secure.rules == Rules(least=3)
 
 
 def test_means_of_metrics_are_sums_too():

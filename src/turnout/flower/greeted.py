@@ -1,4 +1,5 @@
 """A ClientApp that answers the server's questions, and does what its strategy wants around the app's own work."""
+# Long: it answers every kind of message, those about secure sums included.
 
 from __future__ import annotations
 

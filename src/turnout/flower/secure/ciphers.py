@@ -18,7 +18,7 @@ try:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 except ImportError as error:
-    raise ImportError("sums under masks need cryptography: pip install 'turnout[secure]'") from error
+    raise ImportError("secure sums need cryptography: pip install cryptography, or the extra 'secure'") from error
 
 from turnout.flower.secure.rules import RefusedError
 
