@@ -21,7 +21,7 @@ from turnout.metrics import TEST_LOSS, is_loss
 
 if TYPE_CHECKING:
     from turnout.flower.memory import Place
-    from turnout.flower.secure.node import Asked, SecureNode
+    from turnout.flower.secure.node import AskedSum, SecureNode
     from turnout.flower.secure.rules import Rules
     from turnout.flower.sender import Begun, Sender, Sending
     from turnout.strategies.client_side import ClientSide
@@ -63,7 +63,7 @@ class Greeted(ClientApp):
         self._uploads, self._place = uploads, state
         self._sides = () if side is None else (_checked_side(side),)
         self._sender: Sender | None = None
-        self._asked: Asked | None = None  # what the order of now says of a secure sum
+        self._asked: AskedSum | None = None  # what the order of now says of a secure sum
         # Functions may be registered before or after: both end up with the app inside.
         self.train, self.evaluate, self.query, self.lifespan = app.train, app.evaluate, app.query, app.lifespan
         self._answers = {wire.HELLO: self._hello, wire.PROBE: self._probe, wire.UPLOAD: self._upload}

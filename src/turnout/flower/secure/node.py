@@ -25,7 +25,7 @@ log = logging.getLogger("turnout.flower")
 PARTY, SPENT = "turnout.party", "turnout.spent"  # in the node's own state
 
 
-class Asked(NamedTuple):
+class AskedSum(NamedTuple):
     """What an order says of the sum that the update is for."""
 
     party: Party
@@ -53,7 +53,7 @@ class SecureNode:
         if not config.get(words.WANTED):
             raise ValueError("this client takes part in secure sums only: FlowerStrategy(…, secure=SecureSums())")
 
-    def asked(self, message: Message, context: Context) -> Asked:
+    def asked(self, message: Message, context: Context) -> AskedSum:
         """What an order says of the sum, which is taken out of the message; refused where it says nothing."""
         record: Any = message.content.config_records.get(words.SUM)
         if record is None:
@@ -63,9 +63,9 @@ class SecureNode:
         boxes = packing.to_rows(record[words.BOXES], words.BOX_BYTES)
         upload = (int(record[words.ENTRIES]), float(record[words.QUANTUM]), float(record[words.MOST]))
         metrics = [name for name in str(record[words.METRICS]).split("\n") if name]
-        return Asked(party, boxes, *upload, metrics, record.get(wire.WEIGHT))
+        return AskedSum(party, boxes, *upload, metrics, record.get(wire.WEIGHT))
 
-    def mask(self, asked: Asked, message: Message, reply: Message, context: Context) -> Message:
+    def mask(self, asked: AskedSum, message: Message, reply: Message, context: Context) -> Message:
         """The reply with nothing in it but the update under masks."""
         if reply.has_error() or not reply.has_content():
             return reply

@@ -34,7 +34,7 @@ class Keys(NamedTuple):
     promise: bytes  # fixes its own mask, so that wrong shares of it are found out
 
 
-class Shares(NamedTuple):
+class SharePair(NamedTuple):
     """What one client holds of another's two secrets."""
 
     key: bytes  # of the secret of its mask key, to be told if its upload does not come
@@ -57,7 +57,7 @@ class Party:
     _box_secret: bytes = field(default=b"", init=False, repr=False)
     _group: dict[int, Keys] = field(default_factory=dict, init=False, repr=False)
     _threshold: int = field(default=0, init=False)
-    _held: dict[int, Shares] = field(default_factory=dict, init=False, repr=False)
+    _held: dict[int, SharePair] = field(default_factory=dict, init=False, repr=False)
 
     def keys(self) -> Keys:
         """The first exchange."""
@@ -77,7 +77,7 @@ class Party:
         self.rules.check_group(len(group), threshold)
         names = sorted(group)
         secrets = (split(secret, threshold, names) for secret in (self._key_secret, self._own_secret))
-        shares = dict(zip(names, map(Shares, *secrets), strict=True))
+        shares = dict(zip(names, map(SharePair, *secrets), strict=True))
         self._group, self._threshold = dict(group), threshold
         self._held = {self.name: shares.pop(self.name)}
         return {
@@ -94,7 +94,7 @@ class Party:
             content = unseal(self._box_key(name), box, self._about(name, self.name))
             if len(content) != 2 * SHARE_BYTES:
                 raise RefusedError("a box does not hold two shares")
-            self._held[name] = Shares(content[:SHARE_BYTES], content[SHARE_BYTES:])
+            self._held[name] = SharePair(content[:SHARE_BYTES], content[SHARE_BYTES:])
         total = vector + mask_from(own_mask_key(self._own_secret, self.tag), len(vector))
         key = mask_key(self._key_secret)
         for name in boxes:
@@ -143,7 +143,7 @@ class Party:
             groups = packing.to_rows(kept["group"], sum(_KEYS)).items()
             party._group = {name: Keys(*packing.cut(row, _KEYS)) for name, row in groups}
             held = packing.to_rows(kept["held"], sum(_SHARES)).items()
-            party._held = {name: Shares(*packing.cut(row, _SHARES)) for name, row in held}
+            party._held = {name: SharePair(*packing.cut(row, _SHARES)) for name, row in held}
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise RefusedError(f"what this client has kept of the sum is not whole: {error}") from error
         return party

@@ -29,7 +29,7 @@ from turnout.flower.wire.messages import (
 from turnout.flower.wire.replies import (
     Goodbye,
     Reply,
-    Rules,
+    ReplyRules,
     check_length,
     check_loss,
     check_numbers,
@@ -172,7 +172,7 @@ class Collection:
             return arrays
         metrics = {**metrics, "num-examples": metrics.get(self.size_key)}
         t = self.driver.t + 1 if late is None else late.t
-        rules = Rules(layout, t, self.limits, row=self.driver.room_for(name))
+        rules = ReplyRules(layout, t, self.limits, row=self.driver.room_for(name))
         if self.driver.demands.memory and (reason := self._on_another_base(name, metrics)):
             return Dropped(reason)
         if is_compact:

@@ -42,7 +42,7 @@ class Goodbye:
 
 
 @dataclass(frozen=True)
-class Rules:
+class ReplyRules:
     """What a reply is checked against, and where its update goes."""
 
     layout: Layout
@@ -52,7 +52,7 @@ class Rules:
     row: Arrays | None = None  # the update is written here if given, also when it is dropped
 
 
-def check_reply(arrays: object, metrics: object, start: Mapping[str, np.ndarray], rules: Rules) -> Reply | Dropped:
+def check_reply(arrays: object, metrics: object, start: Mapping[str, np.ndarray], rules: ReplyRules) -> Reply | Dropped:
     """The update in a reply, or why it is dropped.
 
     `arrays` is the model after local work, `start` the one before, `metrics` the client's report: `loss`, `reach` and
@@ -72,7 +72,7 @@ def check_reply(arrays: object, metrics: object, start: Mapping[str, np.ndarray]
     return accept(update, norm, metrics, rules)
 
 
-def accept(update: Arrays, norm: float, metrics: Mapping[Any, Any], rules: Rules) -> Reply | Dropped:
+def accept(update: Arrays, norm: float, metrics: Mapping[Any, Any], rules: ReplyRules) -> Reply | Dropped:
     """The reply with this update of this length, unless it is too long."""
     limits = rules.limits
     if (reason := too_long(norm, limits.norm, "update")) is not None:
