@@ -52,7 +52,7 @@ def ghost(task, strategy, seed):
     drive = played(HandDriven(strategy, task), np.random.default_rng(seed), BEFORE, 0)
     goal, whole = optimum(task, staying), optimum(task, everybody)
     said = -np.asarray(
-        strategy.client_side.goodbye(drive._kept[LEAVER]), np.float64
+        strategy.client_side.goodbye(drive._kept[LEAVER]).update, np.float64
     )  # g, the word that the server has of it
     pull = np.asarray(task.curvature, np.float64)[staying]
     theory = np.linalg.norm(said) / pull.sum()  # from Σ h_k (w - e_k) + g = 0 over those that stay

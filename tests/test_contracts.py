@@ -9,7 +9,7 @@ from steered import Corrected, Steered
 from turnout import availability, strategies, tasks, tree
 from turnout.strategies import MIFA, LastWord, Strategy
 from turnout.testing import check_process, check_strategy, check_task
-from turnout.types import Array, Ask, Move, PerClient
+from turnout.types import Answer, Array, Ask, Move, PerClient
 
 # Further settings of strategies whose first setting is checked anyway: longer, so that CI runs them apart.
 FORMER = {"last_word plain rule": LastWord(rule="plain"), "mifa alone": MIFA(moves_when_empty=True)}
@@ -155,7 +155,7 @@ class LeapsWhenFewCome(Strategy[None]):
 
 class Speechless(Corrected):
     def goodbye(self, kept):
-        return tree.zeros_like(kept)
+        return Answer(tree.zeros_like(kept))
 
 
 class LeavesGhosts(Steered):
@@ -166,7 +166,7 @@ class LeavesGhosts(Steered):
 
 class Verbose(Corrected):
     def goodbye(self, kept):
-        return kept, kept
+        return Answer((kept, kept))
 
 
 class SaysTooMuch(Steered):

@@ -311,6 +311,7 @@ class Work(eqx.Module):
     shared: PyTree = None  # as it was sent
     mean_gradient: Params | None = None  # of the raw gradients, where the client's side wants it
     last_gradient: Params | None = None  # likewise
+    importance: OneOrPerSlot | float = 1.0  # α of the client, in the units of the server's
 
 
 class Answer(eqx.Module):
@@ -318,6 +319,7 @@ class Answer(eqx.Module):
 
     update: Params  # Δ, or whatever the strategy takes in its place
     second: Params | None = None  # a second vector of the model's shape
+    numbers: Array | None = None  # further numbers, which the client side names
 
 
 class Reports(eqx.Module):
@@ -329,6 +331,7 @@ class Reports(eqx.Module):
     second: Params | None = None  # the second vector of each answer, where clients send one
     starts: Params | None = None  # the models that were sent, where the strategy needs them and they were other ones
     lost: Params | None = None  # updates that did not arrive, zero elsewhere; only in simulations that need them
+    numbers: Array | None = None  # the numbers of each answer, where clients send some
 
     @classmethod
     def of(
@@ -349,7 +352,8 @@ class Reports(eqx.Module):
             return where_rows(cohort.uploading & ~cohort.arrived, rows, jnp.zeros_like(rows))
 
         kept, lost = jax.tree.map(keep, answers), jax.tree.map(drop, answers.update) if keep_lost else None
-        return cls(kept.update, keep(losses), keep(reach), kept.second, jax.tree.map(keep, starts), lost)
+        told = (keep(losses), keep(reach))
+        return cls(kept.update, *told, kept.second, jax.tree.map(keep, starts), lost, kept.numbers)
 
 
 class Move(eqx.Module):

@@ -20,7 +20,7 @@ from turnout.flower.wire.client_metrics import Dropped
 from turnout.flower.wire.compact import INDICES, LEVELS, SCALES, VALUES, check_parts, most_bytes
 from turnout.flower.wire.layout import Layout, pack
 from turnout.flower.wire.messages import COMPACT, parts_in, to_numpy, to_record
-from turnout.flower.wire.replies import Reply, Rules
+from turnout.flower.wire.replies import Reply, ReplyRules
 from turnout.strategies import FedAvg, OptimalSampling
 from turnout.uploads import Chain, Clip, EightBit, ErrorFeedback, Noise, TopK
 from turnout.workbench import load
@@ -107,7 +107,7 @@ def test_whatever_bytes_are_sent_nothing_raises(arrays):
     layout = Layout.of(MODEL)
     parts = parts_in(ArrayRecord(arrays), most_bytes(layout))
     if not isinstance(parts, Dropped):
-        parts = check_parts(parts, {}, Rules(layout, t=1))
+        parts = check_parts(parts, {}, ReplyRules(layout, t=1))
     assert isinstance(parts, Reply) or parts.reason
 
 

@@ -11,7 +11,7 @@ from turnout.flower import Limits
 from turnout.flower.wire.client_metrics import Dropped
 from turnout.flower.wire.compact import INDICES, LEVELS, SCALES, VALUES, check_parts, compact, most_bytes
 from turnout.flower.wire.layout import Layout
-from turnout.flower.wire.replies import Reply, Rules
+from turnout.flower.wire.replies import Reply, ReplyRules
 from turnout.uploads import Chain, Clip, EightBit, Noise, Plain, TopK, UploadContext
 from turnout.uploads.eight_bit import as_levels
 
@@ -59,7 +59,7 @@ def encoded(name, seed=0):
 
 
 def check(parts, metrics=None, limits=None, room=None):
-    return check_parts(parts, metrics or {}, Rules(LAYOUT, 4, limits or Limits(), reach=5.0, row=room))
+    return check_parts(parts, metrics or {}, ReplyRules(LAYOUT, 4, limits or Limits(), reach=5.0, row=room))
 
 
 @pytest.mark.parametrize("name", UPLOADS)
@@ -188,7 +188,7 @@ METRICS = st.dictionaries(
 @settings(max_examples=400, deadline=None)
 @given(PARTS, METRICS)
 def test_whatever_is_sent_nothing_raises_and_what_counts_is_finite(parts, metrics):
-    result = check_parts(parts, metrics, Rules(LAYOUT, t=4))
+    result = check_parts(parts, metrics, ReplyRules(LAYOUT, t=4))
     if isinstance(result, Reply):
         assert np.isfinite([result.norm, result.reach]).all()
         assert all(np.isfinite(part).all() for part in result.update.values())

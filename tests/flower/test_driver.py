@@ -9,7 +9,7 @@ import stage
 from every_strategy import SETTINGS
 from turnout import tree
 from turnout.flower.server.driver import Driver
-from turnout.flower.wire.replies import Reply, Rules, check_reply
+from turnout.flower.wire.replies import Reply, ReplyRules, check_reply
 from turnout.server.facts import Online, Oracle
 from turnout.server.settings import ServerSettings
 from turnout.simulator.client_optimizer import Local
@@ -45,7 +45,7 @@ def play(driver, world):
             place = driver.directory.place(order.client)
             end, loss = stage.work(place, order.start["x"], steps[place], order.rate, order.seed)
             told = {"loss": loss, "reach": int(steps[place]), "turnout.round": driver.t}
-            rules = Rules(driver.layout, driver.t)
+            rules = ReplyRules(driver.layout, driver.t)
             replies[order.client] = check_reply({"x": end}, told, order.start, rules)
         if not driver.strategy.admits_all:
             driver.admit_round({name: reply.norm for name, reply in replies.items()})
@@ -167,7 +167,7 @@ def test_a_single_number_is_trained_like_any_array():
     driver.join({"a": 1.0})
     driver.open_round(["a"])
     end = {"temperature": np.array(3.0, np.float32)}
-    rules = Rules(driver.layout, 0, row=driver.room_for("a"))
+    rules = ReplyRules(driver.layout, 0, row=driver.room_for("a"))
     driver.close_round({"a": check_reply(end, {}, start, rules)})
     np.testing.assert_array_equal(driver.arrays()["temperature"], 3.0)
 

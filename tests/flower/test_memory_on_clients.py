@@ -1,5 +1,6 @@
 """Strategies whose memory is on the clients: the model of the server-side form, through losses, kills and restarts."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -173,16 +174,43 @@ def test_a_transform_that_does_not_fit_is_refused_by_the_greeting(uploads, why, 
     assert why in caplog.text
 
 
-def test_the_servers_state_has_no_model_per_client():
-    """Three numbers per client, which follow from who took part; everything else is as for one client."""
-    model = {"w": np.zeros(5000, np.float32)}
-    sizes = []
-    for count in (1, 10_000):
-        driver = Driver(LastWord(memory="clients"), model)
+def test_the_servers_state_knows_nothing_of_one_client():
+    """A sum, two numbers and what came; as for one client, whatever the number of them."""
+    forms = []
+    for count in (1, 1000):
+        driver = Driver(LastWord(memory="clients"), {"w": np.zeros(5000, np.float32)})
         driver.join({f"id:{number}": 1.0 for number in range(count)})
         state = driver.state
         assert state is not None
-        sizes.append([leaf.size for leaf in (state.strategy.words.total["w"], state.params["w"])])
-        assert state.strategy.words.rows is None
-        assert state.strategy.words.weight.shape == state.strategy.reach.shape == state.strategy.usual.shape
-    assert sizes[0] == sizes[1] == [5000, 5000]
+        forms.append([leaf.shape for leaf in jax.tree.leaves(state.strategy)])
+    assert forms[0] == forms[1]
+    assert sorted(forms[0]) == [(), (), (), (), (), (5000,)]
+
+
+@pytest.mark.parametrize("target", [{"1": 1.0, "2": 5.0, "3": 0.5, "4": 2.0, "5": 1.0}, "size", "examples"])
+@pytest.mark.parametrize("kind", [LastWord, MIFA])
+def test_clients_count_as_they_do_with_a_memory_on_the_server(kind, target):
+    def sized(arrays, config, context):
+        trained, metrics = train(arrays, config, context)
+        return trained, {**metrics, "num-examples": 10 * int(context.node_config["client-id"])}
+
+    app = client_app(train=sized, size=lambda context: 10 * int(context.node_config["client-id"]))
+    (_, on_server), (_, on_clients) = (
+        play(kind(memory=memory), target=target, grid=everybody(app), rounds=12) for memory in ("server", "clients")
+    )
+    np.testing.assert_allclose(on_server, on_clients, atol=1e-5)
+    assert np.abs(on_server).max() > 0.5
+
+
+def test_numbers_beside_a_vector_that_are_of_no_use_drop_the_answer(caplog):
+    def lie(content):
+        content["turnout.numbers"] = to_record({"numbers": np.full(3, np.nan, np.float32)})
+        return content
+
+    def behave(name, _turn, message):
+        return "lie" if name == "2" and message.metadata.message_type == "train" else "answer"
+
+    grid = InProcessGrid(APP, lambda _turn: list(NAMES), behave, lie)
+    flower, _ = play(LastWord(memory="clients"), grid=grid, rounds=2)
+    assert all(record.arrived == ("id:1", "id:3", "id:4", "id:5") for record in flower.records)
+    assert "the numbers beside its upload" in caplog.text

@@ -10,7 +10,7 @@ from turnout.flower import Limits
 from turnout.flower.server.driver import Driver
 from turnout.flower.wire.client_metrics import Dropped
 from turnout.flower.wire.layout import Layout
-from turnout.flower.wire.replies import LONGEST, Reply, Rules, check_loss, check_reply, check_size
+from turnout.flower.wire.replies import LONGEST, Reply, ReplyRules, check_loss, check_reply, check_size
 from turnout.strategies import FedAvg
 
 MODEL = {"w": np.ones((2, 3), np.float32), "b": np.zeros(2, np.float64), "count": np.array([3, 4])}
@@ -19,7 +19,7 @@ LAYOUT = Layout.of(MODEL)
 
 def check(arrays, metrics=None, limits=None):
     metrics = {} if metrics is None else metrics
-    return check_reply(arrays, metrics, MODEL, Rules(LAYOUT, 4, limits or Limits(), reach=5.0))
+    return check_reply(arrays, metrics, MODEL, ReplyRules(LAYOUT, 4, limits or Limits(), reach=5.0))
 
 
 def changed(**arrays):
@@ -175,7 +175,7 @@ def test_malformed_replies_leave_the_model_to_the_others(sent):
     driver = DRIVER
     before = driver.arrays()
     orders = {order.client: order for order in driver.open_round(["good", "bad"])}
-    found = check_reply(*sent, before, Rules(driver.layout, driver.t, Limits(norm=1.0)))
+    found = check_reply(*sent, before, ReplyRules(driver.layout, driver.t, Limits(norm=1.0)))
     good = Reply({"w": np.zeros((2, 3), np.float32), "b": np.array([1.0, 0.0], np.float32)}, 1.0, 0.0, 1.0, 1)
     replies = {"good": good} | ({"bad": found} if isinstance(found, Reply) else {})
     assert set(orders) == {"good", "bad"}

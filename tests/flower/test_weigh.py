@@ -53,11 +53,15 @@ def test_the_sum_by_hand():
 
 
 @pytest.mark.parametrize("kind", [MIFA, LastWord])
-def test_a_memory_on_the_clients_begins_a_new_epoch(kind):
+def test_a_client_that_weighs_its_own_word_is_told_and_no_epoch_begins(kind):
     driver = driver_of(kind(memory="clients"), a=1.0, b=1.0)
-    play(driver, a=8.0, b=2.0)
+    orders = driver.open_round(["a", "b"])
+    assert [order.importance for order in orders] == [1.0, 1.0]
+    said = Reply({"x": np.ones(1, np.float32)}, 1.0, 0.0, 1.0, 1, numbers=np.ones(3, np.float32))
+    driver.close_round({"a": said, "b": said})
     driver.weigh({"b": 3.0})
+    orders = driver.open_round(["a", "b"])
+    assert [order.importance for order in orders] == [1.0, 3.0]
+    driver.close_round({})
     assert driver.epoch == 0
-    play(driver, a=1.0)
-    assert driver.epoch == 2
-    assert [order.acknowledged for order in driver.open_round(["a", "b"])] == [0, 0]
+    assert [order.acknowledged for order in driver.open_round(["a", "b"])] == [1, 1]

@@ -168,7 +168,7 @@ def test_what_was_sent_fades_and_counts_per_unit_of_work():
 def test_an_answer_that_was_compressed_is_what_both_sides_know_of():
     side = LastUpdate()
     work = work_of([0.2, 0.4], lr=0.2)
-    kept = side.keep(side.init(jnp.zeros(2)), work, Answer(jnp.array([1.0, 0.0])))
+    kept = side.keep(side.init(jnp.zeros(2)), work, Answer(jnp.array([1.0, 0.0]), numbers=jnp.ones(3)))
     np.testing.assert_allclose(side.say(kept, work).update, [0.0, 2.0], rtol=1e-6)
 
 

@@ -16,8 +16,8 @@ from turnout.server.server import Server, ServerState
 from turnout.server.tally import Tally
 from turnout.strategies import FOCUS, MIFA, SCAFFOLD, FedAvg, FedDyn, FedVARP, LastWord
 from turnout.strategies.client_side import ClientSide
-from turnout.strategies.last_updates import Words
-from turnout.types import Fleet, Known, PyTree, Reports, Work, where_rows
+from turnout.strategies.last_updates import Sums, Words
+from turnout.types import Answer, Fleet, Known, PyTree, Reports, Work, where_rows
 
 COUNT, LEAVER, ROUNDS, REACH = 5, 3, 9, 4.0
 IMPORTANCE = jnp.array([1.0, 2.0, 0.5, 1.5, 1.0])
@@ -60,7 +60,7 @@ class Sent(NamedTuple):
     @property
     def words(self):
         state = self.state.strategy
-        return state if isinstance(state, Words) else state.words
+        return state if isinstance(state, Words | Sums) else state.words
 
 
 @eqx.filter_jit
@@ -74,7 +74,9 @@ def _play(server, carried, first, comes):
         here = comes[t] & server.fleet.members
         view = server.view(state, t, here, lr, Known(ones, ones, ones, ones), None)
         cohort, state = server.ask(state, view, jr.key(0))
-        work = Work(UPDATES[t], ones * lr, reach, ones * now, server.download(state, view, cohort).shared)
+        work = Work(
+            UPDATES[t], ones * lr, reach, ones * now, server.download(state, view, cohort).shared, importance=IMPORTANCE
+        )
         if side.gradients:
             work = replace(work, mean_gradient=-UPDATES[t], last_gradient=-UPDATES[t])
         answers = jax.vmap(side.say)(kept, work)
@@ -108,7 +110,8 @@ def test_the_sum_is_that_of_a_fleet_in_which_the_client_never_was(strategy):
     if keeps:
         assert gap(sent.words, never.words) > 0.05
         assert gap(sent.leave(goodbyes=0).words, never.words) > 0.05  # without a goodbye a ghost stays
-        assert gap(sent.leave(goodbyes=2).words, never.words) < 1e-6  # one that comes twice counts once
+        if isinstance(sent.words, Words):  # a sum of words that weigh themselves knows nobody: who calls must know
+            assert gap(sent.leave(goodbyes=2).words, never.words) < 1e-6  # one that comes twice counts once
 
 
 @pytest.mark.parametrize("strategy", ON_CLIENTS, ids=str)
@@ -122,10 +125,10 @@ def test_where_clients_keep_nothing_there_is_nothing_to_take_back(strategy):
     name = type(strategy).__name__
     server = Server.of(Fleet(IMPORTANCE), strategy, slots=COUNT)
     with pytest.raises(ValueError, match=f"^{name} has no sum of words that its clients keep"):
-        take_back(server, server.init(jnp.zeros(3)), jnp.asarray(0), jnp.ones(3))
+        take_back(server, server.init(jnp.zeros(3)), jnp.asarray(0), Answer(jnp.ones(3)))
 
 
 def test_a_side_that_keeps_no_word_says_no_goodbye():
     with pytest.raises(ValueError, match=r"^ClientSide keeps no word that the server has summed up: nothing to take"):
         ClientSide().goodbye(None)
-    np.testing.assert_array_equal(Corrected(0.1).goodbye(jnp.ones(2)), -1.0)
+    np.testing.assert_array_equal(Corrected(0.1).goodbye(jnp.ones(2)).update, -1.0)

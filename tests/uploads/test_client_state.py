@@ -18,7 +18,7 @@ from turnout.simulator.plan import Plan, RecordPlan
 from turnout.simulator.trial import Trial, check_trial
 from turnout.strategies import MIFA, FedAvg, LastWord, OptimalSampling
 from turnout.types import Fleet
-from turnout.uploads import Chain, Clip, EightBit, ErrorFeedback, Noise, Plain, TopK
+from turnout.uploads import Chain, Clip, EightBit, ErrorFeedback, FixedPoint, Noise, Plain, TopK
 
 NUM_CLIENTS = 8
 TASK = tasks.synthetic_leaf(num_clients=NUM_CLIENTS, num_features=6, num_classes=3, samples_per_client=40, seed=1)
@@ -64,6 +64,16 @@ def test_a_compressor_inside_the_memory_is_corrected():
     lost = run([trial(kept, uploads=TopK(0.2))], rounds=200)[0]
     off = np.abs(few.final("train_loss") - whole.final("train_loss"))
     assert (off < 0.6 * np.abs(lost.final("train_loss") - whole.final("train_loss"))).all()
+
+
+@pytest.mark.parametrize("kind", [MIFA, LastWord])
+def test_fixed_points_inside_the_memory_add_nothing_up(kind):
+    """Neither rounding nor a range that is much too small for the first words."""
+    own, coarse = kind(memory="clients"), FixedPoint(2.0**-10, 2.0**-3)
+    whole, fine, cut = run([trial(own), trial(own, uploads=FixedPoint()), trial(own, uploads=coarse)], rounds=120)
+    for a, b in zip(jax.tree.leaves(whole.params), jax.tree.leaves(fine.params), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4)
+    np.testing.assert_allclose(cut.final("train_loss"), whole.final("train_loss"), rtol=0.02)
 
 
 def test_segments_do_not_change_a_bit():

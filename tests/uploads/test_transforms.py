@@ -10,7 +10,7 @@ import pytest
 
 from turnout.testing import check_upload
 from turnout.types import Answer
-from turnout.uploads import Chain, Clip, EightBit, ErrorFeedback, Noise, Plain, TopK, Upload, UploadContext
+from turnout.uploads import Chain, Clip, EightBit, ErrorFeedback, FixedPoint, Noise, Plain, TopK, Upload, UploadContext
 from turnout.uploads.base import encode_answer
 
 UPLOADS = {
@@ -19,6 +19,7 @@ UPLOADS = {
     "noise": Noise(0.1),
     "top_k": TopK(0.25),
     "eight_bit": EightBit(),
+    "fixed_point": FixedPoint(2.0**-6, 1.0),
     "chain": Chain((Clip(0.5), TopK(0.5), EightBit())),
     "error_feedback": ErrorFeedback(Chain((TopK(0.25), EightBit()))),
 }
@@ -47,6 +48,49 @@ def test_the_second_vector_of_an_answer_has_draws_of_its_own(key):
     alone, _ = encode_answer(Noise(1.0), Answer(zeros), None, context)
     assert alone.second is None
     np.testing.assert_array_equal(alone.update, sent.update)
+
+
+def test_a_fixed_point_is_a_multiple_near_by_and_right_on_average():
+    update = np.linspace(-1.4, 1.4, 29, dtype=np.float32)
+    draws = np.stack([sent_by(FixedPoint(0.25, 1.0), update, seed=seed)[0] for seed in range(400)])
+    assert np.all(draws == np.round(draws * 4) / 4)
+    assert np.abs(draws - np.clip(update, -1, 1)).max() < 0.25
+    inside = np.abs(update) <= 1
+    np.testing.assert_allclose(draws.mean(axis=0)[inside], update[inside], atol=0.035)  # four deviations of 0.125 / 20
+
+
+def test_whole_numbers_stay_and_a_sum_of_as_many_as_there_is_room_for_is_exact():
+    upload = FixedPoint.with_room(100)
+    assert upload.room >= 100 > FixedPoint.with_room(300).room / 6
+    whole = np.array([3.0, -(2.0**-16), 2.0**23 + 1, 2.0**30], np.float32)
+    sent, _ = sent_by(FixedPoint(2.0**-16, 2.0**14), whole)
+    np.testing.assert_array_equal(sent, [3.0, -(2.0**-16), 2.0**14, 2.0**14])
+    rows = np.random.default_rng(0).uniform(-2 * upload.most, 2 * upload.most, (upload.room, 5))
+    units = [np.asarray(sent_by(upload, row)[0], np.float64) / upload.quantum for row in rows]
+    total = np.zeros(5, np.uint32)
+    for row in units:
+        total += row.astype(np.int64).astype(np.int32).view(np.uint32)
+    np.testing.assert_array_equal(total.view(np.int32), np.sum(units, axis=0))
+
+
+def test_numbers_beside_a_vector_are_rounded_too_and_may_be_large():
+    numbers = jnp.array([1.0, 1 / 3, 5e4])
+    sent, _ = encode_answer(FixedPoint(2.0**-16, 2.0), Answer(jnp.zeros(2), numbers=numbers), None, context_of(1))
+    np.testing.assert_allclose(sent.numbers, numbers, atol=2.0**-16)
+    assert float(sent.numbers[1] * 2**16) % 1 == 0
+
+
+@pytest.mark.parametrize(
+    ("quantum", "most", "message"),
+    [
+        (0.1, 1.0, "quantum of FixedPoint must be a power of two"),
+        (2.0**-16, 3.0, "most of FixedPoint must be a power"),
+        (2.0**-16, 2.0**16, "are too many: a sum has 32 bits"),
+    ],
+)
+def test_what_has_no_exact_sums_is_refused(quantum, most, message):
+    with pytest.raises(ValueError, match=message):
+        FixedPoint(quantum, most)
 
 
 class Shrinks(Upload[None]):

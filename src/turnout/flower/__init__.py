@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from turnout.flower.client import client_app, greet
     from turnout.flower.fleet.imposed import ImposedGrid
     from turnout.flower.leaving import leave
+    from turnout.flower.secure.rules import Rules
+    from turnout.flower.secure.settings import SecureSums
     from turnout.flower.server.driver import Driver
     from turnout.flower.settings import Files, Guard, Limits, Members, Waiting
     from turnout.flower.steering import steer
@@ -22,6 +24,8 @@ __all__ = [
     "ImposedGrid",
     "Limits",
     "Members",
+    "Rules",
+    "SecureSums",
     "ServerSettings",
     "Waiting",
     "client_app",

@@ -18,6 +18,7 @@ from turnout.flower.wire.layout import Arrays
 
 if TYPE_CHECKING:
     from turnout.flower.memory import Place
+    from turnout.flower.secure.rules import Rules
     from turnout.strategies.client_side import ClientSide
     from turnout.uploads import Upload
 
@@ -34,6 +35,7 @@ def greet(
     reach: Reach | None = None,
     state: Place | None = None,
     side: type[ClientSide] | None = None,
+    secure: Rules | None = None,
 ) -> ClientApp:
     """An existing ClientApp that also tells the server who it is, how much data it has, and what a model loses there.
 
@@ -51,6 +53,8 @@ def greet(
         state: file for what the client has sent, or a function of the context that names it; for strategies with their
             memory on the clients. If not given, it is lost when the node restarts.
         side: the class of a client side of your own, for strategies that are not shipped; no code travels.
+        secure: what this client insists on in secure sums; it then sends nothing but updates under masks.
+            Experimental.
 
     """
     if not isinstance(app, ClientApp):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -58,7 +62,7 @@ def greet(
     _check_functions(name=name, size=size, loss=loss)
     _check_reach(reach)
     _check_place(state)
-    return Greeted(app, name=name, size=size, loss=loss, reach=reach, state=state, side=side)
+    return Greeted(app, name=name, size=size, loss=loss, reach=reach, state=state, side=side, secure=secure)
 
 
 # Beside `turnout.declarations`, which imports jax: a client that sends models does without it.
@@ -98,6 +102,7 @@ def client_app(
     uploads: Upload | None = None,
     state: Place | None = None,
     side: type[ClientSide] | None = None,
+    secure: Rules | None = None,
 ) -> ClientApp:
     """A ClientApp that trains with a function of yours, in any framework.
 
@@ -114,6 +119,8 @@ def client_app(
             a function of the context that names it, where several clients share a machine; if not given, the memory is
             lost when the node restarts.
         side: the class of a client side of your own, for strategies that are not shipped; no code travels.
+        secure: what this client insists on in secure sums; it then sends nothing but updates under masks.
+            Experimental.
 
     """
     _check_functions(train=train, loss=loss, evaluate=evaluate, size=size)
@@ -133,4 +140,4 @@ def client_app(
         def measure(message: Message, context: Context) -> Message:
             return reply_with(message, evaluate(*read_order(message), context))
 
-    return Greeted(app, size=size, loss=loss, uploads=uploads, state=state, side=side)
+    return Greeted(app, size=size, loss=loss, uploads=uploads, state=state, side=side, secure=secure)

@@ -1,4 +1,5 @@
 """A ClientApp that answers the server's questions, and does what its strategy wants around the app's own work."""
+# Long: it answers every kind of message, those about secure sums included.
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, M
 from flwr.clientapp import ClientApp
 
 from turnout.flower.leaving import has_left
+from turnout.flower.secure.words import NUMBERS, VALUES, WANTED
 from turnout.flower.steering import steering
 from turnout.flower.wire import messages as wire
 from turnout.flower.wire.client_metrics import OWN_BASE, OWN_NORM, OWN_ROUND, length
@@ -19,7 +21,9 @@ from turnout.metrics import TEST_LOSS, is_loss
 
 if TYPE_CHECKING:
     from turnout.flower.memory import Place
-    from turnout.flower.sender import Begun, Sender
+    from turnout.flower.secure.node import AskedSum, SecureNode
+    from turnout.flower.secure.rules import Rules
+    from turnout.flower.sender import Begun, Sender, Sending
     from turnout.strategies.client_side import ClientSide
     from turnout.uploads import Upload
 
@@ -41,7 +45,7 @@ class Greeted(ClientApp):
     wants the client to remember what it has sent.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what a user gives, most by name)
         self,
         app: ClientApp,
         *,
@@ -52,15 +56,20 @@ class Greeted(ClientApp):
         uploads: Upload | None = None,
         state: Place | None = None,
         side: type[ClientSide] | None = None,
+        secure: Rules | None = None,
     ) -> None:
         super().__init__()
         self._app, self._name, self._size, self._loss, self._reach = app, name, size, loss, reach
         self._uploads, self._place = uploads, state
         self._sides = () if side is None else (_checked_side(side),)
         self._sender: Sender | None = None
+        self._asked: AskedSum | None = None  # what the order of now says of a secure sum
         # Functions may be registered before or after: both end up with the app inside.
         self.train, self.evaluate, self.query, self.lifespan = app.train, app.evaluate, app.query, app.lifespan
         self._answers = {wire.HELLO: self._hello, wire.PROBE: self._probe, wire.UPLOAD: self._upload}
+        self._secure = None if secure is None else _secure_node(secure, state, uploads)
+        if self._secure is not None:
+            self._answers = {wire.HELLO: self._hello, **self._secure.answers}
 
     def __call__(self, message: Message, context: Context) -> Message:
         kind = message.metadata.message_type
@@ -68,6 +77,38 @@ class Greeted(ClientApp):
             return self._answers[kind](message, context)
         if kind != MessageType.TRAIN:
             return self._app(message, context)
+        if self._secure is None:
+            return self._train(message, context)
+        self._asked = asked = self._secure.asked(message, context)
+        self._put_in_fixed_points(asked.quantum, asked.most)
+        reply = self._leave_sum(message, context) if has_left(context) else self._train(message, context)
+        return self._secure.mask(asked, message, reply, context)
+
+    def _leave_sum(self, message: Message, context: Context) -> Message:
+        """The goodbye of a client whose word is in a sum under masks."""
+        start, config = read_order(message)
+        said = self._with_jax().goodbye_in_sum(start, config, context)
+        if said is None:
+            raise ValueError("this client has no word in the sum of the server")
+        return Message(self._for_sum(said, 1.0), reply_to=message)
+
+    def _for_sum(self, sent: Sending, counts: float) -> RecordDict:
+        """An answer that is still to be put under masks."""
+        numbers = np.array([counts], np.float32) if sent.numbers is None else sent.numbers
+        assert sent.whole is not None  # of what is packed here
+        return RecordDict(
+            {VALUES: wire.to_record({"values": sent.whole}), NUMBERS: wire.to_record({"numbers": numbers})}
+        )
+
+    def _put_in_fixed_points(self, quantum: float, most: float) -> None:
+        from turnout.flower.sender import Sender
+        from turnout.uploads.fixed_point import FixedPoint
+
+        upload = FixedPoint(quantum, most)
+        if self._sender is None or upload != self._uploads:
+            self._uploads, self._sender = upload, Sender(upload, self._place, self._sides)
+
+    def _train(self, message: Message, context: Context) -> Message:
         check_side_known(wire.config_in(message), self._own_sides)
         if has_left(context):
             return self._say_goodbye(message, context)
@@ -106,7 +147,14 @@ class Greeted(ClientApp):
         who = ConfigRecord({SIDES: [*KNOWN_SIDES, *self._own_sides]})
         try:
             check_side_known(config, self._own_sides)
-            if self._uploads is not None:
+            if self._secure is not None:
+                self._secure.check(config)
+            elif config.get(WANTED):
+                raise ValueError(
+                    "the server sees sums only, but this app sends its updates as they are: take "
+                    "app = greet(app, secure=Rules())"
+                )
+            elif self._uploads is not None:
                 self._with_jax().check(config)
             name = wire.client_name(context) if self._name is None else str(self._name(context))
             if name is not None:
@@ -184,9 +232,18 @@ class Greeted(ClientApp):
         usable = float(reach) if np.isfinite(reach) and reach >= 0 else 1.0  # as the server takes it
         if begun.steer is not None:
             usable = own["reach"] = begun.steer.reach(usable, config["lr"] / (config.get("step-scale") or 1.0))
-        sent = self._with_jax().pack(begun, wire.to_numpy(record), start, config, context, usable)
+        told = config.get(wire.WEIGHT, 1.0) if self._asked is None else self._asked.weight or config.get(wire.WEIGHT)
+        counts = _importance(told, wire.metrics_in(content))
+        sent = self._with_jax().pack(begun, wire.to_numpy(record), start, config, context, usable, counts)
         del content[key]
+        if self._asked is not None and sent.whole is not None:
+            if SIDE in config and sent.based_on != config[wire.ACKNOWLEDGED]:
+                raise ValueError("what this client has sent before is lost: it is left out of this sum")
+            content.update(self._for_sum(sent, counts))
+            return
         content[wire.COMPACT] = wire.to_record(sent.parts)
+        if sent.numbers is not None:
+            content[wire.NUMBERS] = wire.to_record({"numbers": sent.numbers})
         if sent.second is not None:
             content[wire.SECOND] = wire.to_record(sent.second)
         if config.get(wire.KEEP):
@@ -201,6 +258,8 @@ class Greeted(ClientApp):
         said = self._with_jax().goodbye(start, config, context) if SIDE in config else None
         if said is not None:
             content[wire.COMPACT], own[OWN_BASE] = wire.to_record(said.parts), said.based_on
+            if said.numbers is not None:
+                content[wire.NUMBERS] = wire.to_record({"numbers": said.numbers})
         return Message(content, reply_to=message)
 
     def _upload(self, message: Message, context: Context) -> Message:
@@ -214,12 +273,31 @@ class Greeted(ClientApp):
         return Message(RecordDict(records), reply_to=message)
 
 
+def _secure_node(rules: Rules, place: Place | None, uploads: Upload | None) -> SecureNode:
+    from turnout.flower.secure.node import SecureNode  # needs cryptography
+    from turnout.flower.secure.rules import Rules as Kind
+
+    if not isinstance(rules, Kind):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"secure must be Rules, not an object of {type(rules).__name__}")
+    if uploads is not None:
+        raise ValueError("uploads cannot be used with secure: what is summed up is in fixed points already")
+    return SecureNode(rules, place)
+
+
 def _checked_side(side: Any) -> type[ClientSide]:
     from turnout.strategies.client_side import ClientSide
 
     if isinstance(side, type) and issubclass(side, ClientSide):
         return side
     raise TypeError(f"side must be a class derived from ClientSide, not {side!r:.80}: an order has the numbers of it")
+
+
+def _importance(told: Any, metrics: Mapping[str, Any]) -> float:
+    """α of this client: as the order tells it, or by a metric that its app reports, such as the samples used."""
+    if not isinstance(told, str):
+        return float(told)
+    value = metrics.get(told)
+    return float(value) if isinstance(value, int | float) and 0 < value < np.inf else 1.0
 
 
 def _read_reach(reach: Reach, metrics: Mapping[str, Any]) -> float:

@@ -51,13 +51,24 @@ class Memory:
         oldest = max((t for t in states if t <= min(arrived, durable)), default=0)
         return {t: state for t, state in states.items() if oldest <= t <= arrived}
 
+    def rounds(self, run: str, context: Context) -> list[int]:
+        """The rounds whose states are kept, none if they are of another run or cannot be read; loads no jax."""
+        content = self._content(context)
+        if content is None:
+            return []
+        try:
+            header, _ = archive.from_bytes(content, self.path(context) or "the state of the node")
+            return list(header["rounds"]) if header["run"] == run else []
+        except (EditedError, ValueError, KeyError, TypeError):
+            return []
+
     def keep(self, states: States, config: Mapping[str, Any], context: Context) -> None:
         """Replace the memory; it is on the disk when this returns."""
         named = {t: layout.named_leaves(state) for t, state in states.items()}
         header = {"format": _FORMAT, "run": config[RUN_ID], "client": client_name(context), "rounds": list(states)}
         rows = {f"{t} {path}": leaf for t, leaves in named.items() for path, leaf in leaves.items()}
         content = archive.to_bytes(header, rows)
-        path = self._path(context)
+        path = self.path(context)
         if path is None:
             context.state[REMEMBERED] = ConfigRecord({_CONTENT: content})
             return
@@ -69,7 +80,7 @@ class Memory:
         if content is None:
             return {}
         try:
-            header, rows = archive.from_bytes(content, self._path(context) or "the state of the node")
+            header, rows = archive.from_bytes(content, self.path(context) or "the state of the node")
             if header["format"] not in (_FORMAT, _BEFORE) or header["run"] != run:
                 log.info("the memory of earlier uploads belongs to another run: starting afresh")
                 return {}
@@ -81,19 +92,20 @@ class Memory:
             return {}
         if header["client"] != client_name(context):
             raise ValueError(
-                f"{self._path(context)} holds the memory of client {header['client']!r}, but this is "
+                f"{self.path(context)} holds the memory of client {header['client']!r}, but this is "
                 f"{client_name(context)!r}: give each client a file of its own, by a function of its context"
             )
         return states
 
     def _content(self, context: Context) -> bytes | None:
-        path = self._path(context)
+        path = self.path(context)
         if path is not None:
             return path.read_bytes() if path.exists() else None
         content = context.state.config_records.get(REMEMBERED, ConfigRecord()).get(_CONTENT)
         return content if isinstance(content, bytes) else None
 
-    def _path(self, context: Context) -> Path | None:
+    def path(self, context: Context) -> Path | None:
+        """The file of the memory, None where the node's own state has it."""
         place = self._place(context) if callable(self._place) else self._place
         return None if place is None else Path(place)
 

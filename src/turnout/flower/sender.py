@@ -11,6 +11,7 @@ import jax.random as jr
 import numpy as np
 from flwr.app import Context
 
+from turnout import tree
 from turnout.flower.memory import Memory, Place, States
 from turnout.flower.steering import Steer
 from turnout.flower.wire import side
@@ -19,6 +20,7 @@ from turnout.flower.wire.compact import compact
 from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.messages import ACKNOWLEDGED, DURABLE, KEEP, ROUND, RUN_ID, SHARED, UPLOAD_SEED
 from turnout.strategies.client_side import ClientSide, answer
+from turnout.strategies.last_updates import LastUpdate
 from turnout.types import Answer, Params, PyTree, Work
 from turnout.uploads import Plain, Upload, UploadContext
 from turnout.uploads.base import all_parts, check_fit, encode_answer
@@ -51,6 +53,8 @@ class Sending(NamedTuple):
     second: Arrays | None  # of the second vector, where the strategy's clients send one
     length: float
     based_on: int  # the round of the upload from which it is a difference, 0 if it is none
+    numbers: np.ndarray | None = None  # those beside the vector, where the strategy's clients send some
+    whole: np.ndarray | None = None  # the vector in one row, whatever few bytes it could be sent in
 
 
 class Sender:
@@ -101,21 +105,24 @@ class Sender:
         config: Mapping[str, Any],
         context: Context,
         reach: float = 1.0,
+        importance: float = 1.0,
     ) -> Sending:
-        """The answer of a model trained with this reach; the memory of it is stored before this returns."""
+        """The answer of a model trained with this reach by a client of this importance, stored before it returns."""
         update, how = _update(trained, start), self._context(config, reach)
         mean = last = None
         if begun.side is not None and begun.steer is not None:
             _check_steered(begun.side, begun.steer, update, reach, keeps=bool(jax.tree.leaves(begun.kept)))
             mean, last = (_on_device(part) for part in (begun.steer.mean(), begun.steer.last()))
-        work = Work(update, how.lr, how.reach, how.t, begun.shared, mean, last)
+        counts = jnp.asarray(importance, jnp.float32)
+        work = Work(update, how.lr, how.reach, how.t, begun.shared, mean, last, counts)
         sent, after = self._answer(begun.side, self._upload, work, begun.kept, how)
         if jax.tree.leaves(after):  # a state that is not finite would never become finite again
             is_finite = all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(after))
             now = {config[ROUND]: after if is_finite else begun.kept}
             self._memory.keep({**begun.versions, **now}, config, context)
         rows, second = _off_device(sent.update), None if sent.second is None else compact(_off_device(sent.second))
-        return Sending(compact(rows), second, length(rows), begun.based_on)
+        told = (_numbers_of(sent), _in_one_row(rows))
+        return Sending(compact(rows), second, length(rows), begun.based_on, *told)
 
     def goodbye(self, start: Arrays, config: Mapping[str, Any], context: Context) -> Sending | None:
         """What takes the client's word out of the server's sum: whole, since what stays there would stay for ever.
@@ -127,10 +134,22 @@ class Sender:
         if wanted is None or not jax.tree.leaves(kept.algorithm):
             return None
         said = wanted.goodbye(kept.algorithm)
-        if jax.tree.structure(said) != jax.tree.structure(zeros):
+        if jax.tree.structure(said.update) != jax.tree.structure(zeros):
             return None
-        rows = _off_device(said)
-        return Sending(compact(rows), None, length(rows), based_on)
+        rows = _off_device(said.update)
+        return Sending(compact(rows), None, length(rows), based_on, _numbers_of(said))
+
+    def goodbye_in_sum(self, start: Arrays, config: Mapping[str, Any], context: Context) -> Sending | None:
+        """The same as what an update in this round would change: the whole word is taken out of a sum under masks."""
+        wanted, zeros = side.from_config(config, self._sides), _zeros(start)
+        kept, based_on, _ = self._recall(wanted, zeros, config, context)
+        if not isinstance(wanted, LastUpdate) or based_on != config[ACKNOWLEDGED]:
+            return None
+        how = self._context(config, 0.0)
+        said = tree.scale(wanted.goodbye(kept.algorithm), (how.t + 1.0) ** -jnp.asarray(wanted.fading, jnp.float32))
+        sent, _ = encode_answer(self._upload, said, kept.uploads, how)
+        rows = _off_device(sent.update)
+        return Sending({}, None, length(rows), based_on, _numbers_of(sent), _in_one_row(rows))
 
     def _recall(
         self, wanted: ClientSide | None, zeros: Params, config: Mapping[str, Any], context: Context
@@ -160,7 +179,7 @@ def answer_of(
         return encode_answer(upload, said, before.uploads, context)
 
     if wanted is None:
-        sent, uploads = code(Answer(work.update))
+        sent, uploads = code(Answer(tree.scale(work.update, work.importance)))
         return sent, NodeState(uploads)
     sent, kept, uploads = answer(wanted, before.algorithm, work, code)
     return sent, NodeState(uploads, kept)
@@ -193,6 +212,14 @@ def _zeros(start: Arrays) -> Params:
 
 def _on_device(arrays: Arrays) -> Params:
     return {name: jnp.asarray(part) for name, part in arrays.items()}
+
+
+def _numbers_of(sent: Answer) -> np.ndarray | None:
+    return None if sent.numbers is None else np.asarray(sent.numbers)
+
+
+def _in_one_row(rows: Arrays) -> np.ndarray:
+    return np.concatenate([np.ravel(rows[name]) for name in sorted(rows)])
 
 
 def _off_device(vector: Params) -> Arrays:

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
@@ -22,6 +22,7 @@ from turnout.flower.run.books import Books, Evaluations, Tempo, means_by_target,
 from turnout.flower.run.checkpoint import hold
 from turnout.flower.run.estimates import Estimate, estimates_of
 from turnout.flower.run.live import MetricsPage, line_of, live_numbers
+from turnout.flower.secure.settings import SecureSums
 from turnout.flower.server.demands import for_real_nodes
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.flow import Flow
@@ -40,6 +41,9 @@ from turnout.simulator.client_optimizer import Local
 from turnout.simulator.history import History
 from turnout.simulator.programs import use_compilation_cache
 from turnout.strategies.base import Strategy
+
+if TYPE_CHECKING:
+    from turnout.flower.secure.rounds import SecureRounds
 
 shown = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
 
@@ -94,6 +98,7 @@ class FlowerStrategy(Base):
         train_metrics_aggr_fn: combines the metrics of the replies to training, as in Flower's own strategies; if not
             given, means weighted by the target.
         evaluate_metrics_aggr_fn: the same for evaluation.
+        secure: let the server see sums of updates only; experimental.
         unknown: no other arguments; one that stands in a group of settings is refused with its place.
 
     """
@@ -128,12 +133,18 @@ class FlowerStrategy(Base):
         configrecord_key: str = messages.CONFIG,
         train_metrics_aggr_fn: Aggregate | None = None,
         evaluate_metrics_aggr_fn: Aggregate | None = None,
+        secure: SecureSums | None = None,
         **unknown: Any,
     ) -> None:
         refuse_unknown(unknown, FlowerStrategy.__init__)
         if evaluate_every < 0:
             raise ValueError(f"evaluate_every must be 0 or more rounds, not {evaluate_every}")
+        if secure is not None:
+            guard = None if guard is GUARDED else guard  # the default gives way
+            asks = {"evaluate_every": evaluate_every, "target": target, "combines": train_metrics_aggr_fn is not None}
+            secure.check(strategy, guarded=guard is not None, limited=limits is not None, **asks)
         self.strategy = strategy
+        self.secure = secure
         self.local = local
         self.seed = seed
         self.settings = for_real_nodes(server, strategy)
@@ -155,7 +166,7 @@ class FlowerStrategy(Base):
             fraction_train, fraction_evaluate, min_train_nodes, min_evaluate_nodes, min_available_nodes
         )
         self._aggregate = {"train": train_metrics_aggr_fn, "evaluate": evaluate_metrics_aggr_fn}
-        self._presence = Presence(self.members, target, self.waiting.greeting, strategy)
+        self._presence = Presence(self.members, target, self.waiting.greeting, strategy, secure is not None)
         self._gathering = Gathering(self._presence, self._shares, seed)
         self._keys = (arrayrecord_key, configrecord_key)
         self._mailbox = Mailbox(*self._keys)
@@ -178,6 +189,7 @@ class FlowerStrategy(Base):
         self._flow: Flow | None = None
         self._exchange = Exchange(self._mailbox, self._closing, self.limits, self.weighted_by_key)
         self._tempo = Tempo()
+        self._sums: "SecureRounds | None" = None
 
     @property
     def suspects(self) -> dict[str, Suspicion]:
@@ -305,6 +317,9 @@ class FlowerStrategy(Base):
         self, t: int, arrays: ArrayRecord, config: ConfigRecord, grid: PollingGrid, timeout: float
     ) -> tuple[ArrayRecord, MetricRecord]:
         sent, begun = list(self.configure_train(t, arrays, config, grid)), grid.clock.now()
+        if self.secure is not None:
+            replies = self._secure_rounds(self.secure).play(self._require_driver(), sent, self._exchange, grid, timeout)
+            return self.aggregate_train(t, replies)
         # A subclass that aggregates in its own way gets the replies; all others are taken in as they come.
         streams = type(self).aggregate_train is FlowerStrategy.aggregate_train
         take = (lambda reply: self._exchange.take(self._require_driver(), reply)) if streams else None
@@ -315,6 +330,14 @@ class FlowerStrategy(Base):
         arrays, metrics = self.aggregate_train(t, replies)
         shown.info("\t└──> Training: %s", metrics)
         return arrays, metrics
+
+    def _secure_rounds(self, settings: SecureSums) -> "SecureRounds":
+        if self._sums is None:
+            from turnout.flower.secure.rounds import SecureRounds  # needs cryptography
+
+            by_size = self.weighted_by_key if self._presence.target == "examples" else None
+            self._sums = SecureRounds(settings, self._books.chronicle.run_id, by_size)
+        return self._sums
 
     def _evaluate(
         self, t: int, arrays: ArrayRecord, config: ConfigRecord, grid: PollingGrid, timeout: float, result: Result
@@ -360,6 +383,8 @@ class FlowerStrategy(Base):
         for_all = {messages.RUN_ID: self._books.chronicle.run_id, messages.DURABLE: self._books.durable_round(driver.t)}
         for_all |= {messages.KEEP: True} if driver.demands.lengths else {}
         for_all |= side.to_config(self.strategy)
+        if driver.demands.numbers and self._presence.target == "examples":
+            for_all |= {messages.WEIGHT: self.weighted_by_key}
         return self._exchange.write_orders(driver, orders, listed.busy, for_all, config)
 
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> tuple[ArrayRecord, MetricRecord]:

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from turnout.server.server import Server, ServerState
-from turnout.strategies.last_updates import Words
-from turnout.types import Fleet, Mask, Params, PerClient, PyTree, where_rows
+from turnout.strategies.last_updates import Sums, Words
+from turnout.types import Answer, Fleet, Mask, Params, PerClient, PyTree, where_rows
 
 
 def grow(server: Server, state: ServerState, num_before: int) -> ServerState:
@@ -39,17 +39,17 @@ def renew(server: Server, state: ServerState, places: Mask) -> ServerState:
     return _with_parts(state, jax.tree.map(reset, _parts(state), _parts(fresh), has_rows(server, state.params)))
 
 
-def take_back(server: Server, state: ServerState, place: Int[Array, ""], said: Params) -> ServerState:
+def take_back(server: Server, state: ServerState, place: Int[Array, ""], said: Answer) -> ServerState:
     """State after the goodbye of the client at this place, which takes its word out of the sum that the server holds.
 
     Where the server holds the words themselves, `vacate` does that, and nobody need say anything.
     """
-    if not any(part.rows is None for part in words_in(state.strategy)):
+    if not any(map(is_sum, words_in(state.strategy))):
         name = type(server.strategy).__name__
         raise ValueError(f"{name} has no sum of words that its clients keep: a client that leaves has nothing to say")
 
-    def without(words: Words) -> Words:
-        return words.take_back(place, said) if words.rows is None else words
+    def without(words: Words | Sums) -> Words | Sums:
+        return words.take_back(place, said) if is_sum(words) else words
 
     return replace(state, strategy=_map_words(without, state.strategy))
 
@@ -60,7 +60,7 @@ def vacate(server: Server, state: ServerState, places: Mask) -> ServerState:
     Words that clients keep themselves stay in the sum, unless they were taken back before.
     """
     state = renew(server, state, places)
-    return replace(state, strategy=_map_words(Words.recount, state.strategy))
+    return replace(state, strategy=_map_words(_recount, state.strategy))
 
 
 def has_rows(server: Server, params: Params) -> PyTree:
@@ -93,14 +93,23 @@ def _with_parts(state: ServerState, parts: tuple[PyTree, PyTree, PyTree]) -> Ser
 
 
 def _is_words(part: PyTree) -> bool:
-    return isinstance(part, Words)
+    return isinstance(part, Words | Sums)
 
 
-def words_in(state: PyTree) -> list[Words]:
+def _recount(words: Words | Sums) -> Words | Sums:
+    return words.recount() if isinstance(words, Words) else words
+
+
+def is_sum(words: Words | Sums) -> bool:
+    """Whether the words themselves are with the clients."""
+    return isinstance(words, Sums) or words.rows is None
+
+
+def words_in(state: PyTree) -> list[Words | Sums]:
     """The memories in the state of a strategy."""
     return [part for part in jax.tree.leaves(state, is_leaf=_is_words) if _is_words(part)]
 
 
-def _map_words(change: Callable[[Words], Words], state: PyTree) -> PyTree:
+def _map_words(change: Callable[[Words | Sums], Words | Sums], state: PyTree) -> PyTree:
     """The state of a strategy with each memory in it changed."""
     return jax.tree.map(lambda part: change(part) if _is_words(part) else part, state, is_leaf=_is_words)

@@ -109,4 +109,5 @@ def _work_of(trained: Trained, download: Download, jobs: Jobs) -> Work:
         shared=download.shared,
         mean_gradient=trained.mean_gradient,
         last_gradient=trained.last_gradient,
+        importance=1.0 if context.importance is None else context.importance,
     )

@@ -88,7 +88,8 @@ def _jobs(lane: Lane, view: View, cohort: Cohort, nature: Nature, reach: PerSlot
     context = None
     if not lane.trial.client.sends_plainly:
         rate, number = (jnp.full(cohort.ids.shape, value, jnp.float32) for value in (view.lr, view.t))
-        context = UploadContext(seeds(Stream.UPLOAD), rate, reach, number)
+        own = None if lane.trial.client.side is None else cohort.take(view.importance)
+        context = UploadContext(seeds(Stream.UPLOAD), rate, reach, number, importance=own)
     return Jobs(
         clients=jnp.minimum(cohort.ids, cohort.num_clients - 1),
         seeds=seeds(Stream.TRAIN),

@@ -26,6 +26,7 @@ from turnout.simulator.lane import Lane
 from turnout.simulator.orders import Asked, DoneWork, admit, ask, known_truth, work
 from turnout.simulator.pending import ARRIVED, FAILED, VACANT, Pending, Places
 from turnout.simulator.side_by_side import most_of_lanes
+from turnout.strategies.client_side import blank_answers
 from turnout.types import Answer, Cohort, Fleet, Known, Mask, PerClient, Reports, Round, Tree, View
 from turnout.world import Nature
 
@@ -69,7 +70,7 @@ def begin_time(lane: Lane, fleet: Fleet, state: ServerState) -> Time:
         view = server.view(state, jnp.zeros((), jnp.int32), nature.available, trial.local.rate(0), truth, losses)
         asked = ask(lane, server, state, view, nature, truth)
         rows = tree.repeat(state.params, plan.slots)
-        return asked, Answer(rows, rows if side is not None and side.sends_second else None)
+        return asked, blank_answers(side, rows)
 
     asked, answers = eqx.filter_eval_shape(first_orders)
     pending = Pending.empty(asked.orders, asked.download, plan.places, answers if trial.works_at_once else None)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.last_updates import LastUpdate, Words
+from turnout.strategies.last_updates import LastUpdate, Sums, Words
 from turnout.strategies.memory_rows import Keeper, sum_rows
 from turnout.strategies.staleness import check_not_negative, num_arrived, num_awaited
 from turnout.types import Cohort, Fleet, Move, Params, PerClient, Reports, Scalar, View, divide
@@ -16,7 +18,7 @@ from turnout.types import Cohort, Fleet, Move, Params, PerClient, Reports, Scala
 class ACEState(eqx.Module):
     """What each client said last, and about which version of the model."""
 
-    words: Words
+    words: Words | Sums
     version: PerClient  # l_k, that the client was sent
 
 
@@ -64,25 +66,28 @@ class ACE(Strategy[ACEState]):
         check_not_negative(newest_within=self.newest_within)
 
     def init(self, fleet: Fleet, params: Params) -> ACEState:
-        return ACEState(Words.empty(fleet, params, self.memory), jnp.zeros_like(fleet.importance))
+        words = Sums.empty(params) if self.memory == "clients" else Words.empty(fleet, params)
+        return ACEState(words, jnp.zeros_like(fleet.importance))
 
     def aggregate(
         self, state: ACEState, params: Params, view: View, cohort: Cohort, reports: Reports
     ) -> tuple[Move, ACEState]:
-        said = reports.updates if self.memory == "clients" else tree.rows_per_unit(reports.updates, cohort.lr)
-        words, _, heard = state.words.hear(cohort, reports, said, cohort.take(view.importance), view.t)
-        spoken = cohort.put(jnp.asarray(view.t, jnp.float32) - cohort.age)
-        after = ACEState(words, jnp.where(heard, spoken, state.version))
+        if isinstance(state.words, Sums):
+            after = replace(state, words=state.words.hear(reports, jnp.ones_like(reports.reach))[0])
+        else:
+            said = tree.rows_per_unit(reports.updates, cohort.lr)
+            words, _, heard = state.words.hear(cohort, reports, said, cohort.take(view.importance), view.t)
+            spoken = cohort.put(jnp.asarray(view.t, jnp.float32) - cohort.age)
+            after = ACEState(words, jnp.where(heard, spoken, state.version))
         steps = num_arrived(cohort) / num_awaited(view, cohort)
         direction = tree.scale(self._mean(after, view), jnp.asarray(view.lr, jnp.float32) * steps)
         if self.wait:
-            all_heard = jnp.all((words.weight > 0) | view.vacant)
-            direction = tree.where(all_heard, direction, tree.zeros_like(direction))
+            direction = tree.where(after.words.has_all(view), direction, tree.zeros_like(direction))
         return Move(cohort.factors, direction), after
 
     def _mean(self, state: ACEState, view: View) -> Params:
         words = state.words
-        if self.newest_within is None or words.rows is None:
+        if self.newest_within is None or isinstance(words, Sums) or words.rows is None:
             return words.mean(view)
         age = jnp.asarray(view.t, jnp.float32) - state.version
         weight = jnp.where(age <= jnp.asarray(self.newest_within, jnp.float32), words.weight, 0.0)

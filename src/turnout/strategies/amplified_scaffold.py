@@ -64,8 +64,8 @@ class WindowedControl(ClientSide[Gathered]):
         now = kept.seen_from(work.shared.window)
         return Gathered(now.control, tree.add(now.mean, sent.second), now.count + work.reach, now.window)
 
-    def goodbye(self, kept: Gathered) -> Params:
-        return tree.scale(kept.mean, -1.0)
+    def goodbye(self, kept: Gathered) -> Answer:
+        return Answer(tree.scale(kept.mean, -1.0))
 
 
 class AmplifiedState(eqx.Module):

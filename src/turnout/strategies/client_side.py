@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import ClassVar, Generic, Literal, TypeVar
 
 import jax
+import jax.numpy as jnp
 
 from turnout import tree
 from turnout.declarations import Declared
@@ -28,6 +29,7 @@ class ClientSide(Declared, Generic[Kept]):
     gradients: ClassVar[tuple[Gradient, ...]] = ()  # raw gradients that are wanted in `Work`
     sends_second: ClassVar[bool] = False  # its answers have a second vector
     sends_changes: ClassVar[bool] = False  # its answers are changes of what it has sent before, which would undo noise
+    numbers: ClassVar[tuple[str, ...]] = ()  # names of the numbers that its answers have beside the vector
 
     @property
     def pull(self) -> Scalar | None:
@@ -59,15 +61,23 @@ class ClientSide(Declared, Generic[Kept]):
         """What it keeps if that arrives."""
         return kept
 
-    def goodbye(self, kept: Kept) -> Params:
-        """What it says when it leaves for good: the change that takes its word out of the server's `Words`.
+    def goodbye(self, kept: Kept) -> Answer:
+        """What it says when it leaves for good: the change that takes its word out of the server's sum.
 
-        It counts with the weight that the word has there; by default it is the opposite of what the client keeps. A
-        client that has sent nothing takes nothing back.
+        In `Words` it counts with the weight that the word has there, in `Sums` as it is; by default it is the opposite
+        of what the client keeps. A client that has sent nothing takes nothing back.
         """
         if not jax.tree.leaves(kept):
             raise ValueError(f"{type(self).__name__} keeps no word that the server has summed up: nothing to take back")
-        return tree.scale(kept, -1.0)
+        return Answer(tree.scale(kept, -1.0))
+
+
+def blank_answers(side: ClientSide[Kept] | None, rows: Params) -> Answer:
+    """Answers in their form, one row per slot: these rows for every vector, and no numbers yet."""
+    if side is None:
+        return Answer(rows)
+    numbers = jnp.zeros((len(jax.tree.leaves(rows)[0]), len(side.numbers))) if side.numbers else None
+    return Answer(rows, rows if side.sends_second else None, numbers)
 
 
 def answer(

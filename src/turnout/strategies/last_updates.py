@@ -95,14 +95,55 @@ class Words(eqx.Module):
         """Σ_k α_k word_k over all clients, zero for those not heard yet."""
         return tree.scale(self.total, divide(jnp.ones(()), jnp.sum(view.importance)))
 
-    def take_back(self, client: Int[Array, ""], said: Params) -> Words:
+    def has_all(self, view: View) -> Bool[Array, ""]:
+        """Whether every client has been heard."""
+        return jnp.all((self.weight > 0) | view.vacant)
+
+    def take_back(self, client: Int[Array, ""], said: Answer) -> Words:
         """The same after the goodbye of a client that keeps its own word; said again, or without a word, it is void."""
-        total = tree.add(self.total, tree.scale(said, self.weight[client]))
+        total = tree.add(self.total, tree.scale(said.update, self.weight[client]))
         return Words(self.rows, self.weight.at[client].set(0.0), total)
 
     def recount(self) -> Words:
         """The same with its sum made anew, after rows of clients that have left were reset."""
         return self if self.rows is None else Words(self.rows, self.weight, sum_rows(self.rows, self.weight))
+
+
+class Sums(eqx.Module):
+    """The sum of words (α y, α, α reach) that clients keep themselves and weigh themselves: nothing of one client.
+
+    A word of round l counts by (l + 1)^fading. Clients send changes, so that a word leaves the sum as it came in.
+    """
+
+    total: Params  # Σ_k w_k y_k with w_k = α_k (l_k + 1)^fading
+    weight: Float[Array, ""]  # Σ_k w_k
+    reach: Float[Array, ""]  # Σ_k w_k ‖a_k‖₁
+
+    @classmethod
+    def empty(cls, params: Params) -> Sums:
+        return cls(tree.zeros_like(params), jnp.zeros(()), jnp.zeros(()))
+
+    def hear(self, reports: Reports, factor: PerSlot) -> tuple[Sums, Float[Array, ""]]:
+        """Take in changes, each times (l + 1)^fading of its round, and the α of those that came, in all."""
+        assert reports.numbers is not None  # the client side sends them
+        weight, reach, _ = jnp.sum(reports.numbers * factor[:, None], axis=0)
+        total = tree.add(self.total, tree.weighted_sum(reports.updates, factor))
+        return Sums(total, self.weight + weight, self.reach + reach), jnp.sum(reports.numbers[:, 2])
+
+    def take_back(self, client: Int[Array, ""], said: Answer) -> Sums:
+        """The same after a goodbye, which counts as it is said: who has said it must not be heard again."""
+        assert said.numbers is not None  # the client side sends them
+        weight, reach, _ = said.numbers
+        return Sums(tree.add(self.total, said.update), self.weight + weight, self.reach + reach)
+
+    def mean(self, view: View) -> Params:
+        """Σ_k α_k word_k over all clients, zero for those not heard yet."""
+        return tree.scale(self.total, divide(jnp.ones(()), jnp.sum(view.importance)))
+
+    def has_all(self, view: View) -> Bool[Array, ""]:
+        """Whether every client has a word in the sum, where none fades."""
+        least = jnp.min(jnp.where(view.importance > 0, view.importance, jnp.inf))
+        return self.weight > jnp.sum(view.importance) - 0.5 * least
 
 
 def trust(reach: Amount, usual: Amount, first: Flag) -> Amount:
@@ -123,25 +164,28 @@ blend_rows = jax.vmap(blend)  # the same for one word per slot
 class OwnWord(eqx.Module):
     """What server and client agree on that the client has sent in all."""
 
-    word: Params
+    word: Params  # α y, at the weight of its own round
+    numbers: Float[Array, "numbers"]  # α and α ‖a‖₁ behind it
     t: Float[Array, ""]  # the round of its last upload that arrived, or NOTHING_SENT
 
 
 class LastUpdate(ClientSide[OwnWord]):
-    """Keeps its last update per unit of learning rate, or also of work, and sends what has changed.
+    """Keeps its word (α y, α, α ‖a‖₁), and sends what has changed: all that a server needs is the sum over clients.
 
-    `fading`: what was sent in round l counts in round t by ((l + 1) / (t + 1))^fading. If it `blends`, an update of
-    less work than the usual, which the server sends, corrects the one before instead of replacing it.
+    y is its last update per unit of learning rate, or also of work. `fading`: what was sent in round l counts in round
+    t by ((l + 1) / (t + 1))^fading. If it `blends`, an update of less work than the usual, which the server sends,
+    corrects the one before instead of replacing it. The third number is α as it is now, for the share that came.
     """
 
     sends_changes = True
+    numbers = ("weight", "reach", "came")
 
     fading: NotNegativeScalar = 0.0
     unit: Literal["rate", "work"] = eqx.field(static=True, default="rate")
     blends: bool = eqx.field(static=True, default=False)
 
     def init(self, params: Params) -> OwnWord:
-        return OwnWord(tree.zeros_like(params), jnp.full((), NOTHING_SENT))
+        return OwnWord(tree.zeros_like(params), jnp.zeros(2), jnp.full((), NOTHING_SENT))
 
     def receives(self, params: Params) -> Float[Array, ""] | None:
         return jnp.zeros(()) if self.blends else None  # the usual work
@@ -150,14 +194,24 @@ class LastUpdate(ClientSide[OwnWord]):
         unit = work.lr * work.reach if self.unit == "work" else work.lr
         word = tree.per_unit(work.update, unit)
         if self.blends:
-            word = blend(kept.word, word, trust(work.reach, work.shared, kept.t == NOTHING_SENT))
-        return Answer(tree.subtract(word, self._fade(kept, work)))
+            former = tree.per_unit(kept.word, kept.numbers[0])
+            word = blend(former, word, trust(work.reach, work.shared, kept.t == NOTHING_SENT))
+        alpha = jnp.asarray(work.importance, jnp.float32)
+        now = jnp.stack([alpha, alpha * work.reach])
+        before = self._fade(kept, work)
+        changed = tree.subtract(tree.scale(word, alpha), before.word)
+        return Answer(changed, numbers=jnp.append(now - before.numbers, alpha))
 
     def keep(self, kept: OwnWord, work: Work, sent: Answer) -> OwnWord:
-        return OwnWord(tree.add(self._fade(kept, work), sent.update), jnp.asarray(work.t))
+        assert sent.numbers is not None  # of what it has said
+        before = self._fade(kept, work)
+        return OwnWord(tree.add(before.word, sent.update), before.numbers + sent.numbers[:2], jnp.asarray(work.t))
 
-    def goodbye(self, kept: OwnWord) -> Params:
-        return tree.scale(kept.word, -1.0)
+    def goodbye(self, kept: OwnWord) -> Answer:
+        factor = -((kept.t + 1.0) ** jnp.asarray(self.fading, jnp.float32))
+        return Answer(tree.scale(kept.word, factor), numbers=jnp.append(kept.numbers * factor, 0.0))
 
-    def _fade(self, kept: OwnWord, work: Work) -> Params:
-        return tree.scale(kept.word, divide(kept.t + 1.0, work.t + 1.0) ** jnp.asarray(self.fading, jnp.float32))
+    def _fade(self, kept: OwnWord, work: Work) -> OwnWord:
+        """What was sent, as it counts in the round of this work."""
+        factor = divide(kept.t + 1.0, work.t + 1.0) ** jnp.asarray(self.fading, jnp.float32)
+        return OwnWord(tree.scale(kept.word, factor), kept.numbers * factor, kept.t)

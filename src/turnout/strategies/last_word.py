@@ -12,12 +12,14 @@ from jaxtyping import Array, Float
 from turnout import tree
 from turnout.declarations import ClientCount, NotNegativeScalar
 from turnout.strategies.base import Strategy
-from turnout.strategies.last_updates import LastUpdate, Words, blend_rows, trust
+from turnout.strategies.last_updates import LastUpdate, Sums, Words, blend_rows, trust
 from turnout.strategies.memory_rows import Bits, Keeper, check_bits, unpack
 from turnout.strategies.sampling import ask_uniformly
-from turnout.types import Ask, Cohort, Fleet, Move, Params, PerClient, RandomKey, Reports, View, divide
+from turnout.types import Ask, Cohort, Fleet, Move, Params, PerClient, PerSlot, RandomKey, Reports, View, divide
 
 Rule = Literal["plain", "blend", "all", "news"]
+
+_NOBODY = 1e-6  # share of the weight of all below which a sum of words is rounding: all have left it
 
 
 class News(eqx.Module):
@@ -37,12 +39,15 @@ class News(eqx.Module):
 
 
 class LastWordState(eqx.Module):
-    """What each client said last, zero before its first word, and the sum over all of them."""
+    """What each client said last, zero before its first word, and the sum over all of them.
 
-    words: Words  # y_k, by w_k = α_k (l_k + 1)^fading, from the round l_k in which the client was last heard
-    reach: PerClient  # ‖a_k‖₁ of the work behind y_k
+    Where clients keep their own words there is the sum alone, and nothing of one client.
+    """
+
+    words: Words | Sums  # y_k, by w_k = α_k (l_k + 1)^fading, from the round l_k in which the client was last heard
+    reach: PerClient | None  # ‖a_k‖₁ of the work behind y_k
     length: Float[Array, ""]  # τ̄, the mean reach behind all words, under their weights
-    usual: PerClient  # τ̄ when the client was last free to be asked
+    usual: PerClient | None  # τ̄ when the client was last free to be asked
     news: News
 
 
@@ -65,9 +70,9 @@ class LastWord(Strategy[LastWordState]):
     linear in the gradients. Who never comes never counts. A client that comes once fades, but only by a power of time.
     An update of no work, with reach or rate zero, says nothing and changes nothing.
 
-    With `memory = "clients"` each client keeps its own y_k and l_k, is sent τ̄ when it is asked, and sends the change of
-    w_k y_k, per unit of its new weight. The model is the same. The server holds one sum, whatever the number of
-    clients, and three numbers per client. With `bits = 8` or 16 the server keeps y_k in whole numbers of so many bits.
+    With `memory = "clients"` each client keeps its own α_k (y_k, 1, ‖a_k‖₁) and l_k, is sent τ̄ when it is asked, and
+    sends what has changed; the server holds one sum of these, whatever the number of clients. The model is the same.
+    With `bits = 8` or 16 the server keeps y_k in whole numbers of so many bits.
 
     `rule` takes only the first parts of all this. "plain": θ = f = 1, and the sum is divided by the weight Σ_k w_k of
     those heard, so that clients not heard yet do not shorten the step; old words are used again also when nobody comes.
@@ -98,13 +103,19 @@ class LastWord(Strategy[LastWordState]):
         return LastUpdate(self.fading, unit="work", blends=self._has("blend")) if self.memory == "clients" else None
 
     def init(self, fleet: Fleet, params: Params) -> LastWordState:
-        words, nobody = Words.empty(fleet, params, self.memory, self.bits), jnp.zeros_like(fleet.importance)
         none = jnp.zeros(())
-        return LastWordState(words, nobody, none, nobody, News(none, none, none))
+        news = News(none, none, none)
+        if self.memory == "clients":
+            return LastWordState(Sums.empty(params), None, none, None, news)
+        words, nobody = Words.empty(fleet, params, bits=self.bits), jnp.zeros_like(fleet.importance)
+        return LastWordState(words, nobody, none, nobody, news)
 
     def select(self, state: LastWordState, view: View, key: RandomKey) -> tuple[Ask, LastWordState]:
+        ask = ask_uniformly(view, key, self.cohort)
+        if state.usual is None:
+            return ask, state
         usual = jnp.where(view.available, state.length, state.usual)  # who is at work keeps that of its start
-        return ask_uniformly(view, key, self.cohort), replace(state, usual=usual)
+        return ask, replace(state, usual=usual)
 
     def shared(self, state: LastWordState, view: View) -> Float[Array, ""] | None:
         return state.length if self.memory == "clients" and self._has("blend") else None
@@ -113,25 +124,38 @@ class LastWord(Strategy[LastWordState]):
         self, state: LastWordState, params: Params, view: View, cohort: Cohort, reports: Reports
     ) -> tuple[Move, LastWordState]:
         fading, now = jnp.asarray(self.fading, jnp.float32), jnp.asarray(view.t, jnp.float32)
-        spoken = now - cohort.age  # l_k, the round whose model the client speaks about
-        weight = cohort.take(view.importance) * (spoken + 1.0) ** fading
-        said = reports.updates  # where clients keep y_k: its change
-        if self.memory == "server":
-            said = tree.rows_per_unit(said, reports.reach * cohort.lr)  # u_k
-            if self._has("blend"):
-                first = cohort.take(state.words.weight) == 0
-                theta = trust(reports.reach, cohort.take(state.usual), first)
-                said = blend_rows(unpack(cohort.read(state.words.rows)), said, theta)
-        words, _, heard = state.words.hear(cohort, reports, said, weight, view.t)
-        came = jnp.sum(jnp.where(heard, view.target, 0.0))  # A_t
-        reach, news = jnp.where(heard, cohort.put(reports.reach), state.reach), state.news.add(came)
-        length = divide(jnp.sum(words.weight * reach), jnp.sum(words.weight))
-        fresh = jnp.sum(view.importance) * (now + 1.0) ** fading  # the weight of all, were all heard now
-        mass = fresh if self._has("all") else jnp.sum(words.weight)
+        spoken = (now - cohort.age + 1.0) ** fading  # by l_k, the round whose model the client speaks about
+        everybody = jnp.sum(view.importance)
+        fresh = everybody * (now + 1.0) ** fading  # the weight of all, were all heard now
+        if isinstance(state.words, Sums):
+            words, came = state.words.hear(reports, spoken)
+            heard, total, came = words.weight, words.reach, divide(came, everybody)
+            reach, news = None, state.news.add(came)
+            heard = jnp.where(heard > _NOBODY * fresh, heard, 0.0)
+        else:
+            words, reach, came = self._hear(state, state.words, view, cohort, reports, spoken)
+            heard, total, news = jnp.sum(words.weight), jnp.sum(words.weight * reach), state.news.add(came)
+        length = divide(total, heard)
+        mass = fresh if self._has("all") else heard
         step = jnp.asarray(view.lr, jnp.float32) * divide(length, mass)  # η_t τ̄ / M
         factor = news.step(came) if self._has("news") else jnp.ones(())  # f
         after = LastWordState(words, reach, length, state.usual, news)
         return Move(cohort.factors, tree.scale(words.total, factor * step)), after
+
+    def _hear(
+        self, state: LastWordState, words: Words, view: View, cohort: Cohort, reports: Reports, spoken: PerSlot
+    ) -> tuple[Words, PerClient, Float[Array, ""]]:
+        """The memory of the server with what the cohort has said, the reach behind it, and A_t."""
+        assert state.reach is not None  # where the server keeps the words
+        assert state.usual is not None  # as there
+        said = tree.rows_per_unit(reports.updates, reports.reach * cohort.lr)  # u_k
+        if self._has("blend"):
+            first = cohort.take(words.weight) == 0
+            theta = trust(reports.reach, cohort.take(state.usual), first)
+            said = blend_rows(unpack(cohort.read(words.rows)), said, theta)
+        words, _, heard = words.hear(cohort, reports, said, cohort.take(view.importance) * spoken, view.t)
+        reach = jnp.where(heard, cohort.put(reports.reach), state.reach)
+        return words, reach, jnp.sum(jnp.where(heard, view.target, 0.0))
 
     def _has(self, part: Rule) -> bool:
         parts = get_args(Rule)

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 
 from turnout import tree
 from turnout.strategies.base import Strategy
-from turnout.strategies.last_updates import LastUpdate, Words
+from turnout.strategies.last_updates import LastUpdate, Sums, Words
 from turnout.strategies.memory_rows import Bits, Keeper, check_bits
 from turnout.types import Cohort, Fleet, Move, Params, Reports, View
 
 
-class MIFA(Strategy[Words]):
+class MIFA(Strategy[Words | Sums]):
     """In every round w ← w - η_t Σ_k α_k G_k over all clients, where G_k = -Δ_k / η is what client k sent last.
 
     Everyone available trains, and its entry of the table is replaced, normalised by the learning rate it was made with.
@@ -50,16 +50,20 @@ class MIFA(Strategy[Words]):
     def client_side(self) -> LastUpdate | None:
         return LastUpdate() if self.memory == "clients" else None
 
-    def init(self, fleet: Fleet, params: Params) -> Words:
+    def init(self, fleet: Fleet, params: Params) -> Words | Sums:
+        if self.memory == "clients":
+            return Sums.empty(params)
         return Words.empty(fleet, params, self.memory, self.bits)
 
     def aggregate(
-        self, state: Words, params: Params, view: View, cohort: Cohort, reports: Reports
-    ) -> tuple[Move, Words]:
-        said = reports.updates if self.memory == "clients" else tree.rows_per_unit(reports.updates, cohort.lr)
-        words = state.hear(cohort, reports, said, cohort.take(view.importance), view.t).words
+        self, state: Words | Sums, params: Params, view: View, cohort: Cohort, reports: Reports
+    ) -> tuple[Move, Words | Sums]:
+        if isinstance(state, Sums):
+            words, _ = state.hear(reports, jnp.ones_like(reports.reach))
+        else:
+            said = tree.rows_per_unit(reports.updates, cohort.lr)
+            words = state.hear(cohort, reports, said, cohort.take(view.importance), view.t).words
         direction = tree.scale(words.mean(view), view.lr)
         if self.wait:
-            all_heard = jnp.all((words.weight > 0) | view.vacant)
-            direction = tree.where(all_heard, direction, tree.zeros_like(direction))
+            direction = tree.where(words.has_all(view), direction, tree.zeros_like(direction))
         return Move(cohort.factors, direction), words

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from turnout.server.facts import Facts
-from turnout.server.places import take_back, words_in
+from turnout.server.places import is_sum, take_back, words_in
 from turnout.server.server import Server, ServerState
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
 from turnout.simulator.client_optimizer import Local
 from turnout.strategies.base import Strategy
-from turnout.strategies.client_side import ClientSide
+from turnout.strategies.client_side import ClientSide, blank_answers
 from turnout.tasks.quadratics import Quadratics
 from turnout.testing.claims import require, require_finite, require_same_form
 from turnout.types import Answer, Array, Ask, Cohort, Download, Fleet, Known, PyTree, Reports, View, Work
@@ -132,12 +132,13 @@ class HandDriven:
     @property
     def sums(self) -> list[np.ndarray]:
         """The sums of words that the clients keep themselves."""
-        return [np.asarray(words.total) for words in words_in(self.state.strategy) if words.rows is None]
+        return [np.asarray(words.total) for words in words_in(self.state.strategy) if is_sum(words)]
 
     def say_goodbye(self, client: int) -> None:
         """Let a client that keeps its own word take it back."""
         said = self._side.goodbye(self._kept[client])
-        require_same_form(said, self.state.params, "a goodbye must have the form of the model")
+        require(isinstance(said, Answer), "goodbye must return an Answer")  # pyright: ignore[reportUnnecessaryIsInstance]
+        require_same_form(said.update, self.state.params, "a goodbye must have the form of the model")
         self.state = take_back(self.server, self.state, jnp.asarray(client), said)
 
     def losses(self) -> np.ndarray:
@@ -168,7 +169,8 @@ class HandDriven:
             place = place - np.float32(float(cohort.lr[slot]) * float(cohort.scale[slot])) * along
         update, mean, last = map(jnp.asarray, (place - start, np.mean(gradients, axis=0), gradients[-1]))
         rate, mass, number = (jnp.asarray(value, jnp.float32) for value in (cohort.lr[slot], reach[client], t))
-        work = Work(update, rate, mass, number, own.shared, mean, last)
+        counts = jnp.asarray(self.server.fleet.importance[client], jnp.float32)
+        work = Work(update, rate, mass, number, own.shared, mean, last, counts)
         answer = side.say(kept, work)
         require((answer.second is not None) == side.sends_second, "sends_second must say whether answers have a second")
         return side.keep(kept, work, answer), answer
@@ -176,7 +178,7 @@ class HandDriven:
     def _in_slots(self, slots: int, answers: dict[int, Answer]) -> Answer:
         """One row per slot, NaN where nobody has trained, to show that these are never read."""
         nothing = jnp.full((slots, *self.task.start.shape), jnp.nan)
-        rows = Answer(nothing, nothing if self._side.sends_second else None)
+        rows = blank_answers(self._side, nothing)
         for slot, answer in answers.items():
             rows = jax.tree.map(lambda whole, row, slot=slot: whole.at[slot].set(row), rows, answer)
         return rows

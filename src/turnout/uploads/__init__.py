@@ -8,9 +8,10 @@ from turnout.uploads.chain import Chain
 from turnout.uploads.clip import Clip
 from turnout.uploads.eight_bit import EightBit
 from turnout.uploads.error_feedback import ErrorFeedback
+from turnout.uploads.fixed_point import FixedPoint
 from turnout.uploads.noise import Noise
 from turnout.uploads.plain import Plain
 from turnout.uploads.top_k import TopK
 
 __all__ = ["Upload", "UploadContext", "WireSize"]
-__all__ += ["Chain", "Clip", "EightBit", "ErrorFeedback", "Noise", "Plain", "TopK"]
+__all__ += ["Chain", "Clip", "EightBit", "ErrorFeedback", "FixedPoint", "Noise", "Plain", "TopK"]

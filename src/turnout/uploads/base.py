@@ -29,6 +29,7 @@ class UploadContext(eqx.Module):
     reach: Float[Array, "*any"]  # ‖a_k‖₁ of the local work
     t: Float[Array, "*any"]  # the round in which the client was asked
     noise_key: RandomKey | None = None  # the client's own, where the server knows the seed
+    importance: Float[Array, "*any"] | None = None  # α of the client, where the algorithm has a client side
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,10 @@ class Upload(Declared, Generic[State]):
     def encode(self, update: Params, state: State, context: UploadContext) -> tuple[Params, State]:
         """What the server will read, in the shape of a model, and the state if it arrives."""
 
+    def encode_numbers(self, numbers: Array, context: UploadContext) -> Array:
+        """What the server will read of the numbers beside the vector; by default the numbers themselves."""
+        return numbers
+
     def wire_size(self, size: WireSize, params: Shapes) -> WireSize:
         """Size of one upload, given its size before this transform; on the host, with concrete fields."""
         return size
@@ -90,11 +95,12 @@ def encode_answer(upload: Upload[State], answer: Answer, state: State, context: 
     No state is for it: what remembers is refused where clients keep what they have sent.
     """
     update, after = upload.encode(answer.update, state, context)
+    numbers = None if answer.numbers is None else upload.encode_numbers(answer.numbers, context)
     if answer.second is None:
-        return Answer(update), after
+        return Answer(update, None, numbers), after
     key = None if context.noise_key is None else jr.fold_in(context.noise_key, 1)
     other = replace(context, seed=scramble(context.seed + jnp.uint32(1)), noise_key=key)
-    return Answer(update, upload.encode(answer.second, state, other)[0]), after
+    return Answer(update, upload.encode(answer.second, state, other)[0], numbers), after
 
 
 def all_parts(upload: Upload[PyTree]) -> Iterator[Upload[PyTree]]:

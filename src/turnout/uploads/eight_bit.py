@@ -35,7 +35,7 @@ class EightBit(Upload[None]):
 
 def _round(values: Array, seed: UInt32[Array, ""]) -> Array:
     scale = jnp.max(jnp.abs(values)) / LEVELS
-    levels = jnp.floor(divide(values, scale) + _uniform(seed, values.shape).astype(values.dtype))
+    levels = jnp.floor(divide(values, scale) + uniform(seed, values.shape).astype(values.dtype))
     return jnp.clip(levels, -LEVELS, LEVELS) * scale
 
 
@@ -51,7 +51,7 @@ def as_levels(values: np.ndarray) -> tuple[np.ndarray, np.float32] | None:
     return None
 
 
-def _uniform(seed: UInt32[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
+def uniform(seed: UInt32[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
     """Numbers in [0, 1), by the same cheap hash that draws batches."""
     count = 1
     for length in shape:

@@ -8,6 +8,7 @@ from typing import Any
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from turnout.flower.fleet.directory import Sessions, is_overdue
+from turnout.flower.secure.words import WANTED
 from turnout.flower.server.demands import Demands
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.places import WORTHS, can_count
@@ -15,8 +16,7 @@ from turnout.flower.settings import Members, Target
 from turnout.flower.wire import messages, side
 from turnout.flower.wire.client_metrics import Dropped
 from turnout.flower.wire.exchange import Settings
-from turnout.flower.wire.layout import Arrays
-from turnout.flower.wire.replies import check_size
+from turnout.flower.wire.replies import Goodbye, check_size
 from turnout.flower.wire.retries import PollingGrid
 from turnout.flower.wire.side_names import SIDE
 from turnout.strategies.base import Strategy
@@ -105,7 +105,9 @@ class Presence:
     greetings: their nodes have no name, unless the strategy needs what only a greeted app can give.
     """
 
-    def __init__(self, members: Members, target: Target, timeout: float, strategy: Strategy) -> None:
+    def __init__(
+        self, members: Members, target: Target, timeout: float, strategy: Strategy, secure: bool = False
+    ) -> None:
         if isinstance(target, str) and target not in ("uniform", "size", "examples"):
             raise ValueError(
                 f"target must be 'uniform', 'size', 'examples', a mapping or a function of the name, not {target!r}"
@@ -115,13 +117,13 @@ class Presence:
         self.target: Target = target
         self.sessions = Sessions()
         self._demands = Demands.of(strategy)
-        self._side = side.to_config(strategy)
+        self._side, self._secure = side.to_config(strategy), secure
         question = {messages.SIZE: target == "size", messages.KEEP: self._demands.lengths, **self._side}
-        self._greetings = Greetings(timeout, question)
+        self._greetings = Greetings(timeout, question | ({WANTED: True} if secure else {}))
         self._refused: set[str] = set()
         self._retire_after = members.retire_after
         self._gone_since: dict[str, float] = {}
-        self._leaving: dict[str, Arrays | None] = {}  # with what they have said of their words
+        self._leaving: dict[str, Goodbye | None] = {}  # with what they have said of their words
         self._left: set[int] = set()  # nodes whose clients have said goodbye
 
     @property
@@ -132,6 +134,8 @@ class Presence:
     @property
     def _demand(self) -> str | None:
         """What only an app that answers greetings can give."""
+        if self._secure:
+            return f"{self._demands.name} has clients send their updates under masks, app = greet(app, secure=Rules())"
         if self._demands.losses:
             return f"{self._demands.name} asks clients for the loss of the model before it selects"
         if self._demands.steered:
@@ -189,7 +193,7 @@ class Presence:
         for name in names:
             self._leaving.setdefault(self._full(name))
 
-    def take_leave(self, driver: Driver, goodbyes: Mapping[str, Arrays | None]) -> None:
+    def take_leave(self, driver: Driver, goodbyes: Mapping[str, Goodbye | None]) -> None:
         """The same for clients that have said so themselves; their nodes are left alone from now on."""
         self._leaving |= goodbyes
         self._left |= {node for name in goodbyes if (node := driver.directory.node_of(name)) is not None}

@@ -15,7 +15,7 @@ from turnout.server.server import Closed, Server, ServerState
 from turnout.server.tally import Tally
 from turnout.simulator.client_optimizer import Local
 from turnout.streams import Stream, client_seeds, round_key
-from turnout.types import Array, Cohort, Params, PyTree, Reports, View
+from turnout.types import Answer, Array, Cohort, Params, PyTree, Reports, View
 
 
 class Opening(eqx.Module):
@@ -51,6 +51,7 @@ class Arrivals(eqx.Module):
     age: Array  # rounds since it was asked for
     lr: Array  # η of that round, where it is not this one
     second: Params | None = None  # the second vector of each answer, where clients send one
+    numbers: Array | None = None  # the numbers beside the vector of each answer, likewise
 
 
 class ClosedRound(eqx.Module):
@@ -109,7 +110,7 @@ def close(
     late = arrivals.age > 0  # what it says is about its start
     lr = jnp.where(late, arrivals.lr, cohort.lr)
     cohort = replace(cohort, arrived=cohort.uploading & arrivals.came, lr=lr, age=arrivals.age, waited=arrivals.age)
-    reports = Reports(arrivals.updates, arrivals.losses, arrivals.reach, arrivals.second)
+    reports = Reports(arrivals.updates, arrivals.losses, arrivals.reach, arrivals.second, numbers=arrivals.numbers)
     closed = server.close(state, view, cohort, reports, tally)
     floats = [leaf for leaf in jax.tree.leaves(closed.state) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     steady = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in floats]))
@@ -125,7 +126,7 @@ def renew(renewal: Renewal, state: ServerState) -> tuple[ServerState, Tally]:
 
 
 @eqx.filter_jit
-def take_back(server: Server, state: ServerState, place: Array, said: Params) -> ServerState:
+def take_back(server: Server, state: ServerState, place: Array, said: Answer) -> ServerState:
     """State after the goodbye of the client at this place."""
     return take_word_back(server, state, place, said)
 

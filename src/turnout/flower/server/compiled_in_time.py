@@ -50,6 +50,7 @@ class Used(eqx.Module):
     updates: Params
     second: Params | None = None
     starts: Params | None = None
+    numbers: Array | None = None  # those beside the vector of each answer, where clients send some
 
     def cohort(self, num_clients: int) -> Cohort:
         return Cohort(
@@ -101,7 +102,7 @@ def ask(question: tuple[Moment, Array, Array | None], state: ServerState) -> Ope
 def step(moment: Moment, state: ServerState, tally: Tally, used: Used, roll: Roll) -> Stepped:
     """The server's step; the state is not donated, for it is kept if the next one is not finite."""
     cohort = used.cohort(moment.server.fleet.num_clients)
-    reports = Reports.of(cohort, Answer(used.updates, used.second), used.losses, used.reach, used.starts)
+    reports = Reports.of(cohort, Answer(used.updates, used.second, used.numbers), used.losses, used.reach, used.starts)
     after, weight = moment.server.step(state, moment.view(state), cohort, reports)
     floats = [leaf for leaf in jax.tree.leaves(after) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     steady = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in floats]))

@@ -23,6 +23,7 @@ class Demands:
     steered: bool  # clients whose local steps are corrected, or whose gradients are wanted
     memory: bool  # clients that remember what they have sent
     second: bool  # a second vector in every answer
+    numbers: int  # so many numbers beside the vector of every answer, by which clients also weigh themselves
     shared_start: bool  # every client starts from the server's model
     models: bool  # the server keeps a model or an update per client
     everyone: bool  # all clients that are there train and upload
@@ -39,6 +40,7 @@ class Demands:
             steered=side is not None and side.steers,
             memory=side is not None and keeps_something(side),
             second=side is not None and side.sends_second,
+            numbers=0 if side is None else len(side.numbers),
             shared_start=strategy.starts_shared,
             models=strategy.remembers_models,
             everyone=strategy.admits_all and strategy.capacity(_MANY) >= _MANY,

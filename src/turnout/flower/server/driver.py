@@ -84,7 +84,7 @@ class Driver(FleetServer):
             raise RuntimeError(f"{self.demands.name} asked {int(opened.cohort.overflow)} clients too many")
         self.check_shared(opened.shared)
         find_start = self._find_starts(opened.cohort)
-        orders = orders_of(opened, self.directory.by_place, self.acknowledged_rounds(), find_start)
+        orders = orders_of(opened, self.directory.by_place, self.importance, self.acknowledged_rounds(), find_start)
         self._turn = turn = Turn.of(opened, orders, [here[place] for place in sorted(here)])
         if (shape := (self.places.count, len(turn.cohort.ids))) != self._compiled:  # compile while the clients work
             blank, self._compiled = self._updates(turn.cohort).blank(), shape
@@ -201,7 +201,7 @@ class Driver(FleetServer):
     def _updates(self, cohort: Cohort) -> UpdateBuffer:
         slots = cohort.ids.shape[0]
         if self._buffer is None or self._buffer.slots != slots:
-            self._buffer = UpdateBuffer(self.layout, slots, self.demands.second)
+            self._buffer = UpdateBuffer(self.layout, slots, self.demands.second, self.demands.numbers)
         return self._buffer
 
     def _find_starts(self, cohort: Cohort) -> Callable[[int], Arrays]:

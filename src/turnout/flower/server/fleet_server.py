@@ -18,12 +18,13 @@ from turnout.flower.server.demands import Demands, for_real_nodes
 from turnout.flower.server.places import Places
 from turnout.flower.server.turn import Turn
 from turnout.flower.wire.layout import Arrays, Layout
-from turnout.server.places import grow, words_in
+from turnout.flower.wire.replies import Goodbye
+from turnout.server.places import grow, is_sum, words_in
 from turnout.server.server import Server, ServerState
 from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
 from turnout.strategies.base import Strategy
-from turnout.types import Array
+from turnout.types import Answer, Array
 
 log = logging.getLogger("turnout.flower")
 State = TypeVar("State")
@@ -168,7 +169,7 @@ class FleetServer:
                 self.left -= new.keys()
         return tuple(name for name in importance if name in self.directory)
 
-    def retire(self, names: Collection[str], goodbyes: Mapping[str, Arrays] | None = None) -> None:
+    def retire(self, names: Collection[str], goodbyes: Mapping[str, Goodbye] | None = None) -> None:
         """Let clients leave for good: nothing of them counts any more, and newcomers get their places.
 
         `goodbyes` are what some of them have said, where clients remember what they have sent. If one leaves without,
@@ -179,6 +180,8 @@ class FleetServer:
         said, acknowledged = goodbyes if goodbyes and self._can_take_back() else {}, self.acknowledged_rounds()
         leaving = dict(zip(names, self.places.find(names), strict=True))
         for name in leaving.keys() & said.keys():
+            if self.demands.numbers and not acknowledged[leaving[name]]:
+                continue  # it has no word, or has taken it back before
             self._take_back(leaving[name], said[name])
         self.left |= leaving.keys()
         if vacant := self.directory.leave(names):
@@ -189,11 +192,13 @@ class FleetServer:
     def _can_take_back(self) -> bool:
         """Whether a goodbye is of use: a sum that is no `Words` cannot give a word back, and must begin anew."""
         _, state = self.serving()
-        return not self.demands.memory or any(words.rows is None for words in words_in(state.strategy))
+        return not self.demands.memory or any(map(is_sum, words_in(state.strategy)))
 
-    def _take_back(self, place: int, said: Arrays) -> None:
+    def _take_back(self, place: int, said: Goodbye) -> None:
         server, state = self.serving()
-        self._state = compiled.take_back(server, state, jnp.asarray(place, jnp.int32), self.layout.to_params(said))
+        numbers = None if said.numbers is None else jnp.asarray(said.numbers)
+        answer = Answer(self.layout.to_params(said.word), numbers=numbers)
+        self._state = compiled.take_back(server, state, jnp.asarray(place, jnp.int32), answer)
 
     def acknowledged_rounds(self) -> np.ndarray:
         """The round of the last update that arrived in this epoch, counted from 1, by place; 0 before the first."""
@@ -222,9 +227,12 @@ class FleetServer:
             self._turn = self._turn.reweigh(before, after)
 
     def take_reweighed(self) -> bool:
-        """Whether clients count differently since this was last asked."""
+        """Whether clients count differently since this was last asked, and their memories do not know it.
+
+        Clients that weigh themselves are told what they count by with every order.
+        """
         was, self._reweighed = self._reweighed, False
-        return was
+        return was and not self.demands.numbers
 
     def weigh_by_size(self, sizes: Mapping[str, float]) -> None:
         """Let clients count by the sizes of their data; those that have not told theirs count as the median."""

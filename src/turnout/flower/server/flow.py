@@ -152,7 +152,13 @@ class Flow:
             raise RuntimeError(f"{driver.demands.name} asked {int(opened.cohort.overflow)} clients too many")
         ids, copies = np.asarray(opened.cohort.ids), np.asarray(opened.cohort.copies)
         starts = self._starts_of(ids)
-        orders = orders_of(opened, driver.directory.by_place, driver.acknowledged_rounds(), lambda slot: starts(slot))
+        orders = orders_of(
+            opened,
+            driver.directory.by_place,
+            driver.importance,
+            driver.acknowledged_rounds(),
+            lambda slot: starts(slot),
+        )
         jobs = []
         for slot, order in orders.items():
             node = driver.directory.node_of(order.client)
@@ -264,6 +270,7 @@ class Flow:
         ids, arrived = np.full(slots, places, np.int32), np.zeros(slots, bool)
         updates, second = driver.layout.rows(slots), driver.layout.rows(slots) if driver.demands.second else None
         starts = driver.layout.rows(slots) if self._keeps_starts else None
+        numbers = np.zeros((slots, driver.demands.numbers), np.float32) if driver.demands.numbers else None
         versions = np.full(places, driver.t, np.int32)
         for slot, job in enumerate(chosen):
             order, reply = job.order, good.get(job.client) if job.status == "arrived" else None
@@ -278,7 +285,9 @@ class Flow:
                 _fill(updates, slot, reply.update)
                 _fill(second, slot, reply.second or {})
                 _fill(starts, slot, job.start)
-        rows = {"updates": updates, "second": second, "starts": starts}
+                if numbers is not None:
+                    numbers[slot] = reply.numbers
+        rows = {"updates": updates, "second": second, "starts": starts, "numbers": numbers}
         used = Used(**jax.device_put({"ids": ids, "arrived": arrived, **columns, **rows}))
         roll = Roll(self._mask("heard"), self._mask("asked"), jnp.asarray(versions))
         return jax.block_until_ready(compiled_in_time.step(moment, state, driver.tally, used, roll))
@@ -339,6 +348,7 @@ class Flow:
                 reply = {name: getattr(job.reply, name) for name in _OF_REPLY}
                 arrays |= {f"{place} update {name}": part for name, part in job.reply.update.items()}
                 arrays |= {f"{place} second {name}": part for name, part in (job.reply.second or {}).items()}
+                arrays |= {} if job.reply.numbers is None else {f"{place} numbers": job.reply.numbers}
             rows.append({"job": kept, "order": order, "reply": reply, "start": models[id(job.start)]})
         table = _columns(self.arrivals)
         arrays |= {f"arrivals {name}": np.array(values) for name, values in table.items() if name not in _TEXTS}
@@ -361,7 +371,9 @@ class Flow:
             job = Job(order, start, **{**row["job"], "begun": now + row["job"]["begun"]})
             if row["reply"] is not None:
                 second = _of(f"{place} second ", arrays) or None
-                job.reply = Reply(update=_of(f"{place} update ", arrays), second=second, **row["reply"])
+                numbers = arrays.get(f"{place} numbers")
+                update = _of(f"{place} update ", arrays)
+                job.reply = Reply(update=update, second=second, numbers=numbers, **row["reply"])
             self.jobs.append(job)
         columns = {name: plain[name] for name in _TEXTS}
         columns |= {name: arrays[f"arrivals {name}"].tolist() for name in _NAMES if name not in _TEXTS}
@@ -401,7 +413,7 @@ class Flow:
 
 
 _PLAIN = ("node", "version", "tick", "begun", "limit", "copies", "share", "number", "status", "late", "seconds")
-_OF_ORDER = ("client", "rate", "scale", "weight", "seed", "upload_seed", "acknowledged")
+_OF_ORDER = ("client", "rate", "scale", "weight", "seed", "upload_seed", "acknowledged", "importance")
 _OF_REPLY = ("norm", "loss", "reach", "size")
 _TEXTS = ("client", "outcome")
 _NAMES = tuple(Arrival.__dataclass_fields__)

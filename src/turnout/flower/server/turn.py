@@ -35,6 +35,7 @@ class Order:
     upload_seed: int  # 32 more, for the transform of its update
     acknowledged: int  # round of its last update that arrived, counted from 1; 0 before the first
     shared: PyTree = None  # what all clients are sent besides the model, None if nothing
+    importance: float = 1.0  # α of the client, by which those count themselves that send changes of their own words
 
     @property
     def lr(self) -> float:
@@ -146,9 +147,13 @@ class Turn:
 
 
 def orders_of(
-    opened: Opened, names: Sequence[str | None], acknowledged: np.ndarray, find_start: Callable[[int], Arrays]
+    opened: Opened,
+    names: Sequence[str | None],
+    importance: Sequence[float],
+    acknowledged: np.ndarray,
+    find_start: Callable[[int], Arrays],
 ) -> dict[int, Order]:
-    """Orders by slot; `names` and `acknowledged` are by place."""
+    """Orders by slot; `names`, `importance` and `acknowledged` are by place."""
     cohort, rate = opened.cohort, np.float32(opened.rate)
     shared = jax.device_get(opened.shared)  # once for all
     columns = (cohort.ids, cohort.scale, cohort.weight, opened.seeds, opened.upload_seeds)
@@ -157,7 +162,8 @@ def orders_of(
         if place < len(names) and (name := names[place]) is not None:
             seed, upload_seed, last = (int(number) for number in (*seeds, acknowledged[place]))
             factors = (float(rate * scale), float(scale), float(weight))
-            orders[slot] = Order(name, partial(find_start, slot), *factors, seed, upload_seed, last, shared)
+            own = (seed, upload_seed, last, shared, importance[place])
+            orders[slot] = Order(name, partial(find_start, slot), *factors, *own)
     return orders
 
 
@@ -168,9 +174,10 @@ class UpdateBuffer:
     clients send a second vector, it has rows of its own.
     """
 
-    def __init__(self, layout: Layout, slots: int, has_second: bool = False) -> None:
+    def __init__(self, layout: Layout, slots: int, has_second: bool = False, num_numbers: int = 0) -> None:
         self._rows = layout.rows(slots)
         self._second = layout.rows(slots) if has_second else None
+        self._numbers = np.zeros((slots, num_numbers), np.float32) if num_numbers else None
         self.slots = slots
         self._written: set[int] = set()
 
@@ -201,6 +208,8 @@ class UpdateBuffer:
     def fill(self, turn: Turn, replies: Mapping[str, Reply]) -> Arrivals:
         """What arrived; rows are exactly zero where nothing did."""
         uploading, (losses, reach, came, age, lr) = np.asarray(turn.cohort.uploading), self._columns()
+        if self._numbers is not None:
+            self._numbers = np.zeros_like(self._numbers)  # that of the round before may still be read
         for name, reply in replies.items():
             slot = turn.slots.get(name)
             if slot is None:
@@ -209,6 +218,8 @@ class UpdateBuffer:
                 losses[slot], reach[slot], came[slot] = reply.loss or 0.0, reply.reach, True
                 age[slot], lr[slot] = reply.age, reply.lr or 0.0
                 _write(self.row(slot), reply.update)
+                if self._numbers is not None:
+                    self._numbers[slot] = reply.numbers
                 if self._second is not None:
                     _write(self.second_row(slot), reply.second or {})
         for slot in [slot for slot in self._written if not came[slot]]:
@@ -216,11 +227,11 @@ class UpdateBuffer:
                 rows[slot] = 0.0
             self._written.discard(slot)
         # Not `asarray`, which copies; the rows are not written to before the round is closed.
-        return Arrivals(*jax.device_put((self._rows, losses, reach, came, age, lr, self._second)))
+        return Arrivals(*jax.device_put((self._rows, losses, reach, came, age, lr, self._second, self._numbers)))
 
     def blank(self) -> Arrivals:
         """What `fill` returns, for a compiler: only shapes are valid, since rows are written to at the same time."""
-        return Arrivals(*jax.device_put((self._rows, *self._columns(), self._second)))
+        return Arrivals(*jax.device_put((self._rows, *self._columns(), self._second, self._numbers)))
 
     def _columns(self) -> tuple[np.ndarray, ...]:
         """Losses, reach, whether it came, age and η, one entry per slot."""

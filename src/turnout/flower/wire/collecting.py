@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from flwr.app import ArrayRecord, Message, Metadata, RecordDict
 
 from turnout.flower.fleet.directory import Directory
@@ -18,6 +19,7 @@ from turnout.flower.wire.layout import Arrays, Layout
 from turnout.flower.wire.messages import (
     COMPACT,
     LEAVING,
+    NUMBERS,
     SECOND,
     array_records_in,
     arrays_in,
@@ -25,7 +27,16 @@ from turnout.flower.wire.messages import (
     metrics_in,
     parts_in,
 )
-from turnout.flower.wire.replies import Reply, Rules, check_length, check_loss, check_reply, reach_in
+from turnout.flower.wire.replies import (
+    Goodbye,
+    Reply,
+    ReplyRules,
+    check_length,
+    check_loss,
+    check_numbers,
+    check_reply,
+    reach_in,
+)
 
 log = logging.getLogger("turnout.flower")
 _ALIKE = 1e-3  # relative difference allowed between the announced and the actual length of an update
@@ -112,7 +123,7 @@ class Collection:
     refused: list[str] = field(default_factory=list)  # clients whose reply was dropped
     forgotten: set[str] = field(default_factory=set)  # clients that have lost their memory of what they sent
     # Clients that leave for good, with what takes their word out of the server's sum; None where there is nothing.
-    goodbyes: dict[str, Arrays | None] = field(default_factory=dict)
+    goodbyes: dict[str, Goodbye | None] = field(default_factory=dict)
     bytes_uploaded: int = 0  # by all replies that arrived, dropped ones included
     size_key: str = "num-examples"  # metric that counts the samples
     warned: set[str] = field(default_factory=set)  # metrics of which it was said before that they are ignored
@@ -171,7 +182,11 @@ class Collection:
         is_compact, wants_second = COMPACT in records, self.driver.demands.second and not says_goodbye
         if wants_second and isinstance(second := self._second(name, records), Dropped):
             return second
-        others = {key: record for key, record in records.items() if key != SECOND or not wants_second}
+        numbers = self._numbers(records) if self.driver.demands.numbers else None
+        if isinstance(numbers, Dropped):
+            return numbers
+        apart = {SECOND: wants_second, NUMBERS: bool(self.driver.demands.numbers)}
+        others = {key: record for key, record in records.items() if not apart.get(key)}
         if is_compact and len(others) != 1:
             return Dropped(f"it holds {len(others)} array records, not one")
         arrays = parts_in(records[COMPACT], most_bytes(layout)) if is_compact else arrays_in(others, layout)
@@ -179,13 +194,15 @@ class Collection:
             return arrays
         metrics = {**metrics, "num-examples": metrics.get(self.size_key)}
         t = self.driver.t + 1 if late is None else late.t
-        rules = Rules(layout, t, self.limits, row=self.driver.room_for(name))
+        rules = ReplyRules(layout, t, self.limits, row=self.driver.room_for(name))
         if self.driver.demands.memory and (reason := self._on_another_base(name, metrics)):
             return Dropped(reason)
         if is_compact:
             reply = check_parts(arrays, metrics, rules)
             if isinstance(reply, Reply) and wants_second:
                 reply = replace(reply, second=self.driver.second_room_for(name))
+            if isinstance(reply, Reply):
+                reply = replace(reply, numbers=numbers)
             says_nothing = self.driver.demands.side and metrics.get("reach") == 0
             return _without_work(reply) if isinstance(reply, Reply) and says_nothing else reply
         start = self.orders[name].start if late is None else late.start
@@ -202,6 +219,12 @@ class Collection:
         if isinstance(parts, Dropped):
             return Dropped(f"its second vector is of no use: {parts.reason}")
         return check_second(parts, layout, self.limits.second, self.driver.second_room_for(name))
+
+    def _numbers(self, records: Mapping[str, ArrayRecord]) -> np.ndarray | Dropped:
+        """The numbers beside the vector of an answer."""
+        count = self.driver.demands.numbers
+        parts = parts_in(records[NUMBERS], {"numbers": 4 * count}) if NUMBERS in records else {}
+        return parts if isinstance(parts, Dropped) else check_numbers(parts, count, self.limits)
 
     def _on_another_base(self, name: str, metrics: Mapping[str, Any]) -> str | None:
         """What is wrong if an update is not the difference to the one that arrived last."""
@@ -222,7 +245,8 @@ class Collection:
         if self.driver.demands.memory:
             said = self._check(name, content, metrics, says_goodbye=True)
             if isinstance(said, Reply):
-                self.goodbyes[name] = {part: rows.copy() for part, rows in said.update.items()}
+                word = {part: rows.copy() for part, rows in said.update.items()}
+                self.goodbyes[name] = Goodbye(word, said.numbers)
             else:
                 log.warning("%s leaves, but what it says of its word is dropped: %s", name, said.reason)
         return True

@@ -10,7 +10,7 @@ import numpy as np
 
 from turnout.flower.wire.client_metrics import Dropped, length
 from turnout.flower.wire.layout import Arrays, Layout
-from turnout.flower.wire.replies import Reply, Rules, accept, no_records, of_another_round, too_long
+from turnout.flower.wire.replies import Reply, ReplyRules, accept, no_records, of_another_round, too_long
 from turnout.uploads.eight_bit import as_levels
 
 INDICES, VALUES, LEVELS, SCALES = "indices", "values", "levels", "scales"
@@ -36,7 +36,7 @@ def most_bytes(layout: Layout) -> dict[str, int]:
     return {name: count * _DTYPES[name].itemsize for name, count in counts.items()}
 
 
-def check_parts(parts: object, metrics: object, rules: Rules) -> Reply | Dropped:
+def check_parts(parts: object, metrics: object, rules: ReplyRules) -> Reply | Dropped:
     """The update that these parts make up, or why it is dropped; everything else as in `check_reply`."""
     if not isinstance(parts, Mapping) or not isinstance(metrics, Mapping):
         return Dropped(no_records(parts, metrics))

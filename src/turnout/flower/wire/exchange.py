@@ -12,6 +12,7 @@ from turnout.flower.settings import Limits
 from turnout.flower.wire import messages, side
 from turnout.flower.wire.collecting import Collection, LateOrders, losses_in
 from turnout.flower.wire.messages import PROBE, UPLOAD, to_record
+from turnout.flower.wire.replies import Goodbye
 from turnout.flower.wire.retries import Closing, PollingGrid
 
 log = logging.getLogger("turnout.flower")
@@ -22,7 +23,9 @@ Letter = tuple[str, ArrayRecord | None, Settings]  # client, model, and further 
 shown = logging.getLogger("flwr")  # only Flower's own log shows messages below a warning
 
 
-def train_letters(orders: Iterable[Order], starts_shared: bool, for_all: Settings) -> Iterator[Letter]:
+def train_letters(
+    orders: Iterable[Order], starts_shared: bool, for_all: Settings, weighed: bool = False
+) -> Iterator[Letter]:
     """One letter per order to train; a start that all clients share is packed once."""
     start = None
     for order in orders:
@@ -30,6 +33,7 @@ def train_letters(orders: Iterable[Order], starts_shared: bool, for_all: Setting
             start = messages.to_record(order.start)
         own = {"lr": order.rate, "step-scale": order.scale, "seed": order.seed}
         own |= {messages.UPLOAD_SEED: order.upload_seed, messages.ACKNOWLEDGED: order.acknowledged}
+        own |= {messages.WEIGHT: order.importance} if weighed else {}
         yield order.client, start, {**own, **for_all}
 
 
@@ -70,6 +74,19 @@ class Mailbox:
                 self._sent[name] = message.metadata  # has its number once it is sent
         return written
 
+    def forget(self) -> None:
+        """Forget the messages that were written: they are not sent as they are."""
+        self._sent, self._open = {}, None
+
+    def again(self, messages: Mapping[str, Message]) -> dict[int, Message]:
+        """The same messages by node, written now: the life of a message counts from then."""
+        written: dict[int, Message] = {}
+        for name, before in messages.items():
+            told = before.metadata
+            message = Message(before.content, told.dst_node_id, told.message_type, ttl=told.ttl, group_id=told.group_id)
+            written[told.dst_node_id], self._sent[name] = message, message.metadata
+        return written
+
     def sort_out(self, replies: Iterable[Message]) -> tuple[dict[str, RecordDict], set[str]]:
         """Contents by client, and the clients that were available but failed; the first reply of each counts.
 
@@ -108,7 +125,7 @@ def write_orders(
     number, arrays = side.shared_number(shared), side.shared_arrays(shared)
     settings = for_all if number is None else {messages.SHARED: number, **for_all}
     beside = None if arrays is None else {messages.SHARED: to_record(arrays)}
-    letters = train_letters(orders, driver.demands.shared_start, settings)
+    letters = train_letters(orders, driver.demands.shared_start, settings, driver.demands.numbers > 0)
     return mailbox.write(driver.directory, MessageType.TRAIN, letters, config, driver.t + 1, ttl, beside)
 
 
@@ -164,6 +181,18 @@ class Exchange:
             driver.directory.note_answer(order.client, answered=True)
             t = driver.t + 1
             shown.info("\t\t%s answers in round %d for round %d: too late", order.client, t, order.t)
+
+    def note_there(self, driver: Driver, name: str) -> None:
+        """A client has answered a question before its order: if no update follows, its upload has failed."""
+        self._open_collection(driver).failed.add(name)
+
+    def note_forgotten(self, driver: Driver, name: str) -> None:
+        """A client takes no part, since what it sent before is lost to it."""
+        self._open_collection(driver).forgotten.add(name)
+
+    def note_goodbye(self, driver: Driver, name: str, said: Goodbye | None) -> None:
+        """A client leaves for good, and has said this of its word."""
+        self._open_collection(driver).goodbyes[name] = said
 
     def finish(self, driver: Driver, still_open: set[str], busy: set[str], now: float) -> Collection:
         """The replies of the round, of which no more are waited for.

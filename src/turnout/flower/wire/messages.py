@@ -16,6 +16,7 @@ PROBE = "query.probe"  # the loss of this model on your data, without training
 UPLOAD = "query.upload"  # the update of this round, which you have kept
 ARRAYS, CONFIG, METRICS, IDENTITY = "arrays", "config", "metrics", "identity"
 COMPACT = "turnout.upload"  # record of an update in few bytes, in place of a model
+NUMBERS = "turnout.numbers"  # record of the numbers beside the vector of an answer, one array of that name
 SECOND = "turnout.second"  # record of the second vector of an answer, in the same form
 CLIENT_ID = "client-id"
 PROBLEM = "problem"  # in the answer to a greeting: why the client cannot take part
@@ -27,6 +28,7 @@ UPLOAD_SEED = "upload-seed"
 RUN_ID = "run-id"
 ACKNOWLEDGED = "acknowledged-round"  # the last in which an update of this client arrived, 0 before the first
 DURABLE = "durable-round"  # the last that a restarted server will remember
+WEIGHT = "turnout.weight"  # in the config: α of the client, or the name of the metric by which it counts itself
 LEAVING = "turnout.leaving"  # in the metrics of an answer to an order: the client leaves for good
 SHARED = "turnout.shared"  # what all clients are sent besides the model: a number in the config, or a record of arrays
 
@@ -98,8 +100,9 @@ def array_records_in(content: RecordDict) -> dict[str, ArrayRecord]:
 
 
 def bytes_in(content: RecordDict) -> int:
-    """Bytes of all arrays in a reply."""
-    return sum(len(array.data) for record in array_records_in(content).values() for array in record.values())
+    """Bytes of all arrays in a reply; the few numbers beside them are left out, as metrics are."""
+    records = array_records_in(content)
+    return sum(len(array.data) for key, record in records.items() if key != NUMBERS for array in record.values())
 
 
 def metrics_in(content: RecordDict) -> dict[str, Any]:

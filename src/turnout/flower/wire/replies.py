@@ -13,6 +13,7 @@ from turnout.flower.wire.layout import Arrays, Layout
 
 LONGEST = 1e15  # of any update: beyond it squares and sums leave the range of 32-bit floats
 _SIZE = "'num-examples' is %s; it must be a whole number of 1 or more"
+_MOST_WEIGHT = 1e9  # of one client
 _MOST = 2**53  # of any count: whole numbers up to here are exact
 
 
@@ -29,10 +30,19 @@ class Reply:
     second: Arrays | None = None  # a second vector of the model's form, where the strategy's clients send one
     age: int = 0  # rounds since it was asked for
     lr: float | None = None  # η of the round in which it was asked for, where that is an earlier one
+    numbers: np.ndarray | None = None  # those beside the vector, where the strategy's clients send some
 
 
 @dataclass(frozen=True)
-class Rules:
+class Goodbye:
+    """What takes the word of a client that leaves out of the server's sum."""
+
+    word: Arrays
+    numbers: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class ReplyRules:
     """What a reply is checked against, and where its update goes."""
 
     layout: Layout
@@ -42,7 +52,7 @@ class Rules:
     row: Arrays | None = None  # the update is written here if given, also when it is dropped
 
 
-def check_reply(arrays: object, metrics: object, start: Mapping[str, np.ndarray], rules: Rules) -> Reply | Dropped:
+def check_reply(arrays: object, metrics: object, start: Mapping[str, np.ndarray], rules: ReplyRules) -> Reply | Dropped:
     """The update in a reply, or why it is dropped.
 
     `arrays` is the model after local work, `start` the one before, `metrics` the client's report: `loss`, `reach` and
@@ -62,7 +72,7 @@ def check_reply(arrays: object, metrics: object, start: Mapping[str, np.ndarray]
     return accept(update, norm, metrics, rules)
 
 
-def accept(update: Arrays, norm: float, metrics: Mapping[Any, Any], rules: Rules) -> Reply | Dropped:
+def accept(update: Arrays, norm: float, metrics: Mapping[Any, Any], rules: ReplyRules) -> Reply | Dropped:
     """The reply with this update of this length, unless it is too long."""
     limits = rules.limits
     if (reason := too_long(norm, limits.norm, "update")) is not None:
@@ -83,6 +93,17 @@ def check_length(metrics: object, *, t: int, limits: Limits) -> float | Dropped:
         return Dropped(reason)
     reason = too_long(float(norm), limits.norm, "update")
     return float(norm) if reason is None else Dropped(reason)
+
+
+def check_numbers(parts: Mapping[str, np.ndarray], count: int, limits: Limits) -> np.ndarray | Dropped:
+    """The numbers beside the vector of an answer, or why they are of no use."""
+    numbers = parts.get("numbers")
+    if not isinstance(numbers, np.ndarray) or numbers.shape != (count,) or numbers.dtype != np.float32:
+        shown = f"a {numbers.dtype}{numbers.shape}" if isinstance(numbers, np.ndarray) else "nothing"
+        return Dropped(f"the numbers beside its upload are {shown:.80}, not a row of {count} float32")
+    most = limits.reach * _MOST_WEIGHT
+    good = np.isfinite(numbers).all() and np.abs(numbers).max() <= most
+    return numbers if good else Dropped(f"the numbers beside its upload, {numbers!r:.80}, are not all within ±{most:g}")
 
 
 def check_loss(metrics: object, *, t: int, limits: Limits) -> float | Dropped:
