@@ -93,7 +93,8 @@ def test_what_cannot_be_is_refused_in_one_line(timed, tables, why):
 def test_both_kinds_are_listed_with_their_arguments():
     assert registry.entries("paces")["buffered"].parameters == {"size": "10", "concurrency": "None"}
     assert set(registry.entries("paces")) == {"rounds", "buffered", "clocked"}
-    assert set(registry.entries("durations")) == {"instant", "fixed", "drawn", "lognormal", "timed", "resampled", "recorded"}
+    laws = {"instant", "fixed", "drawn", "lognormal", "timed", "resampled", "recorded"}
+    assert set(registry.entries("durations")) == laws
 
 
 MINE = '''
