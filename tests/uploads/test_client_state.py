@@ -69,7 +69,7 @@ def test_a_compressor_inside_the_memory_is_corrected():
 @pytest.mark.parametrize("kind", [MIFA, LastWord])
 def test_fixed_points_inside_the_memory_add_nothing_up(kind):
     """Neither rounding nor a range that is much too small for the first words."""
-    own, coarse = kind(memory="clients"), FixedPoint(2.0**-10, 2.0**-3)
+    own, coarse = kind(memory="clients"), FixedPoint(2.0**-4, 2.0**4)
     whole, fine, cut = run([trial(own), trial(own, uploads=FixedPoint()), trial(own, uploads=coarse)], rounds=120)
     for a, b in zip(jax.tree.leaves(whole.params), jax.tree.leaves(fine.params), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-4)
