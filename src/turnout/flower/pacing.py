@@ -1,9 +1,9 @@
+# Long: the one loop, and what it does with answers, silence and the end.
 """A server of real nodes that does not wait: it asks, collects and steps as its pace says.
 
 The clock runs in ticks of one second. Each turn of the loop is a tick of `simulator/tick.py`: what has come is taken
 in, the server steps if that is due, idle clients are asked, and then it sleeps until the next look.
 """
-# Long: the one loop, and what it does with answers, silence and the end.
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from turnout.flower.fleet.gathering import Shares
 from turnout.flower.fleet.presence import Presence
 from turnout.flower.run.books import Books, Tempo
-from turnout.flower.server.compiled_in_time import Look
+from turnout.flower.server.compiled_in_time import Sighting
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.flow import Flow, Job
 from turnout.flower.server.inspector import Inspector
@@ -60,7 +60,7 @@ class Evaluating:
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-class Pacing:
+class PacedTraining:
     """The loop of one training."""
 
     def __init__(  # noqa: PLR0913 (the parts of one training)
@@ -338,7 +338,9 @@ class Pacing:
         watched = mask([name for name in members if name not in doubted])
         span = jnp.asarray(self._tempo.span, jnp.float32)
         reach = driver.places.column(came)
-        self.flow.observe(Look(mask(available), watched, mask(listed | heard), span, mask(ended), mask(came), reach))
+        self.flow.observe(
+            Sighting(mask(available), watched, mask(listed | heard), span, mask(ended), mask(came), reach)
+        )
         self._seen, backlog, self._backlog = Seen(), self._backlog, []
         for client, value in backlog:
             self._note_ended(client, value)

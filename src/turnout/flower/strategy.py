@@ -17,7 +17,7 @@ from turnout.declarations import Seed, checked
 from turnout.flower.fleet.directory import Sessions
 from turnout.flower.fleet.gathering import Gathering, Listed, Shares
 from turnout.flower.fleet.presence import Presence
-from turnout.flower.pacing import Pacing
+from turnout.flower.pacing import PacedTraining
 from turnout.flower.run.books import Books, Evaluations, Tempo, means_by_target, numbers_in
 from turnout.flower.run.checkpoint import hold
 from turnout.flower.run.estimates import Estimate, estimates_of
@@ -214,6 +214,7 @@ class FlowerStrategy(Base):
         name, presence = type(self.strategy).__name__, self._presence
         shown.info("\t├── %s; target: %s; identity: %s", name, presence.shown_target, presence.identity)
 
+    # Long: a whole training in its order, with rounds or with a pace.
     def start(
         self,
         grid: Grid,
@@ -270,7 +271,7 @@ class FlowerStrategy(Base):
                 result.evaluate_metrics_clientapp[t] = MetricRecord(combined)
                 shown.info("\t└──> Evaluation after step %d: %s", t, combined)
 
-        pacing = Pacing(
+        pacing = PacedTraining(
             flow,
             grid,
             self._presence,
@@ -298,7 +299,7 @@ class FlowerStrategy(Base):
                 self._evaluate_centrally(wanted.evaluate_fn, driver.t, to_record(driver.model()), result)
             pacing.close()
 
-    def _step_in_time(self, pacing: Pacing, wanted: Wanted, result: Result) -> None:
+    def _step_in_time(self, pacing: PacedTraining, wanted: Wanted, result: Result) -> None:
         driver, begun = pacing.driver, time.perf_counter()
         self._rollback.keep_good(driver)
         if self.local is None:

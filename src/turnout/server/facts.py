@@ -135,7 +135,7 @@ class Listing(eqx.Module):
         return jnp.concatenate([overall, (heard[:, 1:] + overall) / (asked[:, 1:] + 1.0)], axis=1)
 
 
-class Presence(eqx.Module):
+class CountedRounds(eqx.Module):
     """Rounds and transitions of each client, those in doubt by what is likely."""
 
     rounds: PerClient
@@ -162,13 +162,15 @@ class OnlineState(eqx.Module):
     reach: PerClient  # sum over arrived updates
     listing: Listing | None = None  # what being listed says; on real nodes only
 
-    def presence(self) -> Presence:
+    def presence(self) -> CountedRounds:
         """What the sums say, with the rounds in doubt."""
-        sure = Presence(self.rounds, self.on, self.from_on, self.on_on, self.transitions - self.from_on, self.off_off)
+        sure = CountedRounds(
+            self.rounds, self.on, self.from_on, self.on_on, self.transitions - self.from_on, self.off_off
+        )
         if self.listing is None:
             return sure
         there, (doubted, after_on, after_off) = self.listing.presence(), jnp.moveaxis(self.listing.doubted, -1, 0)
-        return Presence(
+        return CountedRounds(
             sure.rounds + doubted,
             sure.on + doubted * there[:, 0],
             sure.from_on + after_on,

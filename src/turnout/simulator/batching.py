@@ -32,6 +32,7 @@ from turnout.types import Law, PerClient, PyTree, RandomKeys, Tree
 from turnout.world import World
 
 
+# Long: the docstring explains many arguments.
 def run_group(
     tasks: Sequence[Task],
     group: TrialGroup,

@@ -91,6 +91,7 @@ class Pending(eqx.Module):
         """Per-client values by place, zero for vacant ones."""
         return self.orders.cohort.take(values)
 
+    # Long: every column of a row is written here.
     def start(
         self,
         orders: Orders,

@@ -68,7 +68,7 @@ class Used(eqx.Module):
         )
 
 
-class Roll(eqx.Module):
+class SinceStep(eqx.Module):
     """Who was there, asked and heard since the last step, one entry per place; and of which version each answer is."""
 
     available: Mask
@@ -99,7 +99,7 @@ def ask(question: tuple[Moment, Array, Array | None], state: ServerState) -> Ope
 
 
 @eqx.filter_jit
-def step(moment: Moment, state: ServerState, tally: Tally, used: Used, roll: Roll) -> Stepped:
+def step(moment: Moment, state: ServerState, tally: Tally, used: Used, roll: SinceStep) -> Stepped:
     """The server's step; the state is not donated, for it is kept if the next one is not finite."""
     cohort = used.cohort(moment.server.fleet.num_clients)
     reports = Reports.of(cohort, Answer(used.updates, used.second, used.numbers), used.losses, used.reach, used.starts)
@@ -110,7 +110,7 @@ def step(moment: Moment, state: ServerState, tally: Tally, used: Used, roll: Rol
     return Stepped(after, tally, weight, steady)
 
 
-class Look(eqx.Module):
+class Sighting(eqx.Module):
     """What the server has seen of its clients since it last looked, one entry per place."""
 
     available: Mask
@@ -123,7 +123,7 @@ class Look(eqx.Module):
 
 
 @eqx.filter_jit
-def observe(server: Server, facts: PyTree, t: Array, look: Look) -> PyTree:
+def observe(server: Server, facts: PyTree, t: Array, look: Sighting) -> PyTree:
     """What the server knows after one more look."""
     places, none = jnp.arange(look.ended.shape[0]), jnp.zeros(look.ended.shape)
     ids = jnp.where(look.ended, places, look.ended.shape[0])

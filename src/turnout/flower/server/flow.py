@@ -1,9 +1,9 @@
+# Long: what is under way, what becomes of it, and how it is kept through a crash.
 """Work under way on real nodes, from the question to the step that uses the answer: the host's `simulator/pending.py`.
 
 A client has one order at a time. Its answer waits here until the server steps, and a client whose answer waits is not
 asked. So there are never more models than orders under way and answers that wait.
 """
-# Long: what is under way, what becomes of it, and how it is kept through a crash.
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from turnout.flower.server import compiled, compiled_in_time
-from turnout.flower.server.compiled_in_time import Look, Moment, Roll, Used
+from turnout.flower.server.compiled_in_time import Moment, Sighting, SinceStep, Used
 from turnout.flower.server.driver import Driver
 from turnout.flower.server.speeds import Speeds
 from turnout.flower.server.turn import Order, RoundRecord, orders_of
@@ -289,7 +289,7 @@ class Flow:
                     numbers[slot] = reply.numbers
         rows = {"updates": updates, "second": second, "starts": starts, "numbers": numbers}
         used = Used(**jax.device_put({"ids": ids, "arrived": arrived, **columns, **rows}))
-        roll = Roll(self._mask("heard"), self._mask("asked"), jnp.asarray(versions))
+        roll = SinceStep(self._mask("heard"), self._mask("asked"), jnp.asarray(versions))
         return jax.block_until_ready(compiled_in_time.step(moment, state, driver.tally, used, roll))
 
     def _mask(self, which: str) -> Any:
@@ -319,7 +319,7 @@ class Flow:
         record = RoundRecord(driver.t, heard, asked, uploads, tuple(came), came, steady, unknown, loss=loss)
         return replace(record, late=late, steps=steps, members=driver.directory.names)
 
-    def observe(self, look: Look) -> None:
+    def observe(self, look: Sighting) -> None:
         """Let the server's facts take in what was seen since the last look."""
         server, state = self.driver.serving()
         facts = compiled_in_time.observe(server, state.facts, self.driver.now(), look)

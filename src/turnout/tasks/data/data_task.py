@@ -1,4 +1,5 @@
 """Tasks made of data: the clients' samples, a model and a loss."""
+# Long: a task of data, and how its draws for many seeds are stacked.
 
 from __future__ import annotations
 

@@ -117,6 +117,7 @@ def smaller(pixels: np.ndarray, side: int) -> np.ndarray:
     return ((sums + side * side // 2) // (side * side)).astype(np.uint8)
 
 
+# Long: one step after another, from images to a task.
 def image_task(
     train: Images, test: Images, options: ImageOptions, colours: Colours, validation: Images | None = None
 ) -> DataTask:

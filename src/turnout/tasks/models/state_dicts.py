@@ -1,3 +1,4 @@
+# Long: three formats of other libraries, and how our layers stand in each.
 """Parameters of our models as other libraries have them: state dicts of PyTorch, tables of flax, safetensors files.
 
 A network of layers has in PyTorch the names of an `nn.Sequential` of the same layers, with an `nn.Flatten` before its
