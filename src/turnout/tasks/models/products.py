@@ -150,7 +150,7 @@ class _Walk:
 
     def _outputs(self, equation: Any, given: Values, there: Weights) -> tuple[list[Any], list[Weight | None]]:
         """The outputs of one equation, and which of them are parameters."""
-        nowhere = [None] * len(equation.outvars)
+        nowhere: list[Weight | None] = [None] * len(equation.outvars)
         if not any(there):
             return _bind(equation, given), nowhere
         inside = self._inside(equation, given, there)

@@ -17,10 +17,30 @@ from turnout.declarations import Count, CountOrZero, Declared, LengthScalar, Not
 from turnout.strategies.averaging import averaged
 from turnout.strategies.base import Strategy
 from turnout.strategies.fedawe import FedAWE, FedAWEState
-from turnout.strategies.last_updates import blend_rows
+from turnout.strategies.last_updates import Words, blend_rows
 from turnout.strategies.last_word import LastWord, LastWordState
 from turnout.strategies.memory_rows import rows_of_zeros
-from turnout.types import Cohort, Fleet, Mask, Move, Params, PerClient, RandomKey, Reports, Round, Scalar, View, divide
+from turnout.types import (
+    Cohort,
+    Fleet,
+    Mask,
+    Move,
+    Params,
+    PerClient,
+    PyTree,
+    RandomKey,
+    Reports,
+    Round,
+    Scalar,
+    View,
+    divide,
+)
+
+
+def rows_of(state: LastWordState) -> PyTree:
+    """What every client said last, which the server keeps here."""
+    assert isinstance(state.words, Words)
+    return state.words.rows
 
 
 class Corrected(Strategy[LastWordState]):
@@ -42,7 +62,7 @@ class Corrected(Strategy[LastWordState]):
         self, state: LastWordState, params: Params, view: View, cohort: Cohort, reports: Reports
     ) -> tuple[Move, LastWordState]:
         move, after = LastWord(self.fading, rule="plain").aggregate(state, params, view, cohort, reports)
-        change = tree.subtract(cohort.read(after.words.rows), cohort.read(state.words.rows))
+        change = tree.subtract(cohort.read(rows_of(after)), cohort.read(rows_of(state)))
         weight = jnp.where(cohort.arrived, averaged(cohort, "received"), 0.0)
         factor = jnp.asarray(self.share, jnp.float32) * jnp.asarray(view.lr, jnp.float32) * after.length
         more = tree.scale(tree.weighted_sum(change, weight), factor)
@@ -79,7 +99,7 @@ class Compensated(Strategy[CompensatedState]):
         move, after = LastWord(self.fading, rule="plain").aggregate(state.last_word, params, view, cohort, reports)
         _, models = cohort.swap(state.models, tree.repeat(params, cohort.ids.shape[0]))
         words = after.words
-        drift = jax.tree.map(lambda y, x, w: y * y * (w[None] - x), words.rows, models, params)
+        drift = jax.tree.map(lambda y, x, w: y * y * (w[None] - x), rows_of(after), models, params)
         step = jnp.asarray(view.lr, jnp.float32) * divide(after.length, jnp.sum(words.weight))
         correction = tree.scale(tree.weighted_sum(drift, words.weight), jnp.asarray(self.strength, jnp.float32) * step)
         return Move(move.weight, tree.subtract(move.direction, correction)), CompensatedState(after, models)
@@ -117,7 +137,7 @@ class Pooled(Strategy[PooledState]):
         trust = divide(reports.reach, cohort.take(work), otherwise=1.0)
         effort = reports.reach * jnp.asarray(view.lr, jnp.float32)
         fresh = tree.rows_per_unit(reports.updates, effort)
-        word = blend_rows(cohort.read(state.last_word.words.rows), fresh, trust)
+        word = blend_rows(cohort.read(rows_of(state.last_word)), fresh, trust)
         reports = replace(reports, updates=tree.scale_rows(word, effort))  # from which LastWord reads the word
         move, after = LastWord(self.fading, rule="plain").aggregate(state.last_word, params, view, cohort, reports)
         return move, PooledState(after, work)
