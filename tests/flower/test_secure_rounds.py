@@ -20,6 +20,7 @@ from turnout.flower import FlowerStrategy, Guard, Limits, Rules, SecureSums, cli
 from turnout.flower.memory import REMEMBERED
 from turnout.flower.secure import words
 from turnout.flower.wire.messages import to_numpy, to_record
+from turnout.paces import Buffered
 from turnout.simulator.client_optimizer import Local
 from turnout.strategies import MIFA, SCAFFOLD, FedAU, FedAvg, FedVARP, LastWord
 
@@ -281,6 +282,7 @@ def test_a_server_that_asks_for_a_plain_update_after_all_gets_none():
 REFUSED = {
     "guard cannot be used with secure": {"guard": Guard()},
     "limits cannot be used with secure": {"limits": Limits(norm=1.0)},
+    "pace cannot be used with secure": {"pace": Buffered(size=2)},
     "evaluation on the clients tells": {"evaluate_every": 1},
     "target='size' has clients tell": {"target": "size"},
     "train_metrics_aggr_fn cannot be used": {"train_metrics_aggr_fn": lambda *_: None},

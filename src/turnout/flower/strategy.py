@@ -142,7 +142,8 @@ class FlowerStrategy(Base):
         if secure is not None:
             guard = None if guard is GUARDED else guard  # the default gives way
             asks = {"evaluate_every": evaluate_every, "target": target, "combines": train_metrics_aggr_fn is not None}
-            secure.check(strategy, guarded=guard is not None, limited=limits is not None, **asks)
+            given = {"guarded": guard is not None, "limited": limits is not None, "paced": pace is not None}
+            secure.check(strategy, **given, **asks)
         self.strategy = strategy
         self.secure = secure
         self.local = local

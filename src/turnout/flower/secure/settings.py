@@ -43,7 +43,15 @@ class SecureSums:
             raise ValueError(f"metrics of SecureSums must be names, not {self.metrics!r}")
 
     def check(
-        self, strategy: Strategy, *, guarded: bool, limited: bool, evaluate_every: int, target: Any, combines: bool
+        self,
+        strategy: Strategy,
+        *,
+        guarded: bool,
+        limited: bool,
+        paced: bool,
+        evaluate_every: int,
+        target: Any,
+        combines: bool,
     ) -> None:
         """Raise a ValueError that says why, if something else needs what the server does not see here."""
         check_strategy(strategy)
@@ -51,6 +59,10 @@ class SecureSums:
             raise ValueError(f"guard cannot be used with secure: {_SHOWN}, so that none can be judged; give guard=None")
         if limited:
             raise ValueError(f"limits cannot be used with secure: {_SHOWN}, so that none can be measured")
+        if paced:
+            raise ValueError(
+                "pace cannot be used with secure: a sum is of one round, and a late answer is in none"
+            )
         if evaluate_every:
             raise ValueError(
                 "evaluation on the clients tells the metrics of each, which secure sums hide: set evaluate_every=0, "
