@@ -72,6 +72,14 @@ ON_NODES = {
     ),
     "Limits": Call(flower.Limits, {"norm": 9.0, "loss": 1e9, "reach": 1e9}, lambda one: serve(limits=one)),
     "Guard": Call(flower.Guard, GUARD | {"rest": 10}, lambda one: serve(guard=one)),
+    "Rules": Call(flower.Rules, {"least": 3, "majority": 0.5}, lambda one: flower.greet(ClientApp(), secure=one)),
+    "SecureSums": Call(
+        flower.SecureSums,
+        {"neighbours": 4, "dropouts": 0.1, "least": 3, "quantum": 0.5, "room": 64, "metrics": ("loss",)},
+        lambda one: flower.FlowerStrategy(
+            strategies.LastWord(memory="clients"), secure=one, guard=None, evaluate_every=0
+        ),
+    ),
     "FlowerStrategy": Call(flower.FlowerStrategy, STRATEGY),
     "Driver": Call(
         flower.Driver,

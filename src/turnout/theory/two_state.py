@@ -175,8 +175,12 @@ def _first(holds: Callable[[int], bool]) -> int:
 
 
 def _check(transitions: Sequence[np.ndarray] | np.ndarray) -> None:
+    if isinstance(shape := getattr(transitions, "shape", None), tuple) and len(shape) != 3:
+        raise ValueError(f"transitions is one array of shape {shape}: give one square matrix per chain")
     if len(transitions) == 0:
         raise ValueError("transitions is empty: give the matrix of at least one chain")
+    if any(np.ndim(matrix) != 2 for matrix in transitions):
+        raise ValueError("transitions must be one square matrix per chain")
     _check_states(float(np.prod([float(len(matrix)) for matrix in transitions])), f"{len(transitions)} chains")
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from turnout.declarations import Numbers, check_fields
 
 
 class LostError(Exception):
@@ -21,14 +24,12 @@ class Rules:
     only, and it is the number there.
     """
 
-    least: int = 3  # uploads in a sum
-    majority: float = 0.5  # share of a group above which the threshold must be, or two halves could be asked apart
+    least: Annotated[int, Numbers(2, 65_536)] = 3  # uploads in a sum
+    # Share of a group above which the threshold must be, or two halves could be asked apart.
+    majority: Annotated[float, Numbers(0.5, 1, below=True)] = 0.5
 
     def __post_init__(self) -> None:
-        if isinstance(self.least, bool) or not isinstance(self.least, int) or self.least < 2:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"least of Rules must be a whole number of 2 or more, not {self.least!r}")
-        if not isinstance(self.majority, int | float) or not 0.5 <= self.majority < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"majority of Rules must be at least 0.5 and less than 1, not {self.majority!r}")
+        check_fields(self)
 
     def check_group(self, members: int, threshold: int) -> None:
         """Raise a RefusedError, unless so many members and shares are enough."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from turnout.declarations import Numbers, check_fields
 from turnout.strategies import MIFA, FedAU, FedAvg, LastWord
 from turnout.strategies.base import Strategy
 
@@ -22,25 +23,17 @@ class SecureSums:
     `room` clients in a sum; `metrics` are those of the clients' own that are summed up, too, weighted as updates are.
     """
 
-    neighbours: int | None = None  # of each client; by the cohort and its dropouts if not given
-    dropouts: float = 0.1  # share of the clients that is expected to drop out in each exchange
-    least: int = 3  # uploads in a sum; clients may insist on more
-    quantum: float = 2.0**-16  # a power of two
-    room: int = 128  # clients in one sum at most
+    neighbours: Annotated[int, Numbers(2, 65_536)] | None = None  # of each; by cohort and dropouts if not given
+    dropouts: Annotated[float, Numbers(0, 0.25, below=True)] = 0.1  # share expected to drop out in each exchange
+    least: Annotated[int, Numbers(2, 65_536)] = 3  # uploads in a sum; clients may insist on more
+    quantum: Annotated[float, Numbers(0, 2**20, above=True)] = 2.0**-16  # a power of two
+    room: Annotated[int, Numbers(2, 65_536)] = 128  # clients in one sum at most
     metrics: Sequence[str] = ("loss",)
 
     def __post_init__(self) -> None:
-        if self.neighbours is not None and not (isinstance(self.neighbours, int) and self.neighbours >= 2):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"neighbours of SecureSums must be 2 or more, not {self.neighbours!r}")
-        if not 0 <= self.dropouts < 0.25:
-            raise ValueError(f"dropouts of SecureSums must be a share below 0.25, not {self.dropouts!r}")
-        for name in ("least", "room"):
-            if not (isinstance(value := getattr(self, name), int) and 2 <= value <= 65536):
-                raise ValueError(f"{name} of SecureSums must be a whole number from 2 to 65,536, not {value!r}")
-        if not 0 < self.quantum <= 2**20 or np.frexp(self.quantum)[0] != 0.5:
-            raise ValueError(f"quantum of SecureSums must be a power of two, not {self.quantum!r}")
-        if isinstance(self.metrics, str) or not all(isinstance(name, str) for name in self.metrics):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"metrics of SecureSums must be names, not {self.metrics!r}")
+        check_fields(self)
+        if np.frexp(self.quantum)[0] != 0.5:
+            raise ValueError(f"quantum must be a power of two, not {self.quantum!r}")
 
     def check(
         self,
@@ -60,9 +53,7 @@ class SecureSums:
         if limited:
             raise ValueError(f"limits cannot be used with secure: {_SHOWN}, so that none can be measured")
         if paced:
-            raise ValueError(
-                "pace cannot be used with secure: a sum is of one round, and a late answer is in none"
-            )
+            raise ValueError("pace cannot be used with secure: a sum is of one round, and a late answer is in none")
         if evaluate_every:
             raise ValueError(
                 "evaluation on the clients tells the metrics of each, which secure sums hide: set evaluate_every=0, "
