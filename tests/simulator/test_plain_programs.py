@@ -32,7 +32,7 @@ def program(strategy, monkeypatch):
     """Text of the program of a run, before it is compiled."""
     found = []
 
-    def lower(function, *arguments):
+    def lower(function, *arguments, careful=False):
         if function is not crew._advance:
             return function.lower(*arguments).compile()
         fresh = eqx.filter_jit(lambda *given: function.__wrapped__(*given))  # no earlier trace is used again
