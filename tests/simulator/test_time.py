@@ -288,8 +288,8 @@ def test_a_memory_is_never_copied(strategy, monkeypatch):
     """Its rows are read and written where clients have answered, in ticks with and without a step of the server."""
     found, compiling = [], crew._compile_for
 
-    def compile_for(function, *arguments):
-        program = compiling(function, *arguments)
+    def compile_for(function, *arguments, **more):
+        program = compiling(function, *arguments, **more)
         if function is crew._advance:
             found.append(program.compiled.as_text())
         return program
