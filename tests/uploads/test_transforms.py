@@ -158,6 +158,7 @@ def test_bytes_of_one_upload():
         "plain": 4040,
         "clip": 4040,
         "noise": 4040,
+        "fixed_point": 4040,
         "top_k": 253 * 8,
         "eight_bit": 1010 + 8,
         "chain": 505 * 5 + 8,
