@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
-
-from turnout.declarations import Numbers, check_fields
+from numbers import Integral, Real
 
 
 class LostError(Exception):
@@ -24,12 +22,15 @@ class Rules:
     only, and it is the number there.
     """
 
-    least: Annotated[int, Numbers(2, 65_536)] = 3  # uploads in a sum
-    # Share of a group above which the threshold must be, or two halves could be asked apart.
-    majority: Annotated[float, Numbers(0.5, 1, below=True)] = 0.5
+    least: int = 3  # uploads in a sum
+    majority: float = 0.5  # share of a group above which the threshold must be, or two halves could be asked apart
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        # By hand: the declared checks of fields would load jax, which a node does only to train.
+        if isinstance(self.least, bool) or not isinstance(self.least, Integral) or self.least < 2:
+            raise ValueError(f"least must be a whole number of 2 or more, not {_in_a_line(self.least)}")
+        if isinstance(self.majority, bool) or not isinstance(self.majority, Real) or not 0.5 <= self.majority < 1:
+            raise ValueError(f"majority must be a number from 0.5 to below 1, not {_in_a_line(self.majority)}")
 
     def check_group(self, members: int, threshold: int) -> None:
         """Raise a RefusedError, unless so many members and shares are enough."""
@@ -46,3 +47,7 @@ class Rules:
         needed = max(threshold, self.least)
         if uploads < needed:
             raise RefusedError(f"{uploads} uploads are in the sum, {needed} are needed")
+
+
+def _in_a_line(value: object) -> str:
+    return " ".join(repr(value).split())[:60]
