@@ -229,7 +229,7 @@ def assert_books_are_right(flower, folder):
     """The server's sum is that of the versions which it acknowledges, as the clients have them on their disks."""
     driver = flower._require_driver()
     expected, weight = np.zeros(3), 0.0
-    for name, last in zip(driver.directory.by_place, driver._acknowledged_rounds(), strict=False):
+    for name, last in zip(driver.directory.by_place, driver.acknowledged_rounds(), strict=False):
         if name is not None and last:
             _, rows = archive.read_archive(folder / f"{name.removeprefix('id:')}.npz")
             factor = np.sqrt(rows[f"{last} .algorithm.t"] + 1.0)
