@@ -26,7 +26,7 @@ from turnout.server.settings import ServerSettings
 from turnout.server.tally import Tally
 from turnout.strategies import FOCUS, MIFA, SCAFFOLD, FedDyn, FedVARP, LastWord, Strategy
 from turnout.strategies.client_side import ClientSide
-from turnout.strategies.last_updates import Words
+from turnout.strategies.last_updates import Sums, Words
 from turnout.types import Fleet, Known, Reports, Work
 
 CLIENTS, DIMENSION, RATE, SHARE = 100, 50, 0.1, 0.1
@@ -81,14 +81,17 @@ def drifts(strategy: Strategy[Any], rounds: tuple[int, ...], seed: int) -> list[
     for number in rounds:
         carry = play(carry, jnp.asarray(done), number - done)
         done = number
-        found.append(drift(carry[0].strategy, carry[1]))
+        found.append(drift(carry[0].strategy, carry[1], side))
     return found
 
 
-def drift(state: Any, kept: Any) -> float:
-    words: Words = state if isinstance(state, Words) else state.words
-    held = getattr(kept, "word", kept) if words.rows is None else words.rows
-    rows, weight = np.asarray(held, np.float64), np.asarray(words.weight, np.float64)
+def drift(state: Any, kept: Any, side: ClientSide[Any]) -> float:
+    words: Words | Sums = state if isinstance(state, Words) else state.words
+    if isinstance(words, Sums):  # clients weigh their words themselves, and take along just what is in the sum
+        held, counts = -jax.vmap(side.goodbye)(kept).update, np.ones(CLIENTS)
+    else:
+        held, counts = getattr(kept, "word", kept) if words.rows is None else words.rows, words.weight
+    rows, weight = np.asarray(held, np.float64), np.asarray(counts, np.float64)
     gap = np.asarray(words.total, np.float64) - weight @ rows
     return float(np.linalg.norm(gap) / (weight @ np.linalg.norm(rows, axis=1)))
 
