@@ -171,8 +171,7 @@ class Resampled(Durations):
 
     @property
     def shortest(self) -> int:
-        recorded = jnp.arange(self.ticks.shape[1])[None, :] < self.count[:, None]
-        return int(jnp.min(jnp.where(recorded, self.ticks, MAX_TICKS)))
+        return _shortest_of_rows(self.ticks, self.count)
 
     @property
     def num_clients(self) -> int:
@@ -195,12 +194,16 @@ class Recorded(Durations):
 
     @property
     def shortest(self) -> int:
-        recorded = jnp.arange(self.ticks.shape[1])[None, :] < self.count[:, None]
-        return int(jnp.min(jnp.where(recorded, self.ticks, MAX_TICKS)))
+        return _shortest_of_rows(self.ticks, self.count)
 
     @property
     def num_clients(self) -> int:
         return self.count.shape[0]
+
+
+def _shortest_of_rows(ticks: Int[Array, "clients most"], count: Counts) -> int:
+    recorded = jnp.arange(ticks.shape[1])[None, :] < count[:, None]
+    return int(jnp.min(jnp.where(recorded, ticks, MAX_TICKS)))
 
 
 def _law_of_rows(ticks: np.ndarray, count: np.ndarray) -> np.ndarray:
